@@ -1,0 +1,29 @@
+// CUDA's words for OpenCL C, so that one file compiles as either.
+//
+// A kernel begins `KERNEL void name(GLOBAL float *C, ...)`; all else is written as in CUDA: __shared__,
+// __syncthreads(), threadIdx.x, blockIdx.y. A __shared__ array is declared at the top of the kernel, where OpenCL
+// wants it.
+#ifndef PORTABLE_H
+#define PORTABLE_H
+
+#ifdef __OPENCL_VERSION__
+
+#define KERNEL __kernel
+#define GLOBAL __global
+#define __shared__ __local
+#define __restrict__ restrict
+#define __syncthreads() barrier(CLK_LOCAL_MEM_FENCE)
+#define threadIdx ((int3)(get_local_id(0), get_local_id(1), get_local_id(2)))
+#define blockIdx ((int3)(get_group_id(0), get_group_id(1), get_group_id(2)))
+
+#else
+
+#define KERNEL extern "C" __global__
+#define GLOBAL
+
+#endif
+
+// alpha * sum + beta * C, where C must not be read when beta is 0: it may hold anything, NaN included (BLAS).
+#define SCALED(alpha, sum, beta, c) ((beta) == 0.0f ? (alpha) * (sum) : (alpha) * (sum) + (beta) * (c))
+
+#endif

@@ -1,0 +1,28 @@
+"""tuner: find, prove, remember and launch the fastest configuration of a kernel.
+
+    import tuner
+    kernel = tuner.load("sgemm/07_tiled_1xn", 4096)
+    kernel(C, A, B)
+
+Importing this imports nothing heavy: Kernel Tuner, Optuna, pydantic and YAML belong to tuning.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tuner.errors import TunerError
+
+if TYPE_CHECKING:
+    from tuner.launcher import Kernel, load
+
+__version__ = "0.1.0"
+__all__ = ["Kernel", "TunerError", "load"]
+
+
+def __getattr__(name: str) -> object:
+    if name in ("Kernel", "load"):
+        from tuner import launcher
+
+        return getattr(launcher, name)
+    raise AttributeError(f"module 'tuner' has no attribute {name!r}")

@@ -1,0 +1,91 @@
+"""Devices: where kernels are built, loaded, launched and timed.
+
+    cuda     an NVIDIA GPU; NVRTC compiles, PyCUDA does the rest
+    opencl   any OpenCL device, a CPU through PoCL included; pyopencl
+    host     this machine's processor; a C compiler and OpenMP
+
+A device is named `cuda`, `opencl:1`, `host`; without a number it is the first of its kind.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tuner.devices.base import Buffer, Device, Function, Library, Timer
+from tuner.errors import DeviceError
+
+if TYPE_CHECKING:
+    from tuner.space import Space
+
+__all__ = ["KINDS", "LANGUAGES", "Buffer", "Device", "Function", "Library", "Timer", "available", "for_space", "open"]
+
+LANGUAGES = {"cuda": "cuda", "opencl": "opencl", "host": "c"}
+KINDS = tuple(LANGUAGES)
+_EXTRA = {"cuda": "pycuda", "opencl": "pyopencl"}
+
+
+def split(name: str) -> tuple[str, int]:
+    """Kind and number of a device's name. Raises DeviceError for anything else."""
+    kind, colon, number = name.partition(":")
+    if kind not in KINDS or (colon and not (number.isdecimal() and len(number) < 5)):
+        raise DeviceError(f"device {name!r}: there is no such device; write {', '.join(KINDS)}, or one with :N")
+    return kind, int(number or 0)
+
+
+def open(name: str) -> Device:  # noqa: A001 - as in `devices.open(...)`
+    """The device called `name`, ready for use. Raises DeviceError where it, or what drives it, is missing."""
+    kind, number = split(name)
+    if kind in _EXTRA and importlib.util.find_spec(_EXTRA[kind]) is None:
+        raise DeviceError(f"device {name!r}: {_EXTRA[kind]} is not installed; pip install 'tuner[{kind}]'")
+    if kind == "cuda":
+        from tuner.devices.cuda import CudaDevice
+
+        return CudaDevice(number)
+    if kind == "opencl":
+        from tuner.devices.opencl import OpenCLDevice
+
+        return OpenCLDevice(number)
+    from tuner.devices.host import HostDevice
+
+    return HostDevice(number)
+
+
+def count(kind: str) -> int:
+    """How many devices of a kind this machine has; 0 where what drives them is missing."""
+    if kind in _EXTRA and importlib.util.find_spec(_EXTRA[kind]) is None:
+        return 0
+    if kind == "cuda":
+        from tuner.devices import cuda
+
+        return cuda.count()
+    if kind == "opencl":
+        from tuner.devices import opencl
+
+        return opencl.count()
+    from tuner.devices import host
+
+    return host.count()
+
+
+def available() -> list[str]:
+    """The names of all devices of this machine."""
+    return [f"{kind}:{number}" for kind in KINDS for number in range(count(kind))]
+
+
+def for_space(space: Space, name: str | None) -> str:
+    """The device to use for `space`: `name` if given, else the first there is that speaks one of its languages."""
+    kinds = [kind for kind in KINDS if LANGUAGES[kind] in space.languages]
+    if name is None:
+        name = next((f"{kind}:0" for kind in kinds if count(kind)), None)
+        if name is None:
+            raise DeviceError(f"{space.name} runs on {' or '.join(kinds)}, and this machine has neither; see `tune devices`")
+    kind, number = split(name)
+    if kind not in kinds:
+        raise DeviceError(f"{space.name} is written in {_and(space.languages)}: it runs on {_and(kinds)}, not on {kind}")
+    return f"{kind}:{number}"
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join(words)

@@ -1,0 +1,69 @@
+"""Builds on disk, named by everything that changes them, shared by tuner and launcher.
+
+A build is written aside and renamed, so concurrent processes see whole files only. The oldest used go when the
+folder exceeds MAX_BYTES.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from tuner import paths
+
+MAX_BYTES = 2 << 30
+_SWEEP_EVERY = 200
+_written = 0
+
+
+def key(*parts: str) -> str:
+    """The name of a build."""
+    return paths.digest(*parts)
+
+
+def folder() -> Path:
+    """Where builds lie; private, because they are loaded and run."""
+    return paths.private(paths.cache() / "builds")
+
+
+def get(name: str, make: Callable[[], bytes]) -> bytes:
+    """The build called `name`, made by `make()` where it is not there yet. Errors of `make` pass through."""
+    path = folder() / name
+    try:
+        data = path.read_bytes()
+        os.utime(path)
+        if data:
+            return data
+    except OSError:
+        pass
+    data = make()
+    try:
+        paths.replace(path, data)
+        _count()
+    except OSError:
+        pass  # a full disk or a read-only cache costs the next launch a compilation, nothing else
+    return data
+
+
+def _count() -> None:
+    global _written
+    _written += 1
+    if _written % _SWEEP_EVERY == 1:
+        sweep(MAX_BYTES)
+
+
+def sweep(most: int) -> None:
+    """Delete the builds that were not used for longest until `most` bytes are left."""
+    entries = []
+    for path in folder().iterdir():
+        try:
+            entries.append((path.stat().st_mtime, path.stat().st_size, path))
+        except FileNotFoundError:
+            continue  # another process swept it
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in sorted(entries):
+        if total <= most:
+            break
+        path.unlink(missing_ok=True)
+        total -= size

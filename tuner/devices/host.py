@@ -1,0 +1,176 @@
+"""This machine's processor: C11 with OpenMP, compiled by $CC (or cc) into a shared library and called in place."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tuner.devices import builds
+from tuner.devices.base import GUARD, Array, Buffer, Device, Function, check_array
+from tuner.errors import ArgumentError, BuildError, DeviceError, LaunchError
+from tuner.source import Source
+from tuner.space import Limits
+
+OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
+_ALIGNMENT = 64  # a cache line
+_C_TYPES = {
+    "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+    "int8": ctypes.c_int8,
+    "uint8": ctypes.c_uint8,
+    "int16": ctypes.c_int16,
+    "int32": ctypes.c_int32,
+    "uint32": ctypes.c_uint32,
+    "int64": ctypes.c_int64,
+    "uint64": ctypes.c_uint64,
+}
+
+
+def count() -> int:
+    """1 where there is a C compiler."""
+    return int(_command() is not None)
+
+
+def _command() -> list[str] | None:
+    """$CC, or the first compiler on the path, as the start of a command line."""
+    words = shlex.split(os.environ.get("CC", "")) or [next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), "")]
+    found = shutil.which(words[0]) if words[0] else None
+    return [found, *words[1:]] if found else None
+
+
+@functools.cache
+def _processor() -> str:
+    """The processor's name as /proc/cpuinfo has it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+class HostDevice(Device):
+    """The processor, with all the cores that OpenMP gives."""
+
+    kind = "host"
+    language = "c"
+
+    def __init__(self, number: int = 0) -> None:
+        if number:
+            raise DeviceError(f"device host:{number}: there is one host; write --device host")
+        command = _command()
+        if command is None:
+            raise DeviceError("device host: no C compiler found; install one (apt-get install gcc) or set CC")
+        self._command = command
+        self.id = "host:0"
+        self.name = f"{_processor()} x{len(os.sched_getaffinity(0))}"
+        self.architecture = platform.machine()
+        self.memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+        self.limits = Limits()
+
+    @functools.cached_property
+    def toolchain(self) -> str:  # type: ignore[override]
+        """The first line of the compiler's --version."""
+        shown = subprocess.run([*self._command, "--version"], capture_output=True, text=True, check=False)
+        return (shown.stdout.splitlines() or [self._command[0]])[0]
+
+    def compiler(self) -> str:
+        """The compiler's file, size and time of change; asking its version would start it."""
+        binary = Path(self._command[0]).resolve()
+        status = binary.stat()
+        return f"{binary} {status.st_size} {status.st_mtime_ns} {self._command[1:]} {self.name} {OPTIONS}"
+
+    def compile(self, source: Source) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
+            text, built = Path(folder, f"{source.kernel}.c"), Path(folder, "kernel.so")
+            text.write_text(source.text, encoding="utf-8")
+            command = [*self._command, *OPTIONS, *source.options, "-o", str(built), str(text), "-lm"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")
+            if done.returncode:
+                raise BuildError(done.stderr.replace(f"{folder}/", "").strip() or f"{command[0]} failed")
+            return built.read_bytes()
+
+    def load(self, binary: bytes, source: Source) -> Function:
+        path = builds.folder() / self.build_key(source)
+        if path.is_file():
+            return self._opened(path, source)
+        with tempfile.NamedTemporaryFile(suffix=".so") as file:
+            file.write(binary)
+            file.flush()
+            return self._opened(Path(file.name), source)
+
+    def _opened(self, path: Path, source: Source) -> Function:
+        try:
+            library = ctypes.CDLL(str(path))
+            function = library[source.kernel]
+        except (OSError, AttributeError) as error:
+            raise LaunchError(f"loading {source.kernel}: {error}") from None
+        function.restype = None
+        return Function(function, source.kernel, source.geometry)
+
+    def bind(self, function: Function, arguments: Sequence[Any]) -> Callable[[], None]:
+        made = [ctypes.c_void_p(a) if isinstance(a, int) else _C_TYPES[a.dtype.name](a.item()) for a in arguments]
+        return functools.partial(function.handle, *made)
+
+    def synchronize(self) -> None:
+        """A call returns when it is done."""
+
+    def timer(self) -> _Timer:
+        return _Timer()
+
+    def allocate(self, nbytes: int) -> Buffer:
+        try:
+            whole = np.empty(nbytes + 2 * GUARD + _ALIGNMENT, dtype=np.uint8)
+        except MemoryError:
+            raise DeviceError(f"host: {nbytes} bytes do not fit; try a smaller size") from None
+        skip = -whole.ctypes.data % _ALIGNMENT
+        guarded = whole[skip : skip + nbytes + 2 * GUARD]
+        return Buffer(guarded.ctypes.data + GUARD, guarded, nbytes)
+
+    def write(self, target: Any, data: Array) -> None:
+        address = target if isinstance(target, int) else target.ctypes.data
+        ctypes.memmove(address, data.ctypes.data, data.nbytes)
+
+    def read(self, target: Any, data: Array, offset: int = 0) -> None:
+        address = target if isinstance(target, int) else target.ctypes.data
+        ctypes.memmove(data.ctypes.data, address + offset, data.nbytes)
+
+    def fill(self, target: Any, byte: int, nbytes: int) -> None:
+        ctypes.memset(target if isinstance(target, int) else target.ctypes.data, byte, nbytes)
+
+    def pointer(self, argument: str, value: Any, shape: tuple[int, ...], dtype: str) -> int:
+        if not isinstance(value, np.ndarray):
+            raise ArgumentError(f"{argument}: a {type(value).__name__}; pass a NumPy array")
+        check_array(argument, (value.shape, value.dtype), (shape, dtype), value.strides)
+        return int(value.ctypes.data)
+
+
+class _Timer:
+    """The monotonic clock: a call on the host is over when it returns."""
+
+    def __init__(self) -> None:
+        self._start = self._stop = 0.0
+
+    def start(self) -> None:
+        self._start = time.perf_counter()
+
+    def stop(self) -> None:
+        self._stop = time.perf_counter()
+
+    def finished(self) -> bool:
+        return True
+
+    def milliseconds(self) -> float:
+        return (self._stop - self._start) * 1e3

@@ -1,0 +1,68 @@
+"""CUDA C++ to a cubin through NVRTC. Needs no GPU, so any machine can check that a stage compiles."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+from pathlib import Path
+
+from tuner.errors import BuildError, DeviceError
+from tuner.source import Source
+
+STANDARD = "--std=c++17"
+
+
+def compile_cubin(source: Source, architecture: str) -> bytes:
+    """Machine code of `source` for `architecture`, such as sm_90a. Raises BuildError with the compiler's log."""
+    nvrtc = _nvrtc()
+    program = _ok(nvrtc.nvrtcCreateProgram(source.text.encode(), f"{source.kernel}.cu".encode(), 0, [], []))
+    try:
+        options = [f"--gpu-architecture={architecture}", STANDARD, *_include_options(), *source.options]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            log = bytearray(_ok(nvrtc.nvrtcGetProgramLogSize(program)))
+            nvrtc.nvrtcGetProgramLog(program, log)
+            raise BuildError(bytes(log).rstrip(b"\0").decode(errors="replace").strip() or status.name)
+        cubin = bytearray(_ok(nvrtc.nvrtcGetCUBINSize(program)))
+        _ok(nvrtc.nvrtcGetCUBIN(program, cubin))
+        return bytes(cubin)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+@functools.cache
+def version() -> str:
+    """NVRTC's version: its wheel's where there is one, which costs no loading of the library, else its own word."""
+    try:
+        return importlib.metadata.version("nvidia-cuda-nvrtc")
+    except importlib.metadata.PackageNotFoundError:
+        nvrtc = _nvrtc()
+        _, major, minor = nvrtc.nvrtcVersion()
+        return f"{major}.{minor}"
+
+
+@functools.cache
+def _include_options() -> tuple[str, ...]:
+    """CUDA's own headers (cuda_fp16.h, mma.h, cuda/barrier), from the wheels or from an installed toolkit."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = [Path(p) / "cu13" / "include" for p in (spec.submodule_search_locations or [])] if spec else []
+    roots.append(Path("/usr/local/cuda/include"))
+    found = [folder for root in roots for folder in (root, root / "cccl") if folder.is_dir()]
+    return tuple(f"--include-path={folder}" for folder in found)
+
+
+def _nvrtc():  # type: ignore[no-untyped-def]  # cuda-bindings has no types
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError:
+        raise DeviceError("compiling CUDA needs NVRTC; pip install 'tuner[cuda]'") from None
+    return nvrtc
+
+
+def _ok(result):  # type: ignore[no-untyped-def]
+    """What a call gave beside its status; BuildError where the status is not success."""
+    status, *values = result
+    if status != type(status).NVRTC_SUCCESS:
+        raise BuildError(f"NVRTC: {status.name}")
+    return values[0] if values else None

@@ -1,0 +1,175 @@
+"""Any OpenCL device through pyopencl; a CPU through PoCL, so that a laptop and CI run the same kernels as a GPU."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from tuner.devices.base import GUARD, Array, Buffer, Device, Function, check_array
+from tuner.errors import ArgumentError, BuildError, DeviceError, LaunchError
+from tuner.source import Source
+from tuner.space import Limits
+
+_UNLIMITED = 2**31 - 1
+
+
+def _devices() -> list[cl.Device]:
+    try:
+        return [device for platform in cl.get_platforms() for device in platform.get_devices()]
+    except cl.Error:
+        return []
+
+
+def count() -> int:
+    """How many OpenCL devices there are, over all platforms."""
+    return len(_devices())
+
+
+class OpenCLDevice(Device):
+    """One OpenCL device with a context and a profiling queue of its own."""
+
+    kind = "opencl"
+    language = "opencl"
+
+    def __init__(self, number: int = 0) -> None:
+        devices = _devices()
+        if number >= len(devices):
+            hint = "install a driver (PoCL runs on any CPU: apt-get install pocl-opencl-icd)" if not devices else ""
+            raise DeviceError(f"device opencl:{number}: this machine has {len(devices)} OpenCL devices; {hint or 'see `tune devices`'}")
+        self._device = device = devices[number]
+        self.context = cl.Context([device])
+        self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        self._launched: list[cl.Event] | None = None
+        self.id = f"opencl:{number}"
+        self.name = device.name.strip()
+        self.architecture = f"{cl.device_type.to_string(device.type).lower()} {device.vendor.strip()}"
+        self.toolchain = f"{device.platform.version.strip()}, driver {device.driver_version.strip()}"
+        self.memory = min(device.max_mem_alloc_size * 2, device.global_mem_size)
+        x, y, z = (*device.max_work_item_sizes, 1, 1)[:3]
+        self.limits = Limits(
+            max_threads=device.max_work_group_size,
+            max_shared_memory=device.local_mem_size,
+            warp_size=32,
+            max_block=(x, y, z),
+            max_grid=(_UNLIMITED, _UNLIMITED, _UNLIMITED),
+        )
+
+    def compiler(self) -> str:
+        return f"{self.toolchain}, {self.name}"
+
+    def compile(self, source: Source) -> bytes:
+        program = self._built(cl.Program(self.context, source.text), source)
+        binary: bytes = program.get_info(cl.program_info.BINARIES)[0]
+        return binary
+
+    def _built(self, program: cl.Program, source: Source) -> cl.Program:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", cl.CompilerWarning)
+                return program.build(options=list(source.options), cache_dir=False)
+        except cl.Error as error:
+            log = "" if not isinstance(error, cl.RuntimeError) else str(error)
+            raise BuildError(log.strip() or str(error)) from None
+
+    def load(self, binary: bytes, source: Source) -> Function:
+        program = self._built(cl.Program(self.context, [self._device], [binary]), source)
+        try:
+            cl.Kernel(program, source.kernel)
+        except cl.Error as error:
+            raise LaunchError(f"loading {source.kernel}: {error}") from None
+        return Function(program, source.kernel, source.geometry)
+
+    def bind(self, function: Function, arguments: Sequence[Any]) -> Callable[[], None]:
+        geometry = function.geometry
+        kernel = cl.Kernel(function.handle, function.kernel)  # of its own, because arguments are its state
+        total = tuple(blocks * threads for blocks, threads in zip(geometry.grid, geometry.block, strict=True))
+        try:
+            for position, argument in enumerate(arguments):
+                kernel.set_arg(position, argument)
+        except cl.Error as error:
+            raise LaunchError(f"arguments of {function.kernel}: {error}") from None
+
+        def call() -> None:
+            try:
+                event = cl.enqueue_nd_range_kernel(self.queue, kernel, total, geometry.block)
+                self.queue.flush()
+            except cl.Error as error:
+                raise LaunchError(f"launching {function.kernel}: {error}") from None
+            if self._launched is not None:
+                self._launched.append(event)
+
+        return call
+
+    def synchronize(self) -> None:
+        try:
+            self.queue.finish()
+        except cl.Error as error:
+            raise LaunchError(f"running: {error}") from None
+
+    def timer(self) -> _Timer:
+        return _Timer(self)
+
+    def allocate(self, nbytes: int) -> Buffer:
+        if nbytes + 2 * GUARD > self._device.max_mem_alloc_size:
+            most = self._device.max_mem_alloc_size
+            raise DeviceError(f"{self.id}: one array of {nbytes} bytes; at most {most} can be had; try a smaller size")
+        try:
+            whole = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes + 2 * GUARD)
+            return Buffer(whole.get_sub_region(GUARD, nbytes), whole, nbytes)
+        except cl.Error as error:
+            raise DeviceError(f"{self.id}: {nbytes} bytes do not fit ({error}); try a smaller size") from None
+
+    def write(self, target: Any, data: Array) -> None:
+        cl.enqueue_copy(self.queue, target, data).wait()
+
+    def read(self, target: Any, data: Array, offset: int = 0) -> None:
+        cl.enqueue_copy(self.queue, data, target, src_offset=offset).wait()
+
+    def fill(self, target: Any, byte: int, nbytes: int) -> None:
+        cl.enqueue_fill_buffer(self.queue, target, np.uint8(byte), 0, nbytes).wait()
+
+    def pointer(self, argument: str, value: Any, shape: tuple[int, ...], dtype: str) -> Any:
+        """The buffer of a pyopencl array in this device's context."""
+        from pyopencl import array
+
+        if not isinstance(value, array.Array):
+            raise ArgumentError(f"{argument}: a {type(value).__name__}; pass a pyopencl array")
+        check_array(argument, (value.shape, value.dtype), (shape, dtype), value.strides)
+        if value.context != self.context:
+            raise ArgumentError(f"{argument}: lies in another OpenCL context; make it on the queue `kernel.device.queue`")
+        return value.data
+
+    def close(self) -> None:
+        self.queue.finish()
+
+
+class _Timer:
+    """Reads the profile of the launches between start and stop."""
+
+    def __init__(self, device: OpenCLDevice) -> None:
+        self._owner = device
+        self._events: list[cl.Event] = []
+
+    def start(self) -> None:
+        self._owner._launched = self._events = []
+
+    def stop(self) -> None:
+        self._owner._launched = None
+
+    def finished(self) -> bool:
+        try:
+            for event in self._events:
+                if event.command_execution_status < 0:
+                    raise LaunchError(f"running: OpenCL status {event.command_execution_status}")
+                if event.command_execution_status != cl.command_execution_status.COMPLETE:
+                    return False
+        except cl.Error as error:
+            raise LaunchError(f"running: {error}") from None
+        return True
+
+    def milliseconds(self) -> float:
+        return float(self._events[-1].profile.end - self._events[0].profile.start) * 1e-6

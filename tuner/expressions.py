@@ -1,0 +1,308 @@
+"""The only place that evaluates text from a YAML file: a whitelisted subset of Python's expressions.
+
+An expression is parsed once, every node is checked against the whitelist, and the tree is then walked
+directly; nothing is ever compiled to Python code. There are no attributes, subscripts, lambdas, comprehensions
+or keyword arguments, the only callables are `FUNCTIONS`, and text, depth and numbers are bounded, so that
+evaluating takes microseconds whatever the file says.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tuner.errors import ExpressionError
+
+MAX_CHARACTERS = 1000
+MAX_DEPTH = 100
+MAX_NUMBER = 2**64
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Smallest integer that is at least a / b."""
+    return -(-a // b)
+
+
+def round_up(a: int, b: int) -> int:
+    """Smallest multiple of b that is at least a."""
+    return ceil_div(a, b) * b
+
+
+def is_power_of_two(a: int) -> bool:
+    """Whether a is 1, 2, 4, 8 and so on."""
+    return a > 0 and a == int(a) and int(a) & (int(a) - 1) == 0
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "abs": abs,
+    "ceil_div": ceil_div,
+    "gcd": math.gcd,
+    "int": int,
+    "is_power_of_two": is_power_of_two,
+    "len": len,
+    "log2": math.log2,
+    "max": max,
+    "min": min,
+    "round_up": round_up,
+    "sqrt": math.sqrt,
+}
+
+_BINARY: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+    ast.Div: ("/", operator.truediv),
+    ast.FloorDiv: ("//", operator.floordiv),
+    ast.Mod: ("%", operator.mod),
+    ast.Pow: ("**", operator.pow),
+    ast.MatMult: ("@", operator.matmul),
+}
+_UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+    ast.Not: operator.not_,
+}
+_COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod)
+ALLOWED = (
+    "numbers, strings, lists, names, + - * / // % **, comparisons, in, and, or, not, "
+    "`x if c else y` and " + ", ".join(sorted(FUNCTIONS))
+)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A checked expression. Equal texts are equal expressions."""
+
+    text: str
+
+    @property
+    def tree(self) -> ast.expr:
+        """The checked syntax tree."""
+        return _parse(self.text)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names it needs a value for."""
+        return names_in(self.tree)
+
+    def evaluate(self, scope: Mapping[str, Any]) -> Any:
+        """Its value, with `scope` giving one to each name.
+
+        `scope` is asked only for the names on the path taken: `x if c else y` never looks at the other branch.
+        Raises ExpressionError, naming the expression, for an unknown name, a division by zero, a number beyond
+        2**64, or operands that do not go together.
+        """
+        try:
+            return walk(self.tree, scope)
+        except ExpressionError as error:
+            raise ExpressionError(f"`{self.text}`: {error}") from None
+        except ZeroDivisionError:
+            raise ExpressionError(f"`{self.text}`: division by zero") from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ExpressionError(f"`{self.text}`: {error}") from None
+
+    def integer(self, scope: Mapping[str, Any]) -> int:
+        """Its value as an integer; ExpressionError where it is something else."""
+        value = self.evaluate(scope)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int):
+            raise ExpressionError(f"`{self.text}` is {value!r}; a whole number is needed")
+        return int(value)
+
+
+def parse(text: object) -> Expression:
+    """`text` (a number stands for itself) as a checked Expression; ExpressionError where it is not allowed."""
+    if isinstance(text, bool | int | float):
+        text = repr(text)
+    if not isinstance(text, str):
+        raise ExpressionError(f"{text!r} is not an expression")
+    _parse(text.strip())
+    return Expression(text.strip())
+
+
+def names_in(tree: ast.expr) -> frozenset[str]:
+    """The free names of a checked tree."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called)
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> ast.expr:
+    if len(text) > MAX_CHARACTERS:
+        raise ExpressionError(f"`{text[:40]}...` has {len(text)} characters; at most {MAX_CHARACTERS} are allowed")
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else "nested too deeply"
+        raise ExpressionError(f"`{text}` is not an expression: {reason}") from None
+    try:
+        _check(tree, 0)
+    except ExpressionError as error:
+        raise ExpressionError(f"`{text}`: {error}") from None
+    return tree
+
+
+def _check(node: ast.expr, depth: int) -> None:
+    """Raise ExpressionError unless `node` and all below it are on the whitelist."""
+    if depth > MAX_DEPTH:
+        raise ExpressionError(f"nested more than {MAX_DEPTH} deep")
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() as value):
+            _bounded(value)
+        case ast.Name():
+            pass
+        case ast.BinOp(op=op) if type(op) in _BINARY:
+            pass
+        case ast.UnaryOp(op=unary) if type(unary) in _UNARY:
+            pass
+        case ast.Compare(ops=ops) if all(type(op) in _COMPARE for op in ops):
+            pass
+        case ast.BoolOp() | ast.IfExp() | ast.Tuple() | ast.List():
+            pass
+        case ast.Call(func=ast.Name(id=name), keywords=[]):
+            if name not in FUNCTIONS:
+                raise ExpressionError(f"{name}() is not allowed; allowed are {', '.join(sorted(FUNCTIONS))}")
+            for argument in node.args:
+                _check(argument, depth + 1)
+            return
+        case _:
+            raise ExpressionError(f"`{ast.unparse(node)}` is not allowed here; allowed are {ALLOWED}")
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            _check(child, depth + 1)
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, int | float) and not -MAX_NUMBER <= value <= MAX_NUMBER:
+        raise ExpressionError("a number beyond 2**64")
+    if isinstance(value, complex):
+        raise ExpressionError("a complex number")
+    return value
+
+
+def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
+    """The value of a checked tree. Evaluation is lazy in `and`, `or` and conditionals, as in Python."""
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name):
+            try:
+                return scope[name]
+            except KeyError:
+                raise ExpressionError(unknown_name(name, scope)) from None
+        case ast.BinOp(left=left, op=op, right=right):
+            return _binary(op, walk(left, scope), walk(right, scope))
+        case ast.UnaryOp(op=unary, operand=operand):
+            return _UNARY[type(unary)](walk(operand, scope))
+        case ast.Compare(left=left, ops=ops, comparators=comparators):
+            value = walk(left, scope)
+            for compare, comparator in zip(ops, comparators, strict=True):
+                other = walk(comparator, scope)
+                if not _COMPARE[type(compare)](value, other):
+                    return False
+                value = other
+            return True
+        case ast.BoolOp(op=bool_op, values=values):
+            stop = isinstance(bool_op, ast.Or)
+            value = not stop
+            for operand in values:
+                value = walk(operand, scope)
+                if bool(value) == stop:
+                    break
+            return value
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return walk(body if walk(test, scope) else orelse, scope)
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            return tuple(walk(element, scope) for element in elements)
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return _bounded(FUNCTIONS[name](*(walk(argument, scope) for argument in args)))
+    raise ExpressionError(f"`{ast.unparse(node)}` is not allowed")  # pragma: no cover - _check came first
+
+
+def _binary(op: ast.operator, left: Any, right: Any) -> Any:
+    symbol, function = _BINARY[type(op)]
+    if isinstance(left, str | tuple) or isinstance(right, str | tuple):
+        raise ExpressionError(f"{symbol} needs numbers, not {left!r} and {right!r}")
+    if isinstance(op, ast.Pow) and not (abs(right) <= 64 and abs(left) <= MAX_NUMBER):
+        raise ExpressionError("** with an exponent beyond 64")
+    return _bounded(function(left, right))
+
+
+def unknown_name(name: str, known: Iterable[str]) -> str:
+    """The message for a name that nothing declares, with the nearest known ones."""
+    import difflib
+
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=3)
+    return f"unknown name {name!r}; " + (f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}")
+
+
+def substitute(tree: ast.expr, values: Mapping[str, Any]) -> ast.expr:
+    """`tree` with each name in `values` replaced by its value (a constant, or another checked tree), and with every
+    part that no longer has names replaced by its value.
+
+    `or` and `and` drop the operands that no longer matter. A part whose value cannot be computed, such as
+    1 // 0, is left as it is, for the evaluation that reaches it to report.
+    """
+    if isinstance(tree, ast.Name):
+        value = values.get(tree.id, tree)
+        return value if isinstance(value, ast.expr) else ast.Constant(value)
+    if isinstance(tree, ast.BoolOp):
+        return _simplified(tree.op, [substitute(operand, values) for operand in tree.values])
+    parts: dict[str, Any] = {}
+    for field, value in ast.iter_fields(tree):
+        if isinstance(value, list):
+            parts[field] = [substitute(v, values) if isinstance(v, ast.expr) else v for v in value]
+        elif isinstance(value, ast.expr) and field != "func":
+            parts[field] = substitute(value, values)
+        else:
+            parts[field] = value
+    new: ast.expr = type(tree)(**parts)
+    if isinstance(new, ast.IfExp) and isinstance(new.test, ast.Constant):
+        return new.body if new.test.value else new.orelse
+    if isinstance(new, ast.Constant | ast.Tuple | ast.List) or names_in(new):
+        return new
+    try:
+        return ast.Constant(walk(new, {}))
+    except (ExpressionError, ArithmeticError, TypeError, ValueError):
+        return new
+
+
+def _simplified(op: ast.boolop, operands: list[ast.expr]) -> ast.expr:
+    deciding = isinstance(op, ast.Or)
+    kept: list[ast.expr] = []
+    for operand in operands:
+        if isinstance(operand, ast.Constant):
+            if bool(operand.value) == deciding:
+                kept.append(operand)
+                break
+        else:
+            kept.append(operand)
+    if not kept:
+        return ast.Constant(not deciding)
+    return kept[0] if len(kept) == 1 else ast.BoolOp(op=op, values=kept)
+
+
+def divisors(tree: ast.expr) -> list[ast.expr]:
+    """Every part of `tree` that something is divided by."""
+    found = [node.right for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, DIVISIONS)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("ceil_div", "round_up"):
+            found += node.args[1:2]
+    return found

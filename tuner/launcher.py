@@ -1,0 +1,109 @@
+"""Look up, build (cached), launch. Imports neither Kernel Tuner, Optuna, pydantic nor YAML."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tuner import catalog, devices, operation, source
+from tuner.devices import Device
+from tuner.errors import ArgumentError, RequestError
+from tuner.space import Config, Scope, Space, Value, config_text
+from tuner.store import Found, Match, Record, Store
+
+
+class Kernel:
+    """A kernel with its configuration, loaded on a device: call it with the arrays it was declared with.
+
+    `config` is what it was compiled with, `match` how well the look-up fitted, `record` what was measured (None for
+    the default configuration), `device` the device it is loaded on.
+    """
+
+    def __init__(self, space: Space, scope: Scope, device: Device, found: Found) -> None:
+        """Builds and loads. Raises BuildError or LaunchError where the configuration does not run here."""
+        self.space, self.scope, self.device, self.found = space, scope, device, found
+        made = source.render(space, found.config, scope)
+        self.function = device.load(device.build(made), made)
+        self._shapes = {a.name: operation.shape(a, scope) for a in space.operation.arrays}
+
+    @property
+    def config(self) -> Config:
+        return self.found.config
+
+    @property
+    def match(self) -> Match:
+        return self.found.match
+
+    @property
+    def record(self) -> Record | None:
+        return self.found.record
+
+    def __call__(self, *arrays: Any, **options: float) -> None:
+        """Enqueue one launch on `arrays`, in the order of the operation (for a matrix product: C, A, B).
+
+        `options` overrides those of the operation, as in alpha=2.0. On cuda any array with
+        `__cuda_array_interface__` will do, on opencl a pyopencl array, on host a NumPy array; each contiguous, in C
+        order. On cuda and opencl it returns before the kernel has finished. Raises ArgumentError that names the
+        argument which does not fit.
+        """
+        self.bind(*arrays, **options)()
+
+    def bind(self, *arrays: Any, **options: float) -> Callable[[], None]:
+        """The same launch as a call without arguments: everything is checked here, once. Keep the arrays alive."""
+        declared = self.space.operation.arrays
+        if len(arrays) != len(declared):
+            names = ", ".join(a.name for a in declared)
+            raise ArgumentError(f"{self.space.name}: {len(arrays)} arrays given; it takes {len(declared)}: {names}")
+        handles = {
+            argument.name: self.device.pointer(argument.name, array, self._shapes[argument.name], argument.dtype)
+            for argument, array in zip(declared, arrays, strict=True)
+        }
+        scope = self.scope
+        if options:
+            scope = Scope(scope.sizes, operation.parse_options(options, self.space.operation), scope.language, scope.limits)
+        scalars = iter(operation.scalars(self.space.operation, scope))
+        arguments = [handles[a.name] if a.shape is not None else next(scalars) for a in self.space.operation.arguments]
+        return self.device.bind(self.function, arguments)
+
+    def __repr__(self) -> str:
+        return f"<{self.space.name} on {self.device.name}, {self.match}: {config_text(self.config)}>"
+
+
+def load(
+    kernel: str,
+    size: str | int | Mapping[str, int],
+    *,
+    device: str | Device | None = None,
+    config: Mapping[str, Value] | None = None,
+    strict: bool = False,
+    results: Path | None = None,
+) -> Kernel:
+    """The best known configuration of `kernel` at `size`, compiled and loaded.
+
+    `kernel` is a name from `tune list`, a unique part of one, or the path of a YAML file; `size` is written as for
+    `tune`: 4096, "4096x2048x1024", {"M": 100, "N": 37, "K": 53}. `device` is a name such as "cuda:1" or an open
+    device; the first that speaks the kernel's language if omitted. `config` overrides the look-up; `strict` refuses
+    any match but an exact one. Raises RequestError for a request that cannot be met.
+    """
+    space = catalog.load(kernel)
+    sizes = operation.parse_size(size, space.operation)
+    options = operation.parse_options({}, space.operation)
+    opened = device if isinstance(device, Device) else devices.open(devices.for_space(space, device))
+    scope = Scope(sizes, options, opened.language, opened.limits)
+    found = Found(space.checked(config, scope), "exact") if config is not None else find(space, scope, opened, results)
+    if strict and (found.match != "exact" or found.stale):
+        raise RequestError(f"{space.name}: no exact record at this size on {opened.name}; tune it, or drop strict=True")
+    return Kernel(space, scope, opened, found)
+
+
+def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Found:
+    """The look-up for an open device. Warns of lines that cannot be read, and of a stale record."""
+    store = Store(space.name, results)
+    for problem in store.problems:
+        warnings.warn(problem, stacklevel=3)
+    found = store.look_up(space, scope, device.name, device.kind, device.architecture, source.signature(space))
+    if found.stale:
+        warnings.warn(f"{space.name}: the record is of an earlier version of the kernel; tune it again", stacklevel=3)
+    return found

@@ -1,0 +1,186 @@
+"""One configuration: build, load, verify, time. Runs in the worker process, which alone holds the device.
+
+Kernel Tuner times: its `DeviceInterface.benchmark` drives our device through `_Backend`, and an observer collects
+the samples. What it is given has been built, loaded and verified by us already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from types import SimpleNamespace
+from typing import Any
+
+from kernel_tuner.backends.backend import Backend
+from kernel_tuner.core import DeviceInterface
+from kernel_tuner.observers.observer import BenchmarkObserver
+
+from tuner import source
+from tuner.devices import Device
+from tuner.errors import LaunchError, TrialError
+from tuner.finals import FINAL_SECONDS, Final, interleave
+from tuner.space import Config, Scope, Space, Value
+from tuner.verify import Workbench
+
+REPEATS = 7
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one configuration: times in ms, the largest error and its bound; or a reason and a log."""
+
+    times: tuple[float, ...] = ()
+    error: float = 0.0
+    bound: float = 0.0
+    failure: str | None = None
+    log: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Outcome:
+        return Outcome(tuple(data["times"]), data["error"], data["bound"], data["failure"], data["log"])
+
+
+class Bench:
+    """Measures configurations of one space at one size on one device."""
+
+    def __init__(self, device: Device, space: Space, scope: Scope, repeats: int = REPEATS) -> None:
+        self.device, self.space, self.scope = device, space, scope
+        self.workbench = Workbench(device, space.operation, scope)
+        self._timing = _Timing(device, repeats)
+
+    def prepared(self, config: Config) -> Callable[[], None]:
+        """A launch of `config` on the workbench. Raises TrialError where it does not build or load."""
+        made = source.render(self.space, config, self.scope)
+        return self.workbench.bind(self.device.load(self.device.build(made), made))
+
+    def measure(self, config: Config) -> Outcome:
+        """Verify, then time, `config`. A configuration that fails is an Outcome too."""
+        try:
+            call = self.prepared(config)
+            verdict = self.workbench.verify(call)
+            return Outcome(times=self._timing.samples(call, config), error=verdict.error, bound=verdict.bound)
+        except TrialError as error:
+            return Outcome(failure=error.reason, log=str(error))
+
+    def finals(self, configs: Sequence[Config], seconds: float = FINAL_SECONDS) -> list[Final]:
+        """The given configurations verified a second time and measured again, interleaved; one Final for each, then
+        one for the vendor's library where there is one. A configuration that fails now has a `failure`."""
+        calls: dict[int, Callable[[], None]] = {}
+        found: dict[int, Final] = {}
+        for position, config in enumerate(configs):
+            try:
+                calls[position] = self.prepared(config)
+                self.workbench.verify(calls[position])
+            except TrialError as error:
+                calls.pop(position, None)
+                found[position] = Final(failure=f"{error.reason}: {error}")
+        op = self.space.operation
+        library = self.device.library(op.library, self.workbench.named) if op.library else None
+        if library is not None:
+            self.workbench.verify(library)
+            calls[len(configs)] = library
+        for position, times in zip(calls, interleave(self.device, list(calls.values()), seconds), strict=True):
+            found[position] = Final(times, library.name if library and position == len(configs) else None)
+        return [found[position] for position in sorted(found)]
+
+    def healthy(self) -> bool:
+        """Whether the device still answers; after an asynchronous fault it may not, until the process ends."""
+        try:
+            self.device.synchronize()
+        except LaunchError:
+            return False
+        return True
+
+
+class _Samples(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner has no types
+    """Collects the time of each iteration."""
+
+    def __init__(self, backend: _Backend) -> None:
+        self._backend = backend
+        self.times: list[float] = []
+
+    def before_start(self) -> None:
+        pass
+
+    def after_finish(self) -> None:
+        self.times.append(self._backend.timer.milliseconds())
+
+    def get_results(self) -> dict[str, Any]:
+        times, self.times = self.times, []
+        return {"time": median(times), "times": times}
+
+
+class _Backend(Backend):  # type: ignore[misc]
+    """One of our devices as Kernel Tuner's backend. `func` is a bound launch, so arguments and geometry are in it."""
+
+    units: Mapping[str, str] = {"time": "ms"}
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self.timer = device.timer()
+        self.observers = [_Samples(self)]
+        self.name, self.max_threads = device.name, device.limits.max_threads
+
+    def start_event(self) -> None:
+        self.timer.start()
+
+    def stop_event(self) -> None:
+        self.timer.stop()
+
+    def kernel_finished(self) -> bool:
+        return self.timer.finished()
+
+    def synchronize(self) -> None:
+        self._device.synchronize()
+
+    def run_kernel(self, func: Callable[[], None], gpu_args: Any, threads: Any, grid: Any, stream: Any = None) -> None:
+        func()
+
+    def compile(self, kernel_instance: Any) -> Any:
+        raise _not_used()
+
+    def ready_argument_list(self, arguments: Any) -> Any:
+        raise _not_used()
+
+    def memset(self, allocation: Any, value: int, size: int) -> None:
+        raise _not_used()
+
+    def memcpy_dtoh(self, dest: Any, src: Any) -> None:
+        raise _not_used()
+
+    def memcpy_htod(self, dest: Any, src: Any) -> None:
+        raise _not_used()
+
+    def refresh_memory(self, device_memory: Any, host_arguments: Any, should_sync: Any) -> None:
+        raise _not_used()
+
+
+def _not_used() -> AssertionError:
+    return AssertionError("the workbench does this before Kernel Tuner is asked to time")
+
+
+class _Timing(DeviceInterface):  # type: ignore[misc]
+    """Kernel Tuner's benchmark loop on our device.
+
+    Its constructor would open a device of its own; what `benchmark` needs of it is set here instead.
+    """
+
+    def __init__(self, device: Device, repeats: int) -> None:
+        self.dev = _Backend(device)
+        self.iterations = repeats
+        self.benchmark_observers = self.dev.observers
+        self.prologue_observers: list[Any] = []
+        self.continuous_observers: list[Any] = []
+        self.use_nvml = self.use_tegra = False
+
+    def samples(self, call: Callable[[], None], params: Mapping[str, Value]) -> tuple[float, ...]:
+        """Times in ms of `repeats` launches, each waited for. Raises LaunchError."""
+        instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
+        result = self.benchmark(call, None, instance, verbose=False, objective="time")
+        if "__error__" in result:
+            raise LaunchError("the device refused the launch: too many resources requested")
+        return tuple(result["times"])

@@ -1,0 +1,173 @@
+"""Problems: sizes as users write them, inputs to run on, and the answer to compare with."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tuner.errors import RequestError, SpaceError
+from tuner.expressions import walk
+from tuner.space import Argument, Operation, Scope
+
+Array = np.ndarray[Any, np.dtype[Any]]
+DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64")
+INTEGER_LIMITS = {name: np.iinfo(name) for name in DTYPES if "int" in name}
+
+
+def parse_size(text: str | int | Mapping[str, int], operation: Operation) -> dict[str, int]:
+    """Sizes from `4096`, `4096x2048x1024`, `M=100,N=37,K=53` or `1000,batch=100`.
+
+    One bare number is every size that has no default; several are the sizes in their order. Raises RequestError for
+    a size that is unknown, missing, or not a whole number from 1 on.
+    """
+    if isinstance(text, Mapping):
+        text = ",".join(f"{name}={value}" for name, value in text.items())
+    text = str(text)
+    sizes: dict[str, int | None] = dict(operation.sizes)
+    needed = [name for name, default in operation.sizes.items() if default is None]
+    allowed = f"write {_examples(operation)}"
+    for part in text.replace(" ", "").split(","):
+        name, equals, value = part.rpartition("=")
+        if equals:
+            if name not in sizes:
+                near = difflib.get_close_matches(name, sizes, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sizes)}"
+                raise RequestError(f"size {text!r}: no size {name!r}; {hint}")
+            sizes[name] = _whole(value, text, allowed)
+            continue
+        values = [_whole(v, text, allowed) for v in part.split("x")]
+        names = needed if len(values) == 1 else list(sizes)[: len(values)]
+        if len(values) > 1 and len(values) not in (len(needed), len(sizes)):
+            raise RequestError(f"size {text!r}: {len(values)} numbers for {', '.join(needed)}; {allowed}")
+        sizes.update(zip(names, values * len(names) if len(values) == 1 else values, strict=True))
+    missing = [name for name, value in sizes.items() if value is None]
+    if missing:
+        raise RequestError(f"size {text!r}: {', '.join(missing)} not given; {allowed}")
+    whole = {name: value for name, value in sizes.items() if value is not None}
+    _fits(whole, operation)
+    return whole
+
+
+def _examples(operation: Operation) -> str:
+    needed = [name for name, default in operation.sizes.items() if default is None]
+    return f"1024, {'x'.join(['1024'] * len(needed))} or {','.join(f'{name}=1024' for name in needed)}"
+
+
+def _whole(text: str, whole: str, allowed: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < 1:
+        raise RequestError(f"size {whole!r}: {text!r} is not a whole number from 1 on; {allowed}")
+    return int(text)
+
+
+def _fits(sizes: Mapping[str, int], operation: Operation) -> None:
+    """Sizes that are scalars of the kernel must fit their type."""
+    for argument in operation.arguments:
+        limits = INTEGER_LIMITS.get(argument.dtype)
+        if argument.shape is None and limits is not None and sizes.get(argument.name, 0) > limits.max:
+            raise RequestError(
+                f"size {argument.name} = {sizes[argument.name]} does not fit the kernel's {argument.dtype}; "
+                f"at most {limits.max} is allowed"
+            )
+
+
+def parse_options(settings: Mapping[str, float], operation: Operation) -> dict[str, float]:
+    """The operation's options with `settings` put in. Raises RequestError for one that it does not have."""
+    for name in settings:
+        if name not in operation.options:
+            known = ", ".join(operation.options) or "none"
+            raise RequestError(f"--set {name}: no such option; there are: {known}")
+    return {**operation.options, **settings}
+
+
+def shape(argument: Argument, scope: Scope) -> tuple[int, ...]:
+    """The shape of an array argument at this size."""
+    assert argument.shape is not None
+    return tuple(extent.integer(scope.names) for extent in argument.shape)
+
+
+def array_bytes(operation: Operation, scope: Scope) -> int:
+    """Bytes of all array arguments together."""
+    total = 0
+    for argument in operation.arrays:
+        items = 1
+        for extent in shape(argument, scope):
+            items *= extent
+        total += items * np.dtype(argument.dtype).itemsize
+    return total
+
+
+def inputs(operation: Operation, scope: Scope, seed: int = 0) -> dict[str, Array]:
+    """Random contents for every array argument, by name.
+
+    Floating-point values have random sign and magnitude in [0.5, 1.5): then a product of two is at least 0.25
+    whatever was drawn, so that a kernel which drops a single one differs by far more than rounding does. Integers
+    are drawn from -8 to 8 without 0 (1 to 8 where unsigned).
+    """
+    made: dict[str, Array] = {}
+    for position, argument in enumerate(operation.arrays):
+        generator = np.random.default_rng([seed, position])
+        dtype, size = np.dtype(argument.dtype), shape(argument, scope)
+        if dtype.kind == "f":
+            values = generator.random(size, dtype=np.float32)
+            values += np.float32(0.5)
+            np.copysign(values, generator.random(size, dtype=np.float32) - np.float32(0.5), out=values)
+            made[argument.name] = values.astype(dtype, copy=False)
+        else:
+            magnitude = generator.integers(1, 9, size)
+            sign = generator.integers(0, 2, size) * 2 - 1 if dtype.kind == "i" else 1
+            made[argument.name] = (magnitude * sign).astype(dtype)
+    return made
+
+
+def answers(operation: Operation, scope: Scope, given: Mapping[str, Array]) -> tuple[dict[str, Array], frozenset[str]]:
+    """The right contents of each output, in float64, and the names of the arrays that were read for them.
+
+    An output that its own reference does not read (C at beta = 0) may hold anything before the launch.
+    Raises SpaceError where a reference does not have the shape of its output.
+    """
+    reader = _Reader({**scope.names}, given)
+    found: dict[str, Array] = {}
+    for name, expression in operation.reference.items():
+        try:
+            value = np.asarray(walk(expression.tree, reader), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise SpaceError(f"reference `{expression.text}`: {error}") from None
+        if value.shape != given[name].shape:
+            raise SpaceError(f"reference `{expression.text}` has shape {value.shape}; {name} has {given[name].shape}")
+        found[name] = value
+    return found, frozenset(reader.read)
+
+
+class _Reader(dict[str, Any]):
+    """Names for a reference: arrays become float64 when they are first read, and reading is remembered."""
+
+    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        super().__init__(scalars)
+        self.arrays = arrays
+        self.read: set[str] = set()
+
+    def __missing__(self, name: str) -> Array:
+        self.read.add(name)
+        self[name] = self.arrays[name].astype(np.float64)
+        value: Array = self[name]
+        return value
+
+
+def scalars(operation: Operation, scope: Scope) -> list[np.generic]:
+    """The values of the scalar arguments, in order, each of its declared type."""
+    made = []
+    for argument in operation.arguments:
+        if argument.shape is None:
+            made.append(np.dtype(argument.dtype).type(scope.names[argument.name]))
+    return made
+
+
+def gflops(operation: Operation, scope: Scope, time_ms: float) -> float | None:
+    """Rate in GFLOP/s of a run that took `time_ms`; None where the operation does not count its work."""
+    if operation.flops is None:
+        return None
+    return float(operation.flops.evaluate(scope.names)) / (time_ms * 1e6)

@@ -1,0 +1,64 @@
+"""Where things are kept: what ships with the package, and the user's own folders."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import platformdirs
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def shipped(folder: str) -> Path:
+    """`kernels`, `spaces` or `results`: inside the installed package, or beside it in a checkout."""
+    installed = _PACKAGE / "_shipped" / folder
+    return installed if installed.is_dir() else _PACKAGE.parent / folder
+
+
+def user_results() -> Path:
+    """The user's own store, laid over the shipped one. TUNER_RESULTS names another folder."""
+    return Path(os.environ.get("TUNER_RESULTS") or platformdirs.user_data_path("tuner") / "results")
+
+
+def state() -> Path:
+    """Ledgers of tuning runs. TUNER_STATE names another folder."""
+    return private(Path(os.environ.get("TUNER_STATE") or platformdirs.user_state_path("tuner")))
+
+
+def cache() -> Path:
+    """Builds and launch forms; safe to delete. TUNER_CACHE names another folder."""
+    return private(Path(os.environ.get("TUNER_CACHE") or platformdirs.user_cache_path("tuner")))
+
+
+def private(folder: Path) -> Path:
+    """`folder`, made if need be, readable by its owner alone: what lies in it is loaded and run."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def digest(*parts: str | bytes) -> str:
+    """A 32-digit name for `parts`; the parts are kept apart, so ("ab", "c") and ("a", "bc") differ."""
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        total.update(len(data).to_bytes(8, "little") + data)
+    return total.hexdigest()[:32]
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write `data` to `path` so that a reader, or a crash at any moment, finds the old bytes or the new ones."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(aside, 0o644)
+        os.replace(aside, path)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,102 @@
+"""The one place where a configuration becomes the text that a compiler sees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner import paths
+from tuner.errors import SpaceError
+from tuner.space import Config, Geometry, Scope, Space, Value
+
+_COMMENT = re.compile(r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"[^\n]*$', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is compiled and how it is launched; equal Sources give equal builds."""
+
+    text: str
+    kernel: str
+    language: str
+    options: tuple[str, ...]
+    geometry: Geometry
+
+
+def render(space: Space, config: Config, scope: Scope) -> Source:
+    """The Source of one configuration: its values and the derived ones as macros, then the kernel file with its own
+    includes put in. Raises SpaceError where an include is missing."""
+    names = space.names(config, scope)
+    knobs = {name: names[name] for name in (*space.parameters, *space.derived)}
+    defines = "".join(f"#define {name} {_literal(value)}\n" for name, value in knobs.items())
+    text = defines + f'#line 1 "{space.source.name}"\n' + inlined(space.source)
+    return Source(
+        text=text,
+        kernel=space.kernel,
+        language=scope.language,
+        options=tuple(space.compile_options.get(scope.language, ())),
+        geometry=space.geometry(config, scope),
+    )
+
+
+def _literal(value: Value) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    return str(value)
+
+
+def inlined(path: Path) -> str:
+    """The text of `path` with every `#include "..."` of a file beside it, or in the folder above, put in its place.
+
+    The text then stands alone: it can be hashed, cached, exported and compiled anywhere. Includes in <> are the
+    compiler's. Each file is put in once. Raises SpaceError for a file that is missing.
+    """
+    return _inlined(path, set())
+
+
+def _inlined(path: Path, seen: set[Path]) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpaceError(f"{path}: the kernel file cannot be read: {error}") from None
+
+    def put_in(match: re.Match[str]) -> str:
+        folder = path.resolve().parent
+        found = next((p for f in (folder, folder.parent) if (p := f / match[1]).is_file()), None)
+        if found is None:
+            line = text.count("\n", 0, match.start()) + 1
+            raise SpaceError(f'{path}:{line}: #include "{match[1]}" is neither in {folder} nor in {folder.parent}')
+        if found.resolve() in seen:
+            return ""
+        seen.add(found.resolve())
+        line = text.count("\n", 0, match.start()) + 2
+        return f'#line 1 "{found.name}"\n{_inlined(found, seen)}\n#line {line} "{path.name}"'
+
+    return _INCLUDE.sub(put_in, text)
+
+
+def without_comments(text: str) -> str:
+    """C source with comments, blank lines and trailing space gone; strings are kept as they are."""
+    stripped = _COMMENT.sub(lambda match: match[1] or " ", text)
+    return "\n".join(line.rstrip() for line in stripped.splitlines() if line.strip())
+
+
+def signature(space: Space) -> str:
+    """Names what a configuration of this space means: the code without comments, its arguments and its geometry.
+
+    It does not change when values or restrictions are added, because those leave what was measured true.
+    """
+    op = space.operation
+    meaning: Mapping[str, object] = {
+        "kernel": space.kernel,
+        "text": without_comments(inlined(space.source)),
+        "options": sorted(space.compile_options.items()),
+        "arguments": [(a.name, a.dtype, a.shape and [e.text for e in a.shape], a.role) for a in op.arguments],
+        "derived": [(name, e.text) for name, e in space.derived.items()],
+        "geometry": [e.text for e in (*space.grid, *space.block, space.shared_memory)],
+        "reference": sorted((name, e.text) for name, e in op.reference.items()),
+    }
+    return paths.digest(*(f"{key}={value}" for key, value in meaning.items()))

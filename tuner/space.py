@@ -1,0 +1,311 @@
+"""What a space file says, as frozen values: no YAML, no pydantic, nothing that a launch does not need.
+
+`tuner.spacefile` makes a `Space` from YAML. `to_json` and `from_json` are its launch form: what a launcher reads
+instead of YAML.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import ExpressionError, NoConfiguration, SpaceError
+from tuner.expressions import Expression, parse
+
+Value = int | float | bool | str
+Config = dict[str, Value]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of the kernel. An array has a shape and a role (in, out, inout); a scalar has neither and takes
+    the value of the size or option of its name."""
+
+    name: str
+    dtype: str
+    shape: tuple[Expression, ...] | None = None
+    role: str | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a kernel computes: sizes (None where one must be given), options, arguments in the kernel's order, the
+    extent of the result (x, y, z), and expressions for reference, error bound, floating-point operations and the
+    least bytes moved. `library` names the vendor routine that figures stand beside."""
+
+    sizes: Mapping[str, int | None]
+    options: Mapping[str, float]
+    extent: tuple[Expression, ...]
+    arguments: tuple[Argument, ...]
+    reference: Mapping[str, Expression]
+    tolerance: Expression | None
+    flops: Expression | None
+    bytes: Expression | None
+    library: str | None
+
+    @property
+    def arrays(self) -> tuple[Argument, ...]:
+        """The arguments that are arrays, in order."""
+        return tuple(a for a in self.arguments if a.shape is not None)
+
+
+@dataclass(frozen=True)
+class Restriction:
+    """A condition that every configuration satisfies, and why."""
+
+    that: Expression
+    because: str = ""
+
+    def __str__(self) -> str:
+        return f"`{self.that.text}`" + (f" ({self.because})" if self.because else "")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device allows, as expressions see it. Bytes of shared memory are per block; a grid is (x, y, z)."""
+
+    max_threads: int = 1024
+    max_shared_memory: int = 48 * 1024
+    warp_size: int = 32
+    compute_capability: float = 0.0
+    max_block: tuple[int, int, int] = (1024, 1024, 64)
+    max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A problem on a device: all that an expression may use besides the configuration."""
+
+    sizes: Mapping[str, int]
+    options: Mapping[str, float]
+    language: str
+    limits: Limits
+
+    @functools.cached_property
+    def names(self) -> dict[str, Any]:
+        """Every name with its value."""
+        return {
+            **self.options,
+            **self.sizes,
+            "language": self.language,
+            "compute_capability": self.limits.compute_capability,
+            "warp_size": self.limits.warp_size,
+            "max_threads": self.limits.max_threads,
+            "max_shared_memory": self.limits.max_shared_memory,
+        }
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How a configuration is launched: blocks (x, y, z), threads a block (x, y, z), dynamic shared memory in bytes."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_memory: int
+
+
+@dataclass(frozen=True)
+class Space:
+    """One stage: a kernel, what it computes, and the configurations it may be compiled with."""
+
+    name: str
+    title: str
+    operation: Operation
+    kernel: str
+    source: Path
+    languages: tuple[str, ...]
+    parameters: Mapping[str, tuple[Value, ...]]
+    restrictions: tuple[Restriction, ...]
+    derived: Mapping[str, Expression]
+    grid: tuple[Expression, Expression, Expression]
+    block: tuple[Expression, Expression, Expression]
+    shared_memory: Expression
+    default: Mapping[str, Value]
+    compile_options: Mapping[str, tuple[str, ...]]
+    source_note: str = ""
+
+    def names(self, config: Mapping[str, Value], scope: Scope) -> dict[str, Any]:
+        """Every name an expression of this space may use, with its value: scope, configuration, derived values."""
+        names = {**scope.names, **config}
+        for name, expression in self.derived.items():
+            names[name] = expression.evaluate(names)
+        return names
+
+    def broken(self, config: Mapping[str, Value], scope: Scope) -> Restriction | None:
+        """The first restriction that `config` does not satisfy, or None. ExpressionError for one without a value."""
+        names = self.names(config, scope)
+        return next((r for r in self.restrictions if not r.that.evaluate(names)), None)
+
+    def valid(self, config: Mapping[str, Value], scope: Scope) -> bool:
+        """Whether `config` gives each parameter one of its declared values and satisfies every restriction."""
+        if config.keys() != self.parameters.keys():
+            return False
+        declared = all(any(_same(config[p], v) for v in values) for p, values in self.parameters.items())
+        return declared and self.broken(config, scope) is None
+
+    def geometry(self, config: Mapping[str, Value], scope: Scope) -> Geometry:
+        """Grid, block and dynamic shared memory of `config`. ExpressionError where one is not a positive integer."""
+        names = self.names(config, scope)
+        grid = tuple(e.integer(names) for e in self.grid)
+        block = tuple(e.integer(names) for e in self.block)
+        shared = self.shared_memory.integer(names)
+        if min(grid + block) < 1 or shared < 0:
+            raise ExpressionError(f"{self.name}: grid {grid}, block {block}, shared memory {shared} cannot be launched")
+        return Geometry((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), shared)
+
+    def walk(self) -> Iterator[Config]:
+        """Every combination of declared values in the order of the file, valid or not."""
+        for values in itertools.product(*self.parameters.values()):
+            yield dict(zip(self.parameters, values, strict=True))
+
+    def first_valid(self, scope: Scope, most: int = 200_000) -> Config:
+        """The default where it is valid at this size and device, else the first declared combination that is.
+
+        Raises NoConfiguration, naming the restrictions that the default breaks, where there is none among the
+        first `most` combinations.
+        """
+        if self.default and self.valid(self.default, scope):
+            return dict(self.default)
+        for config in itertools.islice(self.walk(), most):
+            if self.broken(config, scope) is None:
+                return config
+        raise no_configuration(self, scope)
+
+    def checked(self, config: Mapping[str, Value], scope: Scope) -> Config:
+        """`config`, where it is valid. Raises SpaceError that says what is wrong with it."""
+        for name, values in self.parameters.items():
+            if name not in config:
+                raise SpaceError(f"{self.name}: the configuration lacks {name}; allowed: {list(values)}")
+            if not any(_same(config[name], v) for v in values):
+                raise SpaceError(f"{self.name}: {name} = {config[name]!r}; allowed: {list(values)}")
+        for name in config:
+            if name not in self.parameters:
+                raise SpaceError(f"{self.name}: no parameter {name!r}; there are: {', '.join(self.parameters)}")
+        broken = self.broken(config, scope)
+        if broken is not None:
+            raise SpaceError(f"{self.name}: the configuration breaks {broken} at {size_text(scope.sizes)}")
+        return dict(config)
+
+
+def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
+    """The error for a size that leaves nothing, naming the restrictions at fault as far as that can be told."""
+    parameters = set(space.parameters) | set(space.derived)
+    fixed = [r for r in space.restrictions if not r.that.names & parameters and not r.that.evaluate(scope.names)]
+    config = dict(space.default) or next(space.walk(), {})
+    blamed = fixed or [r for r in [space.broken(config, scope)] if r is not None]
+    why = "; ".join(str(r) for r in blamed) or "the restrictions exclude one another"
+    return NoConfiguration(
+        f"{space.name}: no configuration is valid at {size_text(scope.sizes)}: {why}; try another size or device"
+    )
+
+
+def size_text(sizes: Mapping[str, int]) -> str:
+    """`M=100, N=37, K=53`, in the order of the operation."""
+    return ", ".join(f"{name}={value}" for name, value in sizes.items())
+
+
+def config_text(config: Mapping[str, Value]) -> str:
+    """`block_size_x=32 tile_size_x=4`, for people."""
+    return " ".join(f"{name}={value}" for name, value in config.items()) or "(no parameters)"
+
+
+def _same(a: Value, b: Value) -> bool:
+    """Equal, and of one kind: True is not 1, since they render differently, but 2.0 is 2."""
+    return a == b and isinstance(a, bool) == isinstance(b, bool)
+
+
+# The launch form ------------------------------------------------------------------------------------------------
+
+FORM_VERSION = 1
+
+
+def to_json(space: Space) -> dict[str, Any]:
+    """`space` as JSON data that `from_json` reads back."""
+    op = space.operation
+
+    def texts(expressions: tuple[Expression, ...]) -> list[str]:
+        return [e.text for e in expressions]
+
+    return {
+        "version": FORM_VERSION,
+        "name": space.name,
+        "title": space.title,
+        "kernel": space.kernel,
+        "source": str(space.source),
+        "languages": list(space.languages),
+        "parameters": {name: list(values) for name, values in space.parameters.items()},
+        "restrictions": [[r.that.text, r.because] for r in space.restrictions],
+        "derived": {name: e.text for name, e in space.derived.items()},
+        "grid": texts(space.grid),
+        "block": texts(space.block),
+        "shared_memory": space.shared_memory.text,
+        "default": dict(space.default),
+        "compile_options": {language: list(options) for language, options in space.compile_options.items()},
+        "source_note": space.source_note,
+        "operation": {
+            "sizes": dict(op.sizes),
+            "options": dict(op.options),
+            "extent": texts(op.extent),
+            "arguments": [
+                [a.name, a.dtype, None if a.shape is None else texts(a.shape), a.role] for a in op.arguments
+            ],
+            "reference": {name: e.text for name, e in op.reference.items()},
+            "tolerance": op.tolerance and op.tolerance.text,
+            "flops": op.flops and op.flops.text,
+            "bytes": op.bytes and op.bytes.text,
+            "library": op.library,
+        },
+    }
+
+
+def from_json(data: Mapping[str, Any]) -> Space:
+    """The Space that `to_json` wrote. Expressions are parsed, and so checked, again."""
+    op = data["operation"]
+
+    def expressions(texts: list[str]) -> tuple[Expression, ...]:
+        return tuple(parse(text) for text in texts)
+
+    def three(texts: list[str]) -> tuple[Expression, Expression, Expression]:
+        x, y, z = expressions(texts)
+        return x, y, z
+
+    def optional(text: str | None) -> Expression | None:
+        return None if text is None else parse(text)
+
+    operation = Operation(
+        sizes=op["sizes"],
+        options=op["options"],
+        extent=expressions(op["extent"]),
+        arguments=tuple(Argument(n, d, None if s is None else expressions(s), r) for n, d, s, r in op["arguments"]),
+        reference={name: parse(text) for name, text in op["reference"].items()},
+        tolerance=optional(op["tolerance"]),
+        flops=optional(op["flops"]),
+        bytes=optional(op["bytes"]),
+        library=op["library"],
+    )
+    return Space(
+        name=data["name"],
+        title=data["title"],
+        operation=operation,
+        kernel=data["kernel"],
+        source=Path(data["source"]),
+        languages=tuple(data["languages"]),
+        parameters={name: tuple(values) for name, values in data["parameters"].items()},
+        restrictions=tuple(Restriction(parse(that), because) for that, because in data["restrictions"]),
+        derived={name: parse(text) for name, text in data["derived"].items()},
+        grid=three(data["grid"]),
+        block=three(data["block"]),
+        shared_memory=parse(data["shared_memory"]),
+        default=data["default"],
+        compile_options={language: tuple(options) for language, options in data["compile_options"].items()},
+        source_note=data["source_note"],
+    )
+
+
+def with_source(space: Space, source: Path) -> Space:
+    """`space` with its kernel read from another file."""
+    return replace(space, source=source)

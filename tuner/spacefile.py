@@ -1,0 +1,380 @@
+"""YAML -> Space. The shapes of the two kinds of file are pydantic models, which also give the JSON Schema."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, create_model
+
+from tuner import expressions, yamlfile
+from tuner.errors import ExpressionError, SpaceError
+from tuner.expressions import Expression
+from tuner.operation import DTYPES
+from tuner.source import without_comments
+from tuner.space import Argument, Operation, Restriction, Space, Value
+from tuner.yamlfile import Document, Where
+
+DEVICE_NAMES = ("language", "compute_capability", "warp_size", "max_threads", "max_shared_memory")
+M = TypeVar("M", bound=BaseModel)
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
+
+
+def _expression(value: object) -> Expression:
+    try:
+        return expressions.parse(value)
+    except ExpressionError as error:
+        raise ValueError(str(error)) from None
+
+
+def _value(value: object) -> object:
+    """Parameter values become source text, so words are C identifiers and nothing else."""
+    if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
+        raise ValueError(f"{value!r} is not a word; values are numbers, true, false, or words of letters, digits and _")
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(f"{value!r} is not a number, true, false, or a word")
+    if isinstance(value, int | float) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{value!r} does not fit 64 bits")
+    return value
+
+
+def _restriction(value: object) -> object:
+    return {"that": value} if isinstance(value, str) else value
+
+
+Formula = Annotated[
+    Any, BeforeValidator(_expression), WithJsonSchema({"type": ["string", "number"], "description": "an expression"})
+]
+Allowed = Annotated[Any, BeforeValidator(_value), WithJsonSchema({"type": ["number", "boolean", "string"]})]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, strict=True)
+
+
+class RestrictionModel(_Model):
+    """A condition on configurations."""
+
+    that: Formula = Field(description="must be true of every configuration")
+    because: str = Field("", description="why, for the reader of an error")
+
+
+class ArgumentModel(_Model):
+    """One argument of the kernel, in the kernel's order."""
+
+    name: Identifier
+    dtype: Literal["float16", "float32", "float64", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"]
+    shape: list[Formula] | None = Field(None, description="extents of an array; a scalar has none")
+    role: Literal["in", "out", "inout"] | None = Field(None, description="of an array: does the kernel read, write it?")
+
+
+class DivisorsModel(_Model):
+    """Kernel Tuner's grid divisors: blocks = extent / product of these, rounded up."""
+
+    x: list[Formula] = []
+    y: list[Formula] = []
+    z: list[Formula] = []
+
+
+class RequirementsModel(_Model):
+    """What the device must offer."""
+
+    compute_capability: str = Field(pattern=r"^(>=|>|==|<=|<) *\d+(\.\d+)?$", examples=[">=7.0"])
+
+
+class OperationModel(_Model):
+    """What a kernel computes; several stages may share one."""
+
+    sizes: dict[Identifier, int | None] = Field(min_length=1, description="name: default, or nothing if it is needed")
+    options: dict[Identifier, float] = Field({}, description="name: default; set at launch")
+    extent: list[Formula] = Field(min_length=1, max_length=3, description="of the result, x first; the grid covers it")
+    arguments: list[ArgumentModel] = Field(min_length=1)
+    reference: Formula | dict[Identifier, Formula] = Field(description="the right answer, over float64 arrays")
+    tolerance: Formula | None = Field(None, description="largest error allowed; `epsilon` is the unit round-off")
+    flops: Formula | None = None
+    bytes: Formula | None = None
+    library: Literal["gemm"] | None = Field(None, description="the vendor routine that figures stand beside")
+
+
+class SpaceModel(_Model):
+    """A stage: a kernel and the configurations it may be compiled with."""
+
+    title: str = Field(min_length=1, max_length=200)
+    operation: OperationModel
+    kernel: Identifier = Field(description="entry point in the source")
+    source: str | None = Field(None, description="kernel file, relative to this one")
+    languages: list[Literal["cuda", "opencl", "c"]] = Field(min_length=1)
+    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=10_000)]]
+    restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = []
+    derived: dict[Identifier, Formula] = {}
+    grid_divisors: DivisorsModel | None = None
+    grid: Annotated[list[Formula], Field(min_length=1, max_length=3)] | None = None
+    block: list[Formula] = Field([], max_length=3)
+    shared_memory: Formula = expressions.parse(0)
+    requires: RequirementsModel | None = None
+    default: dict[Identifier, Allowed] = {}
+    compile_options: dict[Literal["cuda", "opencl", "c"], list[str]] = {}
+    extent: Annotated[list[Formula], Field(min_length=1, max_length=3)] | None = None
+    arguments: list[ArgumentModel] | None = None
+    source_note: str = ""
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a space file, for editors."""
+    # In a file, `operation:` is a path or the keys themselves, and a restriction may be a string.
+    published: type[BaseModel] = create_model("Space", __base__=SpaceModel, operation=(str | OperationModel, ...))
+    schema = published.model_json_schema()
+    restrictions = schema["properties"]["restrictions"]
+    restrictions["items"] = {"anyOf": [{"type": "string"}, restrictions["items"]]}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "tuner space file"}
+
+
+def read(path: Path, name: str | None = None) -> Space:
+    """The Space in `path`. SpaceError, with file, line and key, for anything wrong with it."""
+    document = yamlfile.read(path)
+    if "parameters" not in document.data and "arguments" in document.data:
+        raise SpaceError(f"{path}: describes an operation, not a space: it has no `parameters:`")
+    shared = document
+    if isinstance(document.data.get("operation"), str):
+        shared = yamlfile.read(path.parent / document.data["operation"])
+        _validated(OperationModel, shared)
+        document.data["operation"] = shared.data
+    model = _validated(SpaceModel, document)
+    return _Builder(document, shared, model, name or f"{path.resolve().parent.name}/{path.stem}").space()
+
+
+def _validated(kind: type[M], document: Document) -> M:
+    try:
+        return kind.model_validate(document.data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise document.error(_where(first["loc"], document), _message(first, kind)) from None
+
+
+def _where(loc: Iterable[int | str], document: Document) -> Where:
+    """The part of pydantic's location that is in the file (it adds names of union members)."""
+    where: Where = ()
+    data: Any = document.data
+    for part in loc:
+        if isinstance(data, dict) and part in data:
+            data = data[part]
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        elif isinstance(data, dict) and isinstance(part, str) and part.isidentifier() and part != "constrained-str":
+            return (*where, part)
+        else:
+            continue
+        where = (*where, part)
+    return where
+
+
+def _message(error: Any, kind: type[BaseModel]) -> str:
+    found = error["input"]
+    match error["type"]:
+        case "extra_forbidden":
+            allowed = _fields(kind, error["loc"][:-1])
+            near = difflib.get_close_matches(str(error["loc"][-1]), allowed, n=1)
+            return "unknown key; " + (f"did you mean `{near[0]}`?" if near else f"allowed are {', '.join(allowed)}")
+        case "missing":
+            return "this key is missing; add it"
+        case "value_error":
+            return str(error["ctx"]["error"])
+        case "string_pattern_mismatch" if error["loc"][-1] == "[key]":
+            return f"{found!r} is not a name; use letters, digits and _"
+    text = repr(found) if not isinstance(found, dict | list) else f"a {type(found).__name__}"
+    return f"{text[:80]}: {error['msg'][0].lower()}{error['msg'][1:]}"
+
+
+def _fields(kind: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
+    """The keys that the model at `loc` has."""
+    nested: Mapping[str, type[BaseModel]] = {
+        "operation": OperationModel,
+        "arguments": ArgumentModel,
+        "restrictions": RestrictionModel,
+        "grid_divisors": DivisorsModel,
+        "requires": RequirementsModel,
+    }
+    for part in loc:
+        kind = nested.get(str(part), kind)
+    return list(kind.model_fields)
+
+
+class _Builder:
+    """Checks what one key says against the others, and makes the frozen Space."""
+
+    def __init__(self, document: Document, shared: Document, model: SpaceModel, name: str) -> None:
+        self.document, self.shared, self.model, self.name = document, shared, model, name
+        op = model.operation
+        self.scope = {*op.sizes, *op.options, *DEVICE_NAMES}
+        self.knobs = {*self.scope, *model.parameters}
+
+    def space(self) -> Space:
+        model = self.model
+        self._parameters()
+        operation = self._operation()
+        derived: dict[str, Expression] = {}
+        for name, expression in model.derived.items():
+            if name in self.knobs:
+                raise self.document.error(("derived", name), "this name is taken by a parameter, size or option")
+            self._names(self.document, ("derived", name), expression, self.knobs)
+            self.knobs.add(name)
+            derived[name] = expression
+        block = self._three("block", model.block)
+        self._names(self.document, ("shared_memory",), model.shared_memory, self.knobs)
+        return Space(
+            name=self.name,
+            title=model.title,
+            operation=operation,
+            kernel=model.kernel,
+            source=self._source(),
+            languages=tuple(model.languages),
+            parameters={name: tuple(values) for name, values in model.parameters.items()},
+            restrictions=self._restrictions(block),
+            derived=derived,
+            grid=self._grid(operation),
+            block=block,
+            shared_memory=model.shared_memory,
+            default=self._default(),
+            compile_options={language: tuple(options) for language, options in model.compile_options.items()},
+            source_note=model.source_note,
+        )
+
+    def _names(self, document: Document, where: Where, expression: Expression, known: Iterable[str]) -> None:
+        for name in sorted(expression.names - set(known)):
+            raise document.error(where, f"`{expression.text}`: {expressions.unknown_name(name, known)}")
+
+    def _parameters(self) -> None:
+        for name, values in self.model.parameters.items():
+            if name in self.scope or name in expressions.FUNCTIONS:
+                raise self.document.error(("parameters", name), "this name is taken; choose another")
+            seen: set[tuple[bool, Value]] = set()
+            for position, value in enumerate(values):
+                if (isinstance(value, bool), value) in seen:
+                    raise self.document.error(("parameters", name, position), f"{value!r} stands twice; keep one")
+                seen.add((isinstance(value, bool), value))
+
+    def _operation(self) -> Operation:
+        model, op, shared = self.model, self.model.operation, self.shared
+        prefix: Where = () if shared is not self.document else ("operation",)
+        for name, size in op.sizes.items():
+            if size is not None and size < 1:
+                raise shared.error((*prefix, "sizes", name), f"{size}: a size is at least 1")
+        own = model.arguments is not None
+        document, place = (self.document, ("arguments",)) if own else (shared, (*prefix, "arguments"))
+        arguments = tuple(self._argument(document, place, i, a) for i, a in enumerate(model.arguments or op.arguments))
+        arrays = {a.name: a for a in arguments if a.shape is not None}
+        outputs = [a.name for a in arrays.values() if a.role != "in"]
+        reference = op.reference if isinstance(op.reference, dict) else {name: op.reference for name in outputs[:1]}
+        if set(reference) != set(outputs) or not outputs:
+            raise shared.error((*prefix, "reference"), f"one is needed for each output: {', '.join(outputs) or 'none'}")
+        for expression in reference.values():
+            self._names(shared, (*prefix, "reference"), expression, {*self.scope, *arrays})
+        for key, allowed in (("tolerance", {"epsilon"}), ("flops", set()), ("bytes", set())):
+            if (expression := getattr(op, key)) is not None:
+                self._names(shared, (*prefix, key), expression, self.scope | allowed)
+        extent = tuple(model.extent or op.extent)
+        for expression in extent:
+            self._names(self.document, ("extent",), expression, self.scope)
+        return Operation(
+            sizes=op.sizes,
+            options=op.options,
+            extent=extent,
+            arguments=arguments,
+            reference=reference,
+            tolerance=op.tolerance,
+            flops=op.flops,
+            bytes=op.bytes,
+            library=op.library,
+        )
+
+    def _argument(self, document: Document, place: Where, position: int, model: ArgumentModel) -> Argument:
+        where = (*place, position)
+        if (model.shape is None) != (model.role is None):
+            raise document.error(where, f"{model.name}: an array has both `shape` and `role`, a scalar neither")
+        if model.shape is None and model.name not in {*self.model.operation.sizes, *self.model.operation.options}:
+            raise document.error(where, f"{model.name}: a scalar takes the value of the size or option of its name")
+        for extent in model.shape or []:
+            self._names(document, (*where, "shape"), extent, self.scope)
+        assert model.dtype in DTYPES
+        return Argument(model.name, model.dtype, None if model.shape is None else tuple(model.shape), model.role)
+
+    def _three(self, key: str, given: list[Expression]) -> tuple[Expression, Expression, Expression]:
+        """x, y and z; those that are not given are 1."""
+        for position, expression in enumerate(given):
+            self._names(self.document, (key, position), expression, self.knobs)
+        x, y, z = (*given, *[expressions.parse(1)] * (3 - len(given)))
+        return x, y, z
+
+    def _grid(self, operation: Operation) -> tuple[Expression, Expression, Expression]:
+        model = self.model
+        if model.grid is not None and model.grid_divisors is not None:
+            raise self.document.error(("grid",), "both `grid` and `grid_divisors`; keep one")
+        if model.grid is not None:
+            return self._three("grid", model.grid)
+        divisors = model.grid_divisors or DivisorsModel()
+        made: list[Expression] = []
+        for axis, extent in zip("xyz", operation.extent, strict=False):
+            factors: list[Expression] = getattr(divisors, axis)
+            for position, factor in enumerate(factors):
+                self._names(self.document, ("grid_divisors", axis, position), factor, self.knobs)
+            product = " * ".join(f"({factor.text})" for factor in factors) or "1"
+            made.append(expressions.parse(f"ceil_div({extent.text}, {product})"))
+        return self._three("grid", made)
+
+    def _restrictions(self, block: tuple[Expression, ...]) -> tuple[Restriction, ...]:
+        """The file's restrictions, and those that every space has."""
+        model = self.model
+        made: list[Restriction] = []
+        for position, restriction in enumerate(model.restrictions):
+            self._names(self.document, ("restrictions", position), restriction.that, self.knobs)
+            made.append(Restriction(restriction.that, restriction.because))
+        if model.requires is not None:
+            that = f"language != 'cuda' or compute_capability {model.requires.compute_capability}"
+            made.append(Restriction(expressions.parse(that), "the stage requires it"))
+        threads = " * ".join(f"({e.text})" for e in block if e.text != "1")
+        if threads:
+            made.append(Restriction(expressions.parse(f"{threads} <= max_threads"), "the device's threads a block"))
+        if model.shared_memory.text != "0":
+            that = f"({model.shared_memory.text}) <= max_shared_memory"
+            made.append(Restriction(expressions.parse(that), "the device's shared memory a block"))
+            that = f"({model.shared_memory.text}) == 0 or language != 'opencl'"
+            made.append(Restriction(expressions.parse(that), "dynamic shared memory is CUDA's"))
+        return tuple(made)
+
+    def _default(self) -> dict[str, Value]:
+        """The default, which names every parameter or is absent."""
+        model = self.model
+        for name, value in model.default.items():
+            if name not in model.parameters:
+                raise self.document.error(("default", name), expressions.unknown_name(name, model.parameters))
+            if value not in model.parameters[name]:
+                raise self.document.error(
+                    ("default", name), f"{value!r} is not a declared value; allowed: {model.parameters[name]}"
+                )
+        missing = [name for name in model.parameters if name not in model.default]
+        if model.default and missing:
+            raise self.document.error(("default",), f"no value for {', '.join(missing)}")
+        return dict(model.default)
+
+    def _source(self) -> Path:
+        """The kernel file: `source:`, or the file of the same stem in kernels/ or beside the YAML."""
+        path, model = self.document.path.resolve(), self.model
+        suffixes = (".c",) if model.languages == ["c"] else (".cu", ".cl")
+        if model.source is not None:
+            candidates = [path.parent / model.source]
+        else:
+            kernels = path.parent.parent.parent / "kernels" / path.parent.name
+            candidates = [folder / f"{path.stem}{s}" for folder in (path.parent, kernels) for s in suffixes]
+        source = next((c for c in candidates if c.is_file()), None)
+        if source is None:
+            looked = " or ".join(str(c) for c in candidates)
+            raise self.document.error(("source",), f"the kernel file is missing: {looked}; write it, or name another")
+        text = without_comments(source.read_text(encoding="utf-8", errors="replace"))
+        if not re.search(rf"\b{re.escape(model.kernel)}\s*\(", text):
+            defined = sorted(set(re.findall(r"\bvoid\s+(\w+)\s*\(", text)))
+            there = f"; it defines {', '.join(defined)}" if defined else ""
+            raise self.document.error(("kernel",), f"{source} has no entry point {model.kernel!r}{there}")
+        return source

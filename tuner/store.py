@@ -1,0 +1,220 @@
+"""The best configurations, one JSON record a line in results/<family>/<stage>.jsonl: written by tuning, read by all.
+
+A file starts with a header line. It is rewritten aside and renamed, under a lock; lines that cannot be read are
+reported, kept as they are and otherwise ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from tuner import paths
+from tuner.errors import RequestError
+from tuner.space import Config, Scope, Space
+
+FORMAT = "tuner results"
+VERSION = 1
+Match = Literal["exact", "nearest_size", "architecture", "other_device", "default"]
+MATCHES: tuple[Match, ...] = ("exact", "nearest_size", "architecture", "other_device", "default")
+
+
+@dataclass(frozen=True)
+class Record:
+    """The best configuration for one problem on one device. Times in ms, rates in GFLOP/s.
+
+    `spread` is the interquartile range over the median of `rounds` rounds; `vs_library` the library's time over ours,
+    measured in the same rounds; `error` and `bound` are of the verification.
+    """
+
+    device: str
+    kind: str
+    architecture: str
+    sizes: dict[str, int]
+    options: dict[str, float]
+    config: Config
+    time_ms: float
+    spread: float
+    rounds: int
+    gflops: float | None
+    library: str | None
+    library_ms: float | None
+    vs_library: float | None
+    error: float
+    bound: float
+    signature: str
+    toolchain: str
+    configurations: int
+    evaluated: int
+    failed: dict[str, int]
+    strategy: str
+    date: str
+    version: str
+    next: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Records with one key are about the same thing; a store keeps one of them."""
+        return (self.kind, self.device, tuple(sorted(self.sizes.items())), self.signature)
+
+    def to_line(self) -> str:
+        return json.dumps(asdict(self), sort_keys=False)
+
+    @staticmethod
+    def from_line(line: str) -> Record:
+        """The record in `line`. Raises ValueError, saying why, where it holds none."""
+        data = json.loads(line)
+        if not isinstance(data, dict):
+            raise ValueError("not a record")
+        names = {f.name for f in fields(Record)}
+        missing = sorted(names - data.keys() - {"next"})
+        if missing:
+            raise ValueError(f"no {', '.join(missing)}")
+        record = Record(**{name: data[name] for name in names if name in data})
+        record._check()
+        return record
+
+    def _check(self) -> None:
+        """A record is data from a file: only plain values of the right kind get further."""
+        for name in ("device", "kind", "architecture", "signature", "toolchain", "strategy", "date", "version"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name).isprintable():
+                raise ValueError(f"{name} is not a line of text")
+        for name in ("time_ms", "spread", "error", "bound"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+                raise ValueError(f"{name} is not a number from 0 on")
+        if not isinstance(self.config, dict) or not all(isinstance(v, bool | int | float | str) for v in self.config.values()):
+            raise ValueError("config is not a mapping to plain values")
+        if not isinstance(self.sizes, dict) or not all(isinstance(v, int) and v > 0 for v in self.sizes.values()):
+            raise ValueError("sizes is not a mapping to whole numbers")
+        if not self.time_ms:
+            raise ValueError("time_ms is 0")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A look-up's answer: the configuration, how well it fits, and the record it is from (None for the default)."""
+
+    config: Config
+    match: Match
+    record: Record | None = None
+    stale: bool = False
+
+
+class Store:
+    """Records of one kernel from several folders, the first laid over the others; the first is written to."""
+
+    def __init__(self, kernel: str, folder: Path | None = None) -> None:
+        """`folder` instead of the user's own; the shipped results always lie below."""
+        self.paths = [root / f"{kernel}.jsonl" for root in dict.fromkeys([folder or paths.user_results(), paths.shipped("results")])]
+        self.kernel = kernel
+        self.problems: list[str] = []
+        self.records = [record for path in self.paths for record in self._read(path)]
+
+    def _read(self, path: Path) -> Iterator[Record]:
+        for number, line in enumerate(_lines(path), 1):
+            if number == 1:
+                _check_header(path, line)
+                continue
+            try:
+                yield Record.from_line(line)
+            except (ValueError, TypeError, RecursionError) as error:
+                self.problems.append(f"{path}:{number}: skipped, not a record: {error}")
+
+    def add(self, record: Record) -> bool:
+        """Write `record`, unless the same toolchain has already found a faster configuration; returns whether.
+
+        Every other line of the file stays, readable or not. Raises RequestError where the file cannot be written.
+        """
+        from filelock import FileLock
+
+        path = self.paths[0]
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(path.with_suffix(".lock"), mode=0o644):
+                kept, old = _without(_lines(path)[1:], record)
+                if old is not None and old.toolchain == record.toolchain and old.config != record.config:
+                    if old.time_ms < record.time_ms:
+                        return False
+                header = json.dumps({"format": FORMAT, "version": VERSION, "kernel": self.kernel})
+                text = "\n".join([header, *kept, record.to_line()]) + "\n"
+                paths.replace(path, text.encode())
+        except OSError as error:
+            raise RequestError(f"{path}: the record cannot be written: {error.strerror}; --results names a folder") from None
+        self.records = [record, *(r for r in self.records if r.key != record.key)]
+        return True
+
+    def look_up(self, space: Space, scope: Scope, device: str, kind: str, architecture: str, signature: str) -> Found:
+        """The best known configuration that is valid at this size on this device.
+
+        In this order: the device at this size; the device at the nearest size, by the distance of the logarithms;
+        the architecture; any other device; the space's default, or the first valid combination. Records of an
+        earlier version of the source come after all others. Raises NoConfiguration where nothing is valid.
+        """
+        ranked = []
+        for position, record in enumerate(self.records):
+            if record.sizes.keys() != scope.sizes.keys() or not space.valid(record.config, scope):
+                continue
+            stale, distance = record.signature != signature, _distance(record.sizes, scope.sizes)
+            match = _match(record, device, kind, architecture, distance)
+            ranked.append((stale, MATCHES.index(match), record.kind != kind, distance, position, match, record))
+        if not ranked:
+            return Found(space.first_valid(scope), "default")
+        stale, _, _, _, _, match, record = min(ranked, key=lambda entry: entry[:5])
+        return Found(record.config, match, record, stale)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RequestError(f"{path}: the results cannot be read: {error.strerror}") from None
+
+
+def _check_header(path: Path, line: str) -> None:
+    """Raise RequestError for a file that is not ours, or of a version that is not known yet."""
+    try:
+        header = json.loads(line)
+        known = header["format"] == FORMAT
+        version = header["version"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        known, version = False, None
+    if not known or not isinstance(version, int):
+        raise RequestError(f"{path}:1: not a results file: its first line is not the header; move the file away")
+    if version > VERSION:
+        raise RequestError(f"{path}:1: written by a newer tuner (format {version}, known is {VERSION}); update tuner")
+
+
+def _without(lines: Iterable[str], record: Record) -> tuple[list[str], Record | None]:
+    """The lines that are not about the same thing as `record`, and the record that is."""
+    kept: list[str] = []
+    old: Record | None = None
+    for line in lines:
+        try:
+            found = Record.from_line(line)
+        except (ValueError, TypeError, RecursionError):
+            kept.append(line)
+            continue
+        if found.key == record.key:
+            old = found
+        else:
+            kept.append(line)
+    return kept, old
+
+
+def _match(record: Record, device: str, kind: str, architecture: str, distance: float) -> Match:
+    if record.kind == kind and record.device == device:
+        return "exact" if distance == 0 else "nearest_size"
+    same = record.kind == kind and record.architecture == architecture
+    return "architecture" if same else "other_device"
+
+
+def _distance(a: Mapping[str, int], b: Mapping[str, int]) -> float:
+    """Euclidean distance of the logarithms of the sizes."""
+    return math.sqrt(sum(math.log(a[name] / b[name]) ** 2 for name in a))

@@ -1,0 +1,112 @@
+"""The ledger: every trial of every configuration, in an Optuna study, written as soon as it is measured."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import optuna
+from optuna.distributions import CategoricalDistribution
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from tuner import paths
+from tuner.measure import Outcome
+from tuner.space import Config, Space, Value
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A configuration and what came of it."""
+
+    config: Config
+    outcome: Outcome
+
+    @property
+    def time_ms(self) -> float | None:
+        """The median time in ms; None where it failed."""
+        return median(self.outcome.times) if self.outcome.times else None
+
+
+class Ledger:
+    """The trials of one space, size, set of options and device, with one signature of source and toolchain.
+
+    A change of any of these opens another ledger, so old times are never taken for new ones.
+    """
+
+    def __init__(self, space: Space, sizes: dict[str, int], options: dict[str, float], device: str, signature: str) -> None:
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        size = ",".join(f"{name}={value}" for name, value in sizes.items())
+        identity = paths.digest(device, signature, repr(sorted(options.items())), repr(sorted(space.parameters.items())))
+        self.name = f"{space.name} {size} {device} {identity[:12]}"
+        self.path = paths.private(paths.state() / "studies" / space.name) / f"{paths.digest(self.name)}.log"
+        self._space = space
+        self._study = self._opened()
+        self._trials = [_from_optuna(t) for t in self._study.get_trials(deepcopy=False)]
+        self._by_config = {_key(t.config): t for t in self._trials}
+
+    def _opened(self) -> optuna.Study:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            storage = JournalStorage(JournalFileBackend(str(self.path)))
+            return optuna.create_study(study_name=self.name, storage=storage, direction="minimize", load_if_exists=True)
+
+    def known(self, config: Config) -> Trial | None:
+        """The trial of `config`, if it has been measured already."""
+        return self._by_config.get(_key(config))
+
+    def add(self, trial: Trial) -> None:
+        """Write `trial` down; it is on disk when this returns."""
+        distributions = {n: CategoricalDistribution(values) for n, values in self._space.parameters.items()}
+        outcome = trial.outcome
+        attributes: dict[str, Any] = {"times_ms": list(outcome.times), "error": outcome.error, "bound": outcome.bound}
+        if outcome.failure is not None:
+            attributes |= {"failure": outcome.failure, "log": outcome.log[-4000:]}
+        self._study.add_trial(
+            create_trial(
+                state=TrialState.COMPLETE if outcome.failure is None else TrialState.FAIL,
+                value=trial.time_ms,
+                params=trial.config,
+                distributions=distributions,
+                user_attrs=attributes,
+            )
+        )
+        self._trials.append(trial)
+        self._by_config[_key(trial.config)] = trial
+
+    def forget(self) -> None:
+        """Start over: set what was measured aside (the file is kept under another name) and open an empty study."""
+        if self._trials:
+            aside = next(p for i in range(1, 10**6) if not (p := self.path.with_suffix(f".{i}.log")).exists())
+            self.path.rename(aside)
+            self._study = self._opened()
+        self._trials, self._by_config = [], {}
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials, in the order they were measured."""
+        return list(self._trials)
+
+    @property
+    def best(self) -> list[Trial]:
+        """The trials that succeeded, fastest first."""
+        return sorted((t for t in self._trials if t.time_ms is not None), key=lambda t: t.time_ms or 0.0)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How many trials failed, by reason."""
+        return dict(Counter(t.outcome.failure for t in self._trials if t.outcome.failure is not None))
+
+
+def _from_optuna(trial: FrozenTrial) -> Trial:
+    kept = trial.user_attrs
+    outcome = Outcome(tuple(kept["times_ms"]), kept["error"], kept["bound"], kept.get("failure"), kept.get("log", ""))
+    return Trial(dict(trial.params), outcome)
+
+
+def _key(config: Config) -> tuple[tuple[str, bool, Value], ...]:
+    return tuple((name, isinstance(value, bool), value) for name, value in sorted(config.items()))

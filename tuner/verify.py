@@ -1,0 +1,170 @@
+"""Is every element of the output right? Asked of each configuration before it is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tuner import operation
+from tuner.devices.base import GUARD, Array, Buffer, Device, Function
+from tuner.errors import DeviceError, WrongResult
+from tuner.space import Operation, Scope
+
+POISON = 0xFF  # every floating-point type reads a run of these bytes as NaN, signed integers as -1
+_CHUNK = 1 << 20  # elements compared at a time; keeps the temporaries in cache
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The largest error over all outputs, and the bound it was held to."""
+
+    error: float
+    bound: float
+
+
+def bound(op: Operation, scope: Scope, dtype: str, largest: float) -> float:
+    """The largest error an output of `dtype` may have, where the answer's largest magnitude is `largest`.
+
+    The operation's `tolerance` says it, with `epsilon` the unit round-off of `dtype`; without one it is
+    16 epsilon times `largest` (at least 1). Integers must be exact.
+    """
+    kind = np.dtype(dtype)
+    if kind.kind != "f":
+        return 0.0
+    epsilon = float(np.finfo(kind).eps) / 2
+    if op.tolerance is not None:
+        return float(op.tolerance.evaluate({**scope.names, "epsilon": epsilon}))
+    return 16 * epsilon * max(1.0, largest)
+
+
+def compare(name: str, output: Array, answer: Array, limit: float) -> float:
+    """The largest error of `output`. Raises WrongResult, naming the first wrong element, if it exceeds `limit`.
+
+    NaN counts as wrong wherever it stands.
+    """
+    flat, right = output.reshape(-1), answer.reshape(-1)
+    worst, wrong, first = 0.0, 0, -1
+    for start in range(0, flat.size, _CHUNK):
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = np.abs(np.subtract(flat[start : start + _CHUNK], right[start : start + _CHUNK], dtype=np.float64))
+        good = error <= limit
+        if not good.all():
+            wrong += int(good.size - np.count_nonzero(good))
+            first = start + int(np.argmin(good)) if first < 0 else first
+        worst = max(worst, float(np.max(error, initial=0.0, where=good)))
+    if wrong:
+        where = ", ".join(str(int(i)) for i in np.unravel_index(first, answer.shape))
+        raise WrongResult(
+            f"{name}[{where}] = {flat[first]:.7g}, {right[first]:.7g} expected; "
+            f"{wrong} of {flat.size} elements are off by more than {limit:.2g}"
+        )
+    return worst
+
+
+class Workbench:
+    """The arrays of one problem on one device, with the right answer, ready to try kernels on.
+
+    Outputs lie between guards of `GUARD` bytes and are poisoned before each run, so that an element that is not
+    written, or written outside, is seen. Guards of inputs are NaN: what is read beyond an edge shows in the result.
+    """
+
+    def __init__(self, device: Device, op: Operation, scope: Scope, seed: int = 0) -> None:
+        """Makes inputs and answer. Raises DeviceError where they do not fit."""
+        self.device, self.op, self.scope = device, op, scope
+        needed = operation.array_bytes(op, scope)
+        if needed > device.memory:
+            raise DeviceError(
+                f"{device.id}: the arrays take {needed / 1e9:.1f} GB, {device.memory / 1e9:.1f} GB can be had on "
+                f"{device.name}; try a smaller size"
+            )
+        try:
+            self.given = operation.inputs(op, scope, seed)
+            self.answers, read = operation.answers(op, scope, self.given)
+        except MemoryError:
+            raise DeviceError(f"the reference for {needed / 1e9:.1f} GB of arrays does not fit in memory") from None
+        self.outputs = [a.name for a in op.arrays if a.role != "in"]
+        self.poisoned = [name for name in self.outputs if name not in read]
+        self.bounds = {
+            a.name: bound(op, scope, a.dtype, float(np.max(np.abs(self.answers[a.name]), initial=0.0)))
+            for a in op.arrays
+            if a.name in self.answers
+        }
+        self.buffers: dict[str, Buffer] = {name: device.allocate(data.nbytes) for name, data in self.given.items()}
+        self._host = {name: np.empty_like(self.given[name]) for name in self.outputs}
+        for name in self.buffers:
+            self._refill(name)
+
+    @property
+    def arguments(self) -> list[Any]:
+        """Buffers' handles and NumPy scalars, in the kernel's order."""
+        values = iter(operation.scalars(self.op, self.scope))
+        return [self.buffers[a.name].handle if a.shape is not None else next(values) for a in self.op.arguments]
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Handles, sizes and options by name, for a library's routine."""
+        return {**self.scope.names, **{name: buffer.handle for name, buffer in self.buffers.items()}}
+
+    def bind(self, function: Function) -> Callable[[], None]:
+        """A launch of `function` on these arrays."""
+        return self.device.bind(function, self.arguments)
+
+    def verify(self, call: Callable[[], None]) -> Verdict:
+        """Run `call` once on fresh outputs and compare every element.
+
+        Raises WrongResult, or LaunchError where it does not run. An earlier kernel may have written into the
+        inputs, so a wrong result is believed only where they are intact; else they are restored and it runs again.
+        """
+        try:
+            return self._verify_once(call)
+        except WrongResult:
+            if not self._restored():
+                raise
+            return self._verify_once(call)
+
+    def _verify_once(self, call: Callable[[], None]) -> Verdict:
+        for name in self.outputs:
+            self._refill(name)
+        self.device.synchronize()
+        call()
+        self.device.synchronize()
+        errors: Mapping[str, float] = {name: self._check(name) for name in self.outputs}
+        for name in self.buffers:
+            self._check_guards(name)
+        worst = max(self.outputs, key=lambda name: errors[name])
+        return Verdict(errors[worst], self.bounds[worst])
+
+    def _check(self, name: str) -> float:
+        self.device.read(self.buffers[name].handle, self._host[name])
+        return compare(name, self._host[name], self.answers[name], self.bounds[name])
+
+    def _check_guards(self, name: str) -> None:
+        buffer, guard = self.buffers[name], np.empty(GUARD, dtype=np.uint8)
+        for place, offset in (("before", 0), ("after", GUARD + buffer.nbytes)):
+            self.device.read(buffer.whole, guard, offset)
+            if not (guard == POISON).all():
+                self._refill(name)
+                raise WrongResult(f"writes {place} the {'start' if offset == 0 else 'end'} of {name}")
+
+    def _refill(self, name: str) -> None:
+        """Guards anew, and the contents from before a launch: poison, or the data where the reference reads it."""
+        buffer = self.buffers[name]
+        self.device.fill(buffer.whole, POISON, buffer.nbytes + 2 * GUARD)
+        if name not in self.poisoned:
+            self.device.write(buffer.handle, self.given[name])
+
+    def _restored(self) -> bool:
+        """Whether any input had been changed; all are as they were afterwards."""
+        changed = False
+        for name in self.buffers:
+            if name in self.outputs:
+                continue
+            now = np.empty_like(self.given[name])
+            self.device.read(self.buffers[name].handle, now)
+            if not np.array_equal(now, self.given[name]):
+                self._refill(name)
+                changed = True
+        return changed

@@ -1,0 +1,151 @@
+"""Plain data and line numbers from a YAML file that nobody vouches for.
+
+Reads the parser's events, one after the other, so that no input can make it recurse: no anchors, aliases or tags,
+no duplicate keys, at most 1 MB and 12 levels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tuner.errors import SpaceError
+
+MAX_BYTES = 1_000_000
+MAX_LEVELS = 12
+
+Where = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """The data of one file; `lines` gives the line of each key and list item by its path in the data."""
+
+    path: Path
+    data: dict[str, Any]
+    lines: dict[Where, int]
+
+    def error(self, where: Where, message: str) -> SpaceError:
+        """A SpaceError that names file, line and key of `where`, or of the nearest enclosing thing that has a line."""
+        known = where
+        while known and known not in self.lines:
+            known = known[:-1]
+        key = ".".join(str(part) for part in where)
+        line = self.lines.get(known, 1)
+        return SpaceError(f"{self.path}:{line}: {key}: {message}" if key else f"{self.path}:{line}: {message}")
+
+
+def read(path: Path) -> Document:
+    """The mapping that `path` holds. SpaceError for anything else, with file and line."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise SpaceError(f"{path}: {size} bytes; a space file has at most {MAX_BYTES}")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SpaceError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SpaceError(f"{path}: not a text file in UTF-8") from None
+    builder = _Builder(path)
+    try:
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        hint = " (indent with spaces, not tabs)" if "\\t" in str(error.problem) else ""
+        raise SpaceError(f"{path}:{line}: not YAML: {error.problem}{hint}") from None
+    except yaml.YAMLError as error:
+        raise SpaceError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(builder.root, dict):
+        found = "nothing" if builder.root is None else f"a {type(builder.root).__name__}"
+        raise SpaceError(f"{path}:1: holds {found}; a mapping of keys such as `title:` and `parameters:` is expected")
+    return Document(path, builder.root, builder.lines)
+
+
+@dataclass
+class _Level:
+    """A mapping or list under construction."""
+
+    value: dict[str, Any] | list[Any]
+    where: Where
+    key: str | None = None
+
+
+@dataclass
+class _Builder:
+    """Takes events, keeps a stack of open collections."""
+
+    path: Path
+    root: Any = None
+    lines: dict[Where, int] = field(default_factory=dict)
+    stack: list[_Level] = field(default_factory=list)
+    documents: int = 0
+
+    def take(self, event: yaml.Event) -> None:
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise SpaceError(f"{self.path}:{line}: anchors and aliases (& and *) are not used here; write it out")
+        if isinstance(event, yaml.DocumentStartEvent):
+            self.documents += 1
+            if self.documents > 1:
+                raise SpaceError(f"{self.path}:{line}: a second document; a file holds one")
+        elif isinstance(event, yaml.ScalarEvent):
+            self._scalar(event, line)
+        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+            self._no_tag(event, line)
+            if len(self.stack) >= MAX_LEVELS:
+                raise SpaceError(f"{self.path}:{line}: nested more than {MAX_LEVELS} levels deep")
+            value: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
+            self.stack.append(_Level(value, self._put(value, line)))
+        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            self.stack.pop()
+
+    def _no_tag(self, event: yaml.NodeEvent, line: int) -> None:
+        if getattr(event, "tag", None):
+            raise SpaceError(f"{self.path}:{line}: tags such as {getattr(event, 'tag', '')} are not used here")
+
+    def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
+        self._no_tag(event, line)
+        top = self.stack[-1] if self.stack else None
+        if top is not None and isinstance(top.value, dict) and top.key is None:
+            if event.value in top.value:
+                raise SpaceError(f"{self.path}:{line}: the key {event.value!r} stands twice; keep one")
+            top.key = event.value
+            return
+        self._put(_resolve(event), line)
+
+    def _put(self, value: Any, line: int) -> Where:
+        """Put `value` where the innermost open collection expects it; returns its path."""
+        if not self.stack:
+            self.root = value
+            return ()
+        top = self.stack[-1]
+        if isinstance(top.value, list):
+            where: Where = (*top.where, len(top.value))
+            top.value.append(value)
+        else:
+            if top.key is None:
+                raise SpaceError(f"{self.path}:{line}: a key must be a plain word")
+            where = (*top.where, top.key)
+            top.value[top.key] = value
+            top.key = None
+        self.lines[where] = line
+        return where
+
+
+_CONSTRUCTOR = yaml.SafeLoader("")
+
+
+def _resolve(event: yaml.ScalarEvent) -> Any:
+    """A plain scalar as YAML 1.1 reads it, but dates stay text."""
+    tag = _CONSTRUCTOR.resolve(yaml.ScalarNode, event.value, event.implicit)
+    kind = tag.rpartition(":")[2]
+    if kind not in ("int", "float", "bool", "null"):
+        return event.value
+    try:
+        return _CONSTRUCTOR.construct_object(yaml.ScalarNode(tag, event.value))
+    except (ValueError, yaml.YAMLError):
+        return event.value
