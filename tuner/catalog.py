@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner import paths, space
+from tuner import form, paths
 from tuner.errors import RequestError
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def load(kernel: str) -> Space:
     Reading YAML imports pydantic and yaml; what it gives is left in the cache so that the next launch does not.
     """
     path, name = find(kernel)
-    form = paths.cache() / "forms" / f"{paths.digest(str(path.resolve()), name)}.json"
-    known = _still_true(form)
+    kept = paths.cache() / "forms" / f"{paths.digest(str(path.resolve()), name)}.json"
+    known = _still_true(kept)
     if known is not None:
         return known
     from tuner import spacefile
@@ -58,19 +58,19 @@ def load(kernel: str) -> Space:
     made = spacefile.read(path, name)
     files = [path, *path.parent.glob("operation.yaml"), made.source]
     stamps = {str(file.resolve()): paths.digest(file.read_bytes()) for file in files}
-    paths.replace(form, json.dumps({"files": stamps, "space": space.to_json(made)}).encode())
+    paths.replace(kept, json.dumps({"files": stamps, "space": form.to_json(made)}).encode())
     return made
 
 
-def _still_true(form: Path) -> Space | None:
+def _still_true(kept: Path) -> Space | None:
     """The Space of a launch form whose files have not changed since; None otherwise."""
     try:
-        data: Any = json.loads(form.read_bytes())
-        if data["space"]["version"] != space.FORM_VERSION:
+        data: Any = json.loads(kept.read_bytes())
+        if data["space"]["version"] != form.VERSION:
             return None
         for file, digest in data["files"].items():
             if paths.digest(Path(file).read_bytes()) != digest:
                 return None
-        return space.from_json(data["space"])
+        return form.from_json(data["space"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

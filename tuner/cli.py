@@ -6,10 +6,8 @@ message on standard error; 130 or 143 interrupted.
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import re
 import signal
 import sys
 import warnings
@@ -20,13 +18,12 @@ from typing import Any, TypeVar
 
 import click
 
-from tuner import __version__
+from tuner import __version__, output
 from tuner.errors import RequestError, TunerError
 
 F = TypeVar("F", bound=Callable[..., Any])
 KERNEL = click.argument("kernel")
 SIZE = click.argument("size")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Verbs(click.Group):
@@ -58,11 +55,17 @@ def _settings(_ctx: click.Context, _param: click.Parameter, given: Iterable[str]
 
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 DEVICE = click.option("--device", metavar="NAME", help="cuda, opencl or host, or one with :N; see `tune devices`.")
-RESULTS = click.option("--results", type=click.Path(path_type=Path), metavar="DIR", help="Store to use over the shipped one.")
-SET = click.option("--set", "options", multiple=True, callback=_settings, metavar="NAME=VALUE", help="An option, as alpha=2.")
+RESULTS = click.option(
+    "--results", type=click.Path(path_type=Path), metavar="DIR", help="Store to use over the shipped one."
+)
+SET = click.option(
+    "--set", "options", multiple=True, callback=_settings, metavar="NAME=VALUE", help="An option, as alpha=2."
+)
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, subcommand_metavar="KERNEL SIZE | VERB")
+@click.group(
+    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, subcommand_metavar="KERNEL SIZE | VERB"
+)
 @click.version_option(__version__, prog_name="tune")
 def cli() -> None:
     """Find, prove and remember the fastest configuration of KERNEL at SIZE on the device at hand.
@@ -108,14 +111,14 @@ def tune(kernel: str, size: str | None, as_json: bool, **rest: Any) -> int:
     except KeyboardInterrupt:
         progress.close()
         where = f" after {progress.done} of {progress.total} configurations" if progress.total else ""
-        _say(f"interrupted{where}; what was measured is kept: the same command goes on from there")
+        output.say(f"interrupted{where}; what was measured is kept: the same command goes on from there")
         raise
     finally:
         progress.close()
     record = result.record
     best = record and {k: getattr(record, k) for k in ("config", "time_ms", "spread", "gflops", "vs_library")}
     if as_json:
-        _json({
+        output.document({
             "kernel": result.kernel,
             "device": result.device["name"],
             "size": result.sizes,
@@ -126,12 +129,12 @@ def tune(kernel: str, size: str | None, as_json: bool, **rest: Any) -> int:
             "stored": result.stored,
         })  # fmt: skip
     for reason, number in sorted(result.failed.items()):
-        _say(f"{number} failed: {reason}; one of them: {_first_lines(result.examples.get(reason, ''))}")
+        output.say(f"{number} failed: {reason}; one of them: {output.first_lines(result.examples.get(reason, ''))}")
     if record is None:
-        _say(f"{result.kernel}: none of {result.evaluated} configurations is valid")
+        output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid")
         return 1
     if not as_json:
-        _show_record(asdict(record))
+        output.record(record)
         if not result.stored:
             click.echo("the store keeps the faster configuration that it has")
     return 0
@@ -153,9 +156,9 @@ def list_(as_json: bool) -> int:
             "parameters": len(space.parameters),
         })  # fmt: skip
     if as_json:
-        _json(rows)
+        output.document(rows)
     else:
-        _table(["kernel", "title", "languages", "parameters"], [list(row.values()) for row in rows])
+        output.table(["kernel", "title", "languages", "parameters"], [list(row.values()) for row in rows])
     return 0
 
 
@@ -196,13 +199,16 @@ def show(kernel: str, size: str, device: str | None, as_json: bool) -> int:
         "source_note": space.source_note,
     }
     if as_json:
-        _json(shown)
+        output.document(shown)
         return 0
     click.echo(f"{space.name}: {space.title}\n{shown['configurations']} configurations are valid at {size}")
-    _table(["parameter", "values", "default"], [[n, " ".join(map(str, v)), space.default.get(n, "")] for n, v in space.parameters.items()])
+    output.table(
+        ["parameter", "values", "default"],
+        [[n, " ".join(map(str, v)), space.default.get(n, "")] for n, v in space.parameters.items()],
+    )
     for restriction in space.restrictions:
         click.echo(f"restriction {restriction}")
-    click.echo(f"source {_plain(space.source)}")
+    click.echo(f"source {output.plain(space.source)}")
     return 0
 
 
@@ -218,7 +224,7 @@ def best(kernel: str, size: str, device: str | None, results: Path | None, as_js
     Example: tune best sgemm/07_tiled_1xn 4096
     """
     from tuner import catalog, devices, launcher, operation
-    from tuner.space import Scope, config_text
+    from tuner.space import Scope
 
     space = catalog.load(kernel)
     sizes = operation.parse_size(size, space.operation)
@@ -227,13 +233,13 @@ def best(kernel: str, size: str, device: str | None, results: Path | None, as_js
     found = launcher.find(space, scope, opened, results)
     if as_json:
         record = asdict(found.record) if found.record else None
-        _json({"match": found.match, "stale": found.stale, "config": found.config, "record": record})
+        output.document({"match": found.match, "stale": found.stale, "config": found.config, "record": record})
         return 0
     click.echo(f"{space.name} at {size} on {opened.name}: {found.match}{', stale' if found.stale else ''}")
     if found.record is None:
-        click.echo(f"never tuned; the default: {config_text(found.config)}")
+        click.echo(f"never tuned; the default: {output.configuration(found.config)}")
     else:
-        _show_record(asdict(found.record))
+        output.record(found.record)
     return 0
 
 
@@ -250,19 +256,18 @@ def run(kernel: str, size: str, as_json: bool, **rest: Any) -> int:
     Example: tune run sgemm/07_tiled_1xn 4096 --set alpha=2
     """
     from tuner import rerun
-    from tuner.space import config_text
 
     done = rerun.run(kernel, size, **rest)
     if as_json:
         shown = {k: v for k, v in asdict(done).items() if k != "found"}
-        _json({"config": done.found.config, "match": done.found.match, "stale": done.found.stale, **shown})
+        output.document({"config": done.found.config, "match": done.found.match, "stale": done.found.stale, **shown})
     elif done.verified:
-        rate = f", {done.gflops:.1f} GFLOP/s" if done.gflops else ""
-        share = f", {done.vs_library:.1%} of {done.library}" if done.vs_library else ""
-        click.echo(f"{done.kernel} at {size} on {done.device}: {config_text(done.found.config)} ({done.found.match})")
-        click.echo(f"{done.time_ms:.4g} ms{rate}{share}; verified, largest error {done.error:.2g}")
+        click.echo(
+            f"{done.kernel} at {size} on {done.device}: {output.configuration(done.found.config)} ({done.found.match})"
+        )
+        click.echo(f"{output.timing(done)}; verified, largest error {done.error:.2g}")
     if not done.verified:
-        _say(f"{done.kernel}: {_first_lines(done.reason or '')}")
+        output.say(f"{done.kernel}: {output.first_lines(done.reason or '')}")
     return 0 if done.verified else 1
 
 
@@ -276,9 +281,9 @@ def validate(file: Path, as_json: bool) -> int:
     space = spacefile.read(file)
     summary = {"file": str(file), "valid": True, "kernel": space.name, "parameters": len(space.parameters)}
     if as_json:
-        _json(summary)
+        output.document(summary)
     else:
-        click.echo(f"{_plain(file)}: valid, {len(space.parameters)} parameters")
+        click.echo(f"{output.plain(file)}: valid, {len(space.parameters)} parameters")
     return 0
 
 
@@ -286,9 +291,9 @@ def validate(file: Path, as_json: bool) -> int:
 @click.option("--json", is_flag=True, hidden=True, help="It is JSON anyway.")
 def schema(json: bool) -> int:
     """The JSON Schema of a space file, for editors. Example: tune schema > space.schema.json"""
-    from tuner import spacefile
+    from tuner import schema as published
 
-    _json(spacefile.json_schema())
+    output.document(published.json_schema())
     return 0
 
 
@@ -304,63 +309,35 @@ def devices(as_json: bool) -> int:
         found.append(opened.describe())
         opened.close()
     if as_json:
-        _json(found)
+        output.document(found)
     else:
-        _table(["device", "name", "architecture", "toolchain"], [[d[k] for k in ("device", "name", "architecture", "toolchain")] for d in found])
+        output.table(
+            ["device", "name", "architecture", "toolchain"],
+            [[d[k] for k in ("device", "name", "architecture", "toolchain")] for d in found],
+        )
         if not found:
-            _say("no devices: install gcc for host, a driver and pyopencl for opencl, a driver and pycuda for cuda")
+            output.say(
+                "no devices: install gcc for host, a driver and pyopencl for opencl, a driver and pycuda for cuda"
+            )
     return 0
-
-
-def _show_record(record: dict[str, Any]) -> None:
-    from tuner.space import config_text
-
-    rate = f", {record['gflops']:.1f} GFLOP/s" if record["gflops"] else ""
-    share = f", {record['vs_library']:.1%} of {record['library']}" if record["vs_library"] else ""
-    click.echo(f"best: {_plain(config_text(record['config']))}")
-    click.echo(f"{record['time_ms']:.4g} ms (spread {record['spread']:.1%}){rate}{share}")
-
-
-def _table(header: list[str], rows: list[list[Any]]) -> None:
-    cells = [header, *([_plain(cell if not isinstance(cell, list) else " ".join(cell)) for cell in row] for row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    for row in cells:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _plain(value: Any) -> str:
-    """`value` without control characters: what comes from a file must not drive the terminal."""
-    return _CONTROL.sub("?", str(value))
-
-
-def _first_lines(text: str, most: int = 4) -> str:
-    return "\n".join(text.strip().splitlines()[:most])
-
-
-def _json(data: Any) -> None:
-    click.echo(json.dumps(data, indent=1))
-
-
-def _say(message: str) -> None:
-    click.echo(_plain(message).replace("?", "?"), err=True)
 
 
 def main() -> None:
     """Entry point of `tune`."""
     signal.signal(signal.SIGTERM, _terminated)
-    warnings.showwarning = lambda message, *_args, **_kwargs: _say(f"warning: {message}")  # type: ignore[assignment]
+    warnings.showwarning = lambda message, *_args, **_kwargs: output.say(f"warning: {message}")
     try:
         status = cli.main(standalone_mode=False)
     except click.exceptions.Exit as leaving:
         status = leaving.exit_code
     except click.ClickException as error:
-        _say(f"error: {error.format_message()}")
+        output.say(f"error: {error.format_message()}")
         status = 2
     except RequestError as error:
-        _say(f"error: {error}")
+        output.say(f"error: {error}")
         status = 2
     except TunerError as error:
-        _say(f"error: {error}")
+        output.say(f"error: {error}")
         status = 1
     except (KeyboardInterrupt, click.Abort):
         status = 130

@@ -11,12 +11,13 @@ from typing import Any, Protocol
 from tuner import __version__, catalog, devices, operation, source
 from tuner.errors import WorkerDied
 from tuner.finals import Final
+from tuner.measure import REPEATS
 from tuner.search.enumeration import enumerate_space
 from tuner.search.strategies import Budget, choose, search
 from tuner.space import Config, Scope, Space
 from tuner.store import Record, Store
 from tuner.study import Ledger, Trial
-from tuner.supervisor import REPEATS, TIMEOUT, Supervisor, Task
+from tuner.supervisor import TIMEOUT, Supervisor, Task
 
 FINALISTS = 5
 

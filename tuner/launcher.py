@@ -62,7 +62,9 @@ class Kernel:
         }
         scope = self.scope
         if options:
-            scope = Scope(scope.sizes, operation.parse_options(options, self.space.operation), scope.language, scope.limits)
+            scope = Scope(
+                scope.sizes, operation.parse_options(options, self.space.operation), scope.language, scope.limits
+            )
         scalars = iter(operation.scalars(self.space.operation, scope))
         arguments = [handles[a.name] if a.shape is not None else next(scalars) for a in self.space.operation.arguments]
         return self.device.bind(self.function, arguments)

@@ -6,6 +6,7 @@ the samples. What it is given has been built, loaded and verified by us already.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -19,7 +20,7 @@ from kernel_tuner.observers.observer import BenchmarkObserver
 from tuner import source
 from tuner.devices import Device
 from tuner.errors import LaunchError, TrialError
-from tuner.finals import FINAL_SECONDS, Final, interleave
+from tuner.finals import FINAL_SECONDS, Final, Stopwatch, interleave
 from tuner.space import Config, Scope, Space, Value
 from tuner.verify import Workbench
 
@@ -107,7 +108,7 @@ class _Samples(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner has no 
         pass
 
     def after_finish(self) -> None:
-        self.times.append(self._backend.timer.milliseconds())
+        self.times.append(self._backend.stopwatch.timer.milliseconds())
 
     def get_results(self) -> dict[str, Any]:
         times, self.times = self.times, []
@@ -115,24 +116,27 @@ class _Samples(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner has no 
 
 
 class _Backend(Backend):  # type: ignore[misc]
-    """One of our devices as Kernel Tuner's backend. `func` is a bound launch, so arguments and geometry are in it."""
+    """One of our devices as Kernel Tuner's backend, timing `call`, a launch that has its arguments and geometry."""
 
     units: Mapping[str, str] = {"time": "ms"}
 
+    call: Callable[[], None]
+
     def __init__(self, device: Device) -> None:
         self._device = device
-        self.timer = device.timer()
+        self.stopwatch = Stopwatch(device)
+        self.expected_ms = math.inf
         self.observers = [_Samples(self)]
         self.name, self.max_threads = device.name, device.limits.max_threads
 
     def start_event(self) -> None:
-        self.timer.start()
+        self.stopwatch.start(self.call, self.expected_ms)
 
     def stop_event(self) -> None:
-        self.timer.stop()
+        self.stopwatch.timer.stop()
 
     def kernel_finished(self) -> bool:
-        return self.timer.finished()
+        return self.stopwatch.timer.finished()
 
     def synchronize(self) -> None:
         self._device.synchronize()
@@ -178,7 +182,9 @@ class _Timing(DeviceInterface):  # type: ignore[misc]
         self.use_nvml = self.use_tegra = False
 
     def samples(self, call: Callable[[], None], params: Mapping[str, Value]) -> tuple[float, ...]:
-        """Times in ms of `repeats` launches, each waited for. Raises LaunchError."""
+        """Times in ms of `repeats` launches, each waited for, after one to warm up. Raises LaunchError."""
+        self.dev.call = call
+        self.dev.expected_ms = self.dev.stopwatch.time(call)
         instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
         result = self.benchmark(call, None, instance, verbose=False, objective="time")
         if "__error__" in result:

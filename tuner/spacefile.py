@@ -1,4 +1,4 @@
-"""YAML -> Space. The shapes of the two kinds of file are pydantic models, which also give the JSON Schema."""
+"""YAML -> Space: what a file says is validated by `tuner.schema`, then checked key against key, and frozen."""
 
 from __future__ import annotations
 
@@ -6,130 +6,21 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, create_model
+from pydantic import BaseModel, ValidationError
 
 from tuner import expressions, yamlfile
-from tuner.errors import ExpressionError, SpaceError
+from tuner.errors import SpaceError
 from tuner.expressions import Expression
 from tuner.operation import DTYPES
+from tuner.schema import ArgumentModel, DivisorsModel, OperationModel, RequirementsModel, RestrictionModel, SpaceModel
 from tuner.source import without_comments
 from tuner.space import Argument, Operation, Restriction, Space, Value
 from tuner.yamlfile import Document, Where
 
 DEVICE_NAMES = ("language", "compute_capability", "warp_size", "max_threads", "max_shared_memory")
 M = TypeVar("M", bound=BaseModel)
-Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
-
-
-def _expression(value: object) -> Expression:
-    try:
-        return expressions.parse(value)
-    except ExpressionError as error:
-        raise ValueError(str(error)) from None
-
-
-def _value(value: object) -> object:
-    """Parameter values become source text, so words are C identifiers and nothing else."""
-    if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
-        raise ValueError(f"{value!r} is not a word; values are numbers, true, false, or words of letters, digits and _")
-    if not isinstance(value, bool | int | float | str):
-        raise ValueError(f"{value!r} is not a number, true, false, or a word")
-    if isinstance(value, int | float) and not -(2**63) <= value < 2**63:
-        raise ValueError(f"{value!r} does not fit 64 bits")
-    return value
-
-
-def _restriction(value: object) -> object:
-    return {"that": value} if isinstance(value, str) else value
-
-
-Formula = Annotated[
-    Any, BeforeValidator(_expression), WithJsonSchema({"type": ["string", "number"], "description": "an expression"})
-]
-Allowed = Annotated[Any, BeforeValidator(_value), WithJsonSchema({"type": ["number", "boolean", "string"]})]
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, strict=True)
-
-
-class RestrictionModel(_Model):
-    """A condition on configurations."""
-
-    that: Formula = Field(description="must be true of every configuration")
-    because: str = Field("", description="why, for the reader of an error")
-
-
-class ArgumentModel(_Model):
-    """One argument of the kernel, in the kernel's order."""
-
-    name: Identifier
-    dtype: Literal["float16", "float32", "float64", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"]
-    shape: list[Formula] | None = Field(None, description="extents of an array; a scalar has none")
-    role: Literal["in", "out", "inout"] | None = Field(None, description="of an array: does the kernel read, write it?")
-
-
-class DivisorsModel(_Model):
-    """Kernel Tuner's grid divisors: blocks = extent / product of these, rounded up."""
-
-    x: list[Formula] = []
-    y: list[Formula] = []
-    z: list[Formula] = []
-
-
-class RequirementsModel(_Model):
-    """What the device must offer."""
-
-    compute_capability: str = Field(pattern=r"^(>=|>|==|<=|<) *\d+(\.\d+)?$", examples=[">=7.0"])
-
-
-class OperationModel(_Model):
-    """What a kernel computes; several stages may share one."""
-
-    sizes: dict[Identifier, int | None] = Field(min_length=1, description="name: default, or nothing if it is needed")
-    options: dict[Identifier, float] = Field({}, description="name: default; set at launch")
-    extent: list[Formula] = Field(min_length=1, max_length=3, description="of the result, x first; the grid covers it")
-    arguments: list[ArgumentModel] = Field(min_length=1)
-    reference: Formula | dict[Identifier, Formula] = Field(description="the right answer, over float64 arrays")
-    tolerance: Formula | None = Field(None, description="largest error allowed; `epsilon` is the unit round-off")
-    flops: Formula | None = None
-    bytes: Formula | None = None
-    library: Literal["gemm"] | None = Field(None, description="the vendor routine that figures stand beside")
-
-
-class SpaceModel(_Model):
-    """A stage: a kernel and the configurations it may be compiled with."""
-
-    title: str = Field(min_length=1, max_length=200)
-    operation: OperationModel
-    kernel: Identifier = Field(description="entry point in the source")
-    source: str | None = Field(None, description="kernel file, relative to this one")
-    languages: list[Literal["cuda", "opencl", "c"]] = Field(min_length=1)
-    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=10_000)]]
-    restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = []
-    derived: dict[Identifier, Formula] = {}
-    grid_divisors: DivisorsModel | None = None
-    grid: Annotated[list[Formula], Field(min_length=1, max_length=3)] | None = None
-    block: list[Formula] = Field([], max_length=3)
-    shared_memory: Formula = expressions.parse(0)
-    requires: RequirementsModel | None = None
-    default: dict[Identifier, Allowed] = {}
-    compile_options: dict[Literal["cuda", "opencl", "c"], list[str]] = {}
-    extent: Annotated[list[Formula], Field(min_length=1, max_length=3)] | None = None
-    arguments: list[ArgumentModel] | None = None
-    source_note: str = ""
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a space file, for editors."""
-    # In a file, `operation:` is a path or the keys themselves, and a restriction may be a string.
-    published: type[BaseModel] = create_model("Space", __base__=SpaceModel, operation=(str | OperationModel, ...))
-    schema = published.model_json_schema()
-    restrictions = schema["properties"]["restrictions"]
-    restrictions["items"] = {"anyOf": [{"type": "string"}, restrictions["items"]]}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "tuner space file"}
 
 
 def read(path: Path, name: str | None = None) -> Space:
@@ -159,12 +50,12 @@ def _where(loc: Iterable[int | str], document: Document) -> Where:
     where: Where = ()
     data: Any = document.data
     for part in loc:
-        if isinstance(data, dict) and part in data:
+        if isinstance(data, dict):
+            if part not in data:
+                return (*where, part) if isinstance(part, str) and part.isidentifier() else where
             data = data[part]
         elif isinstance(data, list) and isinstance(part, int) and part < len(data):
             data = data[part]
-        elif isinstance(data, dict) and isinstance(part, str) and part.isidentifier() and part != "constrained-str":
-            return (*where, part)
         else:
             continue
         where = (*where, part)
@@ -267,14 +158,17 @@ class _Builder:
         arguments = tuple(self._argument(document, place, i, a) for i, a in enumerate(model.arguments or op.arguments))
         arrays = {a.name: a for a in arguments if a.shape is not None}
         outputs = [a.name for a in arrays.values() if a.role != "in"]
-        reference = op.reference if isinstance(op.reference, dict) else {name: op.reference for name in outputs[:1]}
+        given: Any = op.reference
+        reference: dict[str, Expression] = given if isinstance(given, dict) else dict.fromkeys(outputs[:1], given)
         if set(reference) != set(outputs) or not outputs:
             raise shared.error((*prefix, "reference"), f"one is needed for each output: {', '.join(outputs) or 'none'}")
         for expression in reference.values():
             self._names(shared, (*prefix, "reference"), expression, {*self.scope, *arrays})
-        for key, allowed in (("tolerance", {"epsilon"}), ("flops", set()), ("bytes", set())):
-            if (expression := getattr(op, key)) is not None:
-                self._names(shared, (*prefix, key), expression, self.scope | allowed)
+        for key in ("tolerance", "flops", "bytes"):
+            if (counted := getattr(op, key)) is not None:
+                self._names(
+                    shared, (*prefix, key), counted, {*self.scope, "epsilon"} if key == "tolerance" else self.scope
+                )
         extent = tuple(model.extent or op.extent)
         for expression in extent:
             self._names(self.document, ("extent",), expression, self.scope)
@@ -296,6 +190,8 @@ class _Builder:
             raise document.error(where, f"{model.name}: an array has both `shape` and `role`, a scalar neither")
         if model.shape is None and model.name not in {*self.model.operation.sizes, *self.model.operation.options}:
             raise document.error(where, f"{model.name}: a scalar takes the value of the size or option of its name")
+        if model.shape is not None and model.name in self.scope:
+            raise document.error(where, f"{model.name}: this name is taken by a size or option")
         for extent in model.shape or []:
             self._names(document, (*where, "shape"), extent, self.scope)
         assert model.dtype in DTYPES

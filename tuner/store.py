@@ -87,7 +87,9 @@ class Record:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
                 raise ValueError(f"{name} is not a number from 0 on")
-        if not isinstance(self.config, dict) or not all(isinstance(v, bool | int | float | str) for v in self.config.values()):
+        if not isinstance(self.config, dict) or not all(
+            isinstance(v, bool | int | float | str) for v in self.config.values()
+        ):
             raise ValueError("config is not a mapping to plain values")
         if not isinstance(self.sizes, dict) or not all(isinstance(v, int) and v > 0 for v in self.sizes.values()):
             raise ValueError("sizes is not a mapping to whole numbers")
@@ -110,7 +112,10 @@ class Store:
 
     def __init__(self, kernel: str, folder: Path | None = None) -> None:
         """`folder` instead of the user's own; the shipped results always lie below."""
-        self.paths = [root / f"{kernel}.jsonl" for root in dict.fromkeys([folder or paths.user_results(), paths.shipped("results")])]
+        self.paths = [
+            root / f"{kernel}.jsonl"
+            for root in dict.fromkeys([folder or paths.user_results(), paths.shipped("results")])
+        ]
         self.kernel = kernel
         self.problems: list[str] = []
         self.records = [record for path in self.paths for record in self._read(path)]
@@ -137,14 +142,15 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(path.with_suffix(".lock"), mode=0o644):
                 kept, old = _without(_lines(path)[1:], record)
-                if old is not None and old.toolchain == record.toolchain and old.config != record.config:
-                    if old.time_ms < record.time_ms:
-                        return False
+                if old is not None and _still_better(old, record):
+                    return False
                 header = json.dumps({"format": FORMAT, "version": VERSION, "kernel": self.kernel})
                 text = "\n".join([header, *kept, record.to_line()]) + "\n"
                 paths.replace(path, text.encode())
         except OSError as error:
-            raise RequestError(f"{path}: the record cannot be written: {error.strerror}; --results names a folder") from None
+            raise RequestError(
+                f"{path}: the record cannot be written: {error.strerror}; --results names a folder"
+            ) from None
         self.records = [record, *(r for r in self.records if r.key != record.key)]
         return True
 
@@ -206,6 +212,11 @@ def _without(lines: Iterable[str], record: Record) -> tuple[list[str], Record | 
         else:
             kept.append(line)
     return kept, old
+
+
+def _still_better(old: Record, new: Record) -> bool:
+    """Whether `old` is of another configuration that the same toolchain made faster than `new`."""
+    return old.toolchain == new.toolchain and old.config != new.config and old.time_ms < new.time_ms
 
 
 def _match(record: Record, device: str, kind: str, architecture: str, distance: float) -> Match:

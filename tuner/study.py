@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 import optuna
-from optuna.distributions import CategoricalDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState, create_trial
@@ -38,10 +38,14 @@ class Ledger:
     A change of any of these opens another ledger, so old times are never taken for new ones.
     """
 
-    def __init__(self, space: Space, sizes: dict[str, int], options: dict[str, float], device: str, signature: str) -> None:
+    def __init__(
+        self, space: Space, sizes: dict[str, int], options: dict[str, float], device: str, signature: str
+    ) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         size = ",".join(f"{name}={value}" for name, value in sizes.items())
-        identity = paths.digest(device, signature, repr(sorted(options.items())), repr(sorted(space.parameters.items())))
+        identity = paths.digest(
+            device, signature, repr(sorted(options.items())), repr(sorted(space.parameters.items()))
+        )
         self.name = f"{space.name} {size} {device} {identity[:12]}"
         self.path = paths.private(paths.state() / "studies" / space.name) / f"{paths.digest(self.name)}.log"
         self._space = space
@@ -61,7 +65,9 @@ class Ledger:
 
     def add(self, trial: Trial) -> None:
         """Write `trial` down; it is on disk when this returns."""
-        distributions = {n: CategoricalDistribution(values) for n, values in self._space.parameters.items()}
+        distributions: dict[str, BaseDistribution] = {
+            name: CategoricalDistribution(values) for name, values in self._space.parameters.items()
+        }
         outcome = trial.outcome
         attributes: dict[str, Any] = {"times_ms": list(outcome.times), "error": outcome.error, "bound": outcome.bound}
         if outcome.failure is not None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from tuner import errors, space
+from tuner import errors, form
 from tuner.errors import TunerError, WorkerDied
 from tuner.finals import FINAL_SECONDS, Final
 from tuner.measure import REPEATS, Outcome
@@ -39,7 +39,7 @@ class Task:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "space": space.to_json(self.space),
+            "space": form.to_json(self.space),
             "sizes": self.sizes,
             "options": self.options,
             "device": self.device,
@@ -63,8 +63,7 @@ class Supervisor:
     def __enter__(self) -> Supervisor:
         ready = self._start()
         self.device: dict[str, Any] = ready["device"]
-        limits = {name: tuple(v) if isinstance(v, list) else v for name, v in ready["limits"].items()}
-        self.scope = Scope(self.task.sizes, self.task.options, ready["language"], Limits(**limits))
+        self.scope = Scope(self.task.sizes, self.task.options, ready["language"], Limits.from_json(ready["limits"]))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -93,7 +92,8 @@ class Supervisor:
             self._stop()
             self._start()
             process = self._process
-        assert process is not None and process.stdin is not None
+        assert process is not None
+        assert process.stdin is not None
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
@@ -116,7 +116,8 @@ class Supervisor:
     def _reply(self, seconds: float) -> dict[str, Any]:
         """The next line from the worker. Raises WorkerDied, or what the worker says it should raise."""
         process = self._process
-        assert process is not None and process.stdout is not None
+        assert process is not None
+        assert process.stdout is not None
         deadline = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)

@@ -8,6 +8,7 @@ standard error, so that it cannot be taken for a reply.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -16,8 +17,9 @@ import sys
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from tuner import devices, errors, space
+from tuner import devices, errors, form
 from tuner.measure import Bench
+from tuner.space import Scope
 
 
 def main() -> None:
@@ -40,8 +42,8 @@ def main() -> None:
 
 def _bench(task: dict[str, Any]) -> Bench:
     device = devices.open(task["device"])
-    scope = space.Scope(task["sizes"], task["options"], device.language, device.limits)
-    return Bench(device, space.from_json(task["space"]), scope, task["repeats"])
+    scope = Scope(task["sizes"], task["options"], device.language, device.limits)
+    return Bench(device, form.from_json(task["space"]), scope, task["repeats"])
 
 
 def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
@@ -61,10 +63,8 @@ def _send(replies: TextIO, reply: dict[str, Any]) -> None:
 def _die_with_parent() -> None:
     """Ask Linux to kill this process when the supervisor dies, even in the middle of an endless kernel."""
     set_parent_death_signal = 1
-    try:
+    with contextlib.suppress(OSError, AttributeError):  # elsewhere standard input ends, which an idle worker notices
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-    except (OSError, AttributeError):
-        pass  # not Linux: standard input ends instead, which an idle worker notices
 
 
 if __name__ == "__main__":

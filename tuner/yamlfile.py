@@ -85,7 +85,7 @@ class _Builder:
     documents: int = 0
 
     def take(self, event: yaml.Event) -> None:
-        line = event.start_mark.line + 1
+        line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise SpaceError(f"{self.path}:{line}: anchors and aliases (& and *) are not used here; write it out")
         if isinstance(event, yaml.DocumentStartEvent):
@@ -141,7 +141,7 @@ _CONSTRUCTOR = yaml.SafeLoader("")
 
 def _resolve(event: yaml.ScalarEvent) -> Any:
     """A plain scalar as YAML 1.1 reads it, but dates stay text."""
-    tag = _CONSTRUCTOR.resolve(yaml.ScalarNode, event.value, event.implicit)
+    tag = _CONSTRUCTOR.resolve(yaml.ScalarNode, event.value, event.implicit)  # type: ignore[no-untyped-call]
     kind = tag.rpartition(":")[2]
     if kind not in ("int", "float", "bool", "null"):
         return event.value

@@ -34,7 +34,7 @@ def split(name: str) -> tuple[str, int]:
     return kind, int(number or 0)
 
 
-def open(name: str) -> Device:  # noqa: A001 - as in `devices.open(...)`
+def open(name: str) -> Device:
     """The device called `name`, ready for use. Raises DeviceError where it, or what drives it, is missing."""
     kind, number = split(name)
     if kind in _EXTRA and importlib.util.find_spec(_EXTRA[kind]) is None:
@@ -80,10 +80,14 @@ def for_space(space: Space, name: str | None) -> str:
     if name is None:
         name = next((f"{kind}:0" for kind in kinds if count(kind)), None)
         if name is None:
-            raise DeviceError(f"{space.name} runs on {' or '.join(kinds)}, and this machine has neither; see `tune devices`")
+            raise DeviceError(
+                f"{space.name} runs on {' or '.join(kinds)}, and this machine has neither; see `tune devices`"
+            )
     kind, number = split(name)
     if kind not in kinds:
-        raise DeviceError(f"{space.name} is written in {_and(space.languages)}: it runs on {_and(kinds)}, not on {kind}")
+        raise DeviceError(
+            f"{space.name} is written in {_and(space.languages)}: it runs on {_and(kinds)}, not on {kind}"
+        )
     return f"{kind}:{number}"
 
 

@@ -61,7 +61,10 @@ class Library(Protocol):
 
 
 def check_array(
-    argument: str, given: tuple[tuple[int, ...], Any], needed: tuple[tuple[int, ...], str], strides: tuple[int, ...] | None
+    argument: str,
+    given: tuple[tuple[int, ...], Any],
+    needed: tuple[tuple[int, ...], str],
+    strides: tuple[int, ...] | None,
 ) -> None:
     """Raise ArgumentError unless (shape, dtype) are those `needed` and `strides`, in bytes, are contiguous in C order.
 
@@ -84,6 +87,7 @@ class Device(ABC):
 
     kind: str
     language: str
+    asynchronous = False  # whether a timer also sees the host's delay in launching
     id: str  # cuda:0
     name: str  # as its maker writes it
     architecture: str  # what its binaries run on

@@ -37,7 +37,8 @@ class _Gemm:
     def __post_init__(self) -> None:
         from nvmath.bindings import cublas
 
-        self.name = f"cuBLAS {cublas.get_version(handle := cublas.create())}"
+        version = cublas.get_version(handle := cublas.create())
+        self.name = f"cuBLAS {version // 10000}.{version // 100 % 100}.{version % 100}"
         self._cublas, self._handle = cublas, handle
         self._factors = (ctypes.c_float(self.alpha), ctypes.c_float(self.beta))
 
@@ -47,9 +48,7 @@ class _Gemm:
         M, N, K = self.M, self.N, self.K
         plain = self._cublas.Operation.N
         if self.batch == 1:
-            self._cublas.sgemm(
-                self._handle, plain, plain, N, M, K, alpha, self.B, N, self.A, K, beta, self.C, N
-            )
+            self._cublas.sgemm(self._handle, plain, plain, N, M, K, alpha, self.B, N, self.A, K, beta, self.C, N)
         else:
             self._cublas.sgemm_strided_batched(
                 self._handle, plain, plain, N, M, K, alpha, self.B, N, K * N, self.A, K, M * K, beta, self.C, N, M * N,

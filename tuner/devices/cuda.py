@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
+import functools
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,6 +38,7 @@ class CudaDevice(Device):
 
     kind = "cuda"
     language = "cuda"
+    asynchronous = True
 
     def __init__(self, number: int = 0) -> None:
         if driver is None:
@@ -50,6 +53,7 @@ class CudaDevice(Device):
         at = driver.device_attribute
         get = self._device.get_attribute
         major, minor = self._device.compute_capability()
+        self._number = number
         self.id = f"cuda:{number}"
         self.name = self._device.name()
         # From Hopper on, the instructions that make a chip fast exist only in its own architecture, sm_90a.
@@ -93,7 +97,12 @@ class CudaDevice(Device):
                 raise LaunchError(f"{blocks} blocks in {axis}; the device launches at most {most}")
         codes = ["P" if isinstance(a, int) else a.dtype.char for a in arguments]
         packed = struct.pack("".join(codes), *arguments)  # native alignment: as the kernel lays out its parameters
-        launch, grid, block, shared = function.handle[1]._launch_kernel, geometry.grid, geometry.block, geometry.shared_memory
+        launch, grid, block, shared = (
+            function.handle[1]._launch_kernel,
+            geometry.grid,
+            geometry.block,
+            geometry.shared_memory,
+        )
 
         def call() -> None:
             try:
@@ -134,12 +143,15 @@ class CudaDevice(Device):
         try:
             interface = value.__cuda_array_interface__
         except (AttributeError, TypeError):
-            raise ArgumentError(f"{argument}: a {type(value).__name__} is not on the GPU; pass an array that is") from None
+            raise ArgumentError(
+                f"{argument}: a {type(value).__name__} is not on the GPU; pass an array that is"
+            ) from None
         check_array(argument, (interface["shape"], interface["typestr"]), (shape, dtype), interface.get("strides"))
         address = int(interface["data"][0])
-        where = driver.pointer_get_attribute(driver.pointer_attribute.DEVICE_ORDINAL, address)
-        if f"cuda:{where}" != self.id:
-            raise ArgumentError(f"{argument}: lies on cuda:{where}; the kernel was loaded on {self.id}")
+        where = _ordinal(address)
+        if where != self._number:
+            place = "no GPU" if where is None else f"cuda:{where}"
+            raise ArgumentError(f"{argument}: lies on {place}; the kernel was loaded on {self.id}")
         return address
 
     def library(self, routine: str, arguments: dict[str, Any]) -> Library | None:
@@ -152,6 +164,18 @@ class CudaDevice(Device):
         if self._context is not None:
             self._context.pop()
             self._context = None
+
+
+def _ordinal(address: int) -> int | None:
+    """The number of the GPU whose memory `address` is in; None for any other address. PyCUDA does not ask this."""
+    device_ordinal, found = 9, ctypes.c_int(-1)
+    status = _libcuda().cuPointerGetAttribute(ctypes.byref(found), device_ordinal, ctypes.c_uint64(address))
+    return found.value if status == 0 else None
+
+
+@functools.cache
+def _libcuda() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
 
 
 def _checked(copy: Callable[..., None], *arguments: Any) -> None:

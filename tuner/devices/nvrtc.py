@@ -6,6 +6,7 @@ import functools
 import importlib.metadata
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 from tuner.errors import BuildError, DeviceError
 from tuner.source import Source
@@ -52,7 +53,7 @@ def _include_options() -> tuple[str, ...]:
     return tuple(f"--include-path={folder}" for folder in found)
 
 
-def _nvrtc():  # type: ignore[no-untyped-def]  # cuda-bindings has no types
+def _nvrtc() -> Any:
     try:
         from cuda.bindings import nvrtc
     except ImportError:
@@ -60,7 +61,7 @@ def _nvrtc():  # type: ignore[no-untyped-def]  # cuda-bindings has no types
     return nvrtc
 
 
-def _ok(result):  # type: ignore[no-untyped-def]
+def _ok(result: tuple[Any, ...]) -> Any:
     """What a call gave beside its status; BuildError where the status is not success."""
     status, *values = result
     if status != type(status).NVRTC_SUCCESS:

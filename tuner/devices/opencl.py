@@ -24,6 +24,12 @@ def _devices() -> list[cl.Device]:
         return []
 
 
+def _type(device: cl.Device) -> str:
+    """cpu, gpu or accelerator."""
+    kinds = {cl.device_type.CPU: "cpu", cl.device_type.GPU: "gpu"}
+    return next((name for kind, name in kinds.items() if device.type & kind), "accelerator")
+
+
 def count() -> int:
     """How many OpenCL devices there are, over all platforms."""
     return len(_devices())
@@ -38,18 +44,18 @@ class OpenCLDevice(Device):
     def __init__(self, number: int = 0) -> None:
         devices = _devices()
         if number >= len(devices):
-            hint = "install a driver (PoCL runs on any CPU: apt-get install pocl-opencl-icd)" if not devices else ""
-            raise DeviceError(f"device opencl:{number}: this machine has {len(devices)} OpenCL devices; {hint or 'see `tune devices`'}")
+            hint = "see `tune devices`" if devices else "PoCL runs on any CPU: apt-get install pocl-opencl-icd"
+            raise DeviceError(f"device opencl:{number}: this machine has {len(devices)} OpenCL devices; {hint}")
         self._device = device = devices[number]
         self.context = cl.Context([device])
         self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self._launched: list[cl.Event] | None = None
         self.id = f"opencl:{number}"
         self.name = device.name.strip()
-        self.architecture = f"{cl.device_type.to_string(device.type).lower()} {device.vendor.strip()}"
+        self.architecture = f"{_type(device)} {device.vendor.strip()}"
         self.toolchain = f"{device.platform.version.strip()}, driver {device.driver_version.strip()}"
         self.memory = min(device.max_mem_alloc_size * 2, device.global_mem_size)
-        x, y, z = (*device.max_work_item_sizes, 1, 1)[:3]
+        x, y, z = (*list(device.max_work_item_sizes), 1, 1)[:3]
         self.limits = Limits(
             max_threads=device.max_work_group_size,
             max_shared_memory=device.local_mem_size,
@@ -63,14 +69,15 @@ class OpenCLDevice(Device):
 
     def compile(self, source: Source) -> bytes:
         program = self._built(cl.Program(self.context, source.text), source)
-        binary: bytes = program.get_info(cl.program_info.BINARIES)[0]
-        return binary
+        binaries: Any = program.get_info(cl.program_info.BINARIES)
+        return bytes(binaries[0])
 
     def _built(self, program: cl.Program, source: Source) -> cl.Program:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)
-                return program.build(options=list(source.options), cache_dir=False)
+                program.build(options=list(source.options), cache_dir=False)  # type: ignore[arg-type]
+                return program
         except cl.Error as error:
             log = "" if not isinstance(error, cl.RuntimeError) else str(error)
             raise BuildError(log.strip() or str(error)) from None
@@ -130,7 +137,7 @@ class OpenCLDevice(Device):
         cl.enqueue_copy(self.queue, data, target, src_offset=offset).wait()
 
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
-        cl.enqueue_fill_buffer(self.queue, target, np.uint8(byte), 0, nbytes).wait()
+        cl.enqueue_fill_buffer(self.queue, target, np.array(byte, np.uint8), 0, nbytes).wait()
 
     def pointer(self, argument: str, value: Any, shape: tuple[int, ...], dtype: str) -> Any:
         """The buffer of a pyopencl array in this device's context."""
@@ -140,7 +147,9 @@ class OpenCLDevice(Device):
             raise ArgumentError(f"{argument}: a {type(value).__name__}; pass a pyopencl array")
         check_array(argument, (value.shape, value.dtype), (shape, dtype), value.strides)
         if value.context != self.context:
-            raise ArgumentError(f"{argument}: lies in another OpenCL context; make it on the queue `kernel.device.queue`")
+            raise ArgumentError(
+                f"{argument}: lies in another OpenCL context; make it on the queue `kernel.device.queue`"
+            )
         return value.data
 
     def close(self) -> None:

@@ -82,7 +82,9 @@ def _kernel_tuner_text(tree: ast.expr, parameters: Mapping[str, tuple[Value, ...
     """`tree` as text for Kernel Tuner, or None where its reading of it could differ from ours."""
     tree = _Rewrite().visit(tree)
     for node in ast.walk(tree):
-        number = isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool)
+        number = (
+            isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool)
+        )
         negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
         if not (isinstance(node, (*_PLAIN, ast.expr_context, ast.USub)) or number or negative):
             return None

@@ -3,6 +3,7 @@ interface, until the budget is spent or the space is exhausted."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import random
 from collections.abc import Callable, Iterable
@@ -42,7 +43,9 @@ class Budget:
         except ValueError:
             value = 0
         if not 0 < value < 10**9:
-            raise RequestError(f"--budget {text!r}: write a number of configurations such as 100, or a time: 90s, 2m, 1h")
+            raise RequestError(
+                f"--budget {text!r}: write a number of configurations such as 100, or a time: 90s, 2m, 1h"
+            )
         return Budget(seconds=value * units[unit]) if unit else Budget(evaluations=int(value))
 
 
@@ -74,10 +77,8 @@ def search(name: str, searchspace: Searchspace, evaluate: Evaluate, budget: Budg
         verbose=False,
     )
     strategy = importlib.import_module(f"kernel_tuner.strategies.{STRATEGIES[name]}")
-    try:
+    with contextlib.suppress(StopCriterionReached):
         strategy.tune(searchspace, KernelTunerRunner(searchspace, evaluate), options)
-    except StopCriterionReached:
-        pass
 
 
 class KernelTunerRunner(Runner):  # type: ignore[misc]  # kernel_tuner has no types

@@ -1,0 +1,65 @@
+"""What verbs print. Text from files is stripped of control characters, which must not drive the terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tuner.space import Config, config_text
+
+if TYPE_CHECKING:
+    from tuner.rerun import Rerun
+    from tuner.store import Record
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def document(data: Any) -> None:
+    """`data` as the one JSON document of standard output."""
+    click.echo(json.dumps(data, indent=1))
+
+
+def say(message: str) -> None:
+    """A message on standard error."""
+    click.echo(plain(message), err=True)
+
+
+def plain(value: Any) -> str:
+    """`value` without control characters."""
+    return _CONTROL.sub("?", str(value))
+
+
+def first_lines(text: str, most: int = 4) -> str:
+    """The start of a log."""
+    return "\n".join(text.strip().splitlines()[:most])
+
+
+def table(header: list[str], rows: list[list[Any]]) -> None:
+    """Columns under a header, on standard output."""
+    cells = [header, *([plain(" ".join(c) if isinstance(c, list) else c) for c in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    for row in cells:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def timing(measured: Record | Rerun) -> str:
+    """`4.18 ms (spread 0.1 %), 32854.2 GFLOP/s, 64.6 % of cuBLAS 13.1.0`, as far as it is known."""
+    parts = [f"{measured.time_ms:.4g} ms (spread {measured.spread:.1%})"]
+    if measured.gflops:
+        parts.append(f"{measured.gflops:.1f} GFLOP/s")
+    if measured.vs_library:
+        parts.append(f"{measured.vs_library:.1%} of {plain(measured.library)}")
+    return ", ".join(parts)
+
+
+def record(best: Record) -> None:
+    """A record's configuration and times, on standard output."""
+    click.echo(f"best: {configuration(best.config)}\n{timing(best)}")
+
+
+def configuration(config: Config) -> str:
+    """A configuration for the terminal."""
+    return plain(config_text(config))
