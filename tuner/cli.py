@@ -330,6 +330,11 @@ def main() -> None:
         status = cli.main(standalone_mode=False)
     except click.exceptions.Exit as leaving:
         status = leaving.exit_code
+    except click.NoSuchOption as error:
+        number = error.option_name.lstrip("-")[:1].isdigit()
+        hint = ": a size is a whole number from 1 on" if number else f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
+        output.say(f"error: no such option {error.option_name}{hint}")
+        status = 2
     except click.ClickException as error:
         output.say(f"error: {error.format_message()}")
         status = 2

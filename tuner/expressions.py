@@ -136,6 +136,13 @@ def parse(text: object) -> Expression:
     return Expression(text.strip())
 
 
+def check_constants(expression: Expression) -> None:
+    """Raise ExpressionError for a part without names that has no value, such as 9**9**9 or 1 // 0."""
+    for node in ast.walk(expression.tree):
+        if isinstance(node, ast.BinOp | ast.Call) and not names_in(node):
+            Expression(ast.unparse(node)).evaluate({})
+
+
 def names_in(tree: ast.expr) -> frozenset[str]:
     """The free names of a checked tree."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}

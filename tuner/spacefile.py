@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tuner import expressions, yamlfile
-from tuner.errors import SpaceError
+from tuner.errors import ExpressionError, SpaceError
 from tuner.expressions import Expression
 from tuner.operation import DTYPES
 from tuner.schema import ArgumentModel, DivisorsModel, OperationModel, RequirementsModel, RestrictionModel, SpaceModel
@@ -136,6 +136,10 @@ class _Builder:
     def _names(self, document: Document, where: Where, expression: Expression, known: Iterable[str]) -> None:
         for name in sorted(expression.names - set(known)):
             raise document.error(where, f"`{expression.text}`: {expressions.unknown_name(name, known)}")
+        try:
+            expressions.check_constants(expression)
+        except ExpressionError as error:
+            raise document.error(where, str(error)) from None
 
     def _parameters(self) -> None:
         for name, values in self.model.parameters.items():

@@ -1,9 +1,11 @@
 """The valid configurations of a space at one size, enumerated by Kernel Tuner's Searchspace.
 
-Its solver is fast on text it can take apart, but evaluates that text in its own way: a division by zero accepts a
-configuration, words and conditionals are not understood. So a restriction reaches it only as text that is written
-anew from our checked tree, with sizes, limits and derived values put in, and only where that text cannot divide by
-zero; the others filter what it returns, through our evaluator.
+Its solver is fast on text, but reads that text in its own way. Words and conditionals are not understood, and a
+division by zero passes through it. Comparisons that look simple are turned into special constraints by pattern, some
+of them wrongly: `a < a` with `a >= b`, or `a <= b % a`, give configurations that break them. So a restriction reaches
+it only as text written anew from our checked tree, with sizes, limits and derived values put in, where that text
+cannot divide by zero, and in a shape that none of the patterns fits; the solver then evaluates it as it stands. The
+other restrictions filter what it returns, through our evaluator.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ def _kernel_tuner_text(tree: ast.expr, parameters: Mapping[str, tuple[Value, ...
         return None
     if any(_may_be_zero(divisor, parameters) for divisor in divisors(tree)):
         return None
-    return ast.unparse(tree)
+    return f"1 == 1 and ({ast.unparse(tree)})"  # a second comparator, so that no pattern fits
 
 
 class _Rewrite(ast.NodeTransformer):

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuner import expressions
+from tuner.errors import ExpressionError
+
+NAMES = {"a": 3, "b": 4, "zero": 0, "language": "cuda", "x": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a + b * 2", 11),
+        ("a < b <= 4", True),
+        ("a in (1, 2, 3)", True),
+        ("a not in [1, 2]", True),
+        ("1 if a > b else 2", 2),
+        ("not a == b", True),
+        ("max(a, b, 7) - min(a, b)", 4),
+        ("ceil_div(7, 2)", 4),
+        ("round_up(7, 4)", 8),
+        ("is_power_of_two(b) and not is_power_of_two(a)", True),
+        ("len((1, 2, 3))", 3),
+        ("language == 'cuda'", True),
+        ("zero == 0 or a % zero == 1", True),
+        ("zero != 0 and a % zero == 1", False),
+        ("0 if zero == 0 else a // zero", 0),
+        ("-a ** 2", -9),
+        ("2 ** 10", 1024),
+        ("a / b", 0.75),
+    ],
+)
+def test_an_expression_means_what_it_means_in_python(text: str, value: object) -> None:
+    assert expressions.parse(text).evaluate(NAMES) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('id')",
+        "().__class__",
+        "a.real",
+        "a[0]",
+        "lambda: 1",
+        "[i for i in (1, 2)]",
+        "(i := 3)",
+        "f'{a}'",
+        "open('x')",
+        "eval('1')",
+        "max(a, b, key=len)",
+        "max(*a)",
+        "print",
+        "a if",
+        "",
+        "1j",
+        "None",
+        "b'x'",
+        "...",
+        "1" * 2000,
+        "(" * 300 + "1" + ")" * 300,
+        "not " * 300 + "a",
+        "await a",
+        "{1: 2}",
+        "1 & 2",
+    ],
+)
+def test_what_is_not_on_the_whitelist_is_refused(text: str) -> None:
+    with pytest.raises(ExpressionError):
+        expressions.parse(text).evaluate(NAMES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["9**9**9", "2**64 * 2**64", "10**50", "a // zero", "a % zero", "a / zero", "'a' * 10", "(1,) * 10", "1e308 * 10",
+     "a < 'x'", "int('9' + '9')", "2 ** 0.5 ** -400", "log2(zero)", "missing + 1", "round_up(a, zero)"],
+)  # fmt: skip
+def test_an_expression_without_a_value_says_so_at_once(text: str) -> None:
+    began = time.perf_counter()
+    with pytest.raises(ExpressionError) as error:
+        expressions.parse(text).evaluate(NAMES)
+    assert text in str(error.value)
+    assert time.perf_counter() - began < 1
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_ones() -> None:
+    with pytest.raises(ExpressionError, match="did you mean language"):
+        expressions.parse("langauge == 'cuda'").evaluate(NAMES)
+
+
+def formulas() -> st.SearchStrategy[str]:
+    """Well-formed expressions over a, b, zero and small numbers."""
+    leaves = st.sampled_from(["a", "b", "zero", "1", "2", "3"])
+    binary = ["+", "-", "*", "//", "%", "<", "==", "and", "or"]
+
+    def extend(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        two = st.builds(lambda l, o, r: f"({l} {o} {r})", inner, st.sampled_from(binary), inner)
+        three = st.builds(lambda c, l, r: f"({l} if {c} else {r})", inner, inner, inner)
+        return st.one_of(two, three, inner.map(lambda e: f"(not {e})"), inner.map(lambda e: f"max({e}, 2)"))
+
+    return st.recursive(leaves, extend, max_leaves=12)
+
+
+@settings(max_examples=300, deadline=None)
+@given(formulas())
+def test_evaluation_and_substitution_agree_with_python(text: str) -> None:
+    try:
+        expected: object = eval(text, {"max": max}, dict(NAMES))
+    except ZeroDivisionError:
+        with pytest.raises(ExpressionError, match="division by zero"):
+            expressions.parse(text).evaluate(NAMES)
+        return
+    expression = expressions.parse(text)
+    assert expression.evaluate(NAMES) == expected
+    partly = expressions.substitute(expression.tree, {"a": NAMES["a"], "zero": 0})
+    assert bool(expressions.walk(partly, NAMES)) == bool(expected)
