@@ -105,9 +105,7 @@ def stage(tmp_path: Path) -> Callable[..., Path]:
         source.write_text(text)
         file = tmp_path / f"{kernel}.yaml"
         file.write_text(
-            STAGE.format(
-                root=ROOT, kernel=kernel, source=source, languages=languages, parameters=parameters, more=more
-            )
+            STAGE.format(root=ROOT, kernel=kernel, source=source, languages=languages, parameters=parameters, more=more)
         )
         return file
 

@@ -98,8 +98,8 @@ def formulas() -> st.SearchStrategy[str]:
     binary = ["+", "-", "*", "//", "%", "<", "==", "and", "or"]
 
     def extend(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-        two = st.builds(lambda l, o, r: f"({l} {o} {r})", inner, st.sampled_from(binary), inner)
-        three = st.builds(lambda c, l, r: f"({l} if {c} else {r})", inner, inner, inner)
+        two = st.builds(lambda left, o, right: f"({left} {o} {right})", inner, st.sampled_from(binary), inner)
+        three = st.builds(lambda c, yes, no: f"({yes} if {c} else {no})", inner, inner, inner)
         return st.one_of(two, three, inner.map(lambda e: f"(not {e})"), inner.map(lambda e: f"max({e}, 2)"))
 
     return st.recursive(leaves, extend, max_leaves=12)

@@ -10,20 +10,26 @@ import math
 import os
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tuner import __version__, output
 from tuner.errors import RequestError, TunerError
 
+if TYPE_CHECKING:
+    from tuner.store import Found
+
 F = TypeVar("F", bound=Callable[..., Any])
 KERNEL = click.argument("kernel")
 SIZE = click.argument("size")
+
+
+class Terminated(BaseException):
+    """SIGTERM, on its way up."""
 
 
 class Verbs(click.Group):
@@ -108,7 +114,7 @@ def tune(kernel: str, size: str | None, as_json: bool, **rest: Any) -> int:
     progress = TuningProgress()
     try:
         result = run(Request(kernel, size, **rest), progress)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated):
         progress.close()
         where = f" after {progress.done} of {progress.total} configurations" if progress.total else ""
         output.say(f"interrupted{where}; what was measured is kept: the same command goes on from there")
@@ -231,6 +237,7 @@ def best(kernel: str, size: str, device: str | None, results: Path | None, as_js
     opened = devices.open(devices.for_space(space, device))
     scope = Scope(sizes, space.operation.options, opened.language, opened.limits)
     found = launcher.find(space, scope, opened, results)
+    _notes(found)
     if as_json:
         record = asdict(found.record) if found.record else None
         output.document({"match": found.match, "stale": found.stale, "config": found.config, "record": record})
@@ -258,6 +265,7 @@ def run(kernel: str, size: str, as_json: bool, **rest: Any) -> int:
     from tuner import rerun
 
     done = rerun.run(kernel, size, **rest)
+    _notes(done.found)
     if as_json:
         shown = {k: v for k, v in asdict(done).items() if k != "found"}
         output.document({"config": done.found.config, "match": done.found.match, "stale": done.found.stale, **shown})
@@ -322,17 +330,48 @@ def devices(as_json: bool) -> int:
     return 0
 
 
+@cli.command()
+@click.option("--device", metavar="NAME", help="Records of devices whose name contains this.")
+@click.option(
+    "--write", type=click.Path(path_type=Path, exists=True), metavar="FILE", help="Put it between FILE's markers."
+)
+@RESULTS
+@JSON
+def report(device: str | None, write: Path | None, results: Path | None, as_json: bool) -> int:
+    """A Markdown table of what the store holds. Example: tune report --device H200 --write README.md"""
+    from tuner import report as reports
+
+    rows = reports.rows(device or "", results)
+    if as_json:
+        output.document([asdict(row) for row in rows])
+    elif write is None:
+        click.echo(output.plain(reports.markdown(rows)))
+    else:
+        reports.put_into(write, reports.markdown(rows))
+    return 0
+
+
+def _notes(found: Found) -> None:
+    for note in found.notes:
+        output.say(f"warning: {note}")
+
+
 def main() -> None:
     """Entry point of `tune`."""
     signal.signal(signal.SIGTERM, _terminated)
-    warnings.showwarning = lambda message, *_args, **_kwargs: output.say(f"warning: {message}")
     try:
         status = cli.main(standalone_mode=False)
     except click.exceptions.Exit as leaving:
         status = leaving.exit_code
     except click.NoSuchOption as error:
         number = error.option_name.lstrip("-")[:1].isdigit()
-        hint = ": a size is a whole number from 1 on" if number else f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
+        hint = (
+            ": a size is a whole number from 1 on"
+            if number
+            else f"; see `{error.ctx.command_path} --help`"
+            if error.ctx
+            else ""
+        )
         output.say(f"error: no such option {error.option_name}{hint}")
         status = 2
     except click.ClickException as error:
@@ -346,7 +385,7 @@ def main() -> None:
         status = 1
     except (KeyboardInterrupt, click.Abort):
         status = 130
-    except _Terminated:
+    except Terminated:
         status = 143
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -354,9 +393,5 @@ def main() -> None:
     sys.exit(status if isinstance(status, int) else 0)
 
 
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM, on its way up."""
-
-
 def _terminated(_signal: int, _frame: object) -> None:
-    raise _Terminated
+    raise Terminated

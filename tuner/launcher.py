@@ -95,17 +95,14 @@ def load(
     opened = device if isinstance(device, Device) else devices.open(devices.for_space(space, device))
     scope = Scope(sizes, options, opened.language, opened.limits)
     found = Found(space.checked(config, scope), "exact") if config is not None else find(space, scope, opened, results)
+    for note in found.notes:
+        warnings.warn(note, stacklevel=2)
     if strict and (found.match != "exact" or found.stale):
         raise RequestError(f"{space.name}: no exact record at this size on {opened.name}; tune it, or drop strict=True")
     return Kernel(space, scope, opened, found)
 
 
 def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Found:
-    """The look-up for an open device. Warns of lines that cannot be read, and of a stale record."""
-    store = Store(space.name, results)
-    for problem in store.problems:
-        warnings.warn(problem, stacklevel=3)
-    found = store.look_up(space, scope, device.name, device.kind, device.architecture, source.signature(space))
-    if found.stale:
-        warnings.warn(f"{space.name}: the record is of an earlier version of the kernel; tune it again", stacklevel=3)
-    return found
+    """The look-up for an open device. Its notes tell of lines that cannot be read, and of a stale record."""
+    signature = source.signature(space)
+    return Store(space.name, results).look_up(space, scope, device.name, device.kind, device.architecture, signature)

@@ -99,12 +99,14 @@ class Record:
 
 @dataclass(frozen=True)
 class Found:
-    """A look-up's answer: the configuration, how well it fits, and the record it is from (None for the default)."""
+    """A look-up's answer: the configuration, how well it fits, and the record it is from (None for the default).
+    `notes` are warnings for the user."""
 
     config: Config
     match: Match
     record: Record | None = None
     stale: bool = False
+    notes: tuple[str, ...] = ()
 
 
 class Store:
@@ -169,9 +171,12 @@ class Store:
             match = _match(record, device, kind, architecture, distance)
             ranked.append((stale, MATCHES.index(match), record.kind != kind, distance, position, match, record))
         if not ranked:
-            return Found(space.first_valid(scope), "default")
+            return Found(space.first_valid(scope), "default", notes=tuple(self.problems))
         stale, _, _, _, _, match, record = min(ranked, key=lambda entry: entry[:5])
-        return Found(record.config, match, record, stale)
+        notes = [*self.problems]
+        if stale:
+            notes.append(f"{space.name}: the record is of an earlier version of the kernel; tune it again")
+        return Found(record.config, match, record, stale, tuple(notes))
 
 
 def _lines(path: Path) -> list[str]:

@@ -1,0 +1,114 @@
+"""The best of Kernel Tuner's tutorial space, found by Kernel Tuner (NVCUDA) and by us, on one GPU in one run.
+
+    python benchmarks/against_kernel_tuner.py --size 4096 --rounds 3
+
+Prints, for each round, Kernel Tuner's best time for the tutorial's kernel, our best for sgemm/07_tiled_1xn with cuBLAS
+beside it, and what our launcher takes for it afterwards; then the medians. Needs a GPU, `tuner[cuda]` and cuda-python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import multiprocessing
+import os
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from tuner import driver, rerun
+from tuner.console import TuningProgress
+
+HERE = Path(__file__).resolve().parent
+
+
+def kernel_tuner(size: int, source: Path) -> dict[str, Any]:
+    """Kernel Tuner's own run of the tutorial: its space, its restriction, seven iterations, verified."""
+    import kernel_tuner
+
+    random = np.random.default_rng(0)
+    A, B = (random.random((size, size), dtype=np.float32) + np.float32(0.5) for _ in "AB")
+    C = np.zeros_like(A)
+    parameters = {
+        "block_size_x": [16, 32, 64],
+        "block_size_y": [1, 2, 4, 8, 16, 32],
+        "tile_size_x": [1, 2, 4],
+        "tile_size_y": [1, 2, 4],
+    }
+    text = f"#define WIDTH {size}\n" + source.read_text()
+    began = time.perf_counter()
+    with contextlib.redirect_stdout(io.StringIO()):
+        results, _ = kernel_tuner.tune_kernel(
+            "matmul_kernel", text, (size, size), [C, A, B], parameters,
+            grid_div_x=["block_size_x", "tile_size_x"], grid_div_y=["block_size_y", "tile_size_y"],
+            restrictions=["block_size_x==block_size_y*tile_size_y"], lang="NVCUDA", iterations=7,
+            answer=[A @ B, None, None], atol=1e-2, compiler_options=["--std=c++17"],
+        )  # fmt: skip
+    seconds = time.perf_counter() - began
+    timed = [r for r in results if isinstance(r.get("time"), float) and "__error__" not in r]
+    best = min(timed, key=lambda r: float(r["time"]))
+    config = {name: best[name] for name in parameters}
+    return {"time_ms": best["time"], "config": config, "configurations": len(results), "seconds": seconds}
+
+
+def ours(size: int) -> dict[str, Any]:
+    """Our run of the stage and then a launch of its record, in an empty store."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TUNER_STATE"] = folder
+        began = time.perf_counter()
+        request = driver.Request("sgemm/07_tiled_1xn", str(size), "cuda", results=Path(folder))
+        result = driver.tune(request, TuningProgress())
+        seconds = time.perf_counter() - began
+        again = rerun.run("sgemm/07_tiled_1xn", str(size), "cuda", {}, Path(folder))
+    record = result.record
+    assert record is not None
+    assert again.time_ms is not None
+    return {
+        "time_ms": record.time_ms,
+        "config": record.config,
+        "configurations": result.evaluated,
+        "seconds": seconds,
+        "vs_library": record.vs_library,
+        "launched_ms": again.time_ms,
+        "verified": again.verified,
+    }
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=int, default=4096)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--source", type=Path, default=HERE / "tutorial_1xn.cu", help="the kernel that Kernel Tuner tunes"
+    )
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    options = parser.parse_args()
+    rounds = []
+    for _ in range(options.rounds):
+        with multiprocessing.get_context("spawn").Pool(
+            1
+        ) as fresh:  # each tuner gets a process, so a context, of its own
+            theirs = fresh.apply(kernel_tuner, (options.size, options.source))
+            mine = fresh.apply(ours, (options.size,))
+        rounds.append({"kernel_tuner": theirs, "tuner": mine})
+        for name, one in (("Kernel Tuner", theirs), ("tuner", mine)):
+            took = f"{one['configurations']} configurations in {one['seconds']:.1f} s"
+            print(f"{name:12} {one['time_ms']:.4f} ms {one['config']}, {took}")
+        off = mine["launched_ms"] / mine["time_ms"] - 1
+        print(f"{'':12} {mine['vs_library']:.1%} of cuBLAS; launched {mine['launched_ms']:.4f} ms ({off:+.2%})")
+    for who in ("kernel_tuner", "tuner"):
+        times = [r[who]["time_ms"] for r in rounds]
+        print(f"{who}: median {median(times):.4f} ms, from {min(times):.4f} to {max(times):.4f}")
+    if options.json:
+        options.json.write_text(json.dumps(rounds, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""On a real NVIDIA GPU: `pytest -m gpu -n 0`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Done
+from test_launcher import HEAVY, SHAPE, arrays
+
+import tuner
+from tuner.devices import Device
+from tuner.errors import ArgumentError
+
+pytestmark = pytest.mark.gpu
+
+
+def on_gpu(library: str, array: np.ndarray[Any, Any]) -> Any:
+    if library == "pycuda":
+        from pycuda import gpuarray
+
+        return gpuarray.to_gpu(array)
+    if library == "cupy":
+        return pytest.importorskip("cupy").asarray(array)
+    return pytest.importorskip("torch").from_numpy(array).cuda()
+
+
+def on_host(array: Any) -> np.ndarray[Any, Any]:
+    fetch = getattr(array, "get", None) or (lambda: array.cpu().numpy())
+    return np.asarray(fetch())
+
+
+@pytest.mark.parametrize("library", ["pycuda", "cupy", "torch"])
+@pytest.mark.parametrize("kernel", ["sgemm/03_naive", "sgemm/07_tiled_1xn"])
+def test_a_loaded_kernel_computes_on_arrays_of_every_library(library: str, kernel: str, cuda: Device) -> None:
+    C, A, B = arrays()
+    before = C.copy()
+    given = [on_gpu(library, x) for x in (C, A, B)]
+    tuner.load(kernel, SHAPE, device=cuda)(*given, alpha=2.0, beta=0.5)
+    cuda.synchronize()
+    np.testing.assert_allclose(on_host(given[0]), 2 * (A @ B) + 0.5 * before, rtol=1e-5)
+
+
+def test_an_argument_that_does_not_fit_is_named(cuda: Device) -> None:
+    cupy = pytest.importorskip("cupy")
+    kernel = tuner.load("sgemm/03_naive", SHAPE, device=cuda)
+    C, A, B = (cupy.asarray(x) for x in arrays())
+    for given, message in [
+        ((C, A[:, :39], B), r"A: has shape \(1, 39, 50\)"),
+        ((C, A, B.astype("float64")), "B: has shape .* dtype float64"),
+        ((C, A, cupy.zeros((1, 50, 60), "float32")[:, :, ::2]), "B: has strides"),
+        ((C, arrays()[1], B), "A: a ndarray is not on the GPU"),
+    ]:
+        with pytest.raises(ArgumentError, match=message):
+            kernel(*given)
+
+
+def test_tuning_on_cuda_stores_a_verified_record_with_cublas_beside_it(tune: Callable[..., Done]) -> None:
+    done = tune("sgemm/07_tiled_1xn", "512", "--device", "cuda", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {}
+    assert 0.05 < done.json["best"]["vs_library"] < 1.5
+    run = tune("run", "sgemm/07_tiled_1xn", "512", "--device", "cuda", "--json")
+    assert run.json["verified"] is True
+    assert run.json["match"] == "exact"
+
+
+FAULTY = """
+extern "C" __global__ void faulty(float *C, const float *A, const float *B, int M, int N, int K, int batch,
+                                  float alpha, float beta) {
+#if mode == 1
+    this does not compile
+#elif mode == 2
+    C[1ull << 50] = 0;                      // illegal address: the context is lost
+#elif mode == 3
+    ((float *)((char *)C + 2))[0] = 1;      // misaligned
+#elif mode == 4
+    for (volatile int i = 0; i < 1; ) { }   // never ends
+#elif mode == 5
+    __shared__ float big[200 * 1024]; big[threadIdx.x] = 1;
+#elif mode == 6
+    asm volatile("trap;");
+#endif
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= M * N) return;
+    float s = 0;
+    for (int k = 0; k < K; k++) s += A[i / N * K + k] * B[k * N + i % N];
+    C[i] = mode == 7 ? s + 1 : alpha * s;
+}
+"""
+
+
+def test_a_configuration_that_fails_costs_only_itself(tune: Callable[..., Done], stage: Callable[..., Path]) -> None:
+    more = "extent: [M * N]\ngrid_divisors: {x: [threads]}\nblock: [threads]"
+    parameters = "{mode: [1, 2, 3, 0, 4, 5, 6, 7], threads: [64]}"
+    done = tune(stage(FAULTY, "faulty", parameters, "cuda", more), "64", "--json", "--timeout", "10")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"compile": 2, "launch": 3, "timeout": 1, "wrong result": 1}
+    assert done.json["best"]["config"] == {"mode": 0, "threads": 64}
+
+
+def test_a_launch_with_a_warm_cache_neither_compiles_nor_imports_the_tuning_side() -> None:
+    script = f"""
+import sys, numpy as np, tuner
+kernel = tuner.load("sgemm/07_tiled_1xn", 64, device="cuda")
+from pycuda import gpuarray
+C, A, B = (gpuarray.to_gpu(np.ones((1, 64, 64), np.float32)) for _ in "CAB")
+kernel(C, A, B)
+assert (C.get() == 64).all()
+print(sorted({{*{HEAVY!r}, "cuda.bindings.nvrtc"}} & set(sys.modules)))
+"""
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"

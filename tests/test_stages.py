@@ -1,0 +1,90 @@
+"""Every shipped stage computes what it says, at every size, on every kind of device that speaks its language."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import scope_of
+
+from tuner import catalog, source
+from tuner.devices import Device, nvrtc
+from tuner.search.enumeration import enumerate_space
+from tuner.space import Config, Limits, Scope, Space
+from tuner.verify import Workbench
+
+SIZES = ["1", "31", "100x37x53", "37x100x1,batch=3", "1000", "1024"]
+STAGES = [catalog.load(name) for name in catalog.names()]
+GPU = [space for space in STAGES if "cuda" in space.languages]
+HOST = [space for space in STAGES if "c" in space.languages]
+
+
+def name(value: object) -> str:
+    return value.name if isinstance(value, Space) else str(value)
+
+
+def right(space: Space, device: Device, size: str, config: Config | None = None) -> None:
+    """Neither option is 0 or 1, so a kernel that ignores one of them is wrong."""
+    scope = scope_of(space, device, size, alpha=1.5, beta=-0.75)
+    config = config or space.first_valid(scope)
+    made = source.render(space, config, scope)
+    bench = Workbench(device, space.operation, scope)
+    bench.verify(bench.bind(device.load(device.build(made), made)))
+
+
+def spread_out(space: Space, scope: Scope, count: int) -> list[Config]:
+    """`count` valid configurations from all over the space."""
+    configurations = sorted(enumerate_space(space, scope).list)
+    chosen = configurations[:: max(1, len(configurations) // count)]
+    return [dict(zip(space.parameters, c, strict=True)) for c in chosen]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("space", HOST, ids=name)
+def test_a_host_stage_is_right(space: Space, size: str, host: Device) -> None:
+    right(space, host, size)
+
+
+@pytest.mark.parametrize("space", HOST, ids=name)
+def test_every_configuration_of_a_host_stage_is_right_at_a_ragged_size(space: Space, host: Device) -> None:
+    for config in spread_out(space, scope_of(space, host, "67x53x45,batch=2"), 1000):
+        right(space, host, "67x53x45,batch=2", config)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("space", GPU, ids=name)
+def test_a_gpu_stage_is_right_on_opencl(space: Space, size: str, opencl: Device) -> None:
+    right(space, opencl, size)
+
+
+@pytest.mark.parametrize("space", GPU, ids=name)
+def test_configurations_of_a_gpu_stage_are_right_on_opencl_at_a_ragged_size(space: Space, opencl: Device) -> None:
+    for config in spread_out(space, scope_of(space, opencl, "67x53x45,batch=2"), 3):
+        right(space, opencl, "67x53x45,batch=2", config)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [*SIZES, "4096"])
+@pytest.mark.parametrize("space", GPU, ids=name)
+def test_a_gpu_stage_is_right_on_cuda(space: Space, size: str, cuda: Device) -> None:
+    right(space, cuda, size)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("space", GPU, ids=name)
+def test_configurations_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(space: Space, cuda: Device) -> None:
+    for config in spread_out(space, scope_of(space, cuda, "267x153x145,batch=2"), 40):
+        right(space, cuda, "267x153x145,batch=2", config)
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("space", GPU, ids=name)
+def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> None:
+    scope = Scope(dict.fromkeys(space.operation.sizes, 1024), space.operation.options, "cuda", Limits())
+    for config in [dict(space.default), *spread_out(space, scope, 3)]:
+        assert nvrtc.compile_cubin(source.render(space, config, scope), architecture).startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("space", STAGES, ids=name)
+def test_the_default_of_a_stage_is_valid_at_any_size(space: Space) -> None:
+    for size in (1, 31, 1000, 1024, 8192):
+        sizes = dict.fromkeys(space.operation.sizes, size)
+        assert space.valid(space.default, Scope(sizes, space.operation.options, space.languages[0], Limits()))

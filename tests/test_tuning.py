@@ -1,0 +1,244 @@
+"""`tune KERNEL SIZE`, for real, on the host and on OpenCL."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Done, start
+
+Tune = Callable[..., Done]
+Stage = Callable[..., Path]
+
+BLAS_ARGUMENTS = "float *C, const float *A, const float *B, int M, int N, int K, int batch, float alpha, float beta"
+MULTIPLY = """
+    for (int i = 0; i < batch * M; i++) for (int j = 0; j < N; j++) {
+        float s = 0;
+        for (int k = 0; k < K; k++) s += A[i * K + k] * B[(i / M) * K * N + k * N + j];
+        C[i * N + j] = alpha * s;
+    }
+"""
+
+
+def c_kernel(name: str, body: str, before: str = "") -> str:
+    return f"#include <stdlib.h>\n#include <unistd.h>\n{before}\nvoid {name}({BLAS_ARGUMENTS}) {{\n{body}\n}}\n"
+
+
+@pytest.mark.parametrize(("kernel", "device"), [("sgemm/01_host_blocked", "host"), ("sgemm/03_naive", "opencl")])
+def test_tuning_finds_verifies_stores_and_reuses_the_best(kernel: str, device: str, tune: Tune) -> None:
+    size = "64x48x80"
+    done = tune(kernel, size, "--device", device, "--json", "--repeats", "3")
+    assert done.status == 0, done.err
+    result = done.json
+    assert result["kernel"] == kernel
+    assert result["size"] == {"M": 64, "N": 48, "K": 80, "batch": 1}
+    assert result["evaluated"] == result["configurations"] > 10
+    assert result["failed"] == {}
+    best = result["best"]
+    assert best["time_ms"] > 0
+    assert best["gflops"] == pytest.approx(2 * 64 * 48 * 80 / best["time_ms"] / 1e6)
+    assert best["vs_library"] is None
+
+    known = tune("best", kernel, size, "--device", device, "--json").json
+    assert (known["match"], known["stale"], known["config"]) == ("exact", False, best["config"])
+    assert known["record"]["error"] <= known["record"]["bound"]
+    assert len(known["record"]["next"]) == 4
+
+    run = tune("run", kernel, size, "--device", device, "--json", "--set", "alpha=2", "--set", "beta=0.5")
+    assert run.status == 0
+    assert run.json["verified"] is True
+    assert run.json["config"] == best["config"]
+    assert run.json["time_ms"] > 0
+
+
+def test_what_was_measured_is_not_measured_again(tune: Tune) -> None:
+    first = tune("sgemm/01_host_blocked", "32", "--json", "--repeats", "3", "--budget", "5")
+    assert first.json["evaluated"] == 5
+    again = tune("sgemm/01_host_blocked", "32", "--json", "--repeats", "3")
+    assert again.json["evaluated"] == again.json["configurations"] == 12
+    assert "5 measured before" in again.err
+    fresh = tune("sgemm/01_host_blocked", "32", "--json", "--repeats", "3", "--fresh")
+    assert "measured before" not in fresh.err
+
+
+def test_random_sampling_with_one_seed_asks_for_the_same_configurations(tune: Tune, tmp_path: Path) -> None:
+    asked = []
+    for run in "ab":
+        os.environ["TUNER_STATE"] = str(tmp_path / run)
+        done = tune("sgemm/01_host_blocked", "16", "--json", "--strategy", "random", "--budget", "4", "--seed", "7")
+        assert done.json["evaluated"] == 4
+        (ledger,) = (tmp_path / run).rglob("*.log")
+        entries = [json.loads(line) for line in ledger.read_text().splitlines()]
+        asked.append([entry["params"] for entry in entries if "params" in entry])
+    assert asked[0] == asked[1]
+    assert len({json.dumps(params) for params in asked[0]}) == 4
+
+
+def test_a_configuration_that_fails_is_counted_with_its_reason_and_the_run_goes_on(tune: Tune, stage: Stage) -> None:
+    body = f"""
+    #if mode == 1
+        this does not compile
+    #elif mode == 2
+        return;                 /* nothing is written */
+    #elif mode == 3
+        abort();
+    #elif mode == 4
+        *(volatile int *)0 = 1;
+    #elif mode == 5
+        for (;;) usleep(1000);
+    #elif mode == 6
+        C[-1] = 0;
+    #elif mode == 7
+        exit(3);
+    #endif
+    {MULTIPLY}
+    """
+    file = stage(c_kernel("faulty", body), "faulty", "{mode: [1, 2, 3, 0, 4, 5, 6, 7]}")
+    done = tune(file, "20", "--json", "--timeout", "4")
+    assert done.status == 0, done.err
+    result = done.json
+    assert result["evaluated"] == 8
+    assert result["failed"] == {"compile": 1, "wrong result": 2, "crash": 3, "timeout": 1}
+    assert result["best"]["config"] == {"mode": 0}
+    assert "this" in done.err, "the compiler's log"
+    assert "SIGABRT" in done.err or "SIGSEGV" in done.err or "status 3" in done.err
+
+
+def test_an_opencl_configuration_that_does_not_compile_or_launch_is_counted(tune: Tune, stage: Stage) -> None:
+    text = """
+    #if mode == 1
+    this does not compile
+    #endif
+    #if mode == 2
+    __attribute__((reqd_work_group_size(7, 1, 1)))
+    #endif
+    __kernel void picky(__global float *C, __global const float *A, __global const float *B, int M, int N, int K,
+                        int batch, float alpha, float beta) {
+        int i = get_global_id(0);
+        if (i >= M * N) return;
+        float s = 0;
+        for (int k = 0; k < K; k++) s += A[i / N * K + k] * B[k * N + i % N];
+        C[i] = mode == 3 ? s + 1 : alpha * s;
+    }
+    """
+    more = "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]"
+    done = tune(stage(text, "picky", "{mode: [0, 1, 2, 3]}", "opencl", more), "20", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"compile": 1, "launch": 1, "wrong result": 1}
+
+
+def test_a_space_in_which_nothing_is_right_exits_with_1(tune: Tune, stage: Stage) -> None:
+    file = stage(c_kernel("wrong", "C[0] = 1;"), "wrong", "{a: [1, 2]}")
+    done = tune(file, "8", "--json")
+    assert done.status == 1
+    assert done.json["best"] is None
+    assert done.json["failed"] == {"wrong result": 2}
+    assert tune("best", file, "8", "--json").json["match"] == "default"
+
+
+def test_an_edited_kernel_never_gets_old_times(tune: Tune, stage: Stage) -> None:
+    file = stage(c_kernel("edited", MULTIPLY), "edited", "{a: [1, 2]}")
+    assert tune(file, "8", "--json").status == 0
+    stage(c_kernel("edited", "/* a comment */" + MULTIPLY), "edited", "{a: [1, 2]}")
+    assert tune("best", file, "8", "--json").json["stale"] is False
+    stage(c_kernel("edited", "C[0] = 0;" + MULTIPLY), "edited", "{a: [1, 2]}")
+    known = tune("best", file, "8", "--json")
+    assert known.json["stale"] is True
+    assert "earlier version" in known.err
+    assert "measured before" not in tune(file, "8", "--json").err
+    assert tune("best", file, "8", "--json").json["stale"] is False
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_keeps_its_trials_and_says_how_to_go_on(
+    sent: signal.Signals, status: int, stage: Stage, tune: Tune
+) -> None:
+    body = f"if (mode > 2) usleep(300000); {MULTIPLY}"
+    file = stage(c_kernel("slow", body), "slow", f"{{mode: {list(range(40))}}}")
+    command = start(str(file), "8", "--json", "--repeats", "1")
+    assert command.stderr is not None
+    lines = []
+    while not lines or not lines[-1].startswith("3/40"):
+        lines.append(command.stderr.readline())
+        assert lines[-1], "it ended before it could be interrupted"
+    began = time.monotonic()
+    command.send_signal(sent)
+    out, err = command.communicate(timeout=20)
+    assert command.returncode == status
+    assert time.monotonic() - began < 5
+    assert out == ""
+    assert "what was measured is kept: the same command goes on from there" in err
+    assert "Traceback" not in err
+    again = tune(file, "8", "--json", "--repeats", "1", "--budget", "3")
+    assert "measured before" in again.err
+
+
+def test_a_pipe_gets_plain_lines(tune: Tune) -> None:
+    done = tune("sgemm/00_host_simple", "16")
+    assert "\x1b" not in done.out + done.err
+    assert "2/2  best" in done.err
+    assert done.out.startswith("best: openmp=")
+
+
+BAD_REQUESTS = {
+    ("sgemm/99_nothing", "100"): "did you mean",
+    ("03_naiv_", "100"): "did you mean sgemm/03_naive",
+    ("sgemm", "100"): "write more of the name",
+    ("nowhere.yaml", "100"): "there is no such file",
+    ("03_naive", "0"): "whole number from 1 on",
+    ("03_naive", "-1"): "whole number from 1 on",
+    ("03_naive", "1.5"): "whole number from 1 on",
+    ("03_naive", "4096x"): "whole number from 1 on",
+    ("03_naive", "10^12"): "whole number from 1 on",
+    ("03_naive", "1000000000000"): "int32",
+    ("03_naive", "2000000"): "try a smaller size",
+    ("03_naive", "1x2"): "2 numbers for M, N, K",
+    ("03_naive", "M=1,N=2"): "K not given",
+    ("03_naive", "8,Q=2"): "no size 'Q'",
+    ("03_naive",): "SIZE is missing",
+    ("03_naive", "8", "--device", "tpu"): "there is no such device",
+    ("03_naive", "8", "--device", "opencl:99"): "OpenCL devices",
+    ("03_naive", "8", "--device", "host"): "not on host",
+    ("03_naive", "8", "--strategy", "magic"): "there is no such strategy",
+    ("03_naive", "8", "--budget", "soon"): "--budget",
+    ("03_naive", "8", "--set", "gamma=1"): "no such option",
+    ("03_naive", "8", "--set", "alpha=nan"): "NAME=NUMBER",
+    ("03_naive", "8", "--nonsense"): "no such option --nonsense",
+    ("show", "03_naive", "zero"): "whole number from 1 on",
+    ("best", "03_naive", "0"): "whole number from 1 on",
+    ("run", "03_naive", "0"): "whole number from 1 on",
+    ("run", "nothing", "8"): "there is no such kernel",
+    ("validate", "nowhere.yaml"): "No such file",
+    ("list", "extra"): "extra",
+}
+
+
+@pytest.mark.parametrize("request_", BAD_REQUESTS, ids=" ".join)
+def test_a_wrong_request_is_one_message_and_exit_2(request_: tuple[str, ...], tune: Tune) -> None:
+    done = tune(*request_)
+    assert (done.status, done.out) == (2, ""), done.err
+    assert BAD_REQUESTS[request_] in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_list_show_and_devices_answer_in_json_and_for_people(tune: Tune) -> None:
+    rows = {row["kernel"]: row for row in tune("list", "--json").json}
+    assert rows["sgemm/07_tiled_1xn"]["languages"] == ["cuda", "opencl"]
+    assert rows["sgemm/07_tiled_1xn"]["parameters"] == 4
+    assert "sgemm/07_tiled_1xn" in tune("list").out
+
+    shown = tune("show", "07_tiled_1xn", "4096", "--json").json
+    assert shown["configurations"] > 20
+    assert shown["default"] == {"block_size_x": 32, "block_size_y": 8, "tile_size_x": 4, "tile_size_y": 4}
+    assert {"that": "block_size_x == block_size_y * tile_size_y",
+            "because": "the tile of A is square, as deep as it has rows"} in shown["restrictions"]  # fmt: skip
+    assert "restriction" in tune("show", "07_tiled_1xn").out
+
+    kinds = {row["device"]: row for row in tune("devices", "--json").json}
+    assert {"opencl:0", "host:0"} <= kinds.keys()
+    assert kinds["opencl:0"]["name"] in tune("devices").out

@@ -1,0 +1,130 @@
+"""Kernels broken by hand: verification must catch every one of them, on every kind of device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT, scope_of
+
+from tuner import catalog
+from tuner.devices import Device
+from tuner.errors import WrongResult
+from tuner.measure import Bench
+from tuner.space import Config, Space
+from tuner.verify import compare
+
+# what is broken: (stage, text, what it becomes)
+GPU_FAULTS = {
+    "no barrier before the multiplication": (
+        "06_tiled",
+        "        __syncthreads();\n\n        // Multiply.",
+        "\n\n        // Multiply.",
+    ),
+    "no barrier after the multiplication": ("06_tiled", "        __syncthreads(); // nobody", "        // nobody"),
+    "one product dropped, naive": ("03_naive", "for (int k = 0; k < K; k++)", "for (int k = 0; k < K - 1; k++)"),
+    "first product dropped": ("02_naive_uncoalesced", "for (int k = 0;", "for (int k = 1;"),
+    "one product dropped, tiled": (
+        "06_tiled",
+        "sum += tile_a[ty][k + u]",
+        "sum += (k0 + k + u == K / 2 ? 0.0f : 1.0f) * tile_a[ty][k + u]",
+    ),
+    "one product dropped in one output": (
+        "07_tiled_1xn",
+        "*c = SCALED(alpha, sum[i][j], beta, *c);",
+        "*c = SCALED(alpha, sum[i][j] - (row == M / 2 && column == N / 2 ? A[(size_t)row * K] * B[column] : 0.0f), "
+        "beta, *c);",
+    ),
+    "one row not written": ("03_naive", "row >= M ||", "row >= M || row == M / 2 ||"),
+    "last column not written": ("06_tiled", "column < N) {\n        GLOBAL", "column < N - 1) {\n        GLOBAL"),
+    "a row too many written": ("03_naive", "row >= M ||", "row > M ||"),
+    "a column too many written": ("07_tiled_1xn", "row < M && column < N) {", "row < M && column <= N) {"),
+    "the edge of A not padded": ("06_tiled", "row < M && k < K ? A", "row < M ? A"),
+    "the edge of B not padded": ("07_tiled_1xn", "k < K && column < N ? B", "column < N ? B"),
+    "beta ignored": ("03_naive", "SCALED(alpha, sum, beta, *C)", "alpha * sum"),
+    "batch ignored": ("06_tiled", "B += b * K * N;", ""),
+    "sums not initialised": ("07_tiled_1xn", "sum[i][j] = 0.0f;", "sum[i][j] = A[0];"),
+}
+HOST_FAULTS = {
+    "one product dropped": ("00_host_simple", "k < K;", "k < K - 1;"),
+    "one row not written": ("00_host_simple", "float sum = 0.0f;", "float sum = 0.0f; if (i == M / 2) continue;"),
+    "a row too many written": ("00_host_simple", "i < M;", "i <= M;"),
+    "ragged block cut off": ("01_host_blocked", "K - k0)", "K - k0 - 1)"),
+    "beta ignored": ("01_host_blocked", "beta == 0.0f ? alpha * sum[i][j] :", "1 ? alpha * sum[i][j] :"),
+}
+RAGGED = "100x37x53,batch=2"
+
+
+def broken(stage: str, text: str, becomes: str, folder: Path) -> Space:
+    """The shipped stage with one place of its kernel changed."""
+    path, name = catalog.find(f"sgemm/{stage}")
+    original = catalog.load(name).source
+    source = original.read_text()
+    assert source.count(text) == 1, f"{stage} has changed: the place to break is not there"
+    (folder / "portable.h").write_text((ROOT / "kernels/portable.h").read_text())
+    (folder / original.name).write_text(source.replace(text, becomes))
+    (folder / "operation.yaml").write_text((path.parent / "operation.yaml").read_text())
+    (folder / path.name).write_text(path.read_text())
+    return catalog.load(str(folder / path.name))
+
+
+def outcome_of(space: Space, device: Device, size: str, config: Config | None = None) -> str | None:
+    scope = scope_of(space, device, size, alpha=1.5, beta=-0.75)
+    return Bench(device, space, scope, repeats=1).measure(config or space.first_valid(scope)).failure
+
+
+# PoCL ends every pass of a loop that holds a barrier with one of its own, so there this one computes the right result.
+NO_FAULT_ON_POCL = "no barrier after the multiplication"
+
+
+@pytest.mark.parametrize("fault", [fault for fault in GPU_FAULTS if fault != NO_FAULT_ON_POCL])
+def test_a_broken_gpu_kernel_is_caught_on_opencl(fault: str, opencl: Device, tmp_path: Path) -> None:
+    assert outcome_of(broken(*GPU_FAULTS[fault], tmp_path), opencl, RAGGED) == "wrong result"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("fault", GPU_FAULTS)
+def test_a_broken_gpu_kernel_is_caught_on_cuda(fault: str, cuda: Device, tmp_path: Path) -> None:
+    space = broken(*GPU_FAULTS[fault], tmp_path)
+    # A missing barrier is a race: it needs warps that drift apart to show.
+    size, config = (RAGGED, None)
+    if "barrier" in fault:
+        size, config = "1000", {"block_size_x": 32, "block_size_y": 32, "tile_k": 32, "unroll_k": 32}
+    assert outcome_of(space, cuda, size, config) == "wrong result"
+
+
+@pytest.mark.parametrize("fault", HOST_FAULTS)
+def test_a_broken_host_kernel_is_caught(fault: str, host: Device, tmp_path: Path) -> None:
+    assert outcome_of(broken(*HOST_FAULTS[fault], tmp_path), host, RAGGED) == "wrong result"
+
+
+def test_a_kernel_that_ruins_its_inputs_does_not_put_the_blame_on_the_next(host: Device, tmp_path: Path) -> None:
+    ruins = broken("00_host_simple", "float sum = 0.0f;", "float sum = 0.0f; ((float *)A)[0] = 9.0f;", tmp_path)
+    scope = scope_of(ruins, host, "20")
+    bench = Bench(host, ruins, scope, repeats=1)
+    assert bench.measure({"openmp": 0}).failure == "wrong result"
+    honest = Bench(host, catalog.load("sgemm/00_host_simple"), scope, repeats=1)
+    honest.workbench = bench.workbench
+    bench.workbench.device.fill(bench.workbench.buffers["A"].handle, 0, 4)
+    assert honest.measure({"openmp": 0}).failure is None
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.1])
+def test_one_wrong_element_is_found_and_named(value: float) -> None:
+    answer = np.ones((3, 5, 7))
+    output = answer.astype(np.float32)
+    assert compare("C", output, answer, 1e-6) == 0.0
+    output[1, 2, 3] = value
+    with pytest.raises(WrongResult, match=r"C\[1, 2, 3\] = .* 1 expected; 1 of 105 elements"):
+        compare("C", output, answer, 1e-6)
+
+
+def test_the_bound_is_far_above_rounding_and_far_below_one_product(host: Device) -> None:
+    space = catalog.load("sgemm/00_host_simple")
+    for size in ("64x64x1", "64x64x100", "32x32x20000"):
+        bench = Bench(host, space, scope_of(space, host, size), repeats=1)
+        outcome = bench.measure({"openmp": 1})
+        assert outcome.failure is None
+        assert outcome.error < outcome.bound / 2
+        assert outcome.bound < 0.25 / 4
