@@ -80,9 +80,12 @@ extern "C" __global__ void faulty(float *C, const float *A, const float *B, int 
 #elif mode == 3
     ((float *)((char *)C + 2))[0] = 1;      // misaligned
 #elif mode == 4
-    for (volatile int i = 0; i < 1; ) { }   // never ends
+    while (*(volatile const float *)A < 100.0f) { }  // never ends
 #elif mode == 5
-    __shared__ float big[200 * 1024]; big[threadIdx.x] = 1;
+    __shared__ float big[200 * 1024];       // too much
+    big[threadIdx.x] = alpha;
+    __syncthreads();
+    if (big[threadIdx.x ^ 1] == 77) return;
 #elif mode == 6
     asm volatile("trap;");
 #endif

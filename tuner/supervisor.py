@@ -131,6 +131,8 @@ class Supervisor:
                 self._pending += data
         line, _, self._pending = self._pending.partition(b"\n")
         reply: dict[str, Any] = json.loads(line)
+        if not reply.get("healthy", True):  # a fault that outlives its kernel; the next one gets a new process
+            self._stop()
         if "error" in reply and isinstance(reply["error"], str):
             kind: type[TunerError] = getattr(errors, reply["error"], TunerError)
             raise kind(reply["message"])

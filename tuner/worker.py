@@ -35,9 +35,7 @@ def main() -> None:
     device = bench.device
     _send(replies, {"device": device.describe(), "limits": asdict(device.limits), "language": device.language})
     for line in sys.stdin:
-        _send(replies, _answer(bench, json.loads(line)))
-        if not bench.healthy():
-            break
+        _send(replies, {**_answer(bench, json.loads(line)), "healthy": bench.healthy()})
 
 
 def _bench(task: dict[str, Any]) -> Bench:

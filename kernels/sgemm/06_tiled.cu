@@ -20,6 +20,12 @@
 #ifndef unroll_k
 #define unroll_k 16 // steps of the inner loop that are written out
 #endif
+#ifndef fixed_n
+#define fixed_n 0 // N where the compiler is told it, so that addresses become constants; else 0
+#endif
+#ifndef fixed_k
+#define fixed_k 0 // K, likewise
+#endif
 
 #if tile_k % unroll_k != 0
 #error "unroll_k must divide tile_k"
@@ -31,6 +37,9 @@ KERNEL void sgemm_tiled(GLOBAL float *__restrict__ C, GLOBAL const float *__rest
                         GLOBAL const float *__restrict__ B, int M, int N, int K, int batch, float alpha, float beta) {
     __shared__ float tile_a[block_size_y][tile_k];
     __shared__ float tile_b[tile_k][block_size_x];
+
+    N = fixed_n ? fixed_n : N;
+    K = fixed_k ? fixed_k : K;
 
     // Place the block, and this thread in it.
     const int tx = threadIdx.x, ty = threadIdx.y, thread = ty * block_size_x + tx;

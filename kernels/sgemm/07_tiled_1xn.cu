@@ -24,6 +24,12 @@
 #ifndef tile_size_y
 #define tile_size_y 4 // outputs a thread in y
 #endif
+#ifndef fixed_n
+#define fixed_n 0 // N where the compiler is told it, so that addresses become constants; else 0
+#endif
+#ifndef fixed_k
+#define fixed_k 0 // K, likewise
+#endif
 
 #if block_size_x != block_size_y * tile_size_y
 #error "the rows of a tile must be as many as it is deep: block_size_x == block_size_y * tile_size_y"
@@ -36,6 +42,9 @@ KERNEL void sgemm_tiled_1xn(GLOBAL float *__restrict__ C, GLOBAL const float *__
                             float beta) {
     __shared__ float tile_a[DEPTH][DEPTH];
     __shared__ float tile_b[DEPTH][block_size_x * tile_size_x];
+
+    N = fixed_n ? fixed_n : N;
+    K = fixed_k ? fixed_k : K;
 
     // Place the block, and this thread in it.
     const int tx = threadIdx.x, ty = threadIdx.y;
