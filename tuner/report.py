@@ -31,18 +31,30 @@ def rows(device: str = "", results: Path | None = None) -> list[Row]:
 
 
 def markdown(table: list[Row]) -> str:
-    """The rows as a Markdown table: time, spread, rate, share of the vendor's library, configuration."""
+    """A Markdown table, a line for each kernel and device: rate in GFLOP/s and share of the vendor's library at each
+    size, and the best configuration at the largest."""
+    sizes = sorted({tuple(row.record.sizes.values()): short_size(row.record.sizes) for row in table}.items())
+    columns = list(dict.fromkeys(name for _, name in sizes))
     lines = [
-        "| kernel | size | device | time, ms | spread | GFLOP/s | library beside it | best configuration |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| kernel | device | {' | '.join(columns)} | best configuration at the largest |",
+        "|---|---|" + "---|" * (len(columns) + 1),
     ]
+    groups: dict[tuple[str, str], dict[str, Record]] = {}
     for row in table:
-        r = row.record
-        rate = f"{r.gflops:,.0f}" if r.gflops else ""
-        share = f"{r.vs_library:.1%} of {r.library}" if r.vs_library else ""
-        cells = (row.kernel, short_size(r.sizes), r.device, f"{r.time_ms:.4g}", f"{r.spread:.1%}", rate, share)
-        lines.append(f"| {' | '.join(cells)} | {config_text(r.config)} |")
+        groups.setdefault((row.kernel, row.record.device), {})[short_size(row.record.sizes)] = row.record
+    for (kernel, device), records in groups.items():
+        cells = [_cell(records.get(column)) for column in columns]
+        largest = next(records[column] for column in reversed(columns) if column in records)
+        lines.append(f"| {kernel} | {device} | {' | '.join(cells)} | {config_text(largest.config)} |")
     return "\n".join(lines)
+
+
+def _cell(record: Record | None) -> str:
+    """`34,803, 68.4 %`: the rate (the time where work is not counted) and the share."""
+    if record is None:
+        return ""
+    rate = f"{record.gflops:,.0f}" if record.gflops else f"{record.time_ms:.4g} ms"
+    return rate + (f", {record.vs_library:.1%}" if record.vs_library else "")
 
 
 def short_size(sizes: dict[str, int]) -> str:
