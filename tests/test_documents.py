@@ -33,7 +33,7 @@ def test_every_verb_is_documented_and_has_an_example() -> None:
 def test_the_tables_show_what_the_store_holds() -> None:
     table = README.partition(report.BEGIN)[2].partition(report.END)[0].strip()
     assert table == report.markdown(report.rows("H200", Path("/nowhere")))
-    assert len(table.splitlines()) > 10
+    assert len(table.splitlines()) >= 6
 
 
 def test_the_table_is_written_between_the_markers(tmp_path: Path, tune: Callable[..., Done]) -> None:
