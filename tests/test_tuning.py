@@ -66,6 +66,32 @@ def test_what_was_measured_is_not_measured_again(tune: Tune) -> None:
     assert "measured before" not in fresh.err
 
 
+@pytest.mark.parametrize(
+    ("damage", "left"),
+    [
+        (lambda lines: [*lines[:-1], lines[-1][:40]], 4),
+        (lambda lines: [lines[0], "garbage", *lines[2:]], 4),
+        (lambda lines: [*lines[:3], lines[3] + lines[4], *lines[5:]], 3),
+        (lambda lines: ["", *lines], 0),
+        (lambda lines: lines, 5),
+    ],
+    ids=["last line cut", "garbage", "two lines in one", "no study", "no last newline"],
+)
+def test_a_damaged_ledger_loses_what_is_damaged_and_no_more(
+    damage: Callable[[list[str]], list[str]], left: int, tune: Tune, tmp_path: Path
+) -> None:
+    request = ("sgemm/01_host_blocked", "16", "--json", "--repeats", "1", "--budget", "5")
+    assert tune(*request).status == 0
+    (ledger,) = (tmp_path / "state").rglob("*.log")
+    damaged = damage(ledger.read_text().splitlines())
+    ledger.write_text("\n".join(damaged))
+    again = tune(*request)
+    assert again.status == 0
+    assert (f"{left} measured before" in again.err) == (left > 0)
+    assert set(damaged) <= set((ledger.read_text() + ledger.with_suffix(".torn").read_text()).splitlines())
+    assert "5 measured before" in tune(*request).err
+
+
 def test_random_sampling_with_one_seed_asks_for_the_same_configurations(tune: Tune, tmp_path: Path) -> None:
     asked = []
     for run in "ab":

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner import paths
@@ -49,9 +51,10 @@ class Ledger:
         self.name = f"{space.name} {size} {device} {identity[:12]}"
         self.path = paths.private(paths.state() / "studies" / space.name) / f"{paths.digest(self.name)}.log"
         self._space = space
+        _mend(self.path)
         self._study = self._opened()
-        self._trials = [_from_optuna(t) for t in self._study.get_trials(deepcopy=False)]
-        self._by_config = {_key(t.config): t for t in self._trials}
+        kept = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL))
+        self._by_config = {_key(dict(t.params)): _from_optuna(t) for t in kept}
 
     def _opened(self) -> optuna.Study:
         with warnings.catch_warnings():
@@ -81,31 +84,63 @@ class Ledger:
                 user_attrs=attributes,
             )
         )
-        self._trials.append(trial)
         self._by_config[_key(trial.config)] = trial
 
     def forget(self) -> None:
         """Start over: set what was measured aside (the file is kept under another name) and open an empty study."""
-        if self._trials:
+        if self._by_config:
             aside = next(p for i in range(1, 10**6) if not (p := self.path.with_suffix(f".{i}.log")).exists())
             self.path.rename(aside)
             self._study = self._opened()
-        self._trials, self._by_config = [], {}
+        self._by_config = {}
 
     @property
     def trials(self) -> list[Trial]:
         """All trials, in the order they were measured."""
-        return list(self._trials)
+        return list(self._by_config.values())
 
     @property
     def best(self) -> list[Trial]:
         """The trials that succeeded, fastest first."""
-        return sorted((t for t in self._trials if t.time_ms is not None), key=lambda t: t.time_ms or 0.0)
+        return sorted((t for t in self.trials if t.time_ms is not None), key=lambda t: t.time_ms or 0.0)
 
     @property
     def failures(self) -> dict[str, int]:
         """How many trials failed, by reason."""
-        return dict(Counter(t.outcome.failure for t in self._trials if t.outcome.failure is not None))
+        return dict(Counter(t.outcome.failure for t in self.trials if t.outcome.failure is not None))
+
+
+def _mend(path: Path) -> None:
+    """Move what a crash or a full disk left torn out of a journal: Optuna can read none of a file with one bad line.
+
+    Each of our trials is one line, so the others stand without it. The bad lines go to a file beside it that ends in
+    .torn; where the line that names the study is among them, the whole file does.
+    """
+    if not path.exists():
+        return
+    lock = JournalFileSymlinkLock(str(path))
+    lock.acquire()
+    try:
+        data = path.read_bytes()
+        lines = data.splitlines()
+        whole = [_is_object(line) for line in lines]
+        if all(whole) and data.endswith(b"\n"):
+            return
+        usable = bool(whole) and whole[0]
+        torn = [line for line, good in zip(lines, whole, strict=True) if not (good and usable)]
+        kept = [line for line, good in zip(lines, whole, strict=True) if good and usable]
+        with path.with_suffix(".torn").open("ab") as file:
+            file.writelines(line + b"\n" for line in torn)
+        paths.replace(path, b"".join(line + b"\n" for line in kept))
+    finally:
+        lock.release()
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _from_optuna(trial: FrozenTrial) -> Trial:
