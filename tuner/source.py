@@ -49,7 +49,8 @@ def _literal(value: Value) -> str:
 
 
 def inlined(path: Path) -> str:
-    """The text of `path` with every `#include "..."` of a file beside it, or in the folder above, put in its place.
+    """The text of `path` with every `#include "..."` put in its place: a file beside it, in the folder above, or, as
+    portable.h is, in the kernels that ship.
 
     The text then stands alone: it can be hashed, cached, exported and compiled anywhere. Includes in <> are the
     compiler's. Each file is put in once. Raises SpaceError for a file that is missing.
@@ -65,10 +66,11 @@ def _inlined(path: Path, seen: set[Path]) -> str:
 
     def put_in(match: re.Match[str]) -> str:
         folder = path.resolve().parent
-        found = next((p for f in (folder, folder.parent) if (p := f / match[1]).is_file()), None)
+        folders = (folder, folder.parent, paths.shipped("kernels"))
+        found = next((p for f in folders if (p := f / match[1]).is_file()), None)
         if found is None:
             line = text.count("\n", 0, match.start()) + 1
-            raise SpaceError(f'{path}:{line}: #include "{match[1]}" is neither in {folder} nor in {folder.parent}')
+            raise SpaceError(f'{path}:{line}: #include "{match[1]}" is in none of {", ".join(map(str, folders))}')
         if found.resolve() in seen:
             return ""
         seen.add(found.resolve())

@@ -9,6 +9,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tuner.devices import nvrtc
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Library, check_array
 from tuner.errors import ArgumentError, DeviceError, LaunchError
@@ -95,8 +97,9 @@ class CudaDevice(Device):
         for axis, blocks, most in zip("xyz", geometry.grid, self.limits.max_grid, strict=True):
             if blocks > most:
                 raise LaunchError(f"{blocks} blocks in {axis}; the device launches at most {most}")
-        codes = ["P" if isinstance(a, int) else a.dtype.char for a in arguments]
-        packed = struct.pack("".join(codes), *arguments)  # native alignment: as the kernel lays out its parameters
+        values = [a if isinstance(a, np.generic) else int(a) for a in arguments]
+        codes = [a.dtype.char if isinstance(a, np.generic) else "P" for a in values]
+        packed = struct.pack("".join(codes), *values)  # native alignment: as the kernel lays out its parameters
         launch, grid, block, shared = (
             function.handle[1]._launch_kernel,
             geometry.grid,

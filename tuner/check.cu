@@ -1,0 +1,59 @@
+// Is every element right? Compares an output with its reference where it lies, so that nothing is copied to the host.
+//
+// `found` holds: 0 wrong elements; 1 the first of them; 2 the largest error of a right one, as bits (which order as the
+// numbers do, from 0 on); 3 and 4 changed bytes in the guards before and after an array.
+#include "portable.h"
+
+#ifdef __OPENCL_VERSION__
+#define FIRST_INDEX get_global_id(0)
+#define STRIDE get_global_size(0)
+#define BITS(x) as_uint(x)
+#define ADD(p, x) atomic_add(p, x)
+#define LOWER(p, x) atomic_min(p, x)
+#define RAISE(p, x) atomic_max(p, x)
+#else
+#define FIRST_INDEX (blockIdx.x * (long)blockDim.x + threadIdx.x)
+#define STRIDE (gridDim.x * (long)blockDim.x)
+#define BITS(x) __float_as_uint(x)
+#define ADD(p, x) atomicAdd(p, x)
+#define LOWER(p, x) atomicMin(p, x)
+#define RAISE(p, x) atomicMax(p, x)
+#endif
+
+#define NONE 0xffffffffu
+
+// The reference is high + low, two floats: as good as a double here, and every device has floats.
+KERNEL void check_output(GLOBAL const float *output, GLOBAL const float *high, GLOBAL const float *low,
+                         GLOBAL unsigned int *found, long count, float bound) {
+    unsigned int wrong = 0, first = NONE;
+    float worst = 0.0f;
+    for (long i = FIRST_INDEX; i < count; i += STRIDE) {
+        const float error = fabs((output[i] - high[i]) - low[i]);
+        if (error <= bound) {
+            worst = error > worst ? error : worst;
+        } else { // NaN comes here too
+            wrong++;
+            first = first == NONE ? (unsigned int)(i < NONE ? i : NONE - 1) : first;
+        }
+    }
+    if (wrong) {
+        ADD(found, wrong);
+        LOWER(found + 1, first);
+    }
+    RAISE(found + 2, BITS(worst));
+}
+
+// `guarded` is an array of `bytes` between two guards of `guard` bytes, all of them 0xff.
+KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned int *found, long guard, long bytes) {
+    unsigned int before = 0, after = 0;
+    for (long i = FIRST_INDEX; i < guard; i += STRIDE) {
+        before += guarded[i] != 0xff;
+        after += guarded[guard + bytes + i] != 0xff;
+    }
+    if (before) {
+        ADD(found + 3, before);
+    }
+    if (after) {
+        ADD(found + 4, after);
+    }
+}

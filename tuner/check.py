@@ -1,0 +1,73 @@
+"""Comparing an output with its reference on the device that made it; `check.cu` holds the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tuner.devices.base import GUARD, Array, Buffer, Device, Function
+from tuner.source import Source, inlined
+from tuner.space import Geometry
+
+_NONE = 0xFFFFFFFF
+_THREADS, _BLOCKS = 256, 1024
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a check saw: how many elements are wrong, and the largest error of the others."""
+
+    wrong: int
+    worst: float
+
+
+class DeviceCheck:
+    """References of float32 outputs, kept on the device, and the kernels that compare with them.
+
+    A check reads the output once and the reference once, and copies 20 bytes to the host.
+    """
+
+    def __init__(self, device: Device, answers: Mapping[str, Array]) -> None:
+        """`answers` are float64 arrays by the names of their outputs. Raises DeviceError where they do not fit."""
+        self._device = device
+        text = inlined(Path(__file__).with_name("check.cu"))
+        self._output, self._guards = (self._loaded(text, kernel) for kernel in ("check_output", "check_guards"))
+        self._found = device.allocate(5 * 4)
+        self._references: dict[str, tuple[Buffer, Buffer]] = {}
+        for name, answer in answers.items():
+            high = answer.astype(np.float32)
+            low = (answer - high).astype(np.float32)
+            buffers = device.allocate(high.nbytes), device.allocate(low.nbytes)
+            for buffer, data in zip(buffers, (high, low), strict=True):
+                device.write(buffer.handle, data)
+            self._references[name] = buffers
+
+    def _loaded(self, text: str, kernel: str) -> Function:
+        geometry = Geometry((_BLOCKS, 1, 1), (_THREADS, 1, 1), 0)
+        source = Source(text, kernel, self._device.language, (), geometry)
+        return self._device.load(self._device.build(source), source)
+
+    def output(self, name: str, output: Buffer, bound: float) -> Seen:
+        """Compare `output` with the reference called `name`. Raises LaunchError where the device has failed."""
+        high, low = self._references[name]
+        count = np.int64(output.nbytes // 4)
+        arguments = [output.handle, high.handle, low.handle, self._found.handle, count, np.float32(bound)]
+        found = self._run(self._output, arguments)
+        return Seen(int(found[0]), float(found[2:3].view(np.float32)[0]))
+
+    def guards(self, buffer: Buffer) -> tuple[bool, bool]:
+        """Whether the guard before and the guard after the array were changed."""
+        arguments = [buffer.whole, self._found.handle, np.int64(GUARD), np.int64(buffer.nbytes)]
+        found = self._run(self._guards, arguments)
+        return bool(found[3]), bool(found[4])
+
+    def _run(self, function: Function, arguments: list[object]) -> Array:
+        start = np.array([0, _NONE, 0, 0, 0], dtype=np.uint32)
+        self._device.write(self._found.handle, start)
+        self._device.bind(function, arguments)()
+        self._device.synchronize()
+        self._device.read(self._found.handle, start)
+        return start
