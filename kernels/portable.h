@@ -1,8 +1,8 @@
 // CUDA's words for OpenCL C, so that one file compiles as either.
 //
-// A kernel begins `KERNEL void name(GLOBAL float *C, ...)`; all else is written as in CUDA: __shared__,
-// __syncthreads(), threadIdx.x, blockIdx.y. A __shared__ array is declared at the top of the kernel, where OpenCL
-// wants it.
+// A kernel begins `KERNEL void name(GLOBAL float *C, ...)`, and every pointer to the arrays says GLOBAL. Then __shared__,
+// __restrict__, __syncthreads(), threadIdx, blockIdx, blockDim and gridDim are as in CUDA. A __shared__ array is declared
+// at the top of the kernel, where OpenCL wants it.
 #ifndef PORTABLE_H
 #define PORTABLE_H
 
@@ -12,9 +12,11 @@
 #define GLOBAL __global
 #define __shared__ __local
 #define __restrict__ restrict
-#define __syncthreads() barrier(CLK_LOCAL_MEM_FENCE)
+#define __syncthreads() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define threadIdx ((int3)(get_local_id(0), get_local_id(1), get_local_id(2)))
 #define blockIdx ((int3)(get_group_id(0), get_group_id(1), get_group_id(2)))
+#define blockDim ((int3)(get_local_size(0), get_local_size(1), get_local_size(2)))
+#define gridDim ((int3)(get_num_groups(0), get_num_groups(1), get_num_groups(2)))
 
 #else
 

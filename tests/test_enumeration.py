@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.errors import ExpressionError, NoConfiguration
+from tuner.errors import ExpressionError, NoConfiguration, SpaceError
 from tuner.expressions import parse
 from tuner.search.enumeration import enumerate_space
 from tuner.space import Limits, Operation, Restriction, Scope, Space, Value
@@ -123,3 +123,24 @@ def test_a_million_raw_combinations_are_listed(restrictions: list[str]) -> None:
     size = enumerate_space(space(parameters, restrictions), scope()).size
     assert 0 < size < 10**6
     assert time.perf_counter() - began < 20, "it hangs; benchmarks/enumeration.py measures the speed"
+
+
+def test_powers_are_bounded_in_the_solver_too() -> None:
+    with pytest.raises(ExpressionError, match="exponent beyond 64"):
+        enumerate_space(space({"a": (99,), "b": (98,)}, ["a ** b ** a > 0"]), scope())
+
+
+def test_a_space_too_large_to_list_is_refused() -> None:
+    with pytest.raises(SpaceError, match="4096000000 combinations"):
+        enumerate_space(space(dict.fromkeys("abcdef", tuple(range(40))), []), scope())
+
+
+def test_names_that_kernel_tuner_gives_a_meaning_have_none_here() -> None:
+    parameters: dict[str, tuple[Value, ...]] = {"block_size_x": ("auto", "wide"), "block_size_y": (2048, 4096)}
+    assert found(space(parameters, []), scope()) == set(itertools.product(*parameters.values()))
+
+
+def test_the_first_valid_configuration_is_found_however_late_it_comes() -> None:
+    parameters: dict[str, tuple[Value, ...]] = dict.fromkeys("abcdefgh", tuple(range(10)))
+    made = space(parameters, ["a == 9", "h == 9", "total > 15", "c == 3 or b % (a - 9) == 0"], total="a + h")
+    assert made.first_valid(scope()) == {**dict.fromkeys("abcdefgh", 0), "a": 9, "c": 3, "h": 9}

@@ -93,7 +93,7 @@ extern "C" __global__ void faulty(float *C, const float *A, const float *B, int 
     if (i >= M * N) return;
     float s = 0;
     for (int k = 0; k < K; k++) s += A[i / N * K + k] * B[k * N + i % N];
-    C[i] = mode == 7 ? s + 1 : alpha * s;
+    C[i] = mode == 7 ? s + 1 : beta == 0 ? alpha * s : alpha * s + beta * C[i];
 }
 """
 

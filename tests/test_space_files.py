@@ -45,6 +45,14 @@ FAULTS = {
     "language": (SPACE.replace("opencl]", "opencll]"), ":5: languages.1: 'opencll'"),
     "no values": (SPACE.replace("[16, 32]", "[]"), ":7: parameters.block_size_x: "),
     "value is code": (SPACE.replace("[16, 32]", "['1;x']"), ":7: parameters.block_size_x.0: "),
+    "one and true": (SPACE.replace("[16, 32]", "[1, true]"), ":7: parameters.block_size_x.1: True stands twice"),
+    "matrices": (
+        SPACE + "restrictions: [block_size_x @ 2 > 1]\n",
+        ":9: restrictions.0: `block_size_x @ 2 > 1`: @ is for",
+    ),
+    "unary": (SPACE + f"restrictions: ['{'-' * 900}1 > 0']\n", ":9: restrictions.0: "),
+    "escape": (SPACE + 'source_note: "\\UFFFFFFFF"\n', "not YAML"),
+    "header path": (SPACE + "compile_options: {cuda: [-Iinclude]}\n", ":9: compile_options.cuda.0: '-Iinclude'"),
     "value twice": (SPACE.replace("[16, 32]", "[16, 16]"), ":7: parameters.block_size_x.1: 16 stands twice"),
     "taken name": (SPACE + "derived: {M: 3}\n", ":9: derived.M: this name is taken"),
     "default": (SPACE + "default: {block_size_x: 5, block_size_y: 1}\n", ":9: default.block_size_x: 5 is not"),
@@ -77,6 +85,23 @@ def test_a_file_of_50_mb_is_not_read(tmp_path: Path, tune: Callable[..., Done]) 
     done = tune("validate", path)
     assert done.status == 2
     assert "50000000 bytes" in done.err
+
+
+def test_a_folder_or_device_is_not_read(tmp_path: Path, tune: Callable[..., Done]) -> None:
+    for path in (tmp_path, "/dev/zero"):
+        done = tune("validate", path)
+        assert done.status == 2
+        assert "not a file" in done.err
+
+
+def test_an_edited_operation_in_another_folder_is_seen(tmp_path: Path) -> None:
+    operation = (ROOT / "spaces/sgemm/operation.yaml").read_text()
+    (tmp_path / "shared.yaml").write_text(operation)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/space.yaml").write_text(SPACE.replace(f"{ROOT}/spaces/sgemm/operation.yaml", "../shared.yaml"))
+    assert catalog.load(str(tmp_path / "own/space.yaml")).operation.options["alpha"] == 1.0
+    (tmp_path / "shared.yaml").write_text(operation.replace("alpha: 1.0", "alpha: 3.0"))
+    assert catalog.load(str(tmp_path / "own/space.yaml")).operation.options["alpha"] == 3.0
 
 
 def test_a_fault_in_the_operation_names_the_operations_own_file(tmp_path: Path) -> None:

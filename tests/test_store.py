@@ -91,6 +91,23 @@ def test_a_store_keeps_the_fastest_of_one_toolchain_and_the_newest_otherwise(tmp
     assert (only.toolchain, only.time_ms) == ("cc 2", 3.0)
 
 
+def test_records_with_other_options_do_not_compete(tmp_path: Path, host: Device) -> None:
+    beta = {"alpha": 1.0, "beta": 1.0}
+    assert Store(KERNEL, tmp_path).add(EXACT)
+    assert Store(KERNEL, tmp_path).add(record(options=beta, time_ms=2.0, config=config(16)))
+    store = Store(KERNEL, tmp_path)
+    assert len(store.records) == 2
+    assert look_up(store, host).config == config(8)
+
+
+def test_bytes_that_are_no_text_stay_as_they_are(tmp_path: Path) -> None:
+    Store(KERNEL, tmp_path).add(EXACT)
+    path = tmp_path / f"{KERNEL}.jsonl"
+    path.write_bytes(path.read_bytes() + b"foo\xff\x0cbar\n")
+    Store(KERNEL, tmp_path).add(NEAR)
+    assert b"\nfoo\xff\x0cbar\n" in path.read_bytes()
+
+
 TORN = {
     "cut in half": json.dumps(asdict(EXACT))[:200],
     "not JSON": "garbage",
@@ -100,6 +117,10 @@ TORN = {
     "a wrong type": json.dumps({**asdict(EXACT), "time_ms": "fast"}),
     "not a number": json.dumps({**asdict(EXACT), "time_ms": float("nan")}),
     "code for a value": json.dumps({**asdict(EXACT), "config": {"block_size": {"a": 1}}}),
+    "a rate that is a word": json.dumps({**asdict(EXACT), "gflops": "fast"}),
+    "a share that is a word": json.dumps({**asdict(EXACT), "vs_library": "x"}),
+    "a huge number": json.dumps({**asdict(EXACT), "time_ms": 10**400}),
+    "a huge size": json.dumps({**asdict(EXACT), "sizes": {"M": 10**400}}),
     "a terminal sequence": json.dumps({**asdict(EXACT), "device": "\x1b]0;owned\x07"}),
 }
 

@@ -20,7 +20,7 @@ MULTIPLY = """
     for (int i = 0; i < batch * M; i++) for (int j = 0; j < N; j++) {
         float s = 0;
         for (int k = 0; k < K; k++) s += A[i * K + k] * B[(i / M) * K * N + k * N + j];
-        C[i * N + j] = alpha * s;
+        C[i * N + j] = beta == 0 ? alpha * s : alpha * s + beta * C[i * N + j];
     }
 """
 
@@ -119,17 +119,20 @@ def test_a_configuration_that_fails_is_counted_with_its_reason_and_the_run_goes_
         for (;;) usleep(1000);
     #elif mode == 6
         C[-1] = 0;
+    #elif mode == 8
+        if (M * N * K > 0 && beta == 0) alpha += 0; beta = 0;   /* right as long as beta is 0 */
     #elif mode == 7
         exit(3);
     #endif
     {MULTIPLY}
     """
-    file = stage(c_kernel("faulty", body), "faulty", "{mode: [1, 2, 3, 0, 4, 5, 6, 7]}")
+    file = stage(c_kernel("faulty", body), "faulty", "{mode: [1, 2, 3, 0, 4, 5, 6, 7, 8]}")
     done = tune(file, "20", "--json", "--timeout", "4")
     assert done.status == 0, done.err
     result = done.json
-    assert result["evaluated"] == 8
-    assert result["failed"] == {"compile": 1, "wrong result": 2, "crash": 3, "timeout": 1}
+    assert result["evaluated"] == 9
+    assert result["failed"] == {"compile": 1, "wrong result": 2, "crash": 3, "timeout": 1, "finals": 1}
+    assert "with alpha=1.5, beta=0.5: C[0, 0, 0]" in done.err
     assert result["best"]["config"] == {"mode": 0}
     assert "this" in done.err, "the compiler's log"
     assert "SIGABRT" in done.err or "SIGSEGV" in done.err or "status 3" in done.err
@@ -149,13 +152,88 @@ def test_an_opencl_configuration_that_does_not_compile_or_launch_is_counted(tune
         if (i >= M * N) return;
         float s = 0;
         for (int k = 0; k < K; k++) s += A[i / N * K + k] * B[k * N + i % N];
-        C[i] = mode == 3 ? s + 1 : alpha * s;
+        C[i] = mode == 3 ? s + 1 : beta == 0 ? alpha * s : alpha * s + beta * C[i];
     }
     """
     more = "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]"
     done = tune(stage(text, "picky", "{mode: [0, 1, 2, 3]}", "opencl", more), "20", "--json")
     assert done.status == 0, done.err
     assert done.json["failed"] == {"compile": 1, "launch": 1, "wrong result": 1}
+
+
+def test_a_finalist_that_fails_the_second_time_leaves_the_place_to_the_next(tune: Tune, stage: Stage) -> None:
+    before = "static int calls;"
+    body = f"""
+    calls++;
+    if (mode == 1 && calls > 9) abort();     /* in the final: seven timed runs and two more come before it */
+    if (mode == 2 && calls > 9) alpha = 0;
+    if (mode == 0) usleep(2000);
+    {MULTIPLY}
+    """
+    file = stage(c_kernel("fickle", body, before), "fickle", "{mode: [0, 1, 2]}")
+    done = tune(file, "8", "--json")
+    assert done.status == 0, done.err
+    assert done.json["best"]["config"] == {"mode": 0}
+    assert done.json["failed"] == {"crash": 1, "finals": 1}
+    assert tune("run", file, "8", "--json").json["verified"] is True
+
+
+def test_a_tightened_restriction_or_tolerance_does_not_let_old_trials_win(tune: Tune, stage: Stage) -> None:
+    write = lambda more: stage(
+        c_kernel("narrow", f"if (a == 2) usleep(1000); {MULTIPLY}"), "narrow", "{a: [1, 2]}", "c", more
+    )
+    file = write("")
+    assert tune(file, "8", "--json").json["best"]["config"] == {"a": 1}
+    write("restrictions: [a == 2]")
+    again = tune(file, "8", "--json").json
+    assert again["best"]["config"] == {"a": 2}
+    assert again["configurations"] == 1
+
+
+def test_a_longer_timeout_tries_what_timed_out_again(tune: Tune, stage: Stage) -> None:
+    file = stage(c_kernel("late", f"static int n; if (!n++) sleep(2); {MULTIPLY}"), "late", "{a: [1]}")
+    assert tune(file, "8", "--json", "--timeout", "1").json["failed"] == {"timeout": 1}
+    assert tune(file, "8", "--json", "--timeout", "1").json["failed"] == {"timeout": 1}
+    assert tune(file, "8", "--json", "--timeout", "20").json["failed"] == {}
+
+
+def test_two_runs_of_one_problem_do_not_share_a_ledger(tune: Tune, stage: Stage) -> None:
+    file = stage(c_kernel("busy", f"usleep(300000); {MULTIPLY}"), "busy", f"{{a: {list(range(40))}}}")
+    first = start(str(file), "8", "--repeats", "1")
+    assert first.stderr is not None
+    while "1/40" not in first.stderr.readline():
+        pass
+    second = tune(file, "8", "--repeats", "1")
+    first.kill()
+    first.communicate()
+    assert second.status == 2
+    assert "being tuned" in second.err
+
+
+def test_run_survives_a_kernel_that_crashes(tune: Tune, stage: Stage) -> None:
+    file = stage(c_kernel("fatal", "abort();"), "fatal", "{a: [1]}", "c", "default: {a: 1}")
+    done = tune("run", file, "8", "--json")
+    assert done.status == 1
+    assert done.json["verified"] is False
+    assert done.json["config"] == {"a": 1}
+    assert "SIGABRT" in done.err
+
+
+def test_a_configuration_without_a_geometry_fails_alone(tune: Tune, stage: Stage) -> None:
+    text = """
+    __kernel void edge(__global float *C, __global const float *A, __global const float *B, int M, int N, int K,
+                       int batch, float alpha, float beta) {
+        int i = get_global_id(0);
+        if (i >= M * N) return;
+        float s = 0;
+        for (int k = 0; k < K; k++) s += A[i / N * K + k] * B[k * N + i % N];
+        C[i] = beta == 0 ? alpha * s : alpha * s + beta * C[i];
+    }
+    """
+    more = "extent: [M * N]\ngrid_divisors: {x: [t * 8]}\nblock: [t * 8]"
+    done = tune(stage(text, "edge", "{t: [0, 1]}", "opencl", more), "8", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"geometry": 1}
 
 
 def test_a_space_in_which_nothing_is_right_exits_with_1(tune: Tune, stage: Stage) -> None:
@@ -241,6 +319,11 @@ BAD_REQUESTS = {
     ("run", "nothing", "8"): "there is no such kernel",
     ("validate", "nowhere.yaml"): "No such file",
     ("list", "extra"): "extra",
+    ("03_naive", "8", "--seed", "-1"): "--seed",
+    ("03_naive", "8", "--timeout", "nan"): "--timeout",
+    ("03_naive", "8", "--timeout", "inf"): "--timeout",
+    ("report", "--write", "."): "is a directory",
+    ("03_naive", "8x8x8,batch=100000", "--device", "opencl:7"): "OpenCL devices",
 }
 
 

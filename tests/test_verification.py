@@ -110,6 +110,45 @@ def test_a_kernel_that_ruins_its_inputs_does_not_put_the_blame_on_the_next(host:
     assert honest.measure({"openmp": 0}).failure is None
 
 
+def test_a_kernel_that_writes_into_an_input_after_reading_it_is_wrong(host: Device, tmp_path: Path) -> None:
+    last = "c[j] = beta == 0.0f ? alpha * sum : alpha * sum + beta * c[j];"
+    space = broken("00_host_simple", last, f"{last}\nif (i == M - 1 && j == N - 1) ((float *)B)[0] = 9.0f;", tmp_path)
+    assert outcome_of(space, host, "20") == "wrong result"
+
+
+@pytest.mark.parametrize("stage", ["03_naive"])
+def test_the_same_on_a_device(stage: str, opencl: Device, tmp_path: Path) -> None:
+    last = "    *C = SCALED(alpha, sum, beta, *C);\n"
+    late = "    if (row == M - 1 && column == N - 1) ((GLOBAL float *)A)[K - 1] = 9.0f;\n"
+    assert outcome_of(broken(stage, last, last + late, tmp_path), opencl, "20") == "wrong result"
+
+
+def test_an_integer_output_that_is_not_written_is_wrong(host: Device, tmp_path: Path) -> None:
+    (tmp_path / "nothing.c").write_text("void nothing(int *y, const int *x, int n) { (void)y, (void)x, (void)n; }")
+    (tmp_path / "nothing.yaml").write_text(
+        "title: t\nkernel: nothing\nlanguages: [c]\nparameters: {a: [1]}\noperation:\n  sizes: {n: }\n"
+        "  extent: [n]\n  reference: 0 * x - 1\n  arguments:\n"
+        "    - {name: y, dtype: int32, shape: [n], role: out}\n"
+        "    - {name: x, dtype: int32, shape: [n], role: in}\n    - {name: n, dtype: int32}\n"
+    )
+    space = catalog.load(str(tmp_path / "nothing.yaml"))
+    assert Bench(host, space, scope_of(space, host, "100"), repeats=1).measure({"a": 1}).failure == "wrong result"
+
+
+def test_references_may_use_functions_over_arrays(host: Device, tmp_path: Path) -> None:
+    (tmp_path / "relu.c").write_text(
+        "void relu(float *y, const float *x, int n) { for (int i = 0; i < n; i++) y[i] = x[i] > 0 ? x[i] * x[i] : 0; }"
+    )
+    (tmp_path / "relu.yaml").write_text(
+        "title: t\nkernel: relu\nlanguages: [c]\nparameters: {a: [1]}\noperation:\n  sizes: {n: }\n"
+        "  extent: [n]\n  reference: max(x, 0) ** 2\n  arguments:\n"
+        "    - {name: y, dtype: float32, shape: [n], role: out}\n"
+        "    - {name: x, dtype: float32, shape: [n], role: in}\n    - {name: n, dtype: int32}\n"
+    )
+    space = catalog.load(str(tmp_path / "relu.yaml"))
+    assert Bench(host, space, scope_of(space, host, "100"), repeats=1).measure({"a": 1}).failure is None
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.1])
 def test_one_wrong_element_is_found_and_named(value: float) -> None:
     answer = np.ones((3, 5, 7))

@@ -56,7 +56,7 @@ def load(kernel: str) -> Space:
     from tuner import spacefile
 
     made = spacefile.read(path, name)
-    files = [path, *path.parent.glob("operation.yaml"), made.source]
+    files = [*made.files, made.source]
     stamps = {str(file.resolve()): paths.digest(file.read_bytes()) for file in files}
     paths.replace(kept, json.dumps({"files": stamps, "space": form.to_json(made)}).encode())
     return made

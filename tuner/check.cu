@@ -1,25 +1,23 @@
 // Is every element right? Compares an output with its reference where it lies, so that nothing is copied to the host.
 //
 // `found` holds: 0 wrong elements; 1 the first of them; 2 the largest error of a right one, as bits (which order as the
-// numbers do, from 0 on); 3 and 4 changed bytes in the guards before and after an array.
+// numbers do, from 0 on); 3 and 4 changed bytes in the guards before and after an array; 5 changed bytes of an input.
 #include "portable.h"
 
 #ifdef __OPENCL_VERSION__
-#define FIRST_INDEX get_global_id(0)
-#define STRIDE get_global_size(0)
 #define BITS(x) as_uint(x)
 #define ADD(p, x) atomic_add(p, x)
 #define LOWER(p, x) atomic_min(p, x)
 #define RAISE(p, x) atomic_max(p, x)
 #else
-#define FIRST_INDEX (blockIdx.x * (long)blockDim.x + threadIdx.x)
-#define STRIDE (gridDim.x * (long)blockDim.x)
 #define BITS(x) __float_as_uint(x)
 #define ADD(p, x) atomicAdd(p, x)
 #define LOWER(p, x) atomicMin(p, x)
 #define RAISE(p, x) atomicMax(p, x)
 #endif
 
+#define FIRST_INDEX (blockIdx.x * (long)blockDim.x + threadIdx.x)
+#define STRIDE (gridDim.x * (long)blockDim.x)
 #define NONE 0xffffffffu
 
 // The reference is high + low, two floats: as good as a double here, and every device has floats.
@@ -55,5 +53,17 @@ KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned in
     }
     if (after) {
         ADD(found + 4, after);
+    }
+}
+
+// `array` should still hold what `copy` does.
+KERNEL void check_input(GLOBAL const unsigned char *array, GLOBAL const unsigned char *copy,
+                        GLOBAL unsigned int *found, long bytes) {
+    unsigned int changed = 0;
+    for (long i = FIRST_INDEX; i < bytes; i += STRIDE) {
+        changed += array[i] != copy[i];
+    }
+    if (changed) {
+        ADD(found + 5, changed);
     }
 }

@@ -27,27 +27,34 @@ class Seen:
 class DeviceCheck:
     """References of float32 outputs, kept on the device, and the kernels that compare with them.
 
-    A check reads the output once and the reference once, and copies 20 bytes to the host.
+    A check reads the output once and the reference once, and copies 24 bytes to the host.
     """
 
-    def __init__(self, device: Device, answers: Mapping[str, Array]) -> None:
-        """`answers` are float64 arrays by the names of their outputs. Raises DeviceError where they do not fit."""
+    def __init__(self, device: Device, answers: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:
+        """`answers` are float64 arrays by the names of their outputs, `inputs` what the kernel may only read.
+
+        Raises DeviceError where they do not fit the device a second time.
+        """
         self._device = device
         text = inlined(Path(__file__).with_name("check.cu"))
-        self._output, self._guards = (self._loaded(text, kernel) for kernel in ("check_output", "check_guards"))
-        self._found = device.allocate(5 * 4)
+        kernels = ("check_output", "check_guards", "check_input")
+        self._output, self._guards, self._input = (self._loaded(text, kernel) for kernel in kernels)
+        self._found = device.allocate(6 * 4)
+        self._copies = {name: self._copied(data) for name, data in inputs.items()}
         self._references: dict[str, tuple[Buffer, Buffer]] = {}
         for name, answer in answers.items():
             high = answer.astype(np.float32)
             low = (answer - high).astype(np.float32)
-            buffers = device.allocate(high.nbytes), device.allocate(low.nbytes)
-            for buffer, data in zip(buffers, (high, low), strict=True):
-                device.write(buffer.handle, data)
-            self._references[name] = buffers
+            self._references[name] = self._copied(high), self._copied(low)
+
+    def _copied(self, data: Array) -> Buffer:
+        buffer = self._device.allocate(data.nbytes)
+        self._device.write(buffer.handle, data)
+        return buffer
 
     def _loaded(self, text: str, kernel: str) -> Function:
         geometry = Geometry((_BLOCKS, 1, 1), (_THREADS, 1, 1), 0)
-        source = Source(text, kernel, self._device.language, (), geometry)
+        source = Source(text, kernel, (), geometry)
         return self._device.load(self._device.build(source), source)
 
     def output(self, name: str, output: Buffer, bound: float) -> Seen:
@@ -64,8 +71,13 @@ class DeviceCheck:
         found = self._run(self._guards, arguments)
         return bool(found[3]), bool(found[4])
 
+    def input_changed(self, name: str, buffer: Buffer) -> bool:
+        """Whether the input called `name` differs from what it was given."""
+        arguments = [buffer.handle, self._copies[name].handle, self._found.handle, np.int64(buffer.nbytes)]
+        return bool(self._run(self._input, arguments)[5])
+
     def _run(self, function: Function, arguments: list[object]) -> Array:
-        start = np.array([0, _NONE, 0, 0, 0], dtype=np.uint32)
+        start = np.array([0, _NONE, 0, 0, 0, 0], dtype=np.uint32)
         self._device.write(self._found.handle, start)
         self._device.bind(function, arguments)()
         self._device.synchronize()

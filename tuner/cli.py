@@ -90,9 +90,12 @@ def cli() -> None:
 @SET
 @click.option("--strategy", metavar="NAME", help="brute_force (the default) or random (the default with --budget).")
 @click.option("--budget", metavar="N|TIME", help="Configurations to try, or a time: 100, 90s, 2m.")
-@click.option("--seed", default=0, show_default=True, help="Of the strategy.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the strategy.")
 @click.option("--repeats", type=click.IntRange(1, 1000), default=7, show_default=True, help="Timed runs of each.")
-@click.option("--timeout", type=click.FloatRange(1), default=60.0, show_default=True, help="Seconds a configuration.")
+@click.option(
+    "--timeout", type=click.FloatRange(1, 86_400), default=60.0, show_default=True, help="Seconds a configuration."
+)
+@click.option("--full", is_flag=True, help="All repeats for every configuration, however slow it is.")
 @click.option("--fresh", is_flag=True, help="Measure again what has been measured.")
 @RESULTS
 @JSON
@@ -333,7 +336,10 @@ def devices(as_json: bool) -> int:
 @cli.command()
 @click.option("--device", metavar="NAME", help="Records of devices whose name contains this.")
 @click.option(
-    "--write", type=click.Path(path_type=Path, exists=True), metavar="FILE", help="Put it between FILE's markers."
+    "--write",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Put it between FILE's markers.",
 )
 @RESULTS
 @JSON

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from tuner import __version__, catalog, devices, operation, source
-from tuner.errors import WorkerDied
+from tuner.errors import RequestError, WorkerDied
 from tuner.finals import Final
-from tuner.measure import REPEATS
+from tuner.measure import REPEATS, Outcome
 from tuner.search.enumeration import enumerate_space
 from tuner.search.strategies import Budget, choose, search
 from tuner.space import Config, Scope, Space
 from tuner.store import Record, Store
-from tuner.study import Ledger, Trial
+from tuner.study import Ledger, Problem, Trial
 from tuner.supervisor import TIMEOUT, Supervisor, Task
 
 FINALISTS = 5
@@ -36,6 +36,7 @@ class Request:
     repeats: int = REPEATS
     timeout: float = TIMEOUT
     fresh: bool = False
+    full: bool = False
     results: Path | None = None
 
 
@@ -52,6 +53,24 @@ class Result:
     record: Record | None
     stored: bool
     examples: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Finalist:
+    """A trial and its second measurement."""
+
+    trial: Trial
+    final: Final
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a record says of the search: valid configurations, trials, failures by reason, strategy."""
+
+    configurations: int
+    evaluated: int
+    failed: dict[str, int]
+    strategy: str
 
 
 class Progress(Protocol):
@@ -73,6 +92,8 @@ def tune(request: Request, progress: Progress) -> Result:
     space = catalog.load(request.kernel)
     sizes = operation.parse_size(request.size, space.operation)
     options = operation.parse_options(request.options, space.operation)
+    if not 1 <= request.timeout <= 86_400:
+        raise RequestError(f"--timeout {request.timeout}: write seconds, from 1 to 86400")
     budget = Budget.parse(request.budget)
     strategy = choose(request.strategy, budget)
     store = Store(space.name, request.results)
@@ -81,26 +102,24 @@ def tune(request: Request, progress: Progress) -> Result:
 
     with Supervisor(Task(space, sizes, options, device_id, request.repeats, request.timeout)) as worker:
         searchspace = enumerate_space(space, worker.scope)
-        device = worker.device
-        ledger = Ledger(space, sizes, options, device["name"], f"{signature} {device['toolchain']} {request.repeats}")
-        if request.fresh:
-            ledger.forget()
-        asked = _Asked(worker, ledger, progress)
-        total = min(budget.evaluations or searchspace.size, searchspace.size)
-        progress.started(space, device, worker.scope, total, len(ledger.trials))
-        search(strategy, searchspace, asked, budget, request.seed)
-
-        finalists = ledger.best[:FINALISTS]
-        progress.finals(len(finalists))
-        finals = _finals(worker, finalists)
-        record = _record(worker, finalists, finals, ledger, strategy, int(searchspace.size), signature)
+        configurations, device = int(searchspace.size), worker.device
+        conditions = f"{signature} {device['toolchain']} {request.repeats} {request.full}"
+        with Ledger(space, Problem(sizes, options, device["name"]), conditions, request.fresh) as ledger:
+            asked = _Asked(worker, ledger, progress, request)
+            total = min(budget.evaluations or configurations, configurations)
+            progress.started(space, device, worker.scope, total, len(ledger.trials))
+            search(strategy, searchspace, list(space.parameters), asked, budget, request.seed)
+            progress.finals(min(FINALISTS, len(ledger.best)))
+            ranked, library = _finals(worker, ledger)
+        summary = Summary(configurations, len(ledger.trials), ledger.failures, strategy)
+    record = _record(worker, ranked, library, summary, signature) if ranked else None
     return Result(
         kernel=space.name,
         device=device,
         sizes=sizes,
-        configurations=int(searchspace.size),
+        configurations=configurations,
         evaluated=asked.done,
-        failed=asked.failed,
+        failed=ledger.failures,
         record=record,
         stored=record is not None and store.add(record),
         examples={t.outcome.failure: t.outcome.log for t in reversed(ledger.trials) if t.outcome.failure},
@@ -110,53 +129,68 @@ def tune(request: Request, progress: Progress) -> Result:
 class _Asked:
     """Answers a strategy: from the ledger where a configuration is known, else from the worker."""
 
-    def __init__(self, worker: Supervisor, ledger: Ledger, progress: Progress) -> None:
-        self._worker, self._ledger, self._progress = worker, ledger, progress
+    def __init__(self, worker: Supervisor, ledger: Ledger, progress: Progress, request: Request) -> None:
+        self._worker, self._ledger, self._progress, self._request = worker, ledger, progress, request
         self._best: Trial | None = None
         self.done = 0
-        self.failed: dict[str, int] = {}
+
+    def prepare(self, configs: Iterable[Config]) -> None:
+        """Told what will be asked for next."""
+        known, timeout = self._ledger.known, self._request.timeout
+        self._worker.prepare(config for config in configs if known(config, timeout) is None)
 
     def __call__(self, config: Config) -> float | None:
-        trial = self._ledger.known(config)
+        timeout = self._request.timeout
+        trial = self._ledger.known(config, timeout)
         if trial is None:
-            trial = Trial(config, self._worker.measure(config))
+            best_ms = self._best.time_ms if self._best and not self._request.full else None
+            trial = Trial(config, self._worker.measure(config, best_ms), timeout)
             self._ledger.add(trial)
         self.done += 1
-        failure = trial.outcome.failure
-        if failure is not None:
-            self.failed[failure] = self.failed.get(failure, 0) + 1
-        elif self._best is None or (trial.time_ms or 0.0) < (self._best.time_ms or 0.0):
+        if trial.time_ms is not None and (self._best is None or trial.time_ms < (self._best.time_ms or 0.0)):
             self._best = trial
         self._progress.measured(trial, self.done, self._best)
         return trial.time_ms
 
 
-def _finals(worker: Supervisor, finalists: list[Trial]) -> list[Final]:
-    """The finalists measured again; where that fails as a whole, each with the times it has."""
-    if not finalists:
-        return []
+def _finals(worker: Supervisor, ledger: Ledger) -> tuple[list[Finalist], Final | None]:
+    """The fastest trials measured again, fastest first, and the vendor's library beside them.
+
+    One that fails now, or takes the worker down, becomes a failed trial; where none of the fastest is left, the next
+    ones are tried, down to the last.
+    """
+    while candidates := [t for t in ledger.best if worker.task.space.valid(t.config, worker.scope)][:FINALISTS]:
+        try:
+            finals = worker.finals([trial.config for trial in candidates])
+        except WorkerDied:
+            for trial in candidates:
+                _alone(worker, ledger, trial)
+            if all(trial in ledger.best for trial in candidates):  # each is well alone: measure them so
+                finals = [Final(trial.outcome.times) for trial in candidates]
+            else:
+                continue
+        found = [Finalist(trial, final) for trial, final in zip(candidates, finals, strict=False) if not final.failure]
+        for trial, final in zip(candidates, finals, strict=False):
+            if final.failure is not None:
+                ledger.add(replace(trial, outcome=Outcome(failure="finals", log=final.failure)))
+        if found:
+            return sorted(found, key=lambda one: one.final.time_ms), next((f for f in finals if f.library), None)
+    return [], None
+
+
+def _alone(worker: Supervisor, ledger: Ledger, trial: Trial) -> None:
+    """Let one finalist run its final by itself, and write it down as failed where that takes the worker down."""
     try:
-        return worker.finals([trial.config for trial in finalists])
-    except WorkerDied:
-        return [Final(trial.outcome.times) for trial in finalists]
+        worker.finals([trial.config])
+    except WorkerDied as died:
+        ledger.add(replace(trial, outcome=Outcome(failure=died.reason, log=str(died))))
 
 
 def _record(
-    worker: Supervisor,
-    finalists: list[Trial],
-    finals: list[Final],
-    ledger: Ledger,
-    strategy: str,
-    configurations: int,
-    signature: str,
-) -> Record | None:
-    """The record of the fastest finalist; None where none is left."""
-    own = [(f, t) for f, t in zip(finals, finalists, strict=False) if f.failure is None]
-    if not own:
-        return None
-    library = next((f for f in finals if f.library is not None), None)
-    ranked = sorted(own, key=lambda pair: pair[0].time_ms)
-    final, trial = ranked[0]
+    worker: Supervisor, ranked: Sequence[Finalist], library: Final | None, summary: Summary, signature: str
+) -> Record:
+    """The record of the fastest finalist."""
+    trial, final = ranked[0].trial, ranked[0].final
     scope, op, device = worker.scope, worker.task.space.operation, worker.device
     library_ms = library.time_ms if library else None
     return Record(
@@ -177,11 +211,11 @@ def _record(
         bound=trial.outcome.bound,
         signature=signature,
         toolchain=device["toolchain"],
-        configurations=configurations,
-        evaluated=len(ledger.trials),
-        failed=ledger.failures,
-        strategy=strategy,
+        configurations=summary.configurations,
+        evaluated=summary.evaluated,
+        failed=summary.failed,
+        strategy=summary.strategy,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=__version__,
-        next=[{"config": t.config, "time_ms": f.time_ms} for f, t in ranked[1:]],
+        next=[{"config": one.trial.config, "time_ms": one.final.time_ms} for one in ranked[1:]],
     )

@@ -8,6 +8,7 @@
         DeviceError                the device asked for is not there, or too small
         ArgumentError              an argument of a launch has a wrong shape, dtype, order or device
       TrialError                   skip this configuration and go on
+        GeometryError              its grid, block or a derived value cannot be computed
         BuildError                 it does not compile
         LaunchError                it does not load or launch
         WrongResult                it computes something else
@@ -49,6 +50,12 @@ class TrialError(TunerError):
     """One configuration failed. `reason` is a short, countable word for it."""
 
     reason = "failed"
+
+
+class GeometryError(TrialError):
+    """The configuration has no grid, block, shared memory or derived value; the message names the expression."""
+
+    reason = "geometry"
 
 
 class BuildError(TrialError):

@@ -1,7 +1,7 @@
 """The only place that evaluates text from a YAML file: a whitelisted subset of Python's expressions.
 
 An expression is parsed once, every node is checked against the whitelist, and the tree is then walked
-directly; nothing is ever compiled to Python code. There are no attributes, subscripts, lambdas, comprehensions
+directly; none is compiled to Python code here. There are no attributes, subscripts, lambdas, comprehensions
 or keyword arguments, the only callables are `FUNCTIONS`, and text, depth and numbers are bounded, so that
 evaluating takes microseconds whatever the file says.
 """
@@ -9,6 +9,7 @@ evaluating takes microseconds whatever the file says.
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
@@ -107,14 +108,7 @@ class Expression:
         Raises ExpressionError, naming the expression, for an unknown name, a division by zero, a number beyond
         2**64, or operands that do not go together.
         """
-        try:
-            return walk(self.tree, scope)
-        except ExpressionError as error:
-            raise ExpressionError(f"`{self.text}`: {error}") from None
-        except ZeroDivisionError:
-            raise ExpressionError(f"`{self.text}`: division by zero") from None
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ExpressionError(f"`{self.text}`: {error}") from None
+        return value_of(self.tree, scope, self.text)
 
     def integer(self, scope: Mapping[str, Any]) -> int:
         """Its value as an integer; ExpressionError where it is something else."""
@@ -140,7 +134,23 @@ def check_constants(expression: Expression) -> None:
     """Raise ExpressionError for a part without names that has no value, such as 9**9**9 or 1 // 0."""
     for node in ast.walk(expression.tree):
         if isinstance(node, ast.BinOp | ast.Call) and not names_in(node):
-            Expression(ast.unparse(node)).evaluate({})
+            value_of(node, {}, ast.unparse(node))
+
+
+def multiplies_matrices(expression: Expression) -> bool:
+    """Whether it has an @."""
+    return any(isinstance(node, ast.MatMult) for node in ast.walk(expression.tree))
+
+
+def value_of(tree: ast.expr, scope: Mapping[str, Any], text: str) -> Any:
+    """`walk`, with every reason for having no value as an ExpressionError that begins with `text`."""
+    try:
+        return walk(tree, scope)
+    except ZeroDivisionError:
+        reason = "division by zero"
+    except (ExpressionError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        reason = str(error)
+    raise ExpressionError(f"`{text}`: {reason}")
 
 
 def names_in(tree: ast.expr) -> frozenset[str]:
@@ -162,6 +172,8 @@ def _parse(text: str) -> ast.expr:
         _check(tree, 0)
     except ExpressionError as error:
         raise ExpressionError(f"`{text}`: {error}") from None
+    except RecursionError:
+        raise ExpressionError(f"`{text[:40]}...`: nested too deeply") from None
     return tree
 
 
@@ -238,15 +250,28 @@ def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
         case ast.Tuple(elts=elements) | ast.List(elts=elements):
             return tuple(walk(element, scope) for element in elements)
         case ast.Call(func=ast.Name(id=name), args=args):
-            return _bounded(FUNCTIONS[name](*(walk(argument, scope) for argument in args)))
+            values = [walk(argument, scope) for argument in args]
+            if any(hasattr(value, "__array__") and getattr(value, "ndim", 0) for value in values):
+                return _over_arrays(name, values)
+            return _bounded(FUNCTIONS[name](*values))
     raise ExpressionError(f"`{ast.unparse(node)}` is not allowed")  # pragma: no cover - _check came first
+
+
+def _over_arrays(name: str, values: list[Any]) -> Any:
+    """A function of a reference, element by element."""
+    import numpy as np
+
+    functions: dict[str, Any] = {"abs": np.abs, "sqrt": np.sqrt, "log2": np.log2, "max": np.maximum, "min": np.minimum}
+    if name not in functions:
+        raise ExpressionError(f"{name}() is not for arrays; {', '.join(functions)} are")
+    return functools.reduce(functions[name], values) if len(values) > 1 else functions[name](*values)
 
 
 def _binary(op: ast.operator, left: Any, right: Any) -> Any:
     symbol, function = _BINARY[type(op)]
     if isinstance(left, str | tuple) or isinstance(right, str | tuple):
         raise ExpressionError(f"{symbol} needs numbers, not {left!r} and {right!r}")
-    if isinstance(op, ast.Pow) and not (abs(right) <= 64 and abs(left) <= MAX_NUMBER):
+    if isinstance(op, ast.Pow) and not (isinstance(right, int | float) and abs(right) <= 64):
         raise ExpressionError("** with an exponent beyond 64")
     return _bounded(function(left, right))
 

@@ -12,6 +12,7 @@ from typing import Any
 from tuner.devices.base import Device
 
 MIN_ROUNDS, MAX_ROUNDS = 5, 50
+ENQUEUE_MS, MOST_PRIMING = 0.05, 20
 PRIMED_MS = 1.0  # a launch delay of microseconds is nothing to a call that takes longer
 FINAL_SECONDS = 3.0
 
@@ -76,12 +77,13 @@ class Stopwatch:
         """Start the clock for `call`, which takes about `expected_ms`.
 
         A device that waits for its host counts that wait as time, and a library called through Python makes it wait
-        longer than a packed launch does. So a short call is run once more, unwaited for, just before the clock
-        starts: while it runs, the host enqueues the one that counts.
+        longer than a packed launch does. So a short call is run, unwaited for, just before the clock starts, often
+        enough to keep the device busy for ENQUEUE_MS: meanwhile the host enqueues the one that counts.
         """
         self._device.synchronize()
         if self._device.asynchronous and expected_ms < PRIMED_MS:
-            call()
+            for _ in range(max(1, min(MOST_PRIMING, math.ceil(ENQUEUE_MS / max(expected_ms, 1e-3))))):
+                call()
         self.timer.start()
 
     def time(self, call: Callable[[], None], expected_ms: float = math.inf) -> float:

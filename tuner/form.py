@@ -9,7 +9,7 @@ from typing import Any
 from tuner.expressions import Expression, parse
 from tuner.space import Argument, Operation, Restriction, Space
 
-VERSION = 1
+VERSION = 2
 
 
 def to_json(space: Space) -> dict[str, Any]:
@@ -35,6 +35,7 @@ def to_json(space: Space) -> dict[str, Any]:
         "default": dict(space.default),
         "compile_options": {language: list(options) for language, options in space.compile_options.items()},
         "source_note": space.source_note,
+        "files": [str(file) for file in space.files],
         "operation": {
             "sizes": dict(op.sizes),
             "options": dict(op.options),
@@ -90,4 +91,5 @@ def from_json(data: Mapping[str, Any]) -> Space:
         default=data["default"],
         compile_options={language: tuple(options) for language, options in data["compile_options"].items()},
         source_note=data["source_note"],
+        files=tuple(Path(file) for file in data["files"]),
     )

@@ -1,4 +1,5 @@
-"""Look up, build (cached), launch. Imports neither Kernel Tuner, Optuna, pydantic nor YAML."""
+"""Look up, build (cached), launch. Imports neither Kernel Tuner, Optuna nor, once a space has been read, pydantic and
+YAML."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class Kernel:
 
         `options` overrides those of the operation, as in alpha=2.0. On cuda any array with
         `__cuda_array_interface__` will do, on opencl a pyopencl array, on host a NumPy array; each contiguous, in C
-        order. On cuda and opencl it returns before the kernel has finished. Raises ArgumentError that names the
+        order. On cuda it is enqueued on the default stream, on opencl on
+        `kernel.device.queue`, and returns before the kernel has finished. Raises ArgumentError that names the
         argument which does not fit.
         """
         self.bind(*arrays, **options)()
@@ -57,7 +59,7 @@ class Kernel:
             names = ", ".join(a.name for a in declared)
             raise ArgumentError(f"{self.space.name}: {len(arrays)} arrays given; it takes {len(declared)}: {names}")
         handles = {
-            argument.name: self.device.pointer(argument.name, array, self._shapes[argument.name], argument.dtype)
+            argument.name: self.device.pointer(argument, array, self._shapes[argument.name])
             for argument, array in zip(declared, arrays, strict=True)
         }
         scope = self.scope
@@ -86,15 +88,18 @@ def load(
 
     `kernel` is a name from `tune list`, a unique part of one, or the path of a YAML file; `size` is written as for
     `tune`: 4096, "4096x2048x1024", {"M": 100, "N": 37, "K": 53}. `device` is a name such as "cuda:1" or an open
-    device; the first that speaks the kernel's language if omitted. `config` overrides the look-up; `strict` refuses
-    any match but an exact one. Raises RequestError for a request that cannot be met.
+    device; the first that speaks the kernel's language if omitted. `config` is used instead of a look-up (its match is
+    then "default"); `strict` refuses any match but an exact one. Raises RequestError for a request that cannot be met.
     """
     space = catalog.load(kernel)
     sizes = operation.parse_size(size, space.operation)
     options = operation.parse_options({}, space.operation)
     opened = device if isinstance(device, Device) else devices.open(devices.for_space(space, device))
+    devices.for_space(space, opened.id)  # it must speak a language of the kernel
     scope = Scope(sizes, options, opened.language, opened.limits)
-    found = Found(space.checked(config, scope), "exact") if config is not None else find(space, scope, opened, results)
+    found = (
+        Found(space.checked(config, scope), "default") if config is not None else find(space, scope, opened, results)
+    )
     for note in found.notes:
         warnings.warn(note, stacklevel=2)
     if strict and (found.match != "exact" or found.stale):

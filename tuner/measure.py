@@ -18,13 +18,14 @@ from kernel_tuner.core import DeviceInterface
 from kernel_tuner.observers.observer import BenchmarkObserver
 
 from tuner import source
-from tuner.devices import Device
-from tuner.errors import LaunchError, TrialError
+from tuner.devices import Device, Library
+from tuner.errors import ExpressionError, GeometryError, LaunchError, TrialError, WrongResult
 from tuner.finals import FINAL_SECONDS, Final, Stopwatch, interleave
 from tuner.space import Config, Scope, Space, Value
 from tuner.verify import Workbench
 
 REPEATS = 7
+RACE = 1.5
 
 
 @dataclass(frozen=True)
@@ -53,40 +54,62 @@ class Bench:
         self.workbench = Workbench(device, space.operation, scope)
         self._timing = _Timing(device, repeats)
 
-    def prepared(self, config: Config) -> Callable[[], None]:
-        """A launch of `config` on the workbench. Raises TrialError where it does not build or load."""
-        made = source.render(self.space, config, self.scope)
-        return self.workbench.bind(self.device.load(self.device.build(made), made))
+    def prepared(self, config: Config, workbench: Workbench | None = None) -> Callable[[], None]:
+        """A launch of `config` on the workbench. Raises TrialError where it does not build, load or have a geometry."""
+        try:
+            made = source.render(self.space, config, self.scope)
+        except ExpressionError as error:
+            raise GeometryError(str(error)) from None
+        return (workbench or self.workbench).bind(self.device.load(self.device.build(made), made))
 
-    def measure(self, config: Config) -> Outcome:
-        """Verify, then time, `config`. A configuration that fails is an Outcome too."""
+    def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
+        """Verify, then time, `config`. A configuration that fails is an Outcome too.
+
+        Racing: where the first timed run takes more than RACE times `best_ms`, the best median so far, it is the only
+        one. A run of the best configuration would have to be that much slower than its own median to be stopped.
+        """
         try:
             call = self.prepared(config)
             verdict = self.workbench.verify(call)
-            return Outcome(times=self._timing.samples(call, config), error=verdict.error, bound=verdict.bound)
+            enough_ms = math.inf if best_ms is None else RACE * best_ms
+            return Outcome(
+                times=self._timing.samples(call, config, enough_ms), error=verdict.error, bound=verdict.bound
+            )
         except TrialError as error:
             return Outcome(failure=error.reason, log=str(error))
 
     def finals(self, configs: Sequence[Config], seconds: float = FINAL_SECONDS) -> list[Final]:
-        """The given configurations verified a second time and measured again, interleaved; one Final for each, then
-        one for the vendor's library where there is one. A configuration that fails now has a `failure`."""
+        """The given configurations verified again, also with other options, and measured again, interleaved; one Final
+        for each, then one for the vendor's library where there is one. One that fails now has a `failure`."""
+        other = self.workbench.with_other_options()
         calls: dict[int, Callable[[], None]] = {}
-        found: dict[int, Final] = {}
+        failures: dict[int, str] = {}
         for position, config in enumerate(configs):
             try:
-                calls[position] = self.prepared(config)
-                self.workbench.verify(calls[position])
+                if other is not None:
+                    _verify_with_options(other, self.prepared(config, other))
+                call = self.prepared(config)
+                self.workbench.verify(call)
+                calls[position] = call
             except TrialError as error:
-                calls.pop(position, None)
-                found[position] = Final(failure=f"{error.reason}: {error}")
-        op = self.space.operation
-        library = self.device.library(op.library, self.workbench.named) if op.library else None
+                failures[position] = f"{error.reason}: {error}"
+        library = self._library() if calls else None
         if library is not None:
-            self.workbench.verify(library)
             calls[len(configs)] = library
-        for position, times in zip(calls, interleave(self.device, list(calls.values()), seconds), strict=True):
-            found[position] = Final(times, library.name if library and position == len(configs) else None)
-        return [found[position] for position in sorted(found)]
+        times = dict(zip(calls, interleave(self.device, list(calls.values()), seconds), strict=True))
+        found = [Final(times.get(i, ()), failure=failures.get(i)) for i in range(len(configs))]
+        return [*found, Final(times[len(configs)], library.name)] if library is not None else found
+
+    def _library(self) -> Library | None:
+        """The vendor's routine on the workbench, if there is one and it is right too."""
+        routine = self.space.operation.library
+        library = self.device.library(routine, self.workbench.named) if routine else None
+        try:
+            if library is not None:
+                self.workbench.verify(library)
+        except TrialError:
+            return None
+        return library
 
     def healthy(self) -> bool:
         """Whether the device still answers; after an asynchronous fault it may not, until the process ends."""
@@ -95,6 +118,14 @@ class Bench:
         except LaunchError:
             return False
         return True
+
+
+def _verify_with_options(workbench: Workbench, call: Callable[[], None]) -> None:
+    try:
+        workbench.verify(call)
+    except WrongResult as error:
+        options = ", ".join(f"{name}={value}" for name, value in workbench.scope.options.items())
+        raise WrongResult(f"with {options}: {error}") from None
 
 
 class _Samples(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner has no types
@@ -181,10 +212,13 @@ class _Timing(DeviceInterface):  # type: ignore[misc]
         self.continuous_observers: list[Any] = []
         self.use_nvml = self.use_tegra = False
 
-    def samples(self, call: Callable[[], None], params: Mapping[str, Value]) -> tuple[float, ...]:
-        """Times in ms of `repeats` launches, each waited for, after one to warm up. Raises LaunchError."""
+    def samples(self, call: Callable[[], None], params: Mapping[str, Value], enough_ms: float) -> tuple[float, ...]:
+        """Times in ms of `repeats` launches, each waited for, after one that only warms up unless it takes more than
+        `enough_ms`: then it is the only one. Raises LaunchError."""
         self.dev.call = call
         self.dev.expected_ms = self.dev.stopwatch.time(call)
+        if self.dev.expected_ms > enough_ms:
+            return (self.dev.expected_ms,)
         instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
         result = self.benchmark(call, None, instance, verbose=False, objective="time")
         if "__error__" in result:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from tuner.errors import RequestError, SpaceError
+from tuner.errors import ExpressionError, RequestError, SpaceError
 from tuner.expressions import walk
 from tuner.space import Argument, Operation, Scope
 
@@ -75,12 +76,20 @@ def _fits(sizes: Mapping[str, int], operation: Operation) -> None:
 
 
 def parse_options(settings: Mapping[str, float], operation: Operation) -> dict[str, float]:
-    """The operation's options with `settings` put in. Raises RequestError for one that it does not have."""
-    for name in settings:
+    """The operation's options with `settings` put in. Raises RequestError for one that it does not have, or that does
+    not fit the kernel's argument of its name."""
+    for name, value in settings.items():
         if name not in operation.options:
             known = ", ".join(operation.options) or "none"
-            raise RequestError(f"--set {name}: no such option; there are: {known}")
-    return {**operation.options, **settings}
+            raise RequestError(f"option {name}: no such option; there are: {known}")
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
+            raise RequestError(f"option {name} = {value!r}: a finite number is needed")
+        dtypes = [a.dtype for a in operation.arguments if a.name == name]
+        for dtype in dtypes:
+            limits = np.iinfo(dtype) if "int" in dtype else np.finfo(dtype)
+            if not limits.min <= value <= limits.max or ("int" in dtype and value != int(value)):
+                raise RequestError(f"option {name} = {value!r} does not fit the kernel's {dtype}")
+    return {**operation.options, **{name: float(value) for name, value in settings.items()}}
 
 
 def shape(argument: Argument, scope: Scope) -> tuple[int, ...]:
@@ -134,7 +143,7 @@ def answers(operation: Operation, scope: Scope, given: Mapping[str, Array]) -> t
     for name, expression in operation.reference.items():
         try:
             value = np.asarray(walk(expression.tree, reader), dtype=np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, ArithmeticError, ExpressionError) as error:
             raise SpaceError(f"reference `{expression.text}`: {error}") from None
         if value.shape != given[name].shape:
             raise SpaceError(f"reference `{expression.text}` has shape {value.shape}; {name} has {given[name].shape}")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import platformdirs
 
+from tuner.errors import RequestError
+
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -34,8 +36,21 @@ def cache() -> Path:
 
 
 def private(folder: Path) -> Path:
-    """`folder`, made if need be, readable by its owner alone: what lies in it is loaded and run."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """`folder`, made if need be, its owner's alone: what lies in it is loaded and run.
+
+    Raises RequestError where it cannot be made, or belongs to somebody else.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+        if status.st_uid != os.getuid():
+            raise RequestError(f"{folder}: belongs to another user, who could put code into it; name another folder")
+        if status.st_mode & 0o022:
+            folder.chmod(status.st_mode & 0o755)
+    except OSError as error:
+        raise RequestError(
+            f"{folder}: cannot be used: {error.strerror}; TUNER_CACHE and TUNER_STATE name others"
+        ) from None
     return folder
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner import catalog, paths
+from tuner import paths
 from tuner.errors import RequestError
 from tuner.space import config_text
 from tuner.store import Record, Store
@@ -23,8 +23,10 @@ class Row:
 
 def rows(device: str = "", results: Path | None = None) -> list[Row]:
     """The records of all kernels on devices whose name contains `device`, by kernel, device and size."""
+    roots = (results or paths.user_results(), paths.shipped("results"))
+    kernels = {path.relative_to(root).with_suffix("").as_posix() for root in roots for path in root.rglob("*.jsonl")}
     found = []
-    for kernel in catalog.names():
+    for kernel in sorted(kernels):
         records = [r for r in Store(kernel, results).records if device.lower() in r.device.lower()]
         found += [Row(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
     return found
@@ -41,7 +43,7 @@ def markdown(table: list[Row]) -> str:
     ]
     groups: dict[tuple[str, str], dict[str, Record]] = {}
     for row in table:
-        groups.setdefault((row.kernel, row.record.device), {})[short_size(row.record.sizes)] = row.record
+        groups.setdefault((row.kernel, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
     for (kernel, device), records in groups.items():
         cells = [_cell(records.get(column)) for column in columns]
         largest = next(records[column] for column in reversed(columns) if column in records)
@@ -58,14 +60,18 @@ def _cell(record: Record | None) -> str:
 
 
 def short_size(sizes: dict[str, int]) -> str:
-    """4096 where all sizes but those of 1 agree, else 4096x2048x1024."""
-    values = [value for value in sizes.values() if value != 1] or [1]
-    return str(values[0]) if len(set(values)) == 1 else "x".join(map(str, sizes.values()))
+    """4096 for 4096x4096x4096x1, else all of them: 4096x2048x1024x1."""
+    values = list(sizes.values())
+    core = values[:-1] if len(values) > 1 and values[-1] == 1 else values
+    return str(core[0]) if len(set(core)) == 1 else "x".join(map(str, values))
 
 
 def put_into(file: Path, table: str) -> None:
     """Replace what stands between the markers in `file`. Raises RequestError where they are missing."""
-    text = file.read_text(encoding="utf-8")
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"{file}: cannot be read: {error}") from None
     head, begin, rest = text.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not begin or not end:

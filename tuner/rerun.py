@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from tuner import catalog, devices, launcher, operation
-from tuner.errors import TrialError
+from tuner import catalog, devices, launcher, operation, process
+from tuner.devices import Device
+from tuner.errors import TrialError, TunerError, WorkerDied
 from tuner.finals import Final, interleave
 from tuner.launcher import Kernel
-from tuner.space import Scope
-from tuner.store import Found
+from tuner.process import Process
+from tuner.space import Scope, Space
+from tuner.store import Found, Record
 from tuner.verify import Workbench
+
+SECONDS = 3600.0  # for all of it; a huge reference takes minutes
 
 
 @dataclass(frozen=True)
@@ -32,25 +37,75 @@ class Rerun:
     vs_library: float | None = None
 
 
+@dataclass(frozen=True)
+class Ready:
+    """A look-up on an open device."""
+
+    space: Space
+    scope: Scope
+    device: Device
+    found: Found
+
+
 def run(kernel: str, size: str, device: str | None, options: Mapping[str, float], results: Path | None) -> Rerun:
-    """Raises RequestError where the request is wrong; a kernel that fails or computes something else is a Rerun."""
+    """Launch, verify and time in a process of its own, so that a kernel that crashes or hangs is a Rerun too.
+
+    Raises RequestError where the request is wrong.
+    """
+    child = Process("tuner.rerun")
+    request = {"kernel": kernel, "size": size, "device": device, "options": dict(options)}
+    try:
+        known = child.ask({**request, "results": str(results) if results else None}, SECONDS)
+        found = _from_json(known["found"])
+        try:
+            return Rerun(**{**child.ask({}, SECONDS), "found": found})
+        except WorkerDied as died:
+            reason = f"{died.reason}: {died}"
+            return Rerun(known["kernel"], known["device"], found, verified=False, reason=reason)
+    finally:
+        child.stop()
+
+
+def _from_json(found: dict[str, Any]) -> Found:
+    record = Record(**found["record"]) if found["record"] else None
+    return Found(**{**found, "record": record, "notes": tuple(found["notes"])})
+
+
+def main() -> None:
+    """The child: the first request is answered with what the look-up gives, the second with the Rerun."""
+    stream, asked = process.replies(), process.requests()
+    try:
+        ready = _ready(**next(asked))
+        known = {"kernel": ready.space.name, "device": ready.device.name, "found": asdict(ready.found)}
+        process.reply(stream, known)
+        next(asked)
+        process.reply(stream, asdict(_launched(ready)))
+    except TunerError as error:
+        process.reply(stream, process.failure(error))
+
+
+def _ready(kernel: str, size: str, device: str | None, options: Mapping[str, float], results: str | None) -> Ready:
     space = catalog.load(kernel)
     sizes = operation.parse_size(size, space.operation)
     settings = operation.parse_options(options, space.operation)
     opened = devices.open(devices.for_space(space, device))
     scope = Scope(sizes, settings, opened.language, opened.limits)
-    found = launcher.find(space, scope, opened, results)
-    bench = Workbench(opened, space.operation, scope)
+    return Ready(space, scope, opened, launcher.find(space, scope, opened, Path(results) if results else None))
+
+
+def _launched(ready: Ready) -> Rerun:
+    space, scope, device, found = ready.space, ready.scope, ready.device, ready.found
+    bench = Workbench(device, space.operation, scope)
     try:
-        call = bench.bind(Kernel(space, scope, opened, found).function)
+        call = bench.bind(Kernel(space, scope, device, found).function)
         verdict = bench.verify(call)
     except TrialError as error:
-        return Rerun(space.name, opened.name, found, verified=False, reason=f"{error.reason}: {error}")
-    library = opened.library(space.operation.library, bench.named) if space.operation.library else None
-    own, *peer = (Final(times) for times in interleave(opened, [call, *([library] if library else [])]))
+        return Rerun(space.name, device.name, found, verified=False, reason=f"{error.reason}: {error}")
+    library = device.library(space.operation.library, bench.named) if space.operation.library else None
+    own, *peer = (Final(times) for times in interleave(device, [call, *([library] if library else [])]))
     return Rerun(
         kernel=space.name,
-        device=opened.name,
+        device=device.name,
         found=found,
         verified=True,
         error=verdict.error,
@@ -60,3 +115,7 @@ def run(kernel: str, size: str, device: str | None, options: Mapping[str, float]
         library=library.name if library else None,
         vs_library=peer[0].time_ms / own.time_ms if peer else None,
     )
+
+
+if __name__ == "__main__":
+    main()

@@ -36,6 +36,13 @@ def _restriction(value: object) -> object:
     return {"that": value} if isinstance(value, str) else value
 
 
+def _option(value: object) -> object:
+    """A header found through -I would be in no build's name, so that an edit of it would go unnoticed."""
+    if isinstance(value, str) and value.startswith(("-I", "--include", "-include", "-isystem", "-iquote")):
+        raise ValueError(f'{value!r}: include headers of your own as #include "name.h", from beside the kernel')
+    return value
+
+
 Formula = Annotated[
     Any, BeforeValidator(_expression), WithJsonSchema({"type": ["string", "number"], "description": "an expression"})
 ]
@@ -107,7 +114,7 @@ class SpaceModel(_Model):
     shared_memory: Formula = expressions.parse(0)
     requires: RequirementsModel | None = None
     default: dict[Identifier, Allowed] = {}
-    compile_options: dict[Literal["cuda", "opencl", "c"], list[str]] = {}
+    compile_options: dict[Literal["cuda", "opencl", "c"], list[Annotated[str, BeforeValidator(_option)]]] = {}
     extent: Annotated[list[Formula], Field(min_length=1, max_length=3)] | None = None
     arguments: list[ArgumentModel] | None = None
     source_note: str = ""

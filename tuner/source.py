@@ -21,7 +21,6 @@ class Source:
 
     text: str
     kernel: str
-    language: str
     options: tuple[str, ...]
     geometry: Geometry
 
@@ -36,7 +35,6 @@ def render(space: Space, config: Config, scope: Scope) -> Source:
     return Source(
         text=text,
         kernel=space.kernel,
-        language=scope.language,
         options=tuple(space.compile_options.get(scope.language, ())),
         geometry=space.geometry(config, scope),
     )
@@ -100,5 +98,6 @@ def signature(space: Space) -> str:
         "derived": [(name, e.text) for name, e in space.derived.items()],
         "geometry": [e.text for e in (*space.grid, *space.block, space.shared_memory)],
         "reference": sorted((name, e.text) for name, e in op.reference.items()),
+        "tolerance": op.tolerance and op.tolerance.text,
     }
     return paths.digest(*(f"{key}={value}" for key, value in meaning.items()))

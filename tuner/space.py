@@ -101,6 +101,8 @@ class Scope:
             "warp_size": self.limits.warp_size,
             "max_threads": self.limits.max_threads,
             "max_shared_memory": self.limits.max_shared_memory,
+            **{f"max_grid_{axis}": most for axis, most in zip("xyz", self.limits.max_grid, strict=True)},
+            **{f"max_block_{axis}": most for axis, most in zip("xyz", self.limits.max_block, strict=True)},
         }
 
 
@@ -132,25 +134,42 @@ class Space:
     default: Mapping[str, Value]
     compile_options: Mapping[str, tuple[str, ...]]
     source_note: str = ""
+    files: tuple[Path, ...] = ()  # the YAML files it was read from
 
-    def names(self, config: Mapping[str, Value], scope: Scope) -> dict[str, Any]:
-        """Every name an expression of this space may use, with its value: scope, configuration, derived values."""
-        names = {**scope.names, **config}
-        for name, expression in self.derived.items():
-            names[name] = expression.evaluate(names)
-        return names
+    def names(self, config: Mapping[str, Value], scope: Scope) -> Mapping[str, Any]:
+        """Every name an expression of this space may use, with its value: scope, configuration, derived values.
+
+        A derived value is computed when it is first asked for; ExpressionError then where it has none.
+        """
+        return _Names({**scope.names, **config}, self.derived)
 
     def broken(self, config: Mapping[str, Value], scope: Scope) -> Restriction | None:
-        """The first restriction that `config` does not satisfy, or None. ExpressionError for one without a value."""
+        """The first restriction that `config` does not satisfy, or None.
+
+        A restriction without a value (a division by zero) raises ExpressionError only where all others are satisfied,
+        in whatever order they stand.
+        """
         names = self.names(config, scope)
-        return next((r for r in self.restrictions if not r.that.evaluate(names)), None)
+        undecided: ExpressionError | None = None
+        for restriction in self.restrictions:
+            try:
+                if not restriction.that.evaluate(names):
+                    return restriction
+            except ExpressionError as error:
+                undecided = undecided or error
+        if undecided is not None:
+            raise undecided
+        return None
 
     def valid(self, config: Mapping[str, Value], scope: Scope) -> bool:
         """Whether `config` gives each parameter one of its declared values and satisfies every restriction."""
         if config.keys() != self.parameters.keys():
             return False
         declared = all(any(_same(config[p], v) for v in values) for p, values in self.parameters.items())
-        return declared and self.broken(config, scope) is None
+        try:
+            return declared and self.broken(config, scope) is None
+        except ExpressionError:
+            return False
 
     def geometry(self, config: Mapping[str, Value], scope: Scope) -> Geometry:
         """Grid, block and dynamic shared memory of `config`. ExpressionError where one is not a positive integer."""
@@ -167,18 +186,47 @@ class Space:
         for values in itertools.product(*self.parameters.values()):
             yield dict(zip(self.parameters, values, strict=True))
 
-    def first_valid(self, scope: Scope, most: int = 200_000) -> Config:
+    def first_valid(self, scope: Scope) -> Config:
         """The default where it is valid at this size and device, else the first declared combination that is.
 
-        Raises NoConfiguration, naming the restrictions that the default breaks, where there is none among the
-        first `most` combinations.
+        Raises NoConfiguration, naming the restrictions that the default breaks, where there is none.
         """
         if self.default and self.valid(self.default, scope):
             return dict(self.default)
-        for config in itertools.islice(self.walk(), most):
-            if self.broken(config, scope) is None:
-                return config
-        raise no_configuration(self, scope)
+        found = self._extended({}, scope, self._checks())
+        if found is None:
+            raise no_configuration(self, scope)
+        return found
+
+    def _checks(self) -> list[list[Restriction]]:
+        """For each parameter, the restrictions that can be evaluated once it and those before it have a value."""
+        order = list(self.parameters)
+        checks: list[list[Restriction]] = [[] for _ in order]
+        for restriction in self.restrictions:
+            needed, queue = set(), list(restriction.that.names)
+            while queue:
+                name = queue.pop()
+                if name in self.derived:
+                    queue += self.derived[name].names
+                elif name in self.parameters:
+                    needed.add(order.index(name))
+            checks[max(needed, default=0)].append(restriction)
+        return checks
+
+    def _extended(self, config: Config, scope: Scope, checks: list[list[Restriction]]) -> Config | None:
+        """The first valid configuration that begins with `config`: depth first, turning back where one is broken."""
+        depth = len(config)
+        if depth == len(self.parameters):
+            return config
+        name = list(self.parameters)[depth]
+        for value in self.parameters[name]:
+            extended = {**config, name: value}
+            names = self.names(extended, scope)
+            if all(_holds(restriction, names) for restriction in checks[depth]):
+                found = self._extended(extended, scope, checks)
+                if found is not None:
+                    return found
+        return None
 
     def checked(self, config: Mapping[str, Value], scope: Scope) -> Config:
         """`config`, where it is valid. Raises SpaceError that says what is wrong with it."""
@@ -196,12 +244,32 @@ class Space:
         return dict(config)
 
 
+class _Names(dict[str, Any]):
+    """Names with values, and derived ones that are evaluated when they are needed."""
+
+    def __init__(self, known: Mapping[str, Any], derived: Mapping[str, Expression]) -> None:
+        super().__init__(known)
+        self._derived = derived
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = value = self._derived[name].evaluate(self)
+        return value
+
+
+def _holds(restriction: Restriction, names: Mapping[str, Any]) -> bool:
+    try:
+        return bool(restriction.that.evaluate(names))
+    except ExpressionError:
+        return False
+
+
 def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
     """The error for a size that leaves nothing, naming the restrictions at fault as far as that can be told."""
     parameters = set(space.parameters) | set(space.derived)
-    fixed = [r for r in space.restrictions if not r.that.names & parameters and not r.that.evaluate(scope.names)]
+    fixed = [r for r in space.restrictions if not r.that.names & parameters and not _holds(r, scope.names)]
     config = dict(space.default) or next(space.walk(), {})
-    blamed = fixed or [r for r in [space.broken(config, scope)] if r is not None]
+    names = space.names(config, scope)
+    blamed = fixed or [r for r in space.restrictions if not _holds(r, names)]
     why = "; ".join(str(r) for r in blamed) or "the restrictions exclude one another"
     return NoConfiguration(
         f"{space.name}: no configuration is valid at {size_text(scope.sizes)}: {why}; try another size or device"

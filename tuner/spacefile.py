@@ -19,7 +19,14 @@ from tuner.source import without_comments
 from tuner.space import Argument, Operation, Restriction, Space, Value
 from tuner.yamlfile import Document, Where
 
-DEVICE_NAMES = ("language", "compute_capability", "warp_size", "max_threads", "max_shared_memory")
+DEVICE_NAMES = (
+    "language",
+    "compute_capability",
+    "warp_size",
+    "max_threads",
+    "max_shared_memory",
+    *(f"max_{what}_{axis}" for what in ("grid", "block") for axis in "xyz"),
+)
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -113,7 +120,7 @@ class _Builder:
             self._names(self.document, ("derived", name), expression, self.knobs)
             self.knobs.add(name)
             derived[name] = expression
-        block = self._three("block", model.block)
+        block, grid = self._three("block", model.block), self._grid(operation)
         self._names(self.document, ("shared_memory",), model.shared_memory, self.knobs)
         return Space(
             name=self.name,
@@ -123,19 +130,22 @@ class _Builder:
             source=self._source(),
             languages=tuple(model.languages),
             parameters={name: tuple(values) for name, values in model.parameters.items()},
-            restrictions=self._restrictions(block),
+            restrictions=self._restrictions(block, grid),
             derived=derived,
-            grid=self._grid(operation),
+            grid=grid,
             block=block,
             shared_memory=model.shared_memory,
             default=self._default(),
             compile_options={language: tuple(options) for language, options in model.compile_options.items()},
             source_note=model.source_note,
+            files=tuple(dict.fromkeys(d.path.resolve() for d in (self.document, self.shared))),
         )
 
     def _names(self, document: Document, where: Where, expression: Expression, known: Iterable[str]) -> None:
         for name in sorted(expression.names - set(known)):
             raise document.error(where, f"`{expression.text}`: {expressions.unknown_name(name, known)}")
+        if where[-1] != "reference" and expressions.multiplies_matrices(expression):
+            raise document.error(where, f"`{expression.text}`: @ is for the arrays of a reference")
         try:
             expressions.check_constants(expression)
         except ExpressionError as error:
@@ -145,21 +155,30 @@ class _Builder:
         for name, values in self.model.parameters.items():
             if name in self.scope or name in expressions.FUNCTIONS:
                 raise self.document.error(("parameters", name), "this name is taken; choose another")
-            seen: set[tuple[bool, Value]] = set()
+            seen: set[Value] = set()
             for position, value in enumerate(values):
-                if (isinstance(value, bool), value) in seen:
+                if value in seen:  # 1, 1.0 and true are one value here
                     raise self.document.error(("parameters", name, position), f"{value!r} stands twice; keep one")
-                seen.add((isinstance(value, bool), value))
+                seen.add(value)
 
     def _operation(self) -> Operation:
         model, op, shared = self.model, self.model.operation, self.shared
         prefix: Where = () if shared is not self.document else ("operation",)
+        for name in {*op.sizes, *op.options} & {
+            *DEVICE_NAMES,
+            *expressions.FUNCTIONS,
+        } | op.sizes.keys() & op.options.keys():
+            where = "sizes" if name in op.sizes else "options"
+            raise shared.error((*prefix, where, name), "this name is taken; choose another")
         for name, size in op.sizes.items():
             if size is not None and size < 1:
                 raise shared.error((*prefix, "sizes", name), f"{size}: a size is at least 1")
         own = model.arguments is not None
         document, place = (self.document, ("arguments",)) if own else (shared, (*prefix, "arguments"))
         arguments = tuple(self._argument(document, place, i, a) for i, a in enumerate(model.arguments or op.arguments))
+        for position, argument in enumerate(arguments):
+            if argument.name in {a.name for a in arguments[:position]}:
+                raise document.error((*place, position), f"{argument.name}: two arguments of this name; rename one")
         arrays = {a.name: a for a in arguments if a.shape is not None}
         outputs = [a.name for a in arrays.values() if a.role != "in"]
         given: Any = op.reference
@@ -224,7 +243,7 @@ class _Builder:
             made.append(expressions.parse(f"ceil_div({extent.text}, {product})"))
         return self._three("grid", made)
 
-    def _restrictions(self, block: tuple[Expression, ...]) -> tuple[Restriction, ...]:
+    def _restrictions(self, block: tuple[Expression, ...], grid: tuple[Expression, ...]) -> tuple[Restriction, ...]:
         """The file's restrictions, and those that every space has."""
         model = self.model
         made: list[Restriction] = []
@@ -237,6 +256,12 @@ class _Builder:
         threads = " * ".join(f"({e.text})" for e in block if e.text != "1")
         if threads:
             made.append(Restriction(expressions.parse(f"{threads} <= max_threads"), "the device's threads a block"))
+        for what, extents in (("block", block), ("grid", grid)):
+            unit = "threads a block" if what == "block" else "blocks"
+            for axis, extent in zip("xyz", extents, strict=True):
+                if extent.text != "1":
+                    that = f"({extent.text}) <= max_{what}_{axis}"
+                    made.append(Restriction(expressions.parse(that), f"the device's {unit} in {axis}"))
         if model.shared_memory.text != "0":
             that = f"({model.shared_memory.text}) <= max_shared_memory"
             made.append(Restriction(expressions.parse(that), "the device's shared memory a block"))

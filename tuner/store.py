@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -59,7 +59,8 @@ class Record:
     @property
     def key(self) -> tuple[Any, ...]:
         """Records with one key are about the same thing; a store keeps one of them."""
-        return (self.kind, self.device, tuple(sorted(self.sizes.items())), self.signature)
+        problem = (tuple(sorted(self.sizes.items())), tuple(sorted(self.options.items())))
+        return (self.kind, self.device, *problem, self.signature)
 
     def to_line(self) -> str:
         return json.dumps(asdict(self), sort_keys=False)
@@ -75,26 +76,57 @@ class Record:
         if missing:
             raise ValueError(f"no {', '.join(missing)}")
         record = Record(**{name: data[name] for name in names if name in data})
-        record._check()
+        for name, good in _FIELDS.items():
+            if not good(getattr(record, name)):
+                raise ValueError(f"{name} is {str(getattr(record, name))[:40]!r}")
         return record
 
-    def _check(self) -> None:
-        """A record is data from a file: only plain values of the right kind get further."""
-        for name in ("device", "kind", "architecture", "signature", "toolchain", "strategy", "date", "version"):
-            if not isinstance(getattr(self, name), str) or not getattr(self, name).isprintable():
-                raise ValueError(f"{name} is not a line of text")
-        for name in ("time_ms", "spread", "error", "bound"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-                raise ValueError(f"{name} is not a number from 0 on")
-        if not isinstance(self.config, dict) or not all(
-            isinstance(v, bool | int | float | str) for v in self.config.values()
-        ):
-            raise ValueError("config is not a mapping to plain values")
-        if not isinstance(self.sizes, dict) or not all(isinstance(v, int) and v > 0 for v in self.sizes.values()):
-            raise ValueError("sizes is not a mapping to whole numbers")
-        if not self.time_ms:
-            raise ValueError("time_ms is 0")
+
+def _line(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable() and len(value) < 1000
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e300
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _config(value: Any) -> bool:
+    plain = isinstance(value, dict) and all(isinstance(v, bool | int | float | str) for v in value.values())
+    return plain and all(_line(v) for v in [*value, *value.values()] if isinstance(v, str))
+
+
+def _mapping(good: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(_line(k) and good(v) for k, v in value.items())
+
+
+def _or_none(good: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or good(value)
+
+
+def _runners_up(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(v, dict) and _config(v.get("config")) and _number(v.get("time_ms")) for v in value
+    )
+
+
+# A record is data from a file: what is not as it should be gets no further than `Record.from_line`.
+_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("device", "kind", "architecture", "signature", "toolchain", "strategy", "date", "version"), _line),
+    **dict.fromkeys(("spread", "error", "bound"), _number),
+    **dict.fromkeys(("rounds", "configurations", "evaluated"), _count),
+    **dict.fromkeys(("gflops", "library_ms", "vs_library"), _or_none(_number)),
+    "library": _or_none(_line),
+    "time_ms": lambda value: _number(value) and value > 0,
+    "sizes": _mapping(lambda value: _count(value) and value > 0),
+    "options": _mapping(lambda value: isinstance(value, int | float) and abs(value) < 1e300),
+    "failed": _mapping(_count),
+    "config": _config,
+    "next": _runners_up,
+}
 
 
 @dataclass(frozen=True)
@@ -114,13 +146,14 @@ class Store:
 
     def __init__(self, kernel: str, folder: Path | None = None) -> None:
         """`folder` instead of the user's own; the shipped results always lie below."""
-        self.paths = [
-            root / f"{kernel}.jsonl"
-            for root in dict.fromkeys([folder or paths.user_results(), paths.shipped("results")])
-        ]
+        roots = dict.fromkeys(root.resolve() for root in (folder or paths.user_results(), paths.shipped("results")))
+        self.paths = [root / f"{kernel}.jsonl" for root in roots]
         self.kernel = kernel
         self.problems: list[str] = []
-        self.records = [record for path in self.paths for record in self._read(path)]
+        self.records: list[Record] = []
+        for path in self.paths:
+            above = {record.key for record in self.records}
+            self.records += [record for record in self._read(path) if record.key not in above]
 
     def _read(self, path: Path) -> Iterator[Record]:
         for number, line in enumerate(_lines(path), 1):
@@ -129,8 +162,9 @@ class Store:
                 continue
             try:
                 yield Record.from_line(line)
-            except (ValueError, TypeError, RecursionError) as error:
-                self.problems.append(f"{path}:{number}: skipped, not a record: {error}")
+            except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
+                if line.strip():
+                    self.problems.append(f"{path}:{number}: skipped, not a record: {error}")
 
     def add(self, record: Record) -> bool:
         """Write `record`, unless the same toolchain has already found a faster configuration; returns whether.
@@ -148,7 +182,7 @@ class Store:
                     return False
                 header = json.dumps({"format": FORMAT, "version": VERSION, "kernel": self.kernel})
                 text = "\n".join([header, *kept, record.to_line()]) + "\n"
-                paths.replace(path, text.encode())
+                paths.replace(path, text.encode("utf-8", errors="surrogateescape"))
         except OSError as error:
             raise RequestError(
                 f"{path}: the record cannot be written: {error.strerror}; --results names a folder"
@@ -169,10 +203,18 @@ class Store:
                 continue
             stale, distance = record.signature != signature, _distance(record.sizes, scope.sizes)
             match = _match(record, device, kind, architecture, distance)
-            ranked.append((stale, MATCHES.index(match), record.kind != kind, distance, position, match, record))
+            worth = (
+                stale,
+                MATCHES.index(match),
+                record.kind != kind,
+                distance,
+                record.options != scope.options,
+                position,
+            )
+            ranked.append((worth, match, record))
         if not ranked:
             return Found(space.first_valid(scope), "default", notes=tuple(self.problems))
-        stale, _, _, _, _, match, record = min(ranked, key=lambda entry: entry[:5])
+        (stale, *_), match, record = min(ranked, key=lambda entry: entry[0])
         notes = [*self.problems]
         if stale:
             notes.append(f"{space.name}: the record is of an earlier version of the kernel; tune it again")
@@ -181,7 +223,8 @@ class Store:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+        # What is not UTF-8 must come back as the bytes it was.
+        return path.read_bytes().decode("utf-8", errors="surrogateescape").removesuffix("\n").split("\n")
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -209,7 +252,7 @@ def _without(lines: Iterable[str], record: Record) -> tuple[list[str], Record | 
     for line in lines:
         try:
             found = Record.from_line(line)
-        except (ValueError, TypeError, RecursionError):
+        except (ValueError, TypeError, ArithmeticError, RecursionError):
             kept.append(line)
             continue
         if found.key == record.key:

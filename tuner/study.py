@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import warnings
 from collections import Counter
@@ -11,12 +12,14 @@ from statistics import median
 from typing import Any
 
 import optuna
+from filelock import FileLock, Timeout
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner import paths
+from tuner.errors import RequestError
 from tuner.measure import Outcome
 from tuner.space import Config, Space, Value
 
@@ -27,11 +30,21 @@ class Trial:
 
     config: Config
     outcome: Outcome
+    timeout: float = 0.0  # seconds it was given
 
     @property
     def time_ms(self) -> float | None:
         """The median time in ms; None where it failed."""
         return median(self.outcome.times) if self.outcome.times else None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What trials of one ledger have in common besides the space: sizes, options, and the device's name."""
+
+    sizes: dict[str, int]
+    options: dict[str, float]
+    device: str
 
 
 class Ledger:
@@ -40,21 +53,38 @@ class Ledger:
     A change of any of these opens another ledger, so old times are never taken for new ones.
     """
 
-    def __init__(
-        self, space: Space, sizes: dict[str, int], options: dict[str, float], device: str, signature: str
-    ) -> None:
+    def __init__(self, space: Space, problem: Problem, signature: str, fresh: bool = False) -> None:
+        """Opens the ledger, or an empty one if `fresh`. Raises RequestError where another process is writing to it."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        size = ",".join(f"{name}={value}" for name, value in sizes.items())
-        identity = paths.digest(
-            device, signature, repr(sorted(options.items())), repr(sorted(space.parameters.items()))
-        )
-        self.name = f"{space.name} {size} {device} {identity[:12]}"
+        size = ",".join(f"{name}={value}" for name, value in problem.sizes.items())
+        options, values = sorted(problem.options.items()), sorted(space.parameters.items())
+        identity = paths.digest(problem.device, signature, repr(options), repr(values))
+        self.name = f"{space.name} {size} {problem.device} {identity[:12]}"
         self.path = paths.private(paths.state() / "studies" / space.name) / f"{paths.digest(self.name)}.log"
         self._space = space
+        self._lock = FileLock(self.path.with_suffix(".lock"))
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise RequestError(
+                f"{space.name} at {size} is being tuned on {problem.device} by another process; wait for it, or stop it"
+            ) from None
+        if fresh:
+            self._set_aside()
         _mend(self.path)
-        self._study = self._opened()
-        kept = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL))
-        self._by_config = {_key(dict(t.params)): _from_optuna(t) for t in kept}
+        try:
+            self._study = self._opened()
+            kept = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL))
+            self._by_config = {_key(dict(t.params)): _from_optuna(t) for t in kept}
+        except (KeyError, TypeError, ValueError, AssertionError, AttributeError):  # JSON, but not of a study
+            self._set_aside()
+            self._study, self._by_config = self._opened(), {}
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
     def _opened(self) -> optuna.Study:
         with warnings.catch_warnings():
@@ -62,9 +92,18 @@ class Ledger:
             storage = JournalStorage(JournalFileBackend(str(self.path)))
             return optuna.create_study(study_name=self.name, storage=storage, direction="minimize", load_if_exists=True)
 
-    def known(self, config: Config) -> Trial | None:
-        """The trial of `config`, if it has been measured already."""
-        return self._by_config.get(_key(config))
+    def _set_aside(self) -> None:
+        """Keep the file under another name, so that what was measured is not lost."""
+        if self.path.exists():
+            aside = (self.path.with_suffix(f".{i}.log") for i in itertools.count(1))
+            self.path.rename(next(path for path in aside if not path.exists()))
+
+    def known(self, config: Config, timeout: float) -> Trial | None:
+        """The trial of `config`, if it has been measured already, and not given up after less than `timeout` s."""
+        trial = self._by_config.get(_key(config))
+        if trial is not None and trial.outcome.failure == "timeout" and trial.timeout < timeout:
+            return None
+        return trial
 
     def add(self, trial: Trial) -> None:
         """Write `trial` down; it is on disk when this returns."""
@@ -72,7 +111,12 @@ class Ledger:
             name: CategoricalDistribution(values) for name, values in self._space.parameters.items()
         }
         outcome = trial.outcome
-        attributes: dict[str, Any] = {"times_ms": list(outcome.times), "error": outcome.error, "bound": outcome.bound}
+        attributes: dict[str, Any] = {
+            "times_ms": list(outcome.times),
+            "error": outcome.error,
+            "bound": outcome.bound,
+            "timeout_s": trial.timeout,
+        }
         if outcome.failure is not None:
             attributes |= {"failure": outcome.failure, "log": outcome.log[-4000:]}
         self._study.add_trial(
@@ -85,14 +129,6 @@ class Ledger:
             )
         )
         self._by_config[_key(trial.config)] = trial
-
-    def forget(self) -> None:
-        """Start over: set what was measured aside (the file is kept under another name) and open an empty study."""
-        if self._by_config:
-            aside = next(p for i in range(1, 10**6) if not (p := self.path.with_suffix(f".{i}.log")).exists())
-            self.path.rename(aside)
-            self._study = self._opened()
-        self._by_config = {}
 
     @property
     def trials(self) -> list[Trial]:
@@ -146,7 +182,7 @@ def _is_object(line: bytes) -> bool:
 def _from_optuna(trial: FrozenTrial) -> Trial:
     kept = trial.user_attrs
     outcome = Outcome(tuple(kept["times_ms"]), kept["error"], kept["bound"], kept.get("failure"), kept.get("log", ""))
-    return Trial(dict(trial.params), outcome)
+    return Trial(dict(trial.params), outcome, kept["timeout_s"])
 
 
 def _key(config: Config) -> tuple[tuple[str, bool, Value], ...]:

@@ -14,7 +14,7 @@ from tuner.devices.base import GUARD, Array, Buffer, Device, Function
 from tuner.errors import DeviceError, WrongResult
 from tuner.space import Operation, Scope
 
-POISON = 0xFF  # every floating-point type reads a run of these bytes as NaN, signed integers as -1
+POISON = 0xFF  # every floating-point type reads a run of these bytes as NaN
 _CHUNK = 1 << 20  # elements compared at a time; keeps the temporaries in cache
 
 
@@ -72,8 +72,13 @@ class Workbench:
     written, or written outside, is seen. Guards of inputs are NaN: what is read beyond an edge shows in the result.
     """
 
-    def __init__(self, device: Device, op: Operation, scope: Scope, seed: int = 0) -> None:
-        """Makes inputs and answer. Raises DeviceError where they do not fit."""
+    def __init__(
+        self, device: Device, op: Operation, scope: Scope, buffers: Mapping[str, Buffer] | None = None
+    ) -> None:
+        """Makes inputs and answer; `buffers` are those of another workbench for the same sizes, to be shared.
+
+        Raises DeviceError where the arrays do not fit.
+        """
         self.device, self.op, self.scope = device, op, scope
         needed = operation.array_bytes(op, scope)
         if needed > device.memory:
@@ -82,7 +87,7 @@ class Workbench:
                 f"{device.name}; try a smaller size"
             )
         try:
-            self.given = operation.inputs(op, scope, seed)
+            self.given = operation.inputs(op, scope)
             self.answers, read = operation.answers(op, scope, self.given)
         except MemoryError:
             raise DeviceError(f"the reference for {needed / 1e9:.1f} GB of arrays does not fit in memory") from None
@@ -93,12 +98,24 @@ class Workbench:
             for a in op.arrays
             if a.name in self.answers
         }
-        self.buffers: dict[str, Buffer] = {name: device.allocate(data.nbytes) for name, data in self.given.items()}
+        self.buffers = buffers or {name: device.allocate(data.nbytes) for name, data in self.given.items()}
         on_device = {name: self.answers[name] for name in self.outputs if self.given[name].dtype == np.float32}
-        self._check = DeviceCheck(device, on_device) if device.language != "c" else None
+        inputs = {name: data for name, data in self.given.items() if name not in self.outputs}
+        self._check = DeviceCheck(device, on_device, inputs) if device.language != "c" else None
         self._checked_there = on_device if self._check else {}
         for name in self.buffers:
             self._refill(name)
+
+    def with_other_options(self) -> Workbench | None:
+        """The same arrays, with options that are neither 0 nor 1 (each such one half more); None where none was.
+
+        A kernel that ignores alpha is right at alpha = 1.
+        """
+        other = {n: v + 0.5 if v in (0, 1) else v for n, v in self.scope.options.items()}
+        if other == self.scope.options:
+            return None
+        scope = Scope(self.scope.sizes, other, self.scope.language, self.scope.limits)
+        return Workbench(self.device, self.op, scope, self.buffers)
 
     @property
     def arguments(self) -> list[Any]:
@@ -137,6 +154,9 @@ class Workbench:
         errors: Mapping[str, float] = {name: self._compare(name) for name in self.outputs}
         for name in self.buffers:
             self._see_guards(name)
+            if name not in self.outputs and self._changed(name):
+                self._refill(name)
+                raise WrongResult(f"writes into {name}, which it may only read")
         worst = max(self.outputs, key=lambda name: errors[name])
         return Verdict(errors[worst], self.bounds[worst])
 
@@ -174,16 +194,20 @@ class Workbench:
         self.device.fill(buffer.whole, POISON, buffer.nbytes + 2 * GUARD)
         if name not in self.poisoned:
             self.device.write(buffer.handle, self.given[name])
+        elif self.given[name].dtype.kind != "f":  # no integer is NaN: one that is wrong everywhere
+            self.device.write(buffer.handle, ~self.answers[name].astype(self.given[name].dtype))
 
     def _restored(self) -> bool:
         """Whether any input had been changed; all are as they were afterwards."""
-        changed = False
-        for name in self.buffers:
-            if name in self.outputs:
-                continue
-            now = np.empty_like(self.given[name])
-            self.device.read(self.buffers[name].handle, now)
-            if not np.array_equal(now, self.given[name]):
-                self._refill(name)
-                changed = True
-        return changed
+        changed = [name for name in self.buffers if name not in self.outputs and self._changed(name)]
+        for name in changed:
+            self._refill(name)
+        return bool(changed)
+
+    def _changed(self, name: str) -> bool:
+        """Whether an input is no longer what was given."""
+        if self._check is not None:
+            return self._check.input_changed(name, self.buffers[name])
+        now = np.empty_like(self.given[name])
+        self.device.read(self.buffers[name].handle, now)
+        return not np.array_equal(now, self.given[name])

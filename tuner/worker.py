@@ -1,41 +1,33 @@
-"""The process that holds the device: one JSON request a line in, one JSON reply a line out.
+"""The process that holds the device: `python -m tuner.worker`, answering `tuner.supervisor`.
 
-    python -m tuner.worker
-
-It can be killed at any moment without loss; `tuner.supervisor` starts another. What a kernel prints goes to
-standard error, so that it cannot be taken for a reply.
+The first request is the task; each later one is a configuration to measure, or several to measure again. It can be
+killed at any moment without loss.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import json
-import os
-import signal
-import sys
 from dataclasses import asdict
-from typing import Any, TextIO
+from typing import Any
 
-from tuner import devices, errors, form
+from tuner import devices, errors, form, process
 from tuner.measure import Bench
 from tuner.space import Scope
 
 
 def main() -> None:
-    """Serve until standard input ends."""
-    _die_with_parent()
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
+    """Serve until the supervisor is gone."""
+    stream = process.replies()
+    asked = process.requests()
     try:
-        bench = _bench(json.loads(sys.stdin.readline()))
+        bench = _bench(next(asked))
     except errors.TunerError as error:
-        _send(replies, {"error": type(error).__name__, "message": str(error)})
+        process.reply(stream, process.failure(error))
         return
     device = bench.device
-    _send(replies, {"device": device.describe(), "limits": asdict(device.limits), "language": device.language})
-    for line in sys.stdin:
-        _send(replies, {**_answer(bench, json.loads(line)), "healthy": bench.healthy()})
+    hello = {"device": device.describe(), "limits": asdict(device.limits), "language": device.language}
+    process.reply(stream, {**hello, "asynchronous": device.asynchronous})
+    for request in asked:
+        process.reply(stream, {**_answer(bench, request), "healthy": bench.healthy()})
 
 
 def _bench(task: dict[str, Any]) -> Bench:
@@ -48,21 +40,9 @@ def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
     try:
         if "finals" in request:
             return {"finals": [final.to_json() for final in bench.finals(request["finals"])]}
-        return bench.measure(request["measure"]).to_json()
+        return bench.measure(request["measure"], request["best_ms"]).to_json()
     except errors.TunerError as error:
-        return {"error": type(error).__name__, "message": str(error)}
-
-
-def _send(replies: TextIO, reply: dict[str, Any]) -> None:
-    replies.write(json.dumps(reply) + "\n")
-    replies.flush()
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to kill this process when the supervisor dies, even in the middle of an endless kernel."""
-    set_parent_death_signal = 1
-    with contextlib.suppress(OSError, AttributeError):  # elsewhere standard input ends, which an idle worker notices
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+        return process.failure(error)
 
 
 if __name__ == "__main__":

@@ -41,13 +41,17 @@ class Document:
 def read(path: Path) -> Document:
     """The mapping that `path` holds. SpaceError for anything else, with file and line."""
     try:
+        if path.exists() and not path.is_file():
+            raise SpaceError(f"{path}: not a file; name a YAML file")
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise SpaceError(f"{path}: {size} bytes; a space file has at most {MAX_BYTES}")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise SpaceError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
+    except ValueError as error:
+        if not isinstance(error, UnicodeDecodeError):
+            raise SpaceError(f"{str(path)!r}: not the name of a file: {error}") from None
         raise SpaceError(f"{path}: not a text file in UTF-8") from None
     builder = _Builder(path)
     try:
@@ -57,7 +61,7 @@ def read(path: Path) -> Document:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         hint = " (indent with spaces, not tabs)" if "\\t" in str(error.problem) else ""
         raise SpaceError(f"{path}:{line}: not YAML: {error.problem}{hint}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise SpaceError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(builder.root, dict):
         found = "nothing" if builder.root is None else f"a {type(builder.root).__name__}"

@@ -13,13 +13,25 @@ import importlib.util
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tuner.devices.base import Buffer, Device, Function, Library, Timer
+from tuner.devices.base import Buffer, Compiler, Device, Function, Library, Timer
 from tuner.errors import DeviceError
 
 if TYPE_CHECKING:
     from tuner.space import Space
 
-__all__ = ["KINDS", "LANGUAGES", "Buffer", "Device", "Function", "Library", "Timer", "available", "for_space", "open"]
+__all__ = [
+    "KINDS",
+    "LANGUAGES",
+    "Buffer",
+    "Compiler",
+    "Device",
+    "Function",
+    "Library",
+    "Timer",
+    "available",
+    "for_space",
+    "open",
+]
 
 LANGUAGES = {"cuda": "cuda", "opencl": "opencl", "host": "c"}
 KINDS = tuple(LANGUAGES)
@@ -50,6 +62,15 @@ def open(name: str) -> Device:
     from tuner.devices.host import HostDevice
 
     return HostDevice(number)
+
+
+def compiler(kind: str, architecture: str) -> Compiler:
+    """What builds for another process's device without opening one. Raises DeviceError for a kind that cannot."""
+    if kind == "cuda":
+        from tuner.devices.nvrtc import NvrtcCompiler
+
+        return NvrtcCompiler(architecture)
+    raise DeviceError(f"{kind} compiles only where its device is open")
 
 
 def count(kind: str) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from tuner.devices import builds
 from tuner.errors import ArgumentError
 from tuner.source import Source
-from tuner.space import Geometry, Limits
+from tuner.space import Argument, Geometry, Limits
 
 Array = np.ndarray[Any, np.dtype[Any]]
 GUARD = 1 << 20  # bytes on each side of a guarded buffer; a multiple of every alignment that a device asks for
@@ -60,26 +60,55 @@ class Library(Protocol):
     def __call__(self) -> None: ...
 
 
-def check_array(
-    argument: str,
-    given: tuple[tuple[int, ...], Any],
-    needed: tuple[tuple[int, ...], str],
-    strides: tuple[int, ...] | None,
-) -> None:
-    """Raise ArgumentError unless (shape, dtype) are those `needed` and `strides`, in bytes, are contiguous in C order.
+@dataclass(frozen=True)
+class Given:
+    """An array that a caller gave, whatever library it is of. `strides` are in bytes; None means contiguous."""
 
-    `strides` of None means contiguous, as in `__cuda_array_interface__`.
-    """
-    if tuple(given[0]) != needed[0] or np.dtype(given[1]) != np.dtype(needed[1]):
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...] | None
+    writable: bool = True
+
+
+def check_array(argument: Argument, given: Given, shape: tuple[int, ...]) -> None:
+    """Raise ArgumentError unless `given` has the argument's dtype, is of `shape`, contiguous in C order, and writable
+    where the kernel writes to it."""
+    name, dtype = argument.name, np.dtype(argument.dtype)
+    if tuple(given.shape) != shape or given.dtype != dtype:
         raise ArgumentError(
-            f"{argument}: has shape {tuple(given[0])} and dtype {np.dtype(given[1])}; shape {needed[0]} and dtype "
-            f"{needed[1]} are needed"
+            f"{name}: has shape {tuple(given.shape)} and dtype {given.dtype}; needed are {shape} and {dtype}"
         )
-    expected = np.dtype(needed[1]).itemsize
-    for extent, stride in zip(reversed(needed[0]), reversed(strides or ()), strict=False):
+    expected = dtype.itemsize
+    for extent, stride in zip(reversed(shape), reversed(given.strides or ()), strict=False):
         if extent > 1 and stride != expected:
-            raise ArgumentError(f"{argument}: has strides {strides} (bytes); it must be contiguous in C order")
+            raise ArgumentError(f"{name}: has strides {given.strides} (bytes); it must be contiguous in C order")
         expected *= extent
+    if argument.role != "in" and not given.writable:
+        raise ArgumentError(f"{name}: is read-only, and the kernel writes to it; pass an array that may be written")
+
+
+class Compiler(ABC):
+    """Makes binaries for one kind and architecture of device; needs no device of that kind unless it says so."""
+
+    kind: str
+    architecture: str
+
+    @abstractmethod
+    def name(self) -> str:
+        """The compiler and its version: whatever else than the source changes what it makes. Must be cheap to ask,
+        since a launch from the cache asks it too."""
+
+    @abstractmethod
+    def compile(self, source: Source) -> bytes:
+        """The binary of `source`, from the compiler. Raises BuildError with its log."""
+
+    def key(self, source: Source) -> str:
+        """The name of a build: covers everything that changes what `compile` returns."""
+        return builds.key(self.kind, self.architecture, self.name(), *source.options, source.kernel, source.text)
+
+    def build(self, source: Source) -> bytes:
+        """The binary of `source`, from the cache of builds where it is there. Raises BuildError with the log."""
+        return builds.get(self.key(source), lambda: self.compile(source))
 
 
 class Device(ABC):
@@ -91,25 +120,14 @@ class Device(ABC):
     id: str  # cuda:0
     name: str  # as its maker writes it
     architecture: str  # what its binaries run on
+    compiler: Compiler
     toolchain: str  # compiler and driver, with versions: what else a time depends on
     limits: Limits
     memory: int  # bytes that may be allocated
 
     def build(self, source: Source) -> bytes:
         """The binary of `source`, from the cache of builds or the compiler. Raises BuildError with the log."""
-        return builds.get(self.build_key(source), lambda: self.compile(source))
-
-    def build_key(self, source: Source) -> str:
-        """Names everything that changes what `compile` returns."""
-        return builds.key(self.kind, self.architecture, self.compiler(), *source.options, source.kernel, source.text)
-
-    @abstractmethod
-    def compiler(self) -> str:
-        """Name and version of the compiler, found without running it where the cache is warm."""
-
-    @abstractmethod
-    def compile(self, source: Source) -> bytes:
-        """The binary of `source`, always from the compiler. Raises BuildError with its log."""
+        return self.compiler.build(source)
 
     @abstractmethod
     def load(self, binary: bytes, source: Source) -> Function:
@@ -144,7 +162,7 @@ class Device(ABC):
         """Fill a contiguous array from `target`, starting `offset` bytes in; returns when done."""
 
     @abstractmethod
-    def pointer(self, argument: str, value: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    def pointer(self, argument: Argument, value: Any, shape: tuple[int, ...]) -> Any:
         """The handle of an array that a caller of a launch gave. Raises ArgumentError that names the argument."""
 
     @abstractmethod

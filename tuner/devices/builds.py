@@ -6,6 +6,7 @@ folder exceeds MAX_BYTES.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -30,13 +31,12 @@ def folder() -> Path:
 def get(name: str, make: Callable[[], bytes]) -> bytes:
     """The build called `name`, made by `make()` where it is not there yet. Errors of `make` pass through."""
     path = folder() / name
-    try:
+    with contextlib.suppress(OSError):
         data = path.read_bytes()
-        os.utime(path)
+        with contextlib.suppress(OSError):  # a cache that may only be read still serves
+            os.utime(path)
         if data:
             return data
-    except OSError:
-        pass
     data = make()
     try:
         paths.replace(path, data)

@@ -11,14 +11,17 @@ from tuner.devices.base import Library
 
 
 def library(routine: str, arguments: dict[str, Any]) -> Library | None:
-    """cuBLAS's float32 matrix product on row-major operands; None where nvmath-python is not installed.
+    """cuBLAS's float32 matrix product on row-major operands; None where nvmath-python or cuBLAS is not installed.
 
     `arguments` holds addresses A, B, C, sizes M, N, K, batch, and alpha, beta. Its math mode is the default, which
     computes in float32 (no TF32).
     """
     if routine != "gemm" or importlib.util.find_spec("nvmath") is None:
         return None
-    return _Gemm(**{name: arguments[name] for name in ("A", "B", "C", "M", "N", "K", "batch", "alpha", "beta")})
+    try:
+        return _Gemm(**{name: arguments[name] for name in ("A", "B", "C", "M", "N", "K", "batch", "alpha", "beta")})
+    except (ImportError, RuntimeError):  # nvmath-python without the library that it binds
+        return None
 
 
 @dataclass

@@ -6,16 +6,18 @@ import atexit
 import ctypes
 import functools
 import struct
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tuner.devices import nvrtc
-from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Library, check_array
+from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Given, Library, check_array
+from tuner.devices.nvrtc import NvrtcCompiler
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.source import Source
-from tuner.space import Limits
+from tuner.space import Argument, Limits
 
 try:
     import pycuda.driver as driver
@@ -49,17 +51,16 @@ class CudaDevice(Device):
         if number >= found:
             raise DeviceError(f"device cuda:{number}: this machine has {found} NVIDIA GPUs; see `tune devices`")
         self._device = driver.Device(number)
-        self._context = self._device.retain_primary_context()
-        self._context.push()
-        atexit.register(self.close)  # a context that is still current at exit aborts the process
+        self._number = number
+        self._activate()
         at = driver.device_attribute
         get = self._device.get_attribute
         major, minor = self._device.compute_capability()
-        self._number = number
         self.id = f"cuda:{number}"
         self.name = self._device.name()
         # From Hopper on, the instructions that make a chip fast exist only in its own architecture, sm_90a.
         self.architecture = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
+        self.compiler = NvrtcCompiler(self.architecture)
         self.memory = driver.mem_get_info()[0]
         self.limits = Limits(
             max_threads=get(at.MAX_THREADS_PER_BLOCK),
@@ -70,18 +71,21 @@ class CudaDevice(Device):
             max_grid=(get(at.MAX_GRID_DIM_X), get(at.MAX_GRID_DIM_Y), get(at.MAX_GRID_DIM_Z)),
         )
 
+    def _activate(self) -> None:
+        """Make this device's primary context the one that the calling thread works in."""
+        if getattr(_thread, "number", None) != self._number:
+            if getattr(_thread, "number", None) is not None:
+                driver.Context.pop()
+            _primary_context(self._number).push()
+            _thread.number = self._number
+
     @property
     def toolchain(self) -> str:  # type: ignore[override]
         version = driver.get_driver_version()
-        return f"{self.compiler()}, CUDA driver {version // 1000}.{version % 1000 // 10}"
-
-    def compiler(self) -> str:
-        return f"NVRTC {nvrtc.version()}"
-
-    def compile(self, source: Source) -> bytes:
-        return nvrtc.compile_cubin(source, self.architecture)
+        return f"NVRTC {nvrtc.version()}, CUDA driver {version // 1000}.{version % 1000 // 10}"
 
     def load(self, binary: bytes, source: Source) -> Function:
+        self._activate()
         try:
             module = driver.module_from_buffer(binary)
             function = module.get_function(source.kernel)
@@ -108,6 +112,7 @@ class CudaDevice(Device):
         )
 
         def call() -> None:
+            self._activate()
             try:
                 launch(grid, block, packed, shared, None)
             except driver.Error as error:
@@ -116,15 +121,18 @@ class CudaDevice(Device):
         return call
 
     def synchronize(self) -> None:
+        self._activate()
         try:
             driver.Context.synchronize()
         except driver.Error as error:
             raise LaunchError(f"running: {error}") from None
 
     def timer(self) -> _Timer:
+        self._activate()
         return _Timer()
 
     def allocate(self, nbytes: int) -> Buffer:
+        self._activate()
         try:
             whole = driver.mem_alloc(nbytes + 2 * GUARD)
         except driver.Error:
@@ -133,40 +141,55 @@ class CudaDevice(Device):
         return Buffer(int(whole) + GUARD, whole, nbytes)
 
     def write(self, target: Any, data: Array) -> None:
+        self._activate()
         _checked(driver.memcpy_htod, int(target), data)
 
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
+        self._activate()
         _checked(driver.memcpy_dtoh, data, int(target) + offset)
 
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
+        self._activate()
         _checked(driver.memset_d8, int(target), byte, nbytes)
 
-    def pointer(self, argument: str, value: Any, shape: tuple[int, ...], dtype: str) -> int:
+    def pointer(self, argument: Argument, value: Any, shape: tuple[int, ...]) -> int:
         """The address in `__cuda_array_interface__`, which PyCUDA, CuPy and torch arrays all have."""
         try:
             interface = value.__cuda_array_interface__
-        except (AttributeError, TypeError):
-            raise ArgumentError(
-                f"{argument}: a {type(value).__name__} is not on the GPU; pass an array that is"
-            ) from None
-        check_array(argument, (interface["shape"], interface["typestr"]), (shape, dtype), interface.get("strides"))
-        address = int(interface["data"][0])
-        where = _ordinal(address)
+        except (AttributeError, TypeError, RuntimeError):
+            kind = type(value).__name__
+            raise ArgumentError(f"{argument.name}: a {kind} is not on the GPU; pass an array that is") from None
+        address, read_only = interface["data"]
+        dtype = np.dtype(interface["typestr"])
+        check_array(argument, Given(tuple(interface["shape"]), dtype, interface.get("strides"), not read_only), shape)
+        where = _ordinal(int(address))
         if where != self._number:
             place = "no GPU" if where is None else f"cuda:{where}"
-            raise ArgumentError(f"{argument}: lies on {place}; the kernel was loaded on {self.id}")
-        return address
+            raise ArgumentError(f"{argument.name}: lies on {place}; the kernel was loaded on {self.id}")
+        return int(address)
 
     def library(self, routine: str, arguments: dict[str, Any]) -> Library | None:
         from tuner.devices import cublas
 
         return cublas.library(routine, arguments)
 
-    def close(self) -> None:
-        atexit.unregister(self.close)
-        if self._context is not None:
-            self._context.pop()
-            self._context = None
+
+_thread = threading.local()  # number: the device whose context the thread works in, if it is one of ours
+
+
+@functools.cache
+def _primary_context(number: int) -> Any:
+    """The context that CuPy and torch use too, retained once for the process."""
+    context = driver.Device(number).retain_primary_context()
+    atexit.register(_leave)
+    return context
+
+
+def _leave() -> None:
+    """A context that is still current at exit aborts the process."""
+    if getattr(_thread, "number", None) is not None:
+        driver.Context.pop()
+        _thread.number = None
 
 
 def _ordinal(address: int) -> int | None:

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from tuner.devices import builds
-from tuner.devices.base import GUARD, Array, Buffer, Device, Function, check_array
+from tuner.devices.base import GUARD, Array, Buffer, Compiler, Device, Function, Given, check_array
 from tuner.errors import ArgumentError, BuildError, DeviceError, LaunchError
 from tuner.source import Source
-from tuner.space import Limits
+from tuner.space import Argument, Limits
 
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 _ALIGNMENT = 64  # a cache line
@@ -61,6 +61,32 @@ def _processor() -> str:
     return next(names, platform.machine())
 
 
+class HostCompiler(Compiler):
+    """A C compiler, given as the start of a command line, making shared libraries for this very processor."""
+
+    kind = "host"
+
+    def __init__(self, command: list[str], processor: str) -> None:
+        self.architecture = platform.machine()
+        self._command, self._processor = command, processor
+
+    def name(self) -> str:
+        """The compiler's file, size and time of change; asking its version would start it."""
+        binary = Path(self._command[0]).resolve()
+        status = binary.stat()
+        return f"{binary} {status.st_size} {status.st_mtime_ns} {self._command[1:]} {self._processor} {OPTIONS}"
+
+    def compile(self, source: Source) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
+            text, built = Path(folder, f"{source.kernel}.c"), Path(folder, "kernel.so")
+            text.write_text(source.text, encoding="utf-8")
+            command = [*self._command, *OPTIONS, *source.options, "-o", str(built), str(text), "-lm"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")
+            if done.returncode:
+                raise BuildError(done.stderr.replace(f"{folder}/", "").strip() or f"{command[0]} failed")
+            return built.read_bytes()
+
+
 class HostDevice(Device):
     """The processor, with all the cores that OpenMP gives."""
 
@@ -77,6 +103,7 @@ class HostDevice(Device):
         self.id = "host:0"
         self.name = f"{_processor()} x{len(os.sched_getaffinity(0))}"
         self.architecture = platform.machine()
+        self.compiler = HostCompiler(command, _processor())
         self.memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
         self.limits = Limits()
 
@@ -86,24 +113,8 @@ class HostDevice(Device):
         shown = subprocess.run([*self._command, "--version"], capture_output=True, text=True, check=False)
         return (shown.stdout.splitlines() or [self._command[0]])[0]
 
-    def compiler(self) -> str:
-        """The compiler's file, size and time of change; asking its version would start it."""
-        binary = Path(self._command[0]).resolve()
-        status = binary.stat()
-        return f"{binary} {status.st_size} {status.st_mtime_ns} {self._command[1:]} {self.name} {OPTIONS}"
-
-    def compile(self, source: Source) -> bytes:
-        with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
-            text, built = Path(folder, f"{source.kernel}.c"), Path(folder, "kernel.so")
-            text.write_text(source.text, encoding="utf-8")
-            command = [*self._command, *OPTIONS, *source.options, "-o", str(built), str(text), "-lm"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")
-            if done.returncode:
-                raise BuildError(done.stderr.replace(f"{folder}/", "").strip() or f"{command[0]} failed")
-            return built.read_bytes()
-
     def load(self, binary: bytes, source: Source) -> Function:
-        path = builds.folder() / self.build_key(source)
+        path = builds.folder() / self.compiler.key(source)
         if path.is_file():
             return self._opened(path, source)
         with tempfile.NamedTemporaryFile(suffix=".so") as file:
@@ -121,7 +132,10 @@ class HostDevice(Device):
         return Function(function, source.kernel, source.geometry)
 
     def bind(self, function: Function, arguments: Sequence[Any]) -> Callable[[], None]:
-        made = [ctypes.c_void_p(a) if isinstance(a, int) else _C_TYPES[a.dtype.name](a.item()) for a in arguments]
+        try:
+            made = [ctypes.c_void_p(a) if isinstance(a, int) else _C_TYPES[a.dtype.name](a.item()) for a in arguments]
+        except KeyError as error:
+            raise LaunchError(f"arguments of {function.kernel}: C has no {error.args[0]}") from None
         return functools.partial(function.handle, *made)
 
     def synchronize(self) -> None:
@@ -150,10 +164,11 @@ class HostDevice(Device):
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
         ctypes.memset(target if isinstance(target, int) else target.ctypes.data, byte, nbytes)
 
-    def pointer(self, argument: str, value: Any, shape: tuple[int, ...], dtype: str) -> int:
+    def pointer(self, argument: Argument, value: Any, shape: tuple[int, ...]) -> int:
+        """The address of a NumPy array."""
         if not isinstance(value, np.ndarray):
-            raise ArgumentError(f"{argument}: a {type(value).__name__}; pass a NumPy array")
-        check_array(argument, (value.shape, value.dtype), (shape, dtype), value.strides)
+            raise ArgumentError(f"{argument.name}: a {type(value).__name__}; pass a NumPy array")
+        check_array(argument, Given(value.shape, value.dtype, value.strides, value.flags.writeable), shape)
         return int(value.ctypes.data)
 
 

@@ -8,14 +8,31 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+from tuner.devices.base import Compiler
 from tuner.errors import BuildError, DeviceError
 from tuner.source import Source
 
 STANDARD = "--std=c++17"
 
 
+class NvrtcCompiler(Compiler):
+    """CUDA C++ to a cubin for one architecture, such as sm_90a."""
+
+    kind = "cuda"
+
+    def __init__(self, architecture: str) -> None:
+        self.architecture = architecture
+
+    def name(self) -> str:
+        headers = [_installed(f"nvidia-cuda-{wheel}") for wheel in ("runtime", "crt", "cccl")]
+        return f"NVRTC {version()} {STANDARD} headers {headers}"
+
+    def compile(self, source: Source) -> bytes:
+        return compile_cubin(source, self.architecture)
+
+
 def compile_cubin(source: Source, architecture: str) -> bytes:
-    """Machine code of `source` for `architecture`, such as sm_90a. Raises BuildError with the compiler's log."""
+    """Machine code of `source` for `architecture`. Raises BuildError with the compiler's log."""
     nvrtc = _nvrtc()
     program = _ok(nvrtc.nvrtcCreateProgram(source.text.encode(), f"{source.kernel}.cu".encode(), 0, [], []))
     try:
@@ -33,14 +50,21 @@ def compile_cubin(source: Source, architecture: str) -> bytes:
 
 
 @functools.cache
+def _installed(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+@functools.cache
 def version() -> str:
     """NVRTC's version: its wheel's where there is one, which costs no loading of the library, else its own word."""
-    try:
-        return importlib.metadata.version("nvidia-cuda-nvrtc")
-    except importlib.metadata.PackageNotFoundError:
-        nvrtc = _nvrtc()
-        _, major, minor = nvrtc.nvrtcVersion()
-        return f"{major}.{minor}"
+    found = _installed("nvidia-cuda-nvrtc")
+    if found is None:
+        _, major, minor = _nvrtc().nvrtcVersion()
+        found = f"{major}.{minor}"
+    return found
 
 
 @functools.cache

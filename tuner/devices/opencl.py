@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from tuner.devices.base import GUARD, Array, Buffer, Device, Function, check_array
+from tuner.devices.base import GUARD, Array, Buffer, Compiler, Device, Function, Given, check_array
 from tuner.errors import ArgumentError, BuildError, DeviceError, LaunchError
 from tuner.source import Source
-from tuner.space import Limits
+from tuner.space import Argument, Limits
 
 _UNLIMITED = 2**31 - 1
 
@@ -35,6 +35,35 @@ def count() -> int:
     return len(_devices())
 
 
+class OpenCLCompiler(Compiler):
+    """The driver's own compiler, in a context of the device."""
+
+    kind = "opencl"
+
+    def __init__(self, context: cl.Context, architecture: str, name: str) -> None:
+        self.architecture = architecture
+        self._context, self._name = context, name
+
+    def name(self) -> str:
+        return self._name
+
+    def compile(self, source: Source) -> bytes:
+        program = _built(cl.Program(self._context, source.text), source)
+        binaries: Any = program.get_info(cl.program_info.BINARIES)
+        return bytes(binaries[0])
+
+
+def _built(program: cl.Program, source: Source) -> cl.Program:
+    """`program`, compiled or linked. Raises BuildError with the log."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cl.CompilerWarning)
+            program.build(options=list(source.options), cache_dir=False)  # type: ignore[arg-type]
+            return program
+    except cl.Error as error:
+        raise BuildError(str(error).strip()) from None
+
+
 class OpenCLDevice(Device):
     """One OpenCL device with a context and a profiling queue of its own."""
 
@@ -54,6 +83,7 @@ class OpenCLDevice(Device):
         self.name = device.name.strip()
         self.architecture = f"{_type(device)} {device.vendor.strip()}"
         self.toolchain = f"{device.platform.version.strip()}, driver {device.driver_version.strip()}"
+        self.compiler = OpenCLCompiler(self.context, self.architecture, f"{self.toolchain}, {self.name}")
         self.memory = min(device.max_mem_alloc_size * 2, device.global_mem_size)
         x, y, z = (*list(device.max_work_item_sizes), 1, 1)[:3]
         self.limits = Limits(
@@ -64,26 +94,8 @@ class OpenCLDevice(Device):
             max_grid=(_UNLIMITED, _UNLIMITED, _UNLIMITED),
         )
 
-    def compiler(self) -> str:
-        return f"{self.toolchain}, {self.name}"
-
-    def compile(self, source: Source) -> bytes:
-        program = self._built(cl.Program(self.context, source.text), source)
-        binaries: Any = program.get_info(cl.program_info.BINARIES)
-        return bytes(binaries[0])
-
-    def _built(self, program: cl.Program, source: Source) -> cl.Program:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", cl.CompilerWarning)
-                program.build(options=list(source.options), cache_dir=False)  # type: ignore[arg-type]
-                return program
-        except cl.Error as error:
-            log = "" if not isinstance(error, cl.RuntimeError) else str(error)
-            raise BuildError(log.strip() or str(error)) from None
-
     def load(self, binary: bytes, source: Source) -> Function:
-        program = self._built(cl.Program(self.context, [self._device], [binary]), source)
+        program = _built(cl.Program(self.context, [self._device], [binary]), source)
         try:
             cl.Kernel(program, source.kernel)
         except cl.Error as error:
@@ -131,29 +143,38 @@ class OpenCLDevice(Device):
             raise DeviceError(f"{self.id}: {nbytes} bytes do not fit ({error}); try a smaller size") from None
 
     def write(self, target: Any, data: Array) -> None:
-        cl.enqueue_copy(self.queue, target, data).wait()
+        _waited(lambda: cl.enqueue_copy(self.queue, target, data))
 
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
-        cl.enqueue_copy(self.queue, data, target, src_offset=offset).wait()
+        _waited(lambda: cl.enqueue_copy(self.queue, data, target, src_offset=offset))
 
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
-        cl.enqueue_fill_buffer(self.queue, target, np.array(byte, np.uint8), 0, nbytes).wait()
+        pattern = np.array(byte, np.uint8)
+        _waited(lambda: cl.enqueue_fill_buffer(self.queue, target, pattern, 0, nbytes))
 
-    def pointer(self, argument: str, value: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    def pointer(self, argument: Argument, value: Any, shape: tuple[int, ...]) -> Any:
         """The buffer of a pyopencl array in this device's context."""
         from pyopencl import array
 
+        name = argument.name
         if not isinstance(value, array.Array):
-            raise ArgumentError(f"{argument}: a {type(value).__name__}; pass a pyopencl array")
-        check_array(argument, (value.shape, value.dtype), (shape, dtype), value.strides)
+            raise ArgumentError(f"{name}: a {type(value).__name__}; pass a pyopencl array")
+        check_array(argument, Given(value.shape, value.dtype, value.strides), shape)
         if value.context != self.context:
-            raise ArgumentError(
-                f"{argument}: lies in another OpenCL context; make it on the queue `kernel.device.queue`"
-            )
-        return value.data
+            raise ArgumentError(f"{name}: lies in another OpenCL context; make it on the queue `kernel.device.queue`")
+        if value.offset:
+            raise ArgumentError(f"{name}: begins {value.offset} bytes inside another array; pass a copy of it")
+        return value.base_data
 
     def close(self) -> None:
         self.queue.finish()
+
+
+def _waited(enqueue: Callable[[], Any]) -> None:
+    try:
+        enqueue().wait()
+    except cl.Error as error:
+        raise LaunchError(f"copying: {error}") from None
 
 
 class _Timer:

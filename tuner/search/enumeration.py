@@ -3,33 +3,43 @@
 Its solver is fast on text, but reads that text in its own way. Words and conditionals are not understood, and a
 division by zero passes through it. Comparisons that look simple are turned into special constraints by pattern, some
 of them wrongly: `a < a` with `a >= b`, or `a <= b % a`, give configurations that break them. So a restriction reaches
-it only as text written anew from our checked tree, with sizes, limits and derived values put in, where that text
-cannot divide by zero, and in a shape that none of the patterns fits; the solver then evaluates it as it stands. The
-other restrictions filter what it returns, through our evaluator.
+it only as text written anew from our checked tree (numbers, parameters under neutral names, arithmetic, comparisons),
+where that text cannot divide by zero, and in a shape that none of the patterns fits; the solver then evaluates it as it
+stands. The other restrictions filter what it returns, through our evaluator.
 """
 
 from __future__ import annotations
 
 import ast
 import itertools
+import math
 from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
 from kernel_tuner.searchspace import Searchspace
 
-from tuner.errors import ExpressionError, NoConfiguration
+from tuner.errors import ExpressionError, NoConfiguration, SpaceError
 from tuner.expressions import divisors, names_in, substitute, walk
 from tuner.space import Restriction, Scope, Space, Value, no_configuration
 
-_ANY_NUMBER_OF_THREADS = 2**62  # our own restrictions know the block, whatever its parameters are called
+_ANY_NUMBER_OF_THREADS = 2**62  # our own restrictions know the block
+MAX_COMBINATIONS = 10**8
 _FEW = 100_000  # combinations that are looked at to prove that a divisor is never zero
 _PLAIN = (ast.Compare, ast.BinOp, ast.BoolOp, ast.Name, ast.Tuple, ast.List, ast.operator, ast.cmpop, ast.boolop)
 
 
 def enumerate_space(space: Space, scope: Scope) -> Searchspace:
-    """Every valid configuration of `space`. Raises NoConfiguration where there is none, and ExpressionError, naming
+    """Every valid configuration of `space`, its values in the order of the parameters, under neutral names.
+
+    Raises SpaceError for more than MAX_COMBINATIONS, NoConfiguration where there is none, and ExpressionError, naming
     the restriction, where one has no value (a division by zero) for a configuration that all others accept."""
+    combinations = math.prod(len(values) for values in space.parameters.values())
+    if combinations > MAX_COMBINATIONS:
+        raise SpaceError(
+            f"{space.name}: parameters: {combinations} combinations before restrictions; at most {MAX_COMBINATIONS} "
+            "can be searched; declare fewer values"
+        )
     values: dict[str, Any] = {k: v for k, v in scope.names.items() if k not in space.parameters}
     for name, expression in space.derived.items():
         values[name] = substitute(expression.tree, values)
@@ -44,14 +54,15 @@ def enumerate_space(space: Space, scope: Scope) -> Searchspace:
             texts.append(text)
         else:
             filters.append((restriction, tree))
-    parameters = {name: list(declared) for name, declared in space.parameters.items()}
+    # Names of its own, because it gives some names (block_size_x) a meaning.
+    parameters = {_neutral(i): list(declared) for i, declared in enumerate(space.parameters.values())}
     try:
         found = Searchspace(parameters, texts, _ANY_NUMBER_OF_THREADS)
     except IndexError:  # what its solver raises where a parameter is left without a value
         raise no_configuration(space, scope) from None
     configurations = found.list
     if filters:
-        configurations = _filtered(configurations, filters, list(parameters))
+        configurations = _filtered(configurations, filters, list(space.parameters))
         if configurations:
             entries = {str(i): dict(zip(parameters, c, strict=True)) for i, c in enumerate(configurations)}
             found = Searchspace(None, None, None, from_cache={"tune_params": parameters, "cache": entries})
@@ -90,13 +101,20 @@ def _kernel_tuner_text(tree: ast.expr, parameters: Mapping[str, tuple[Value, ...
         negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
         if not (isinstance(node, (*_PLAIN, ast.expr_context, ast.USub)) or number or negative):
             return None
+        if isinstance(node, ast.Pow | ast.MatMult):  # evaluated there without a bound
+            return None
     if not isinstance(tree, ast.Compare | ast.BoolOp):
         return None
     if not all(isinstance(v, int | float) for name in names_in(tree) for v in parameters[name]):
         return None
     if any(_may_be_zero(divisor, parameters) for divisor in divisors(tree)):
         return None
-    return f"1 == 1 and ({ast.unparse(tree)})"  # a second comparator, so that no pattern fits
+    neutral = {name: ast.Name(_neutral(i)) for i, name in enumerate(parameters)}
+    return f"1 == 1 and ({ast.unparse(substitute(tree, neutral))})"  # a second comparator, so that no pattern fits
+
+
+def _neutral(position: int) -> str:
+    return f"p{position}"
 
 
 class _Rewrite(ast.NodeTransformer):

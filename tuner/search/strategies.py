@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from kernel_tuner.interface import Options
@@ -21,7 +22,15 @@ from tuner.space import Config
 
 STRATEGIES = {"brute_force": "brute_force", "random": "random_sample"}
 
-Evaluate = Callable[[Config], float | None]
+
+class Evaluate(Protocol):
+    """What answers a strategy."""
+
+    def prepare(self, configs: Iterable[Config]) -> None:
+        """Told, before each call, what will be asked for after it, as far as the strategy has said."""
+
+    def __call__(self, config: Config) -> float | None:
+        """The time of `config` in ms; None where it failed."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +67,13 @@ def choose(name: str | None, budget: Budget) -> str:
     return name
 
 
-def search(name: str, searchspace: Searchspace, evaluate: Evaluate, budget: Budget, seed: int = 0) -> None:
+def search(
+    name: str, searchspace: Searchspace, parameters: Sequence[str], evaluate: Evaluate, budget: Budget, seed: int = 0
+) -> None:
     """Let strategy `name` propose configurations to `evaluate`, which returns the time in ms, None for a failure.
 
-    No configuration is proposed twice. The same seed gives the same proposals, if the times are the same.
+    `parameters` are the names of the values in `searchspace`. No configuration is proposed twice. The same seed gives
+    the same proposals, if the times are the same.
     """
     # Kernel Tuner's own `seed` option reaches none of its strategies but pymoo's.
     random.seed(seed)
@@ -78,15 +90,15 @@ def search(name: str, searchspace: Searchspace, evaluate: Evaluate, budget: Budg
     )
     strategy = importlib.import_module(f"kernel_tuner.strategies.{STRATEGIES[name]}")
     with contextlib.suppress(StopCriterionReached):
-        strategy.tune(searchspace, KernelTunerRunner(searchspace, evaluate), options)
+        strategy.tune(searchspace, KernelTunerRunner(parameters, evaluate), options)
 
 
 class KernelTunerRunner(Runner):  # type: ignore[misc]  # kernel_tuner has no types
     """Sits where Kernel Tuner's own runner would, and asks us instead of a device. Holds no device."""
 
-    def __init__(self, searchspace: Searchspace, evaluate: Evaluate) -> None:
+    def __init__(self, parameters: Sequence[str], evaluate: Evaluate) -> None:
         super().__init__()
-        self._names = searchspace.param_names
+        self._names = parameters
         self._evaluate = evaluate
         self._seen: dict[tuple[Any, ...], dict[str, Any]] = {}
 
@@ -96,19 +108,23 @@ class KernelTunerRunner(Runner):  # type: ignore[misc]  # kernel_tuner has no ty
         A repeated one is answered from memory and costs no budget.
         """
         results: list[dict[str, Any] | None] = []
-        for configuration in parameter_space:
-            key = tuple(configuration)
+        asked = [tuple(configuration) for configuration in parameter_space]
+        for position, key in enumerate(asked):
             if key not in self._seen:
                 if tuning_options.budget.is_done():
                     results.append(None)
                     continue
                 tuning_options.budget.add_evaluations(1)
-                config = dict(zip(self._names, key, strict=True))
+                config = self._config(key)
+                self._evaluate.prepare(self._config(later) for later in itertools.islice(asked, position, None))
                 time_ms = self._evaluate(config)
                 failed = {"__error__": RuntimeFailedConfig()}
                 self._seen[key] = {**config, **(failed if time_ms is None else {"time": time_ms})}
             results.append(self._seen[key])
         return results
+
+    def _config(self, key: tuple[Any, ...]) -> Config:
+        return dict(zip(self._names, key, strict=True))
 
     def get_device_info(self) -> Any:
         return None

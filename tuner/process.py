@@ -1,0 +1,115 @@
+"""A child process that answers JSON lines, can be killed at any moment, and dies with its parent."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from tuner import errors
+from tuner.errors import TunerError, WorkerDied
+
+
+class Process:
+    """The parent's end. `module` is run with `python -m`, in a process group of its own: Ctrl-C is the parent's to
+    handle, and compilers that the child started are killed with it."""
+
+    def __init__(self, module: str) -> None:
+        self._log = tempfile.TemporaryFile(prefix="tuner-")  # noqa: SIM115 - closed by stop()
+        self._pending = b""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            start_new_session=True,
+        )
+
+    def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """The reply to `request`. Raises WorkerDied, with reason `timeout` or `crash`, where none comes; the process
+        has been stopped then. An error that the child reports is raised here as what it is."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise self._died() from None
+        reply: dict[str, Any] = json.loads(self._line(seconds))
+        if isinstance(reply.get("error"), str):
+            kind: type[TunerError] = getattr(errors, reply["error"], TunerError)
+            raise kind(reply["message"])
+        return reply
+
+    def _line(self, seconds: float) -> bytes:
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._pending:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    self.stop()
+                    raise WorkerDied(
+                        "timeout", f"not finished after {seconds:g} s; --timeout allows more, if it needs more"
+                    )
+                data = os.read(self._process.stdout.fileno(), 1 << 16)
+                if not data:
+                    raise self._died()
+                self._pending += data
+        line, _, self._pending = self._pending.partition(b"\n")
+        return line
+
+    def _died(self) -> WorkerDied:
+        """The error for a child that ended by itself, with the end of what it wrote."""
+        code = self._process.wait()
+        self._log.seek(0)
+        tail = self._log.read()[-2000:].decode(errors="replace").strip()
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+        self.stop()
+        return WorkerDied("crash", f"the process running it was {how}" + (f": {tail}" if tail else ""))
+
+    def stop(self) -> None:
+        """Kill the process and all it started; may be called again."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._log):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+def requests() -> Iterator[dict[str, Any]]:
+    """The child's end: what the parent asks, until it is gone."""
+    for line in sys.stdin:
+        yield json.loads(line)
+
+
+def replies() -> TextIO:
+    """Where the child's replies go. From now on, what a kernel prints goes to standard error instead, so that it cannot
+    be taken for a reply; and the child is killed when its parent dies, even in the middle of an endless kernel."""
+    set_parent_death_signal = 1
+    with contextlib.suppress(OSError, AttributeError):  # elsewhere standard input ends, which an idle child notices
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return stream
+
+
+def reply(stream: TextIO, answer: dict[str, Any]) -> None:
+    """Send one reply."""
+    stream.write(json.dumps(answer) + "\n")
+    stream.flush()
+
+
+def failure(error: TunerError) -> dict[str, Any]:
+    """The reply for an error, which `Process.ask` raises again."""
+    return {"error": type(error).__name__, "message": str(error)}
