@@ -52,7 +52,6 @@ def test_the_readmes_own_kernel_tunes(device: str, tmp_path: Path, tune: Callabl
     texts = {text.split()[1]: text for kind, text in BLOCKS if kind in ("c", "yaml")}
     for name in ("scale.cu", "scale.yaml"):
         (tmp_path / name).write_text(texts[name])
-    (tmp_path / "portable.h").write_text((ROOT / "kernels/portable.h").read_text())
     done = tune(tmp_path / "scale.yaml", "10000", "--device", device, "--json", "--repeats", "3")
     assert done.status == 0, done.err
     assert done.json["evaluated"] == 16

@@ -97,6 +97,14 @@ def test_an_argument_from_another_opencl_context_is_named(opencl: Any) -> None:
         kernel(*arrays())
 
 
+def test_an_output_that_is_an_input_too_is_named(host: Device) -> None:
+    kernel = tuner.load("sgemm/00_host_simple", 16, device=host)
+    memory = np.zeros(1000, np.float32)
+    first, second = (memory[start : start + 256].reshape(1, 16, 16) for start in (0, 255))
+    with pytest.raises(ArgumentError, match="C: shares memory with B"):
+        kernel(first, np.zeros((1, 16, 16), np.float32), second)
+
+
 def test_load_refuses_what_cannot_be(host: Device) -> None:
     with pytest.raises(RequestError, match="no exact record"):
         tuner.load("sgemm/00_host_simple", 64, device=host, strict=True)

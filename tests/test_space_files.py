@@ -35,6 +35,7 @@ FAULTS = {
     "two documents": (SPACE + "---\ntitle: u\n", "a second document"),
     "bytes": ("title: \x00\n", "not YAML"),
     "misspelt": (SPACE + "restrictons: []\n", ":9: restrictons: unknown key; did you mean `restrictions`?"),
+    "misspelt and so missing": (SPACE.replace("parameters:", "paramters:"), ":6: paramters: unknown key; did you mean"),
     "missing key": (SPACE.replace("title: t\n", ""), "title: this key is missing"),
     "code": (SPACE + "restrictions: [\"__import__('os').system('id')\"]\n", ":9: restrictions.0: "),
     "attribute": (SPACE + "restrictions: ['().__class__']\n", ":9: restrictions.0: "),

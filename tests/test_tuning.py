@@ -188,6 +188,8 @@ def test_a_tightened_restriction_or_tolerance_does_not_let_old_trials_win(tune: 
     again = tune(file, "8", "--json").json
     assert again["best"]["config"] == {"a": 2}
     assert again["configurations"] == 1
+    assert again["stored"] is True, "the faster one is no longer valid"
+    assert tune("best", file, "8", "--json").json["match"] == "exact"
 
 
 def test_a_longer_timeout_tries_what_timed_out_again(tune: Tune, stage: Stage) -> None:
@@ -303,6 +305,9 @@ BAD_REQUESTS = {
     ("03_naive", "2000000"): "try a smaller size",
     ("03_naive", "1x2"): "2 numbers for M, N, K",
     ("03_naive", "M=1,N=2"): "K not given",
+    ("03_naive", "8,9"): "M is given twice",
+    ("03_naive", "8,9,10"): "M is given twice",
+    ("03_naive", "M=1,N=2,K=3,M=4"): "M is given twice",
     ("03_naive", "8,Q=2"): "no size 'Q'",
     ("03_naive",): "SIZE is missing",
     ("03_naive", "8", "--device", "tpu"): "there is no such device",

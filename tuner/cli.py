@@ -233,7 +233,7 @@ def best(kernel: str, size: str, device: str | None, results: Path | None, as_js
     Example: tune best sgemm/07_tiled_1xn 4096
     """
     from tuner import catalog, devices, launcher, operation
-    from tuner.space import Scope
+    from tuner.space import Scope, size_text
 
     space = catalog.load(kernel)
     sizes = operation.parse_size(size, space.operation)
@@ -243,13 +243,16 @@ def best(kernel: str, size: str, device: str | None, results: Path | None, as_js
     _notes(found)
     if as_json:
         record = asdict(found.record) if found.record else None
-        output.document({"match": found.match, "stale": found.stale, "config": found.config, "record": record})
+        asked = {"kernel": space.name, "device": opened.name, "size": sizes}
+        output.document({**asked, "match": found.match, "stale": found.stale, "config": found.config, "record": record})
         return 0
     click.echo(f"{space.name} at {size} on {opened.name}: {found.match}{', stale' if found.stale else ''}")
     if found.record is None:
         click.echo(f"never tuned; the default: {output.configuration(found.config)}")
-    else:
-        output.record(found.record)
+        return 0
+    if found.match != "exact":
+        click.echo(f"measured on {output.plain(found.record.device)} at {size_text(found.record.sizes)}:")
+    output.record(found.record)
     return 0
 
 
@@ -381,7 +384,8 @@ def main() -> None:
         output.say(f"error: no such option {error.option_name}{hint}")
         status = 2
     except click.ClickException as error:
-        output.say(f"error: {error.format_message()}")
+        where = f"; see `{error.ctx.command_path} --help`" if isinstance(error, click.UsageError) and error.ctx else ""
+        output.say(f"error: {error.format_message().rstrip('.')}{where}")
         status = 2
     except RequestError as error:
         output.say(f"error: {error}")

@@ -97,6 +97,7 @@ def tune(request: Request, progress: Progress) -> Result:
     budget = Budget.parse(request.budget)
     strategy = choose(request.strategy, budget)
     store = Store(space.name, request.results)
+    store.check_writable()
     device_id = devices.for_space(space, request.device)
     signature = source.signature(space)
 
@@ -113,6 +114,10 @@ def tune(request: Request, progress: Progress) -> Result:
             ranked, library = _finals(worker, ledger)
         summary = Summary(configurations, len(ledger.trials), ledger.failures, strategy)
     record = _record(worker, ranked, library, summary, signature) if ranked else None
+
+    def competes(old: Record) -> bool:
+        return not request.fresh and space.valid(old.config, worker.scope)
+
     return Result(
         kernel=space.name,
         device=device,
@@ -121,7 +126,7 @@ def tune(request: Request, progress: Progress) -> Result:
         evaluated=asked.done,
         failed=ledger.failures,
         record=record,
-        stored=record is not None and store.add(record),
+        stored=record is not None and store.add(record, competes),
         examples={t.outcome.failure: t.outcome.log for t in reversed(ledger.trials) if t.outcome.failure},
     )
 

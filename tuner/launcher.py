@@ -11,7 +11,7 @@ from typing import Any
 from tuner import catalog, devices, operation, source
 from tuner.devices import Device
 from tuner.errors import ArgumentError, RequestError
-from tuner.space import Config, Scope, Space, Value, config_text
+from tuner.space import Argument, Config, Scope, Space, Value, config_text
 from tuner.store import Found, Match, Record, Store
 
 
@@ -28,6 +28,7 @@ class Kernel:
         made = source.render(space, found.config, scope)
         self.function = device.load(device.build(made), made)
         self._shapes = {a.name: operation.shape(a, scope) for a in space.operation.arrays}
+        self._nbytes = {a.name: operation.nbytes(a, scope) for a in space.operation.arrays}
 
     @property
     def config(self) -> Config:
@@ -62,6 +63,7 @@ class Kernel:
             argument.name: self.device.pointer(argument, array, self._shapes[argument.name])
             for argument, array in zip(declared, arrays, strict=True)
         }
+        self._check_overlap(handles)
         scope = self.scope
         if options:
             scope = Scope(
@@ -70,6 +72,20 @@ class Kernel:
         scalars = iter(operation.scalars(self.space.operation, scope))
         arguments = [handles[a.name] if a.shape is not None else next(scalars) for a in self.space.operation.arguments]
         return self.device.bind(self.function, arguments)
+
+    def _check_overlap(self, handles: Mapping[str, Any]) -> None:
+        """Raise ArgumentError where an output shares memory with another argument: the kernel may assume not."""
+        arrays = self.space.operation.arrays
+        for output in (a for a in arrays if a.role != "in"):
+            for other in arrays:
+                if other is not output and self._overlap(output, other, handles):
+                    raise ArgumentError(f"{output.name}: shares memory with {other.name}; pass arrays of their own")
+
+    def _overlap(self, a: Argument, b: Argument, handles: Mapping[str, Any]) -> bool:
+        first, second = handles[a.name], handles[b.name]
+        if not isinstance(first, int):
+            return bool(first == second)
+        return bool(first < second + self._nbytes[b.name] and second < first + self._nbytes[a.name])
 
     def __repr__(self) -> str:
         return f"<{self.space.name} on {self.device.name}, {self.match}: {config_text(self.config)}>"
@@ -82,7 +98,7 @@ def load(
     device: str | Device | None = None,
     config: Mapping[str, Value] | None = None,
     strict: bool = False,
-    results: Path | None = None,
+    results: str | Path | None = None,
 ) -> Kernel:
     """The best known configuration of `kernel` at `size`, compiled and loaded.
 
@@ -91,14 +107,18 @@ def load(
     device; the first that speaks the kernel's language if omitted. `config` is used instead of a look-up (its match is
     then "default"); `strict` refuses any match but an exact one. Raises RequestError for a request that cannot be met.
     """
-    space = catalog.load(kernel)
+    if not isinstance(kernel, str | Path) or not (device is None or isinstance(device, str | Device)):
+        raise RequestError(f"load({kernel!r}, device={device!r}): a kernel and a device are given by name")
+    space = catalog.load(str(kernel))
     sizes = operation.parse_size(size, space.operation)
     options = operation.parse_options({}, space.operation)
     opened = device if isinstance(device, Device) else devices.open(devices.for_space(space, device))
     devices.for_space(space, opened.id)  # it must speak a language of the kernel
     scope = Scope(sizes, options, opened.language, opened.limits)
     found = (
-        Found(space.checked(config, scope), "default") if config is not None else find(space, scope, opened, results)
+        Found(space.checked(config, scope), "default")
+        if config is not None
+        else find(space, scope, opened, Path(results) if results else None)
     )
     for note in found.notes:
         warnings.warn(note, stacklevel=2)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tuner.errors import ExpressionError, RequestError, SpaceError
 from tuner.expressions import walk
-from tuner.space import Argument, Operation, Scope
+from tuner.space import Argument, Operation, Scope, size_text
 
 Array = np.ndarray[Any, np.dtype[Any]]
 DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64")
@@ -31,26 +31,37 @@ def parse_size(text: str | int | Mapping[str, int], operation: Operation) -> dic
     sizes: dict[str, int | None] = dict(operation.sizes)
     needed = [name for name, default in operation.sizes.items() if default is None]
     allowed = f"write {_examples(operation)}"
+    given: dict[str, int] = {}
     for part in text.replace(" ", "").split(","):
-        name, equals, value = part.rpartition("=")
-        if equals:
-            if name not in sizes:
-                near = difflib.get_close_matches(name, sizes, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sizes)}"
-                raise RequestError(f"size {text!r}: no size {name!r}; {hint}")
-            sizes[name] = _whole(value, text, allowed)
-            continue
-        values = [_whole(v, text, allowed) for v in part.split("x")]
-        names = needed if len(values) == 1 else list(sizes)[: len(values)]
-        if len(values) > 1 and len(values) not in (len(needed), len(sizes)):
-            raise RequestError(f"size {text!r}: {len(values)} numbers for {', '.join(needed)}; {allowed}")
-        sizes.update(zip(names, values * len(names) if len(values) == 1 else values, strict=True))
+        for name, value in _named(part, text, needed, operation, allowed).items():
+            if name in given:
+                raise RequestError(f"size {text!r}: {name} is given twice; {allowed}")
+            given[name] = value
+    sizes.update(given)
     missing = [name for name, value in sizes.items() if value is None]
     if missing:
         raise RequestError(f"size {text!r}: {', '.join(missing)} not given; {allowed}")
     whole = {name: value for name, value in sizes.items() if value is not None}
     _fits(whole, operation)
     return whole
+
+
+def _named(part: str, text: str, needed: list[str], operation: Operation, allowed: str) -> dict[str, int]:
+    """The sizes that one part of `text` gives: `4096`, `4096x2048x1024` or `K=53`."""
+    names = list(operation.sizes)
+    name, equals, value = part.rpartition("=")
+    if equals:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+            raise RequestError(f"size {text!r}: no size {name!r}; {hint}")
+        return {name: _whole(value, text, allowed)}
+    values = [_whole(v, text, allowed) for v in part.split("x")]
+    if len(values) == 1:
+        return dict.fromkeys(needed, values[0])
+    if len(values) not in (len(needed), len(names)):
+        raise RequestError(f"size {text!r}: {len(values)} numbers for {', '.join(needed)}; {allowed}")
+    return dict(zip(names if len(values) == len(names) else needed, values, strict=True))
 
 
 def _examples(operation: Operation) -> str:
@@ -95,18 +106,22 @@ def parse_options(settings: Mapping[str, float], operation: Operation) -> dict[s
 def shape(argument: Argument, scope: Scope) -> tuple[int, ...]:
     """The shape of an array argument at this size."""
     assert argument.shape is not None
-    return tuple(extent.integer(scope.names) for extent in argument.shape)
+    found = tuple(extent.integer(scope.names) for extent in argument.shape)
+    if min(found, default=1) < 1:
+        raise SpaceError(
+            f"argument {argument.name}: its shape is {found} at {size_text(scope.sizes)}; extents begin at 1"
+        )
+    return found
 
 
 def array_bytes(operation: Operation, scope: Scope) -> int:
     """Bytes of all array arguments together."""
-    total = 0
-    for argument in operation.arrays:
-        items = 1
-        for extent in shape(argument, scope):
-            items *= extent
-        total += items * np.dtype(argument.dtype).itemsize
-    return total
+    return sum(nbytes(argument, scope) for argument in operation.arrays)
+
+
+def nbytes(argument: Argument, scope: Scope) -> int:
+    """Bytes of one array argument."""
+    return math.prod(shape(argument, scope)) * np.dtype(argument.dtype).itemsize
 
 
 def inputs(operation: Operation, scope: Scope, seed: int = 0) -> dict[str, Array]:

@@ -43,7 +43,11 @@ class Process:
             self._process.stdin.flush()
         except OSError:
             raise self._died() from None
-        reply: dict[str, Any] = json.loads(self._line(seconds))
+        try:
+            reply: dict[str, Any] = dict(json.loads(self._line(seconds)))
+        except (ValueError, TypeError):
+            self.stop()
+            raise WorkerDied("crash", "the process running it wrote over its own replies") from None
         if isinstance(reply.get("error"), str):
             kind: type[TunerError] = getattr(errors, reply["error"], TunerError)
             raise kind(reply["message"])

@@ -17,7 +17,7 @@ from tuner.space import Scope, Space
 from tuner.store import Found, Record
 from tuner.verify import Workbench
 
-SECONDS = 3600.0  # for all of it; a huge reference takes minutes
+SECONDS = 600.0  # for the look-up, and again for the run; the reference of a huge size takes minutes
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,8 @@ def _validated(kind: type[M], document: Document) -> M:
     try:
         return kind.model_validate(document.data)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        # A misspelt key makes another one missing: the misspelling is what to tell.
+        first = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
         raise document.error(_where(first["loc"], document), _message(first, kind)) from None
 
 

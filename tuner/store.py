@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -166,8 +167,22 @@ class Store:
                 if line.strip():
                     self.problems.append(f"{path}:{number}: skipped, not a record: {error}")
 
-    def add(self, record: Record) -> bool:
-        """Write `record`, unless the same toolchain has already found a faster configuration; returns whether.
+    def check_writable(self) -> None:
+        """Raise RequestError where `add` could not write; to be asked before hours of tuning."""
+        folder = self.paths[0].parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> RequestError:
+        return RequestError(f"{self.paths[0]}: cannot be written: {error.strerror}; name another folder with --results")
+
+    def add(self, record: Record, competes: Callable[[Record], bool] = lambda old: True) -> bool:
+        """Write `record`, unless the same toolchain has found a faster configuration that still `competes`; returns
+        whether.
 
         Every other line of the file stays, readable or not. Raises RequestError where the file cannot be written.
         """
@@ -178,15 +193,13 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(path.with_suffix(".lock"), mode=0o644):
                 kept, old = _without(_lines(path)[1:], record)
-                if old is not None and _still_better(old, record):
+                if old is not None and competes(old) and _still_better(old, record):
                     return False
                 header = json.dumps({"format": FORMAT, "version": VERSION, "kernel": self.kernel})
                 text = "\n".join([header, *kept, record.to_line()]) + "\n"
                 paths.replace(path, text.encode("utf-8", errors="surrogateescape"))
         except OSError as error:
-            raise RequestError(
-                f"{path}: the record cannot be written: {error.strerror}; --results names a folder"
-            ) from None
+            raise self._unwritable(error) from None
         self.records = [record, *(r for r in self.records if r.key != record.key)]
         return True
 

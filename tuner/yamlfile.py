@@ -76,6 +76,7 @@ class _Level:
     value: dict[str, Any] | list[Any]
     where: Where
     key: str | None = None
+    key_line: int = 0
 
 
 @dataclass
@@ -117,7 +118,7 @@ class _Builder:
         if top is not None and isinstance(top.value, dict) and top.key is None:
             if event.value in top.value:
                 raise SpaceError(f"{self.path}:{line}: the key {event.value!r} stands twice; keep one")
-            top.key = event.value
+            top.key, top.key_line = event.value, line
             return
         self._put(_resolve(event), line)
 
@@ -135,7 +136,7 @@ class _Builder:
                 raise SpaceError(f"{self.path}:{line}: a key must be a plain word")
             where = (*top.where, top.key)
             top.value[top.key] = value
-            top.key = None
+            top.key, line = None, top.key_line
         self.lines[where] = line
         return where
 

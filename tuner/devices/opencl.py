@@ -61,7 +61,8 @@ def _built(program: cl.Program, source: Source) -> cl.Program:
             program.build(options=list(source.options), cache_dir=False)  # type: ignore[arg-type]
             return program
     except cl.Error as error:
-        raise BuildError(str(error).strip()) from None
+        # What the compiler said stands behind what pyopencl says of the device.
+        raise BuildError(str(error).rpartition(">:")[2].partition("(options:")[0].strip() or str(error)) from None
 
 
 class OpenCLDevice(Device):

@@ -88,7 +88,8 @@ def _value(restriction: Restriction, tree: ast.expr, config: Mapping[str, Value]
     except (ExpressionError, ArithmeticError, TypeError, ValueError) as error:
         reason = str(error)
     where = " ".join(f"{name}={value}" for name, value in config.items())
-    raise ExpressionError(f"restriction {restriction}: {reason}" + (f" at {where}" if where else "")) from None
+    text = f"restriction {restriction}: {reason}" + (f" at {where}" if where else "")
+    raise ExpressionError(f"{text}; let the restriction, or another one, exclude that") from None
 
 
 def _kernel_tuner_text(tree: ast.expr, parameters: Mapping[str, tuple[Value, ...]]) -> str | None:
