@@ -97,11 +97,11 @@ def test_a_folder_or_device_is_not_read(tmp_path: Path, tune: Callable[..., Done
 
 def test_an_edited_operation_in_another_folder_is_seen(tmp_path: Path) -> None:
     operation = (ROOT / "spaces/sgemm/operation.yaml").read_text()
-    (tmp_path / "shared.yaml").write_text(operation)
+    (tmp_path / "common.yaml").write_text(operation)
     (tmp_path / "own").mkdir()
-    (tmp_path / "own/space.yaml").write_text(SPACE.replace(f"{ROOT}/spaces/sgemm/operation.yaml", "../shared.yaml"))
+    (tmp_path / "own/space.yaml").write_text(SPACE.replace(f"{ROOT}/spaces/sgemm/operation.yaml", "../common.yaml"))
     assert catalog.load(str(tmp_path / "own/space.yaml")).operation.options["alpha"] == 1.0
-    (tmp_path / "shared.yaml").write_text(operation.replace("alpha: 1.0", "alpha: 3.0"))
+    (tmp_path / "common.yaml").write_text(operation.replace("alpha: 1.0", "alpha: 3.0"))
     assert catalog.load(str(tmp_path / "own/space.yaml")).operation.options["alpha"] == 3.0
 
 

@@ -1,4 +1,4 @@
-"""The command line: arguments and printing only.
+"""The command line: `tune KERNEL SIZE`, `tune best`, `tune run`, and what errors become. Arguments and printing only.
 
 Exit status: 0 done; 1 ran, but nothing valid was found or verification failed; 2 the request was wrong, with one
 message on standard error; 130 or 143 interrupted.
@@ -6,81 +6,27 @@ message on standard error; 130 or 143 interrupted.
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner import __version__, output
+from tuner import inspection, output
+from tuner.command import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, cli
 from tuner.errors import RequestError, TunerError
 
 if TYPE_CHECKING:
     from tuner.store import Found
 
-F = TypeVar("F", bound=Callable[..., Any])
-KERNEL = click.argument("kernel")
-SIZE = click.argument("size")
+__all__ = ["cli", "inspection", "main"]  # importing inspection gives the group its verbs
 
 
 class Terminated(BaseException):
     """SIGTERM, on its way up."""
-
-
-class Verbs(click.Group):
-    """A first word that is no verb is a kernel: `tune KERNEL SIZE`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
-            args = ["kernel", *args]
-        return super().parse_args(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            rows = [(n, c.get_short_help_str(80)) for n, c in sorted(self.commands.items()) if not c.hidden]
-            formatter.write_dl(rows)
-
-
-def _settings(_ctx: click.Context, _param: click.Parameter, given: Iterable[str]) -> dict[str, float]:
-    made: dict[str, float] = {}
-    for text in given:
-        name, _, value = text.partition("=")
-        try:
-            made[name] = float(value)
-        except ValueError:
-            made[name] = math.nan
-        if not math.isfinite(made[name]):
-            raise RequestError(f"--set {text}: write NAME=NUMBER, such as alpha=2")
-    return made
-
-
-JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-DEVICE = click.option("--device", metavar="NAME", help="cuda, opencl or host, or one with :N; see `tune devices`.")
-RESULTS = click.option(
-    "--results", type=click.Path(path_type=Path), metavar="DIR", help="Store to use over the shipped one."
-)
-SET = click.option(
-    "--set", "options", multiple=True, callback=_settings, metavar="NAME=VALUE", help="An option, as alpha=2."
-)
-
-
-@click.group(
-    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, subcommand_metavar="KERNEL SIZE | VERB"
-)
-@click.version_option(__version__, prog_name="tune")
-def cli() -> None:
-    """Find, prove and remember the fastest configuration of KERNEL at SIZE on the device at hand.
-
-    KERNEL is a name from `tune list`, a unique part of one, or a path to a YAML file. SIZE is 4096,
-    4096x2048x1024, M=100,N=37,K=53 or 1000,batch=100. See `tune kernel --help` for the options.
-
-    Example: tune sgemm/07_tiled_1xn 1024 --device opencl
-    """
 
 
 @cli.command("kernel", hidden=True)
@@ -149,78 +95,6 @@ def tune(kernel: str, size: str | None, as_json: bool, **rest: Any) -> int:
     return 0
 
 
-@cli.command("list")
-@JSON
-def list_(as_json: bool) -> int:
-    """The kernels that ship. Example: tune list --json"""
-    from tuner import catalog
-
-    rows = []
-    for name in catalog.names():
-        space = catalog.load(name)
-        rows.append({
-            "kernel": name,
-            "title": space.title,
-            "languages": list(space.languages),
-            "parameters": len(space.parameters),
-        })  # fmt: skip
-    if as_json:
-        output.document(rows)
-    else:
-        output.table(["kernel", "title", "languages", "parameters"], [list(row.values()) for row in rows])
-    return 0
-
-
-@cli.command()
-@KERNEL
-@click.argument("size", required=False, default="1024")
-@DEVICE
-@JSON
-def show(kernel: str, size: str, device: str | None, as_json: bool) -> int:
-    """The space of KERNEL at SIZE (1024 if omitted).
-
-    Without --device, limits are those of a common GPU: 1024 threads and 48 KiB of shared memory a block.
-
-    Example: tune show sgemm/06_tiled 4096
-    """
-    from tuner import catalog, devices, operation
-    from tuner.search.enumeration import count
-    from tuner.space import Limits, Scope
-
-    space = catalog.load(kernel)
-    sizes = operation.parse_size(size, space.operation)
-    if device is None:
-        language, limits = space.languages[0], Limits()
-    else:
-        opened = devices.open(devices.for_space(space, device))
-        language, limits = opened.language, opened.limits
-    scope = Scope(sizes, space.operation.options, language, limits)
-    shown = {
-        "kernel": space.name,
-        "title": space.title,
-        "languages": list(space.languages),
-        "size": sizes,
-        "configurations": count(space, scope),
-        "parameters": {name: list(values) for name, values in space.parameters.items()},
-        "restrictions": [{"that": r.that.text, "because": r.because} for r in space.restrictions],
-        "default": dict(space.default),
-        "source": str(space.source),
-        "source_note": space.source_note,
-    }
-    if as_json:
-        output.document(shown)
-        return 0
-    click.echo(f"{space.name}: {space.title}\n{shown['configurations']} configurations are valid at {size}")
-    output.table(
-        ["parameter", "values", "default"],
-        [[n, " ".join(map(str, v)), space.default.get(n, "")] for n, v in space.parameters.items()],
-    )
-    for restriction in space.restrictions:
-        click.echo(f"restriction {restriction}")
-    click.echo(f"source {output.plain(space.source)}")
-    return 0
-
-
 @cli.command()
 @KERNEL
 @SIZE
@@ -283,81 +157,6 @@ def run(kernel: str, size: str, as_json: bool, **rest: Any) -> int:
     if not done.verified:
         output.say(f"{done.kernel}: {output.first_lines(done.reason or '')}")
     return 0 if done.verified else 1
-
-
-@cli.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@JSON
-def validate(file: Path, as_json: bool) -> int:
-    """Check a space file. Example: tune validate my_kernel.yaml"""
-    from tuner import spacefile
-
-    space = spacefile.read(file)
-    summary = {"file": str(file), "valid": True, "kernel": space.name, "parameters": len(space.parameters)}
-    if as_json:
-        output.document(summary)
-    else:
-        click.echo(f"{output.plain(file)}: valid, {len(space.parameters)} parameters")
-    return 0
-
-
-@cli.command()
-@click.option("--json", is_flag=True, hidden=True, help="It is JSON anyway.")
-def schema(json: bool) -> int:
-    """The JSON Schema of a space file, for editors. Example: tune schema > space.schema.json"""
-    from tuner import schema as published
-
-    output.document(published.json_schema())
-    return 0
-
-
-@cli.command()
-@JSON
-def devices(as_json: bool) -> int:
-    """The devices of this machine. Example: tune devices --json"""
-    from tuner import devices as all_devices
-
-    found = []
-    for name in all_devices.available():
-        opened = all_devices.open(name)
-        found.append(opened.describe())
-        opened.close()
-    if as_json:
-        output.document(found)
-    else:
-        output.table(
-            ["device", "name", "architecture", "toolchain"],
-            [[d[k] for k in ("device", "name", "architecture", "toolchain")] for d in found],
-        )
-        if not found:
-            output.say(
-                "no devices: install gcc for host, a driver and pyopencl for opencl, a driver and pycuda for cuda"
-            )
-    return 0
-
-
-@cli.command()
-@click.option("--device", metavar="NAME", help="Records of devices whose name contains this.")
-@click.option(
-    "--write",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Put it between FILE's markers.",
-)
-@RESULTS
-@JSON
-def report(device: str | None, write: Path | None, results: Path | None, as_json: bool) -> int:
-    """A Markdown table of what the store holds. Example: tune report --device H200 --write README.md"""
-    from tuner import report as reports
-
-    rows = reports.rows(device or "", results)
-    if as_json:
-        output.document([asdict(row) for row in rows])
-    elif write is None:
-        click.echo(output.plain(reports.markdown(rows)))
-    else:
-        reports.put_into(write, reports.markdown(rows))
-    return 0
 
 
 def _notes(found: Found) -> None:
