@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tuner import __version__, catalog, devices, operation, source
-from tuner.errors import RequestError, WorkerDied
+from tuner.errors import RequestError, TrialError, WorkerDied
 from tuner.finals import Final
 from tuner.measure import REPEATS, Outcome
 from tuner.search.enumeration import enumerate_space
@@ -167,13 +167,8 @@ def _finals(worker: Supervisor, ledger: Ledger) -> tuple[list[Finalist], Final |
     while candidates := [t for t in ledger.best if worker.task.space.valid(t.config, worker.scope)][:FINALISTS]:
         try:
             finals = worker.finals([trial.config for trial in candidates])
-        except WorkerDied:
-            for trial in candidates:
-                _alone(worker, ledger, trial)
-            if all(trial in ledger.best for trial in candidates):  # each is well alone: measure them so
-                finals = [Final(trial.outcome.times) for trial in candidates]
-            else:
-                continue
+        except (WorkerDied, TrialError):  # one of them took the others with it; each shows by itself which
+            finals = [_alone(worker, trial) for trial in candidates]
         found = [Finalist(trial, final) for trial, final in zip(candidates, finals, strict=False) if not final.failure]
         for trial, final in zip(candidates, finals, strict=False):
             if final.failure is not None:
@@ -183,12 +178,12 @@ def _finals(worker: Supervisor, ledger: Ledger) -> tuple[list[Finalist], Final |
     return [], None
 
 
-def _alone(worker: Supervisor, ledger: Ledger, trial: Trial) -> None:
-    """Let one finalist run its final by itself, and write it down as failed where that takes the worker down."""
+def _alone(worker: Supervisor, trial: Trial) -> Final:
+    """The final of one trial by itself, without the library."""
     try:
-        worker.finals([trial.config])
-    except WorkerDied as died:
-        ledger.add(replace(trial, outcome=Outcome(failure=died.reason, log=str(died))))
+        return worker.finals([trial.config])[0]
+    except (WorkerDied, TrialError) as error:
+        return Final(failure=f"{error.reason}: {error}")
 
 
 def _record(

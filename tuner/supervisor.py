@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner import form
 from tuner.builders import Builders
-from tuner.errors import BuildError, DeviceError, WorkerDied
+from tuner.errors import BuildError, DeviceError, TunerError, WorkerDied
 from tuner.finals import FINAL_SECONDS, Final
 from tuner.measure import REPEATS, Outcome
 from tuner.process import Process
@@ -89,7 +89,7 @@ class Supervisor:
 
         Raises WorkerDied where that takes the worker down.
         """
-        allowed = FINAL_SECONDS + self.task.timeout * (len(configs) + 1)
+        allowed = FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
         return [Final.from_json(final) for final in self._ask({"finals": list(configs)}, allowed)["finals"]]
 
     def _ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -100,6 +100,9 @@ class Supervisor:
             reply = self._worker.ask(request, seconds)
         except WorkerDied:
             self._worker = None
+            raise
+        except TunerError:  # it answered, but what state it is in is not known
+            self._stop()
             raise
         if not reply["healthy"]:  # a fault that outlives its kernel; the next one gets a new process
             self._stop()
