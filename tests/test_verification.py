@@ -135,6 +135,39 @@ def test_an_integer_output_that_is_not_written_is_wrong(host: Device, tmp_path: 
     assert Bench(host, space, scope_of(space, host, "100"), repeats=1).measure({"a": 1}).failure == "wrong result"
 
 
+def test_other_options_fit_their_types_and_leave_shapes_and_derived_values_true(host: Device, tmp_path: Path) -> None:
+    loop = "for (int i = 0; i < n; i++) y[i] = w * x[i] + HAS * b;"
+    text = f"void f(float *y, const float *x, int n, int w, float b) {{ {loop} }}"
+    (tmp_path / "f.c").write_text(text)
+    operation = (
+        "operation:\n  sizes: {n: }\n  options: {w: 1, b: 0}\n  extent: [n]\n  reference: w * x + b\n  arguments:\n"
+        "    - {name: y, dtype: float32, shape: [n], role: out}\n"
+        "    - {name: x, dtype: float32, shape: [n], role: in}\n    - {name: n, dtype: int32}\n"
+        "    - {name: w, dtype: int32}\n    - {name: b, dtype: float32}\n"
+    )
+    head = "title: t\nkernel: f\nlanguages: [c]\nparameters: {a: [1]}\nderived: {HAS: 1 if b != 0 else 0}\n"
+    (tmp_path / "f.yaml").write_text(head + operation)
+    space = catalog.load(str(tmp_path / "f.yaml"))
+    (final,) = Bench(host, space, scope_of(space, host, "100"), repeats=1).finals([{"a": 1}], seconds=0.1)
+    assert final.failure is None
+    assert len(final.times) >= 5
+
+
+def test_a_kernel_that_dirties_a_guard_of_an_input_does_not_put_the_blame_on_the_next(
+    opencl: Device, tmp_path: Path
+) -> None:
+    late = "if (row == 0 && column == 0) ((GLOBAL float *)B)[-1] = 9.0f;"
+    dirty = f"*C = SCALED(alpha, sum, beta, *C) + 1.0f; {late}"
+    bad = broken("03_naive", "*C = SCALED(alpha, sum, beta, *C);", dirty, tmp_path)
+    good = catalog.load("sgemm/03_naive")
+    scope = scope_of(bad, opencl, "20")
+    bench = Bench(opencl, bad, scope, repeats=1)
+    assert bench.measure(bad.first_valid(scope)).failure == "wrong result"
+    honest = Bench(opencl, good, scope, repeats=1)
+    honest.workbench = bench.workbench
+    assert honest.measure(good.first_valid(scope)).failure is None
+
+
 def test_references_may_use_functions_over_arrays(host: Device, tmp_path: Path) -> None:
     (tmp_path / "relu.c").write_text(
         "void relu(float *y, const float *x, int n) { for (int i = 0; i < n; i++) y[i] = x[i] > 0 ? x[i] * x[i] : 0; }"

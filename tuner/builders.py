@@ -38,7 +38,7 @@ class Builders:
         self._own = threading.local()
         self._processes: list[Process] = []
         self._builds: dict[str, Future[None]] = {}
-        self._closed = False
+        self._starting, self._closed = threading.Lock(), False
 
     def prepare(self, configs: Iterable[Config]) -> None:
         """Have the first of `configs` built, as many as are worth having ahead."""
@@ -58,10 +58,13 @@ class Builders:
 
     def close(self) -> None:
         """Stop all builders, whatever they are doing."""
-        self._closed = True
-        for one in list(self._processes):
+        with self._starting:
+            self._closed = True
+        for one in self._processes:
             one.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        for one in self._processes:
+            one.close()
 
     def _build(self, config: Config) -> None:
         if self._closed:
@@ -79,8 +82,11 @@ class Builders:
     def _process(self) -> Process:
         """This thread's builder, started when it is first needed."""
         if getattr(self._own, "process", None) is None:
-            self._own.process = Process("tuner.builder")
-            self._processes.append(self._own.process)
+            with self._starting:  # so that close() stops every one that was started
+                if self._closed:
+                    raise WorkerDied("crash", "the builders have been stopped")
+                self._own.process = Process("tuner.builder")
+                self._processes.append(self._own.process)
             self._own.process.ask(self._task, self._timeout)
         process: Process = self._own.process
         return process

@@ -30,8 +30,15 @@ class DeviceCheck:
     A check reads the output once and the reference once, and copies 24 bytes to the host.
     """
 
-    def __init__(self, device: Device, answers: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:
-        """`answers` are float64 arrays by the names of their outputs, `inputs` what the kernel may only read.
+    def __init__(
+        self,
+        device: Device,
+        answers: Mapping[str, Array],
+        inputs: Mapping[str, Array],
+        copies: Mapping[str, Buffer] | None = None,
+    ) -> None:
+        """`answers` are float64 arrays by the names of their outputs, `inputs` what the kernel may only read; `copies`
+        are those of another check with the same inputs.
 
         Raises DeviceError where they do not fit the device a second time.
         """
@@ -40,7 +47,7 @@ class DeviceCheck:
         kernels = ("check_output", "check_guards", "check_input")
         self._output, self._guards, self._input = (self._loaded(text, kernel) for kernel in kernels)
         self._found = device.allocate(6 * 4)
-        self._copies = {name: self._copied(data) for name, data in inputs.items()}
+        self.copies = copies or {name: self._copied(data) for name, data in inputs.items()}
         self._references: dict[str, tuple[Buffer, Buffer]] = {}
         for name, answer in answers.items():
             high = answer.astype(np.float32)
@@ -73,8 +80,12 @@ class DeviceCheck:
 
     def input_changed(self, name: str, buffer: Buffer) -> bool:
         """Whether the input called `name` differs from what it was given."""
-        arguments = [buffer.handle, self._copies[name].handle, self._found.handle, np.int64(buffer.nbytes)]
+        arguments = [buffer.handle, self.copies[name].handle, self._found.handle, np.int64(buffer.nbytes)]
         return bool(self._run(self._input, arguments)[5])
+
+    def renew(self, name: str, data: Array) -> None:
+        """Write the copy of an input again."""
+        self._device.write(self.copies[name].handle, data)
 
     def _run(self, function: Function, arguments: list[object]) -> Array:
         start = np.array([0, _NONE, 0, 0, 0, 0], dtype=np.uint32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from tuner.study import Ledger, Problem, Trial
 from tuner.supervisor import TIMEOUT, Supervisor, Task
 
 FINALISTS = 5
+LOOK_AHEAD = 256  # configurations that are looked at for something to build
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,8 @@ class _Asked:
     def prepare(self, configs: Iterable[Config]) -> None:
         """Told what will be asked for next."""
         known, timeout = self._ledger.known, self._request.timeout
-        self._worker.prepare(config for config in configs if known(config, timeout) is None)
+        soon = itertools.islice(configs, LOOK_AHEAD)
+        self._worker.prepare(config for config in soon if known(config, timeout) is None)
 
     def __call__(self, config: Config) -> float | None:
         timeout = self._request.timeout

@@ -57,10 +57,11 @@ class Bench:
     def prepared(self, config: Config, workbench: Workbench | None = None) -> Callable[[], None]:
         """A launch of `config` on the workbench. Raises TrialError where it does not build, load or have a geometry."""
         try:
-            made = source.render(self.space, config, self.scope)
+            bench = workbench or self.workbench
+            made = source.render(self.space, config, bench.scope)
         except ExpressionError as error:
             raise GeometryError(str(error)) from None
-        return (workbench or self.workbench).bind(self.device.load(self.device.build(made), made))
+        return bench.bind(self.device.load(self.device.build(made), made))
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
         """Verify, then time, `config`. A configuration that fails is an Outcome too.
@@ -86,7 +87,7 @@ class Bench:
         failures: dict[int, str] = {}
         for position, config in enumerate(configs):
             try:
-                if other is not None:
+                if other is not None and self.space.valid(config, other.scope):
                     _verify_with_options(other, self.prepared(config, other))
                 call = self.prepared(config)
                 self.workbench.verify(call)

@@ -58,7 +58,7 @@ def _named(part: str, text: str, needed: list[str], operation: Operation, allowe
         return {name: _whole(value, text, allowed)}
     values = [_whole(v, text, allowed) for v in part.split("x")]
     if len(values) == 1:
-        return dict.fromkeys(needed, values[0])
+        return dict.fromkeys(needed or names, values[0])
     if len(values) not in (len(needed), len(names)):
         raise RequestError(f"size {text!r}: {len(values)} numbers for {', '.join(needed)}; {allowed}")
     return dict(zip(names if len(values) == len(names) else needed, values, strict=True))

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any, TextIO
@@ -26,6 +27,7 @@ class Process:
     def __init__(self, module: str) -> None:
         self._log = tempfile.TemporaryFile(prefix="tuner-")  # noqa: SIM115 - closed by stop()
         self._pending = b""
+        self._stopping, self._stopped = threading.Lock(), False
         self._process = subprocess.Popen(
             [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
@@ -46,7 +48,7 @@ class Process:
         try:
             reply: dict[str, Any] = dict(json.loads(self._line(seconds)))
         except (ValueError, TypeError):
-            self.stop()
+            self.close()
             raise WorkerDied("crash", "the process running it wrote over its own replies") from None
         if isinstance(reply.get("error"), str):
             kind: type[TunerError] = getattr(errors, reply["error"], TunerError)
@@ -77,14 +79,21 @@ class Process:
         self._log.seek(0)
         tail = self._log.read()[-2000:].decode(errors="replace").strip()
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
-        self.stop()
+        self.close()
         return WorkerDied("crash", f"the process running it was {how}" + (f": {tail}" if tail else ""))
 
     def stop(self) -> None:
-        """Kill the process and all it started; may be called again."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        """Kill the process and all it started, and wait for its end; may be called again, and from another thread."""
+        with self._stopping:
+            if not self._stopped:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+                self._stopped = True
+
+    def close(self) -> None:
+        """`stop`, and give its pipes back; when no other thread is asking it."""
+        self.stop()
         for pipe in (self._process.stdin, self._process.stdout, self._log):
             if pipe is not None:
                 with contextlib.suppress(OSError):

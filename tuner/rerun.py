@@ -63,7 +63,7 @@ def run(kernel: str, size: str, device: str | None, options: Mapping[str, float]
             reason = f"{died.reason}: {died}"
             return Rerun(known["kernel"], known["device"], found, verified=False, reason=reason)
     finally:
-        child.stop()
+        child.close()
 
 
 def _from_json(found: dict[str, Any]) -> Found:

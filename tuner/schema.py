@@ -105,7 +105,7 @@ class SpaceModel(_Model):
     kernel: Identifier = Field(description="entry point in the source")
     source: str | None = Field(None, description="kernel file, relative to this one")
     languages: list[Literal["cuda", "opencl", "c"]] = Field(min_length=1)
-    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=10_000)]]
+    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=10_000)]] = Field(min_length=1)
     restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = []
     derived: dict[Identifier, Formula] = {}
     grid_divisors: DivisorsModel | None = None

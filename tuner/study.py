@@ -69,6 +69,14 @@ class Ledger:
             raise RequestError(
                 f"{space.name} at {size} is being tuned on {problem.device} by another process; wait for it, or stop it"
             ) from None
+        try:
+            self._open(fresh)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self, fresh: bool) -> None:
+        """Open the file's study, or an empty one where it holds none."""
         if fresh:
             self._set_aside()
         _mend(self.path)
@@ -76,7 +84,7 @@ class Ledger:
             self._study = self._opened()
             kept = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL))
             self._by_config = {_key(dict(t.params)): _from_optuna(t) for t in kept}
-        except (KeyError, TypeError, ValueError, AssertionError, AttributeError):  # JSON, but not of a study
+        except (LookupError, TypeError, ValueError, AssertionError, AttributeError):  # JSON, but not of a study
             self._set_aside()
             self._study, self._by_config = self._opened(), {}
 

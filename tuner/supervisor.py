@@ -122,5 +122,5 @@ class Supervisor:
 
     def _stop(self) -> None:
         if self._worker is not None:
-            self._worker.stop()
+            self._worker.close()
             self._worker = None

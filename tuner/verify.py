@@ -72,19 +72,20 @@ class Workbench:
     written, or written outside, is seen. Guards of inputs are NaN: what is read beyond an edge shows in the result.
     """
 
-    def __init__(
-        self, device: Device, op: Operation, scope: Scope, buffers: Mapping[str, Buffer] | None = None
-    ) -> None:
-        """Makes inputs and answer; `buffers` are those of another workbench for the same sizes, to be shared.
+    def __init__(self, device: Device, op: Operation, scope: Scope, shared: Workbench | None = None) -> None:
+        """Makes inputs and answer; `shared` is another workbench for the same sizes, whose arrays are used.
 
-        Raises DeviceError where the arrays do not fit.
+        Raises DeviceError where the arrays, and what they are compared with, do not fit.
         """
         self.device, self.op, self.scope = device, op, scope
+        outputs = sum(operation.nbytes(a, scope) for a in op.arrays if a.role != "in")
         needed = operation.array_bytes(op, scope)
+        if device.language != "c":  # a copy of each input, and two references of each output for two sets of options
+            needed += needed - outputs + 4 * outputs
         if needed > device.memory:
             raise DeviceError(
-                f"{device.id}: the arrays take {needed / 1e9:.1f} GB, {device.memory / 1e9:.1f} GB can be had on "
-                f"{device.name}; try a smaller size"
+                f"{device.id}: arrays and references take {needed / 1e9:.1f} GB, {device.memory / 1e9:.1f} GB can be had "
+                f"on {device.name}; try a smaller size"
             )
         try:
             self.given = operation.inputs(op, scope)
@@ -98,24 +99,30 @@ class Workbench:
             for a in op.arrays
             if a.name in self.answers
         }
-        self.buffers = buffers or {name: device.allocate(data.nbytes) for name, data in self.given.items()}
+        new = {} if shared else {name: device.allocate(data.nbytes) for name, data in self.given.items()}
+        self.buffers: Mapping[str, Buffer] = shared.buffers if shared else new
         on_device = {name: self.answers[name] for name in self.outputs if self.given[name].dtype == np.float32}
         inputs = {name: data for name, data in self.given.items() if name not in self.outputs}
-        self._check = DeviceCheck(device, on_device, inputs) if device.language != "c" else None
+        copies = shared._check.copies if shared and shared._check else None
+        self._check: DeviceCheck | None = None
+        if device.language != "c":
+            self._check = DeviceCheck(device, on_device, inputs, copies)
         self._checked_there = on_device if self._check else {}
         for name in self.buffers:
             self._refill(name)
 
     def with_other_options(self) -> Workbench | None:
-        """The same arrays, with options that are neither 0 nor 1 (each such one half more); None where none was.
+        """The same arrays, with options that are neither 0 nor 1; None where that changes nothing, or the shapes.
 
         A kernel that ignores alpha is right at alpha = 1.
         """
-        other = {n: v + 0.5 if v in (0, 1) else v for n, v in self.scope.options.items()}
-        if other == self.scope.options:
-            return None
+        whole = {a.name for a in self.op.arguments if "int" in a.dtype}
+        other = {n: v + (2 if n in whole else 0.5) if v in (0, 1) else v for n, v in self.scope.options.items()}
         scope = Scope(self.scope.sizes, other, self.scope.language, self.scope.limits)
-        return Workbench(self.device, self.op, scope, self.buffers)
+        same_shapes = all(operation.shape(a, scope) == operation.shape(a, self.scope) for a in self.op.arrays)
+        if other == self.scope.options or not same_shapes:
+            return None
+        return Workbench(self.device, self.op, scope, shared=self)
 
     @property
     def arguments(self) -> list[Any]:
@@ -143,7 +150,11 @@ class Workbench:
         except WrongResult:
             if not self._restored():
                 raise
+        try:
             return self._verify_once(call)
+        except WrongResult:
+            self._restored()  # the next kernel starts from clean inputs, whatever this one did
+            raise
 
     def _verify_once(self, call: Callable[[], None]) -> Verdict:
         for name in self.outputs:
@@ -198,16 +209,21 @@ class Workbench:
             self.device.write(buffer.handle, ~self.answers[name].astype(self.given[name].dtype))
 
     def _restored(self) -> bool:
-        """Whether any input had been changed; all are as they were afterwards."""
-        changed = [name for name in self.buffers if name not in self.outputs and self._changed(name)]
+        """Whether an input, or a guard of one, had been changed; all are as they were afterwards."""
+        inputs = [name for name in self.buffers if name not in self.outputs]
+        changed = [name for name in inputs if self._changed(name) or any(self._changed_guards(self.buffers[name]))]
         for name in changed:
             self._refill(name)
         return bool(changed)
 
     def _changed(self, name: str) -> bool:
         """Whether an input is no longer what was given."""
-        if self._check is not None:
-            return self._check.input_changed(name, self.buffers[name])
+        if self._check is not None and not self._check.input_changed(name, self.buffers[name]):
+            return False
         now = np.empty_like(self.given[name])
         self.device.read(self.buffers[name].handle, now)
-        return not np.array_equal(now, self.given[name])
+        if not np.array_equal(now, self.given[name]):
+            return True
+        if self._check is not None:  # a stray write hit the copy instead
+            self._check.renew(name, self.given[name])
+        return False
