@@ -84,8 +84,8 @@ class Workbench:
             needed += needed - outputs + 4 * outputs
         if needed > device.memory:
             raise DeviceError(
-                f"{device.id}: arrays and references take {needed / 1e9:.1f} GB, {device.memory / 1e9:.1f} GB can be had "
-                f"on {device.name}; try a smaller size"
+                f"{device.id}: arrays and references take {needed / 1e9:.1f} GB, {device.memory / 1e9:.1f} GB can be "
+                f"had on {device.name}; try a smaller size"
             )
         try:
             self.given = operation.inputs(op, scope)
