@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner import expressions
+from tuner import expressions, rewriting
 from tuner.errors import ExpressionError
 
 NAMES = {"a": 3, "b": 4, "zero": 0, "language": "cuda", "x": 2.5}
@@ -116,5 +116,5 @@ def test_evaluation_and_substitution_agree_with_python(text: str) -> None:
         return
     expression = expressions.parse(text)
     assert expression.evaluate(NAMES) == expected
-    partly = expressions.substitute(expression.tree, {"a": NAMES["a"], "zero": 0})
+    partly = rewriting.substitute(expression.tree, {"a": NAMES["a"], "zero": 0})
     assert bool(expressions.walk(partly, NAMES)) == bool(expected)

@@ -15,8 +15,6 @@ from tuner.expressions import walk
 from tuner.space import Argument, Operation, Scope, size_text
 
 Array = np.ndarray[Any, np.dtype[Any]]
-DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64")
-INTEGER_LIMITS = {name: np.iinfo(name) for name in DTYPES if "int" in name}
 
 
 def parse_size(text: str | int | Mapping[str, int], operation: Operation) -> dict[str, int]:
@@ -78,7 +76,7 @@ def _whole(text: str, whole: str, allowed: str) -> int:
 def _fits(sizes: Mapping[str, int], operation: Operation) -> None:
     """Sizes that are scalars of the kernel must fit their type."""
     for argument in operation.arguments:
-        limits = INTEGER_LIMITS.get(argument.dtype)
+        limits = np.iinfo(argument.dtype) if "int" in argument.dtype else None
         if argument.shape is None and limits is not None and sizes.get(argument.name, 0) > limits.max:
             raise RequestError(
                 f"size {argument.name} = {sizes[argument.name]} does not fit the kernel's {argument.dtype}; "

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ValidationError
 from tuner import expressions, yamlfile
 from tuner.errors import ExpressionError, SpaceError
 from tuner.expressions import Expression
-from tuner.operation import DTYPES
 from tuner.schema import ArgumentModel, DivisorsModel, OperationModel, RequirementsModel, RestrictionModel, SpaceModel
 from tuner.source import without_comments
 from tuner.space import Argument, Operation, Restriction, Space, Value
@@ -218,7 +217,6 @@ class _Builder:
             raise document.error(where, f"{model.name}: this name is taken by a size or option")
         for extent in model.shape or []:
             self._names(document, (*where, "shape"), extent, self.scope)
-        assert model.dtype in DTYPES
         return Argument(model.name, model.dtype, None if model.shape is None else tuple(model.shape), model.role)
 
     def _three(self, key: str, given: list[Expression]) -> tuple[Expression, Expression, Expression]:

@@ -121,9 +121,13 @@ class Device(ABC):
     name: str  # as its maker writes it
     architecture: str  # what its binaries run on
     compiler: Compiler
-    toolchain: str  # compiler and driver, with versions: what else a time depends on
     limits: Limits
     memory: int  # bytes that may be allocated
+
+    @property
+    @abstractmethod
+    def toolchain(self) -> str:
+        """Compiler and driver, with versions: what a time depends on besides source and device."""
 
     def build(self, source: Source) -> bytes:
         """The binary of `source`, from the cache of builds or the compiler. Raises BuildError with the log."""

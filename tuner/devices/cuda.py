@@ -80,7 +80,7 @@ class CudaDevice(Device):
             _thread.number = self._number
 
     @property
-    def toolchain(self) -> str:  # type: ignore[override]
+    def toolchain(self) -> str:
         version = driver.get_driver_version()
         return f"NVRTC {nvrtc.version()}, CUDA driver {version // 1000}.{version % 1000 // 10}"
 

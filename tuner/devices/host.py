@@ -61,6 +61,13 @@ def _processor() -> str:
     return next(names, platform.machine())
 
 
+@functools.cache
+def _version(command: tuple[str, ...]) -> str:
+    """The first line of the compiler's --version."""
+    shown = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    return (shown.stdout.splitlines() or [command[0]])[0]
+
+
 class HostCompiler(Compiler):
     """A C compiler, given as the start of a command line, making shared libraries for this very processor."""
 
@@ -107,11 +114,9 @@ class HostDevice(Device):
         self.memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
         self.limits = Limits()
 
-    @functools.cached_property
-    def toolchain(self) -> str:  # type: ignore[override]
-        """The first line of the compiler's --version."""
-        shown = subprocess.run([*self._command, "--version"], capture_output=True, text=True, check=False)
-        return (shown.stdout.splitlines() or [self._command[0]])[0]
+    @property
+    def toolchain(self) -> str:
+        return _version(tuple(self._command))
 
     def load(self, binary: bytes, source: Source) -> Function:
         path = builds.folder() / self.compiler.key(source)

@@ -83,7 +83,6 @@ class OpenCLDevice(Device):
         self.id = f"opencl:{number}"
         self.name = device.name.strip()
         self.architecture = f"{_type(device)} {device.vendor.strip()}"
-        self.toolchain = f"{device.platform.version.strip()}, driver {device.driver_version.strip()}"
         self.compiler = OpenCLCompiler(self.context, self.architecture, f"{self.toolchain}, {self.name}")
         self.memory = min(device.max_mem_alloc_size * 2, device.global_mem_size)
         x, y, z = (*list(device.max_work_item_sizes), 1, 1)[:3]
@@ -94,6 +93,10 @@ class OpenCLDevice(Device):
             max_block=(x, y, z),
             max_grid=(_UNLIMITED, _UNLIMITED, _UNLIMITED),
         )
+
+    @property
+    def toolchain(self) -> str:
+        return f"{self._device.platform.version.strip()}, driver {self._device.driver_version.strip()}"
 
     def load(self, binary: bytes, source: Source) -> Function:
         program = _built(cl.Program(self.context, [self._device], [binary]), source)

@@ -20,7 +20,8 @@ from typing import Any
 from kernel_tuner.searchspace import Searchspace
 
 from tuner.errors import ExpressionError, NoConfiguration, SpaceError
-from tuner.expressions import divisors, names_in, substitute, walk
+from tuner.expressions import names_in, walk
+from tuner.rewriting import divisors, substitute
 from tuner.space import Restriction, Scope, Space, Value, no_configuration
 
 _ANY_NUMBER_OF_THREADS = 2**62  # our own restrictions know the block
