@@ -80,7 +80,7 @@ def test_configurations_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(space:
 def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> None:
     scope = Scope(dict.fromkeys(space.operation.sizes, 1024), space.operation.options, "cuda", Limits())
     for config in [dict(space.default), *spread_out(space, scope, 3)]:
-        assert nvrtc.compile_cubin(source.render(space, config, scope), architecture).startswith(b"\x7fELF")
+        assert nvrtc.compile_cubin(source.render(space, config, scope), architecture).binary.startswith(b"\x7fELF")
 
 
 @pytest.mark.parametrize("space", STAGES, ids=name)

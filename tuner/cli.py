@@ -20,6 +20,7 @@ from tuner.command import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, cli
 from tuner.errors import RequestError, TunerError
 
 if TYPE_CHECKING:
+    from tuner.measure import Objective
     from tuner.store import Found
 
 __all__ = ["cli", "inspection", "main"]  # importing inspection gives the group its verbs
@@ -42,10 +43,27 @@ class Terminated(BaseException):
     "--timeout", type=click.FloatRange(1, 86_400), default=60.0, show_default=True, help="Seconds a configuration."
 )
 @click.option("--full", is_flag=True, help="All repeats for every configuration, however slow it is.")
+@click.option("--flush", is_flag=True, help="Empty the caches before each timed run.")
+@click.option(
+    "--objective",
+    type=click.Choice(["time", "energy", "edp"]),
+    default="time",
+    show_default=True,
+    help="What to make least; edp is energy times time.",
+)
 @click.option("--fresh", is_flag=True, help="Measure again what has been measured.")
 @RESULTS
 @JSON
-def tune(kernel: str, size: str | None, as_json: bool, **rest: Any) -> int:
+def tune(
+    kernel: str,
+    size: str | None,
+    as_json: bool,
+    repeats: int,
+    flush: bool,
+    objective: Objective,
+    full: bool,
+    **rest: Any,
+) -> int:
     """Tune KERNEL at SIZE. Interrupted, the same command goes on where it stopped.
 
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
@@ -59,10 +77,12 @@ def tune(kernel: str, size: str | None, as_json: bool, **rest: Any) -> int:
     from tuner.console import TuningProgress
     from tuner.driver import Request
     from tuner.driver import tune as run
+    from tuner.measure import Method
 
     progress = TuningProgress()
     try:
-        result = run(Request(kernel, size, **rest), progress)
+        method = Method(repeats, cold=flush, objective=objective, race=not full)
+        result = run(Request(kernel, size, method=method, **rest), progress)
     except (KeyboardInterrupt, Terminated):
         progress.close()
         where = f" after {progress.done} of {progress.total} configurations" if progress.total else ""

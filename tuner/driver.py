@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any, Protocol
 
 from tuner import __version__, catalog, devices, operation, source
 from tuner.errors import RequestError, TrialError, WorkerDied
-from tuner.finals import Final
-from tuner.measure import REPEATS, Outcome
+from tuner.finals import Final, Finals
+from tuner.measure import STANDARD, Method, Outcome, objective_value
 from tuner.search.enumeration import enumerate_space
 from tuner.search.strategies import Budget, choose, search
 from tuner.space import Config, Scope, Space
@@ -35,10 +37,9 @@ class Request:
     strategy: str | None = None
     budget: str | None = None
     seed: int = 0
-    repeats: int = REPEATS
+    method: Method = STANDARD
     timeout: float = TIMEOUT
     fresh: bool = False
-    full: bool = False
     results: Path | None = None
 
 
@@ -103,19 +104,19 @@ def tune(request: Request, progress: Progress) -> Result:
     device_id = devices.for_space(space, request.device)
     signature = source.signature(space)
 
-    with Supervisor(Task(space, sizes, options, device_id, request.repeats, request.timeout)) as worker:
+    with Supervisor(Task(space, sizes, options, device_id, request.method, request.timeout)) as worker:
         searchspace = enumerate_space(space, worker.scope)
         configurations, device = int(searchspace.size), worker.device
-        conditions = f"{signature} {device['toolchain']} {request.repeats} {request.full}"
+        conditions = f"{signature} {device['toolchain']} {request.method}"
         with Ledger(space, Problem(sizes, options, device["name"]), conditions, request.fresh) as ledger:
             asked = _Asked(worker, ledger, progress, request)
             total = min(budget.evaluations or configurations, configurations)
             progress.started(space, device, worker.scope, total, len(ledger.trials))
             search(strategy, searchspace, list(space.parameters), asked, budget, request.seed)
             progress.finals(min(FINALISTS, len(ledger.best)))
-            ranked, library = _finals(worker, ledger)
+            ranked, finals = _finals(worker, ledger)
         summary = Summary(configurations, len(ledger.trials), ledger.failures, strategy)
-    record = _record(worker, ranked, library, summary, signature) if ranked else None
+    record = _record(worker, ranked, finals, summary, signature) if ranked else None
 
     def competes(old: Record) -> bool:
         return not request.fresh and space.valid(old.config, worker.scope)
@@ -148,54 +149,65 @@ class _Asked:
         self._worker.prepare(config for config in soon if known(config, timeout) is None)
 
     def __call__(self, config: Config) -> float | None:
+        """What the objective is for `config`; None where it failed."""
         timeout = self._request.timeout
         trial = self._ledger.known(config, timeout)
         if trial is None:
-            best_ms = self._best.time_ms if self._best and not self._request.full else None
-            trial = Trial(config, self._worker.measure(config, best_ms), timeout)
+            trial = self._measured(config)
             self._ledger.add(trial)
         self.done += 1
-        if trial.time_ms is not None and (self._best is None or trial.time_ms < (self._best.time_ms or 0.0)):
+        if trial.value is not None and (self._best is None or trial.value < (self._best.value or 0.0)):
             self._best = trial
         self._progress.measured(trial, self.done, self._best)
-        return trial.time_ms
+        return trial.value
+
+    def _measured(self, config: Config) -> Trial:
+        method, best_ms = self._request.method, None
+        if method.race and method.objective == "time":  # a slow configuration may still use little energy
+            best_ms = (self._best and self._best.time_ms) or math.inf
+        outcome = self._worker.measure(config, best_ms)
+        value = None
+        if outcome.times:
+            value = objective_value(method.objective, median(outcome.times), outcome.energy_mj)
+        return Trial(config, outcome, value, self._request.timeout)
 
 
-def _finals(worker: Supervisor, ledger: Ledger) -> tuple[list[Finalist], Final | None]:
-    """The fastest trials measured again, fastest first, and the vendor's library beside them.
+def _finals(worker: Supervisor, ledger: Ledger) -> tuple[list[Finalist], Finals]:
+    """The best trials measured again, best first, and the vendor's library beside them.
 
-    One that fails now, or takes the worker down, becomes a failed trial; where none of the fastest is left, the next
+    One that fails now, or takes the worker down, becomes a failed trial; where none of the best is left, the next
     ones are tried, down to the last.
     """
+    objective = worker.task.method.objective
     while candidates := [t for t in ledger.best if worker.task.space.valid(t.config, worker.scope)][:FINALISTS]:
         try:
             finals = worker.finals([trial.config for trial in candidates])
         except (WorkerDied, TrialError):  # one of them took the others with it; each shows by itself which
-            finals = [_alone(worker, trial) for trial in candidates]
-        found = [Finalist(trial, final) for trial, final in zip(candidates, finals, strict=False) if not final.failure]
-        for trial, final in zip(candidates, finals, strict=False):
+            finals = Finals([_alone(worker, trial) for trial in candidates])
+        pairs = list(zip(candidates, finals.candidates, strict=True))
+        for trial, final in pairs:
             if final.failure is not None:
-                ledger.add(replace(trial, outcome=Outcome(failure="finals", log=final.failure)))
+                ledger.add(replace(trial, value=None, outcome=Outcome(failure="finals", log=final.failure)))
+        found = [Finalist(trial, final) for trial, final in pairs if not final.failure]
         if found:
-            return sorted(found, key=lambda one: one.final.time_ms), next((f for f in finals if f.library), None)
-    return [], None
+            by_value = {id(one): objective_value(objective, one.final.time_ms, one.final.energy_mj) for one in found}
+            return sorted(found, key=lambda one: by_value[id(one)]), finals
+    return [], Finals()
 
 
 def _alone(worker: Supervisor, trial: Trial) -> Final:
     """The final of one trial by itself, without the library."""
     try:
-        return worker.finals([trial.config])[0]
+        return worker.finals([trial.config]).candidates[0]
     except (WorkerDied, TrialError) as error:
         return Final(failure=f"{error.reason}: {error}")
 
 
-def _record(
-    worker: Supervisor, ranked: Sequence[Finalist], library: Final | None, summary: Summary, signature: str
-) -> Record:
-    """The record of the fastest finalist."""
+def _record(worker: Supervisor, ranked: Sequence[Finalist], finals: Finals, summary: Summary, signature: str) -> Record:
+    """The record of the best finalist."""
     trial, final = ranked[0].trial, ranked[0].final
-    scope, op, device = worker.scope, worker.task.space.operation, worker.device
-    library_ms = library.time_ms if library else None
+    scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
+    library = finals.library
     return Record(
         device=device["name"],
         kind=device["device"].partition(":")[0],
@@ -208,8 +220,8 @@ def _record(
         rounds=len(final.times),
         gflops=operation.gflops(op, scope, final.time_ms),
         library=library.library if library else None,
-        library_ms=library_ms,
-        vs_library=library_ms / final.time_ms if library_ms else None,
+        library_ms=library.time_ms if library else None,
+        vs_library=library.time_ms / final.time_ms if library else None,
         error=trial.outcome.error,
         bound=trial.outcome.bound,
         signature=signature,
@@ -221,4 +233,12 @@ def _record(
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=__version__,
         next=[{"config": one.trial.config, "time_ms": one.final.time_ms} for one in ranked[1:]],
+        objective=method.objective,
+        caches="cold" if method.cold else "warm",
+        energy_mj=final.energy_mj,
+        clock_mhz=finals.clock_mhz,
+        throttled=finals.throttled,
+        registers=trial.outcome.figures.registers,
+        spills=trial.outcome.figures.spills,
+        occupancy=trial.outcome.occupancy,
     )

@@ -19,6 +19,7 @@ from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner import paths
+from tuner.devices.figures import Figures
 from tuner.errors import RequestError
 from tuner.measure import Outcome
 from tuner.space import Config, Space, Value
@@ -30,6 +31,7 @@ class Trial:
 
     config: Config
     outcome: Outcome
+    value: float | None = None  # what the objective is; None where it failed
     timeout: float = 0.0  # seconds it was given
 
     @property
@@ -119,18 +121,20 @@ class Ledger:
             name: CategoricalDistribution(values) for name, values in self._space.parameters.items()
         }
         outcome = trial.outcome
+        build = {**outcome.figures.to_json(), "occupancy": outcome.occupancy, "energy_mj": outcome.energy_mj}
         attributes: dict[str, Any] = {
             "times_ms": list(outcome.times),
             "error": outcome.error,
             "bound": outcome.bound,
             "timeout_s": trial.timeout,
+            **{name: value for name, value in build.items() if value is not None},
         }
         if outcome.failure is not None:
             attributes |= {"failure": outcome.failure, "log": outcome.log[-4000:]}
         self._study.add_trial(
             create_trial(
                 state=TrialState.COMPLETE if outcome.failure is None else TrialState.FAIL,
-                value=trial.time_ms,
+                value=trial.value,
                 params=trial.config,
                 distributions=distributions,
                 user_attrs=attributes,
@@ -145,8 +149,8 @@ class Ledger:
 
     @property
     def best(self) -> list[Trial]:
-        """The trials that succeeded, fastest first."""
-        return sorted((t for t in self.trials if t.time_ms is not None), key=lambda t: t.time_ms or 0.0)
+        """The trials that succeeded, best first."""
+        return sorted((t for t in self.trials if t.value is not None), key=lambda t: t.value or 0.0)
 
     @property
     def failures(self) -> dict[str, int]:
@@ -189,8 +193,17 @@ def _is_object(line: bytes) -> bool:
 
 def _from_optuna(trial: FrozenTrial) -> Trial:
     kept = trial.user_attrs
-    outcome = Outcome(tuple(kept["times_ms"]), kept["error"], kept["bound"], kept.get("failure"), kept.get("log", ""))
-    return Trial(dict(trial.params), outcome, kept["timeout_s"])
+    outcome = Outcome(
+        times=tuple(kept["times_ms"]),
+        error=kept["error"],
+        bound=kept["bound"],
+        energy_mj=kept.get("energy_mj"),
+        failure=kept.get("failure"),
+        log=kept.get("log", ""),
+        figures=Figures(kept.get("registers"), kept.get("spills"), kept.get("shared_memory")),
+        occupancy=kept.get("occupancy"),
+    )
+    return Trial(dict(trial.params), outcome, trial.value, kept["timeout_s"])
 
 
 def _key(config: Config) -> tuple[tuple[str, bool, Value], ...]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any
 
 from tuner import form
 from tuner.builders import Builders
-from tuner.errors import BuildError, DeviceError, TunerError, WorkerDied
-from tuner.finals import FINAL_SECONDS, Final
-from tuner.measure import REPEATS, Outcome
+from tuner.errors import DeviceError, TrialError, TunerError, WorkerDied
+from tuner.finals import FINAL_SECONDS, Finals
+from tuner.measure import STANDARD, Method, Outcome
 from tuner.process import Process
 from tuner.space import Config, Limits, Scope, Space
 
 TIMEOUT = 60.0  # seconds for one configuration: build, verify and time
-START_TIMEOUT = 600.0  # seconds to open the device and compute the reference
+START_TIMEOUT = 600.0  # seconds to open the device, and again to compute the reference
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Task:
     sizes: dict[str, int]
     options: dict[str, float]
     device: str
-    repeats: int = REPEATS
+    method: Method = STANDARD
     timeout: float = TIMEOUT
 
     def to_json(self) -> dict[str, Any]:
@@ -37,34 +38,40 @@ class Task:
             "sizes": self.sizes,
             "options": self.options,
             "device": self.device,
-            "repeats": self.repeats,
+            "method": asdict(self.method),
         }
 
 
 class Supervisor:
-    """A worker for one task, and builders where building does not disturb measuring, as a context manager.
+    """A worker for one task, and builders ahead of it, as a context manager.
 
-    Entering starts the worker and raises what kept it from starting (DeviceError, mostly). `device` then describes the
-    device and `scope` is the problem on it.
+    Entering opens the device and raises what keeps it from opening (DeviceError, mostly). `device` then describes it,
+    and `scope` is the problem on it. Inputs and reference are made while the caller goes on.
     """
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self._worker: Process | None = None
+        self._ready = False
         self._builders: Builders | None = None
 
     def __enter__(self) -> Supervisor:
-        ready = self._start()
-        self.device: dict[str, Any] = ready["device"]
-        self.scope = Scope(self.task.sizes, self.task.options, ready["language"], Limits.from_json(ready["limits"]))
-        if ready["asynchronous"]:  # a device that is not the processor on which builders would run
-            self._builders = Builders(self.task.space, self.scope, self.device, self.task.timeout)
+        self._products = tempfile.TemporaryFile(prefix="tuner-")
+        try:
+            known = self._start()
+        except BaseException:
+            self._products.close()
+            raise
+        self.device: dict[str, Any] = known["device"]
+        self.scope = Scope(self.task.sizes, self.task.options, known["language"], Limits.from_json(known["limits"]))
+        self._builders = Builders(self.task.space, self.scope, self.device, self.task.timeout, known["on_processor"])
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._stop()
         if self._builders is not None:
             self._builders.close()
+        self._products.close()
 
     def prepare(self, configs: Iterable[Config]) -> None:
         """Say what will be measured next, in order."""
@@ -72,7 +79,7 @@ class Supervisor:
             self._builders.prepare(configs)
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
-        """What came of `config`, where the fastest so far takes `best_ms`.
+        """What came of `config`, where the fastest so far takes `best_ms` (see `Bench.measure`).
 
         A worker or builder that died or had to be killed over it is a failed Outcome.
         """
@@ -80,41 +87,48 @@ class Supervisor:
             if self._builders is not None:
                 self._builders.wait(config)
             reply = self._ask({"measure": config, "best_ms": best_ms}, self.task.timeout)
-        except (BuildError, WorkerDied) as error:
+        except (TrialError, WorkerDied) as error:
             return Outcome(failure=error.reason, log=str(error))
         return Outcome.from_json(reply)
 
-    def finals(self, configs: Sequence[Config]) -> list[Final]:
-        """The configurations measured again, interleaved, the vendor's library last if there is one.
+    def finals(self, configs: Sequence[Config]) -> Finals:
+        """The configurations measured again, interleaved, with the vendor's library if there is one.
 
         Raises WorkerDied where that takes the worker down.
         """
         allowed = FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
-        return [Final.from_json(final) for final in self._ask({"finals": list(configs)}, allowed)["finals"]]
+        return Finals.from_json(self._ask({"finals": list(configs)}, allowed))
 
     def _ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         if self._worker is None:
             self._start()
+        assert self._worker is not None
+        if not self._ready:
+            self._opening(lambda worker: worker.receive(START_TIMEOUT))
+            self._ready = True
         try:
-            assert self._worker is not None
             reply = self._worker.ask(request, seconds)
-        except WorkerDied:
-            self._worker = None
-            raise
-        except TunerError:  # it answered, but what state it is in is not known
+        except TunerError:  # it is gone; or it answered, but what state it is in is not known
             self._stop()
             raise
-        if not reply["healthy"]:  # a fault that outlives its kernel; the next one gets a new process
+        if not reply.pop("healthy"):  # a fault that outlives its kernel; the next one gets a new process
             self._stop()
         return reply
 
     def _start(self) -> dict[str, Any]:
-        """Start a worker. Raises DeviceError where none can be had, which is no configuration's fault."""
-        self._worker = Process("tuner.worker")
+        """Start a worker; what it says of its device."""
+        file = self._products.fileno()
+        self._worker, self._ready = Process("tuner.worker", share=[file]), False
+        return self._opening(lambda worker: worker.ask({**self.task.to_json(), "products": file}, START_TIMEOUT))
+
+    def _opening(self, ask: Callable[[Process], dict[str, Any]]) -> dict[str, Any]:
+        """A worker's reply before it can measure. Raises DeviceError where none comes, which is no configuration's
+        fault."""
+        assert self._worker is not None
         try:
-            return self._worker.ask(self.task.to_json(), START_TIMEOUT)
+            return ask(self._worker)
         except WorkerDied as died:
-            self._worker = None
+            self._stop()
             raise DeviceError(f"{self.task.device}: the process that holds the device does not start: {died}") from None
         except BaseException:
             self._stop()

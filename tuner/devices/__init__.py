@@ -13,7 +13,7 @@ import importlib.util
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tuner.devices.base import Buffer, Compiler, Device, Function, Library, Timer
+from tuner.devices.base import Buffer, Build, Compiler, Device, Function, Library, Timer
 from tuner.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "KINDS",
     "LANGUAGES",
     "Buffer",
+    "Build",
     "Compiler",
     "Device",
     "Function",
@@ -70,6 +71,10 @@ def compiler(kind: str, architecture: str) -> Compiler:
         from tuner.devices.nvrtc import NvrtcCompiler
 
         return NvrtcCompiler(architecture)
+    if kind == "host":
+        from tuner.devices.host import HostCompiler
+
+        return HostCompiler.found()
     raise DeviceError(f"{kind} compiles only where its device is open")
 
 
