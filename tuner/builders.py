@@ -15,6 +15,7 @@ from tuner.process import Process
 from tuner.space import Config, Scope, Space
 
 MOST_BUILDERS = 16
+START_SECONDS = 120.0  # for a builder to import what it needs
 AHEAD = 4  # configurations in the queue for each builder
 
 
@@ -120,6 +121,6 @@ class Builders:
                     self._processes.append(Process("tuner.builder"))
                     self._idle.append(self._processes[-1])
                 self._own.process = self._idle.pop()
-            self._own.process.ask(self._task, self._timeout)
+            self._own.process.ask(self._task, START_SECONDS)
         process: Process = self._own.process
         return process

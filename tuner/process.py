@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from tuner import errors
+from tuner import errors, scratch
 from tuner.errors import TrialError, TunerError, WorkerDied
 
 
@@ -27,7 +27,8 @@ class Process:
 
     def __init__(self, module: str, share: Sequence[int] = ()) -> None:
         """`share` are the parent's open files that the child gets under the same numbers."""
-        self._log = tempfile.TemporaryFile(prefix="tuner-")  # noqa: SIM115 - closed by stop()
+        self._log = tempfile.TemporaryFile(prefix="tuner-")  # noqa: SIM115 - closed by close()
+        self._scratch = scratch.folder()
         self._pending = b""
         self._stopping, self._stopped = threading.Lock(), False
         self._process = subprocess.Popen(
@@ -37,6 +38,7 @@ class Process:
             stderr=self._log,
             start_new_session=True,
             pass_fds=share,
+            env={**os.environ, "TMPDIR": str(self._scratch)},
         )
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -103,8 +105,9 @@ class Process:
                 self._stopped = True
 
     def close(self) -> None:
-        """`stop`, and give its pipes back; when no other thread is asking it."""
+        """`stop`, and give its pipes and files back; when no other thread is asking it."""
         self.stop()
+        scratch.remove(self._scratch)
         for pipe in (self._process.stdin, self._process.stdout, self._log):
             if pipe is not None:
                 with contextlib.suppress(OSError):

@@ -116,7 +116,7 @@ class Ledger:
         return trial
 
     def add(self, trial: Trial) -> None:
-        """Write `trial` down; it is on disk when this returns."""
+        """Write `trial` down; it is on disk when this returns. Raises RequestError where that cannot be."""
         distributions: dict[str, BaseDistribution] = {
             name: CategoricalDistribution(values) for name, values in self._space.parameters.items()
         }
@@ -131,15 +131,20 @@ class Ledger:
         }
         if outcome.failure is not None:
             attributes |= {"failure": outcome.failure, "log": outcome.log[-4000:]}
-        self._study.add_trial(
-            create_trial(
-                state=TrialState.COMPLETE if outcome.failure is None else TrialState.FAIL,
-                value=trial.value,
-                params=trial.config,
-                distributions=distributions,
-                user_attrs=attributes,
-            )
+        written = create_trial(
+            state=TrialState.COMPLETE if outcome.failure is None else TrialState.FAIL,
+            value=trial.value,
+            params=trial.config,
+            distributions=distributions,
+            user_attrs=attributes,
         )
+        try:
+            self._study.add_trial(written)
+        except OSError as error:
+            raise RequestError(
+                f"{self.path}: the ledger cannot be written: {error.strerror}; what was measured before is kept, and "
+                "the same command goes on from there"
+            ) from None
         self._by_config[_key(trial.config)] = trial
 
     @property

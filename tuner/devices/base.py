@@ -219,6 +219,10 @@ class Device(ABC):
     def flush(self) -> None:
         """Enqueue what pushes the arrays of earlier launches out of the device's caches."""
 
+    def free_memory(self) -> int | None:
+        """Bytes of the device's own memory that are left; None where it does not say."""
+        return None
+
     def exported(self, function: Function) -> bytes:
         """The binary of a loaded function, with what its launches have added."""
         raise NotImplementedError

@@ -166,6 +166,10 @@ class CudaDevice(Device):
             self._flushing = driver.mem_alloc(nbytes)
         driver.memset_d8_async(int(self._flushing), 0, nbytes)
 
+    def free_memory(self) -> int | None:
+        self._activate()
+        return int(driver.mem_get_info()[0])
+
     @functools.cached_property
     def sensors(self) -> Sensors | None:  # type: ignore[override]  # computed when first asked for
         try:
