@@ -12,7 +12,7 @@
 // shared memory once for TM of them.
 // Idea: cuda-gemm-from-scratch, stage 3, 1D coarsening. (There BM = BN = BK * TM, and sizes are multiples of the tile.)
 #include "portable.h"
-#include "tiles.h"
+#include "launch_bounds.h"
 
 #ifndef BM
 #define BM 64 // rows a block

@@ -11,7 +11,7 @@
 // Ideas: cuda-gemm-from-scratch, stage 4, 2D coarsening (together); the batched kernel for an RTX 3050 with TM, TN,
 // TPBM = BM / TM, TPBN = BN / TN and BK (strided). (There sizes are multiples of the tile, or stores go astray.)
 #include "portable.h"
-#include "tiles.h"
+#include "launch_bounds.h"
 
 #ifndef BM
 #define BM 128 // rows a block
