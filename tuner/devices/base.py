@@ -173,8 +173,9 @@ class Device(ABC):
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
         """Set the first `nbytes` bytes of `target` to `byte`; returns when done."""
 
-    def library(self, routine: str, arguments: dict[str, Any]) -> Library | None:
-        """The vendor's `routine` on these buffers, sizes and options by name; None where there is none."""
+    def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
+        """The vendor's `routine` on these buffers, sizes and options by name, with the buffers' dtypes; None where
+        there is none."""
         return None
 
     def describe(self) -> dict[str, Any]:
