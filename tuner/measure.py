@@ -176,8 +176,7 @@ class Bench:
 
     def _library(self) -> Library | None:
         """The vendor's routine on the workbench, if there is one and it is right too."""
-        routine = self.space.operation.library
-        library = self.device.library(routine, self.workbench.named) if routine else None
+        library = self.workbench.library()
         try:
             if library is not None:
                 self.workbench.verify(library)

@@ -101,7 +101,7 @@ def _launched(ready: Ready) -> Rerun:
         verdict = bench.verify(call)
     except TrialError as error:
         return Rerun(space.name, device.name, found, verified=False, reason=f"{error.reason}: {error}")
-    library = device.library(space.operation.library, bench.named) if space.operation.library else None
+    library = bench.library()
     own, *peer = (Final(times) for times in interleave(device, [call, *([library] if library else [])]).times)
     return Rerun(
         kernel=space.name,

@@ -10,7 +10,7 @@ import numpy as np
 
 from tuner import operation
 from tuner.check import DeviceCheck
-from tuner.devices.base import GUARD, Array, Buffer, Device, Function
+from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Library
 from tuner.errors import DeviceError, WrongResult
 from tuner.products import Products
 from tuner.space import Operation, Scope
@@ -147,10 +147,13 @@ class Workbench:
         values = iter(operation.scalars(self.op, self.scope))
         return [self.buffers[a.name].handle if a.shape is not None else next(values) for a in self.op.arguments]
 
-    @property
-    def named(self) -> dict[str, Any]:
-        """Handles, sizes and options by name, for a library's routine."""
-        return {**self.scope.names, **{name: buffer.handle for name, buffer in self.buffers.items()}}
+    def library(self) -> Library | None:
+        """The vendor's routine on these arrays; None where there is none."""
+        if self.op.library is None:
+            return None
+        handles = {name: buffer.handle for name, buffer in self.buffers.items()}
+        dtypes = {a.name: a.dtype for a in self.op.arrays}
+        return self.device.library(self.op.library, {**self.scope.names, **handles}, dtypes)
 
     def bind(self, function: Function) -> Callable[[], None]:
         """A launch of `function` on these arrays."""

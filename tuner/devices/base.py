@@ -227,8 +227,9 @@ class Device(ABC):
         """The binary of a loaded function, with what its launches have added."""
         raise NotImplementedError
 
-    def library(self, routine: str, arguments: dict[str, Any]) -> Library | None:
-        """The vendor's `routine` on these buffers, sizes and options by name; None where there is none."""
+    def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
+        """The vendor's `routine` on these buffers, sizes and options by name, with the buffers' dtypes; None where
+        there is none."""
         return None
 
     def describe(self) -> dict[str, Any]:

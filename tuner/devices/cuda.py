@@ -193,10 +193,10 @@ class CudaDevice(Device):
             raise ArgumentError(f"{argument.name}: lies on {place}; the kernel was loaded on {self.id}")
         return int(address)
 
-    def library(self, routine: str, arguments: dict[str, Any]) -> Library | None:
+    def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
         from tuner.devices import cublas
 
-        return cublas.library(routine, arguments)
+        return cublas.library(routine, arguments, dtypes)
 
 
 _thread = threading.local()  # number: the device whose context the thread works in, if it is one of ours
