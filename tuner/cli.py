@@ -34,7 +34,11 @@ class Terminated(BaseException):
 @click.argument("size", required=False)
 @DEVICE
 @SET
-@click.option("--strategy", metavar="NAME", help="brute_force (the default) or random (the default with --budget).")
+@click.option(
+    "--strategy",
+    metavar="NAME",
+    help="brute_force, optuna (the default where --budget is less than all), random, optuna:NAME, kt:NAME.",
+)
 @click.option("--budget", metavar="N|TIME", help="Configurations to try, or a time: 100, 90s, 2m.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the strategy.")
 @click.option("--repeats", type=click.IntRange(1, 1000), default=7, show_default=True, help="Timed runs of each.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,8 +12,10 @@ from tuner import __version__, catalog, devices, operation, source
 from tuner.errors import RequestError, TrialError, WorkerDied
 from tuner.finals import Final
 from tuner.measure import REPEATS, Outcome
+from tuner.search import strategies
 from tuner.search.enumeration import enumerate_space
-from tuner.search.strategies import Budget, choose, search
+from tuner.search.pool import Pool
+from tuner.search.strategies import Budget, Hints, Search
 from tuner.space import Config, Scope, Space
 from tuner.store import Record, Store
 from tuner.study import Ledger, Problem, Trial
@@ -97,21 +98,25 @@ def tune(request: Request, progress: Progress) -> Result:
     if not 1 <= request.timeout <= 86_400:
         raise RequestError(f"--timeout {request.timeout}: write seconds, from 1 to 86400")
     budget = Budget.parse(request.budget)
-    strategy = choose(request.strategy, budget)
+    strategies.check(request.strategy)
     store = Store(space.name, request.results)
     store.check_writable()
     device_id = devices.for_space(space, request.device)
     signature = source.signature(space)
 
     with Supervisor(Task(space, sizes, options, device_id, request.repeats, request.timeout)) as worker:
-        searchspace = enumerate_space(space, worker.scope)
-        configurations, device = int(searchspace.size), worker.device
+        pool = Pool(space.parameters, enumerate_space(space, worker.scope).list)
+        configurations, device = len(pool), worker.device
+        strategy = strategies.choose(request.strategy, budget, configurations)
         conditions = f"{signature} {device['toolchain']} {request.repeats} {request.full}"
         with Ledger(space, Problem(sizes, options, device["name"]), conditions, request.fresh) as ledger:
             asked = _Asked(worker, ledger, progress, request)
             total = min(budget.evaluations or configurations, configurations)
             progress.started(space, device, worker.scope, total, len(ledger.trials))
-            search(strategy, searchspace, list(space.parameters), asked, budget, request.seed)
+            with Search(strategy, pool, budget, request.seed, Hints.of(space)) as search:
+                while (config := search.ask()) is not None:
+                    asked.prepare([config, *search.likely(LOOK_AHEAD)])
+                    search.tell(config, asked(config))
             progress.finals(min(FINALISTS, len(ledger.best)))
             ranked, library = _finals(worker, ledger)
         summary = Summary(configurations, len(ledger.trials), ledger.failures, strategy)
@@ -144,8 +149,7 @@ class _Asked:
     def prepare(self, configs: Iterable[Config]) -> None:
         """Told what will be asked for next."""
         known, timeout = self._ledger.known, self._request.timeout
-        soon = itertools.islice(configs, LOOK_AHEAD)
-        self._worker.prepare(config for config in soon if known(config, timeout) is None)
+        self._worker.prepare(config for config in configs if known(config, timeout) is None)
 
     def __call__(self, config: Config) -> float | None:
         timeout = self._request.timeout
