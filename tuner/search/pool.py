@@ -69,6 +69,13 @@ class Pool:
         place = int(np.searchsorted(self._codes, code))
         return int(self._order[place]) if place < len(self) and self._codes[place] == code else None
 
+    def row(self, config: Mapping[str, object]) -> int:
+        """The row of `config`. Raises ValueError where it is not in the pool."""
+        found = self.find(config)
+        if found is None:
+            raise ValueError(f"{dict(config)} is not in the pool")
+        return found
+
     def known(self, configs: Iterable[Mapping[str, object]]) -> list[int]:
         """The rows of those `configs` that are in the pool, each once."""
         return [row for row in dict.fromkeys(map(self.find, configs)) if row is not None]
@@ -77,21 +84,26 @@ class Pool:
 def spread(
     pool: Pool, count: int, taken: Sequence[int], free: NDArray[np.bool_], rng: np.random.Generator, sample: int = 2000
 ) -> list[int]:
-    """`count` rows that differ from one another, and from `taken`, in as many parameters as can be.
+    """`count` rows far from one another and from `taken`: of a random sample, always the one that is farthest from the
+    nearest of those before. That is the greedy farthest-point design (Gonzalez, 1985).
 
-    Of a random sample, always the one that is farthest from the nearest of those before, a distance being the number
-    of parameters that differ: the greedy farthest-point design (Gonzalez, 1985). So every value of a parameter is seen
-    about equally often; distances by order would choose the corners of the space.
+    A parameter adds 1 to a distance where it differs, and the difference of positions, scaled to [0, 1] (Gower's
+    distance has the one or the other). The first makes all values of a parameter appear, the second its extremes.
     """
     rows = rng.permutation(np.flatnonzero(free))[:sample]
-    points = pool.rows[rows]
-    nearest = np.full(len(rows), points.shape[1] + 1)
+    scale = np.array([max(1, len(values) - 1) for values in pool.values], dtype=np.float32)
+    points = pool.rows[rows] / scale
+
+    def apart(point: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.asarray((points != point).sum(axis=1) + np.abs(points - point).sum(axis=1))
+
+    nearest = np.full(len(rows), np.inf, dtype=np.float32)
     for row in taken:
-        nearest = np.minimum(nearest, np.count_nonzero(points != pool.rows[row], axis=1))
+        nearest = np.minimum(nearest, apart(pool.rows[row] / scale))
     chosen: list[int] = []
     while len(chosen) < min(count, len(rows)):
         best = int(np.argmax(nearest))
         chosen.append(int(rows[best]))
-        nearest = np.minimum(nearest, np.count_nonzero(points != points[best], axis=1))
-        nearest[best] = -1
+        nearest = np.minimum(nearest, apart(points[best]))
+        nearest[best] = -1.0
     return chosen

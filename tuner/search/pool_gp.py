@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from tuner.search.covariance import Covariance, Encoding
 from tuner.search.pool import Pool, spread
@@ -67,6 +68,7 @@ class PoolGP(Proposer):
         self._in_model: list[int] = []
         self._fitted_at = 0
         self._improvement = np.zeros(0)
+        self._threads = ThreadpoolController()
 
     def likely(self, count: int) -> list[int]:
         rows = [row for row in self._queue if self.free[row]][:count]
@@ -92,6 +94,12 @@ class PoolGP(Proposer):
             row = spread(self.pool, 1, [*self._values, *self._guesses], self.free, self._rng)[0]
             self._guesses[row] = math.nan
             return row
+        # The matrices are too small for threads to be of use, and with one the same seed gives the same sums anywhere.
+        with self._threads.limit(limits=1, user_api="blas"):
+            return self._most_promising()
+
+    def _most_promising(self) -> int:
+        """The free candidate of the largest expected improvement."""
         costs = self._costs()
         centre, scale = float(np.mean(list(costs.values()))), float(np.std(list(costs.values()))) or 1.0
         standard = {row: (cost - centre) / scale for row, cost in costs.items()}

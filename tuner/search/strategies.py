@@ -49,6 +49,9 @@ class Budget:
         return Budget(seconds=value * units[unit]) if unit else Budget(evaluations=int(value))
 
 
+UNLIMITED = Budget()
+
+
 def check(name: str | None) -> None:
     """Raises RequestError for a strategy that does not exist, or lacks a package."""
     if name is None:
@@ -85,6 +88,9 @@ class Hints:
         return Hints(warm, tuple(name for name in space.parameters if name in named))
 
 
+NO_HINTS = Hints()
+
+
 class Search:
     """A strategy at work on a pool. Use it as a context manager, or close it.
 
@@ -97,9 +103,9 @@ class Search:
         self,
         name: str,
         pool: Pool,
-        budget: Budget = Budget(),
+        budget: Budget = UNLIMITED,
         seed: int = 0,
-        hints: Hints = Hints(),
+        hints: Hints = NO_HINTS,
         objectives: int = 1,
     ) -> None:
         """Time starts to count now. Raises RequestError for what `check` refuses, and where `name` can follow one
@@ -145,10 +151,7 @@ class Search:
 
         Raises ValueError for a configuration that is not in the pool.
         """
-        row = self.pool.find(config)
-        if row is None:
-            raise ValueError(f"{dict(config)} is not in the pool")
-        self._proposer.tell(row, (value,) if isinstance(value, int | float) else value)
+        self._proposer.tell(self.pool.row(config), (value,) if isinstance(value, int | float) else value)
 
     def likely(self, count: int) -> list[Config]:
         """Configurations that may be asked for next, the likeliest first, at most `count`: to be compiled ahead."""
