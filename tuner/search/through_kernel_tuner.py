@@ -103,11 +103,14 @@ class ThroughKernelTuner(Proposer):
         self._outstanding.add(row)
         return row
 
+    def _expect(self, row: int) -> None:
+        self._outstanding.add(row)
+
     def _learn(self, row: int, values: Sequence[float] | None) -> None:
-        if row not in self._results:
+        if row in self._outstanding:
+            self._outstanding.remove(row)
             self._budget.add_evaluations(1)
         self._results[row] = values
-        self._outstanding.discard(row)
 
     def likely(self, count: int) -> list[int]:
         return [row for row in self._batch if self.free[row]][:count]
@@ -151,18 +154,18 @@ class ThroughKernelTuner(Proposer):
 
     def _body(self) -> None:
         """The thread: the strategy, again and again as long as it finds something new."""
-        configurations = {str(i): self.pool.config(i) for i in range(len(self.pool))}
-        searchspace = Searchspace(
-            None, None, None, from_cache={"tune_params": dict(self._options["tune_params"]), "cache": configurations}
-        )
-        known = -1
-        with contextlib.suppress(_Closed):
+        try:
+            configurations = {str(row): self.pool.config(row) for row in range(len(self.pool))}
+            parameters = dict(self._options["tune_params"])
+            space = Searchspace(None, None, None, from_cache={"tune_params": parameters, "cache": configurations})
+            known = -1
             while len(self._results) > known:
-                known = len(self._results)
-                # Some fail outright in small spaces; that costs them their turn, not the run.
-                with contextlib.suppress(Exception):
-                    self._runner.stale = 0
-                    self._tune(searchspace, self._runner, self._options)
+                known, self._runner.stale = len(self._results), 0
+                with contextlib.suppress(Exception):  # some fail in small spaces; that costs them their turn
+                    self._tune(space, self._runner, self._options)
+        except _Closed:
+            pass
+        finally:
             self._wanted.put(None)
 
     def results(self, keys: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
