@@ -26,12 +26,15 @@ class Builders:
     on all cores, then measured, and only then refilled.
     """
 
-    def __init__(self, space: Space, scope: Scope, device: dict[str, Any], timeout: float, alternate: bool) -> None:
+    def __init__(
+        self, space: Space, scope: Scope, device: dict[str, Any], timeout: float, alternate: bool, workers: int
+    ) -> None:
         """`device` is what `Device.describe` gave, `timeout` in seconds, for one build; `alternate` for a device that
-        is this machine's processor. Starts the processes, which need a moment to import."""
+        is this machine's processor; `workers` says how many are built for. Starts the processes, which need a moment
+        to import."""
         self._alternate = alternate
         cores = len(os.sched_getaffinity(0))
-        self.count = max(1, min(MOST_BUILDERS, cores if self._alternate else cores - 1))
+        self.count = max(1, min(MOST_BUILDERS * workers, cores if self._alternate else cores - workers))
         self._task = {
             "space": form.to_json(space),
             "sizes": dict(scope.sizes),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner import inspection, output
+from tuner import inspection, output, replaying
 from tuner.command import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, cli
 from tuner.errors import RequestError, TunerError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tuner.measure import Objective
     from tuner.store import Found
 
-__all__ = ["cli", "inspection", "main"]  # importing inspection gives the group its verbs
+__all__ = ["cli", "inspection", "main", "replaying"]  # importing these gives the group its verbs
 
 
 class Terminated(BaseException):
@@ -33,9 +33,15 @@ class Terminated(BaseException):
 @cli.command("kernel", hidden=True)
 @KERNEL
 @click.argument("size", required=False)
-@DEVICE
+@click.option(
+    "--device", "--devices", metavar="NAME", help="As cuda, cuda:1, cuda:0,cuda:3, or all GPUs of this machine."
+)
 @SET
-@click.option("--strategy", metavar="NAME", help="brute_force (the default) or random (the default with --budget).")
+@click.option(
+    "--strategy",
+    metavar="NAME",
+    help="brute_force, optuna (the default where --budget is less than all), random, optuna:NAME, kt:NAME.",
+)
 @click.option("--budget", metavar="N|TIME", help="Configurations to try, or a time: 100, 90s, 2m.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the strategy.")
 @click.option("--repeats", type=click.IntRange(1, 1000), default=7, show_default=True, help="Timed runs of each.")
@@ -52,6 +58,7 @@ class Terminated(BaseException):
     help="What to make least; edp is energy times time.",
 )
 @click.option("--fresh", is_flag=True, help="Measure again what has been measured.")
+@click.option("--storage", metavar="URL", help="A database that several machines share, to work on one study together.")
 @RESULTS
 @JSON
 def tune(

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import datetime
-import itertools
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 from typing import Any, Protocol
 
 from tuner import __version__, catalog, devices, operation, source
+from tuner.crew import Crew
 from tuner.errors import RequestError, TrialError, WorkerDied
 from tuner.finals import Final, Finals
 from tuner.measure import STANDARD, Method, Outcome, objective_value
+from tuner.search import strategies
 from tuner.search.enumeration import enumerate_space
-from tuner.search.strategies import Budget, choose, search
-from tuner.space import Config, Scope, Space
+from tuner.search.pool import Pool
+from tuner.search.strategies import Budget, Hints, Search
+from tuner.space import Scope, Space
 from tuner.store import Record, Store
 from tuner.study import Ledger, Problem, Trial
 from tuner.supervisor import TIMEOUT, Supervisor, Task
 
 FINALISTS = 5
-LOOK_AHEAD = 256  # configurations that are looked at for something to build
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Request:
 
     kernel: str
     size: str
-    device: str | None = None
+    device: str | None = None  # one, or several with commas between, or all
     options: Mapping[str, float] = field(default_factory=dict)
     strategy: str | None = None
     budget: str | None = None
@@ -40,6 +39,7 @@ class Request:
     method: Method = STANDARD
     timeout: float = TIMEOUT
     fresh: bool = False
+    storage: str | None = None  # the URL of a database, where several machines share the work
     results: Path | None = None
 
 
@@ -98,35 +98,39 @@ def tune(request: Request, progress: Progress) -> Result:
     if not 1 <= request.timeout <= 86_400:
         raise RequestError(f"--timeout {request.timeout}: write seconds, from 1 to 86400")
     budget = Budget.parse(request.budget)
-    strategy = choose(request.strategy, budget)
+    strategies.check(request.strategy)
     store = Store(space.name, request.results)
     store.check_writable()
-    device_id = devices.for_space(space, request.device)
+    device_ids = devices.several(space, request.device)
     signature = source.signature(space)
 
-    with Supervisor(Task(space, sizes, options, device_id, request.method, request.timeout)) as worker:
-        searchspace = enumerate_space(space, worker.scope)
-        configurations, device = int(searchspace.size), worker.device
-        conditions = f"{signature} {device['toolchain']} {request.method}"
-        with Ledger(space, Problem(sizes, options, device["name"]), conditions, request.fresh) as ledger:
-            asked = _Asked(worker, ledger, progress, request)
-            total = min(budget.evaluations or configurations, configurations)
-            progress.started(space, device, worker.scope, total, len(ledger.trials))
-            search(strategy, searchspace, list(space.parameters), asked, budget, request.seed)
+    with Crew(Task(space, sizes, options, request.method, request.timeout), device_ids) as crew:
+        pool = Pool(space.parameters, enumerate_space(space, crew.scope).list)
+        strategy = strategies.choose(request.strategy, budget, len(pool))
+        conditions = f"{signature} {crew.device['toolchain']} {request.method}"
+        problem = Problem(sizes, options, crew.device["name"], conditions)
+        hints = Hints.of(space, store.similar(space, crew.scope, *_device_key(crew.device), signature))
+        with (
+            Ledger(space, problem, request.fresh, request.storage) as ledger,
+            Search(strategy, pool, budget, request.seed, hints) as search,
+        ):
+            total = min(budget.evaluations or len(pool), len(pool))
+            progress.started(space, crew.device, crew.scope, total, len(ledger.trials))
+            evaluated = crew.run(search, ledger, progress)
             progress.finals(min(FINALISTS, len(ledger.best)))
-            ranked, finals = _finals(worker, ledger)
-        summary = Summary(configurations, len(ledger.trials), ledger.failures, strategy)
-    record = _record(worker, ranked, finals, summary, signature) if ranked else None
+            ranked, finals = _finals(crew.lead, ledger)
+        summary = Summary(len(pool), len(ledger.trials), ledger.failures, strategy)
+    record = _record(crew.lead, ranked, finals, summary, signature) if ranked else None
 
     def competes(old: Record) -> bool:
-        return not request.fresh and space.valid(old.config, worker.scope)
+        return not request.fresh and space.valid(old.config, crew.scope)
 
     return Result(
         kernel=space.name,
-        device=device,
+        device=crew.device,
         sizes=sizes,
-        configurations=configurations,
-        evaluated=asked.done,
+        configurations=len(pool),
+        evaluated=evaluated,
         failed=ledger.failures,
         record=record,
         stored=record is not None and store.add(record, competes),
@@ -134,42 +138,9 @@ def tune(request: Request, progress: Progress) -> Result:
     )
 
 
-class _Asked:
-    """Answers a strategy: from the ledger where a configuration is known, else from the worker."""
-
-    def __init__(self, worker: Supervisor, ledger: Ledger, progress: Progress, request: Request) -> None:
-        self._worker, self._ledger, self._progress, self._request = worker, ledger, progress, request
-        self._best: Trial | None = None
-        self.done = 0
-
-    def prepare(self, configs: Iterable[Config]) -> None:
-        """Told what will be asked for next."""
-        known, timeout = self._ledger.known, self._request.timeout
-        soon = itertools.islice(configs, LOOK_AHEAD)
-        self._worker.prepare(config for config in soon if known(config, timeout) is None)
-
-    def __call__(self, config: Config) -> float | None:
-        """What the objective is for `config`; None where it failed."""
-        timeout = self._request.timeout
-        trial = self._ledger.known(config, timeout)
-        if trial is None:
-            trial = self._measured(config)
-            self._ledger.add(trial)
-        self.done += 1
-        if trial.value is not None and (self._best is None or trial.value < (self._best.value or 0.0)):
-            self._best = trial
-        self._progress.measured(trial, self.done, self._best)
-        return trial.value
-
-    def _measured(self, config: Config) -> Trial:
-        method, best_ms = self._request.method, None
-        if method.race and method.objective == "time":  # a slow configuration may still use little energy
-            best_ms = (self._best and self._best.time_ms) or math.inf
-        outcome = self._worker.measure(config, best_ms)
-        value = None
-        if outcome.times:
-            value = objective_value(method.objective, median(outcome.times), outcome.energy_mj)
-        return Trial(config, outcome, value, self._request.timeout)
+def _device_key(device: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Name, kind and architecture, as the store wants them."""
+    return device["name"], device["device"].partition(":")[0], device["architecture"]
 
 
 def _finals(worker: Supervisor, ledger: Ledger) -> tuple[list[Finalist], Finals]:
@@ -187,7 +158,7 @@ def _finals(worker: Supervisor, ledger: Ledger) -> tuple[list[Finalist], Finals]
         pairs = list(zip(candidates, finals.candidates, strict=True))
         for trial, final in pairs:
             if final.failure is not None:
-                ledger.add(replace(trial, value=None, outcome=Outcome(failure="finals", log=final.failure)))
+                ledger.revise(replace(trial, value=None, outcome=Outcome(failure="finals", log=final.failure)))
         found = [Finalist(trial, final) for trial, final in pairs if not final.failure]
         if found:
             by_value = {id(one): objective_value(objective, one.final.time_ms, one.final.energy_mj) for one in found}

@@ -6,6 +6,7 @@ reported, kept as they are and otherwise ignored.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import tempfile
@@ -20,6 +21,7 @@ from tuner.space import Config, Scope, Space
 
 FORMAT = "tuner results"
 VERSION = 1
+SIMILAR, WARM = 3, 5  # records whose configurations begin a search; how many configurations
 Match = Literal["exact", "nearest_size", "architecture", "other_device", "default"]
 MATCHES: tuple[Match, ...] = ("exact", "nearest_size", "architecture", "other_device", "default")
 
@@ -232,14 +234,41 @@ class Store:
         earlier version of the source come after all others, and before them those that were tuned for energy or
         with cold caches. Raises NoConfiguration where nothing is valid.
         """
+        ranked = self._ranked(space, scope, device, kind, architecture, signature)
+        if not ranked:
+            return Found(space.first_valid(scope), "default", notes=tuple(self.problems))
+        match, record = ranked[0]
+        notes, stale = [*self.problems], record.signature != signature
+        if stale:
+            notes.append(f"{space.name}: the record is of an earlier version of the kernel; tune it again")
+        return Found(record.config, match, record, stale, tuple(notes))
+
+    def similar(
+        self, space: Space, scope: Scope, device: str, kind: str, architecture: str, signature: str
+    ) -> list[Config]:
+        """Configurations to begin a search with: the best of the SIMILAR records that a look-up would prefer, then
+        their second best, and so on, at most WARM; valid at this size on this device."""
+        nearest = [record for _, record in self._ranked(space, scope, device, kind, architecture, signature)][:SIMILAR]
+        lists = [[record.config, *(one["config"] for one in record.next)] for record in nearest]
+        found: list[Config] = []
+        for configs in itertools.zip_longest(*lists):
+            for config in configs:
+                if config is not None and config not in found and space.valid(config, scope):
+                    found.append(config)
+        return found[:WARM]
+
+    def _ranked(
+        self, space: Space, scope: Scope, device: str, kind: str, architecture: str, signature: str
+    ) -> list[tuple[Match, Record]]:
+        """The records that are valid here, those that fit best first."""
         ranked = []
         for position, record in enumerate(self.records):
             if record.sizes.keys() != scope.sizes.keys() or not space.valid(record.config, scope):
                 continue
-            stale, distance = record.signature != signature, _distance(record.sizes, scope.sizes)
+            distance = _distance(record.sizes, scope.sizes)
             match = _match(record, device, kind, architecture, distance)
             worth = (
-                stale,
+                record.signature != signature,
                 (record.objective, record.caches) != ("time", "warm"),
                 MATCHES.index(match),
                 record.kind != kind,
@@ -248,13 +277,7 @@ class Store:
                 position,
             )
             ranked.append((worth, match, record))
-        if not ranked:
-            return Found(space.first_valid(scope), "default", notes=tuple(self.problems))
-        (stale, *_), match, record = min(ranked, key=lambda entry: entry[0])
-        notes = [*self.problems]
-        if stale:
-            notes.append(f"{space.name}: the record is of an earlier version of the kernel; tune it again")
-        return Found(record.config, match, record, stale, tuple(notes))
+        return [(match, record) for _, match, record in sorted(ranked, key=lambda entry: entry[0])]
 
 
 def _lines(path: Path) -> list[str]:

@@ -1,15 +1,14 @@
 """The process that holds the device: `python -m tuner.worker`, answering `tuner.supervisor`.
 
-The first request is the task, answered twice: at once with what the device is, then when inputs and reference are
-ready. Each later one is a configuration to measure, or several to measure again. It can be killed at any moment without
-loss.
+The first request is the task, answered with what the device is; the second has inputs and reference made. Each later
+one is a configuration to measure, or several to measure again. It can be killed at any moment without loss.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import Any
+from typing import Any, BinaryIO
 
 from tuner import devices, errors, form, measure, process
 from tuner.measure import Bench, Method
@@ -33,14 +32,22 @@ def main() -> None:
             "language": device.language,
             "on_processor": device.on_processor,
         })  # fmt: skip
-        products = Products(os.fdopen(task["products"], "r+b")) if task["products"] is not None else None
-        bench = Bench(device, space, scope, method, products)
-        process.reply(stream, {"ready": True})
+        next(asked)
+        bench = Bench(device, space, scope, method, Products(_reopened(task["products"])))
+        process.reply(stream, {})
     except errors.TunerError as error:
         process.reply(stream, process.failure(error))
         return
     for request in asked:
         process.reply(stream, {**_answer(bench, request), "healthy": bench.healthy()})
+
+
+def _reopened(file: int) -> BinaryIO:
+    """An open file that was handed down, with a position of its own."""
+    try:
+        return open(f"/proc/self/fd/{file}", "r+b")
+    except OSError:  # not Linux
+        return os.fdopen(file, "r+b")
 
 
 def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:

@@ -117,5 +117,23 @@ def for_space(space: Space, name: str | None) -> str:
     return f"{kind}:{number}"
 
 
+def several(space: Space, names: str | None) -> list[str]:
+    """The devices to use for `space`: one or more names with commas between, or `all` of the first kind that there is.
+    Raises DeviceError."""
+    if names == "all":
+        kind = for_space(space, None).partition(":")[0]
+        return [f"{kind}:{number}" for number in range(count(kind))]
+    if names is None:
+        return [for_space(space, None)]
+    found = [for_space(space, name.strip()) for name in names.split(",")]
+    twice = next((name for name in found if found.count(name) > 1), None)
+    if twice:
+        raise DeviceError(f"device {names!r}: {twice} is there twice")
+    kinds = {name.partition(":")[0] for name in found}
+    if len(kinds) > 1:
+        raise DeviceError(f"device {names!r}: {_and(sorted(kinds))} do not share a study; tune on each by itself")
+    return found
+
+
 def _and(words: Sequence[str]) -> str:
     return " and ".join(words)
