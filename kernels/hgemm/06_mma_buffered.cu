@@ -174,19 +174,12 @@ KERNEL void __launch_bounds__(THREADS)
 
     // Write, two neighbours at a time.
     const bool paired = N % 2 == 0 && (size_t)C % 8 == 0;
+    const int column = column0 + warp_column + lane % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < TILES_M; i++) {
-#pragma unroll
-        for (int j = 0; j < TILES_N; j++) {
-#pragma unroll
-            for (int e = 0; e < 4; e += 2) {
-                const int row = row0 + warp_row + i * 16 + lane / 4 + e / 2 * 8;
-                const int column = column0 + warp_column + j * 8 + lane % 4 * 2;
-                if (row < M && column < N) {
-                    write_two(C + (size_t)row * N + column, sum[i][j][e], sum[i][j][e + 1], alpha, beta,
-                              column + 1 < N, paired);
-                }
-            }
+    for (int i = 0; i < 2 * TILES_M; i++) {
+        const int row = row0 + warp_row + i * 8 + lane / 4;
+        if (row < M) {
+            write_row(C + (size_t)row * N + column, sum[i / 2], i % 2 * 2, alpha, beta, N - column, paired);
         }
     }
 }
