@@ -57,24 +57,28 @@
 #if block_m * block_k / 8 % THREADS != 0 || block_k * block_n / 8 % THREADS != 0
 #error "all threads copy equally many pieces of 16 bytes"
 #endif
+#if THREADS % (block_k / 8) != 0 || THREADS % (block_n / 8) != 0
+#error "all pieces that a thread copies are from the same columns"
+#endif
 
 // Copies a tile of ROWS x COLUMNS halves. `rows` and `columns` are what there is of the matrix from here on; beyond it
 // is 0.
 template <int ROWS, int COLUMNS>
 __device__ __forceinline__ void stage(half *tile, const half *matrix, int pitch, int rows, int columns, bool aligned) {
+    constexpr int APART = THREADS / (COLUMNS / 8); // rows from one of a thread's pieces to its next
+    const int row = threadIdx.x / (COLUMNS / 8), column = threadIdx.x % (COLUMNS / 8) * 8;
+    const half *const source = matrix + (size_t)row * pitch + column;
     if (aligned && rows >= ROWS && columns >= COLUMNS) { // the whole block goes one way
 #pragma unroll
         for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-            const int piece = threadIdx.x + i * THREADS;
-            const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-            *(uint4 *)(tile + row * COLUMNS + column) = *(const uint4 *)(matrix + (size_t)row * pitch + column);
+            *(uint4 *)(tile + (row + i * APART) * COLUMNS + column) =
+                *(const uint4 *)(source + (size_t)pitch * (i * APART));
         }
     } else {
         for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-            const int piece = threadIdx.x + i * THREADS;
-            const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-            const int count = row < rows ? columns - column : 0;
-            *(uint4 *)(tile + row * COLUMNS + column) = eight(matrix + (size_t)row * pitch + column, count, aligned);
+            const int count = row + i * APART < rows ? columns - column : 0;
+            *(uint4 *)(tile + (row + i * APART) * COLUMNS + column) =
+                eight(source + (size_t)pitch * (i * APART), count, aligned);
         }
     }
 }

@@ -56,6 +56,9 @@
 #if block_m * block_k / 8 % THREADS != 0 || block_k * block_n / 8 % THREADS != 0
 #error "all threads copy equally many pieces of 16 bytes"
 #endif
+#if THREADS % (block_k / 8) != 0 || THREADS % (block_n / 8) != 0
+#error "all pieces that a thread copies are from the same columns"
+#endif
 
 // Where in a tile with rows of COLUMNS halves the 16 bytes from `column` of `row` on lie, in halves. The pieces of a
 // row are exchanged, differently in each of the rows that ldmatrix reads at once, so that these lie in different banks.
@@ -69,20 +72,19 @@ template <int COLUMNS> __device__ __forceinline__ int swizzled(int row, int colu
 template <int ROWS, int COLUMNS>
 __device__ __forceinline__ void fetch(uint4 (&pieces)[ROWS * COLUMNS / 8 / THREADS], const half *matrix, int pitch,
                                       int rows, int columns, bool aligned) {
+    constexpr int APART = THREADS / (COLUMNS / 8); // rows from one of a thread's pieces to its next
+    const int row = threadIdx.x / (COLUMNS / 8), column = threadIdx.x % (COLUMNS / 8) * 8;
+    const half *const source = matrix + (size_t)row * pitch + column;
     if (aligned && rows >= ROWS && columns >= COLUMNS) { // the whole block goes one way
 #pragma unroll
         for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-            const int piece = threadIdx.x + i * THREADS;
-            const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-            pieces[i] = *(const uint4 *)(matrix + (size_t)row * pitch + column);
+            pieces[i] = *(const uint4 *)(source + (size_t)pitch * (i * APART));
         }
     } else {
 #pragma unroll
         for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-            const int piece = threadIdx.x + i * THREADS;
-            const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-            const int count = row < rows ? columns - column : 0;
-            pieces[i] = eight(matrix + (size_t)row * pitch + column, count, aligned);
+            const int count = row + i * APART < rows ? columns - column : 0;
+            pieces[i] = eight(source + (size_t)pitch * (i * APART), count, aligned);
         }
     }
 }
@@ -90,11 +92,11 @@ __device__ __forceinline__ void fetch(uint4 (&pieces)[ROWS * COLUMNS / 8 / THREA
 // Puts them into shared memory.
 template <int ROWS, int COLUMNS>
 __device__ __forceinline__ void put(half *tile, const uint4 (&pieces)[ROWS * COLUMNS / 8 / THREADS]) {
+    constexpr int APART = THREADS / (COLUMNS / 8); // rows from one of a thread's pieces to its next
+    const int row = threadIdx.x / (COLUMNS / 8), column = threadIdx.x % (COLUMNS / 8) * 8;
 #pragma unroll
     for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-        const int piece = threadIdx.x + i * THREADS;
-        const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-        *(uint4 *)(tile + swizzled<COLUMNS>(row, column)) = pieces[i];
+        *(uint4 *)(tile + swizzled<COLUMNS>(row + i * APART, column)) = pieces[i];
     }
 }
 

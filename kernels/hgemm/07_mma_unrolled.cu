@@ -82,6 +82,9 @@
 #if SIZE_A / 8 % THREADS != 0 || SIZE_B / 8 % THREADS != 0
 #error "all threads copy equally many pieces of 16 bytes"
 #endif
+#if THREADS % (block_k / 8) != 0 || THREADS % (block_n / 8) != 0
+#error "all pieces that a thread copies are from the same columns"
+#endif
 
 // Where in a tile with rows of COLUMNS halves the 16 bytes from `column` of `row` on lie, in halves. The pieces of a
 // row are exchanged, differently in each of the rows that ldmatrix reads at once, so that these lie in different banks.
@@ -96,20 +99,19 @@ template <int COLUMNS> __device__ __forceinline__ int swizzled(int row, int colu
 template <int ROWS, int COLUMNS>
 __device__ __forceinline__ void fetch(uint4 (&pieces)[ROWS * COLUMNS / 8 / THREADS], const half *matrix, int pitch,
                                       int rows, int columns, bool aligned) {
+    constexpr int APART = THREADS / (COLUMNS / 8); // rows from one of a thread's pieces to its next
+    const int row = threadIdx.x / (COLUMNS / 8), column = threadIdx.x % (COLUMNS / 8) * 8;
+    const half *const source = matrix + (size_t)row * pitch + column;
     if (aligned && rows >= ROWS && columns >= COLUMNS) { // the whole block goes one way
 #pragma unroll
         for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-            const int piece = threadIdx.x + i * THREADS;
-            const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-            pieces[i] = *(const uint4 *)(matrix + (size_t)row * pitch + column);
+            pieces[i] = *(const uint4 *)(source + (size_t)pitch * (i * APART));
         }
     } else {
 #pragma unroll
         for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-            const int piece = threadIdx.x + i * THREADS;
-            const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-            const int count = row < rows ? columns - column : 0;
-            pieces[i] = eight(matrix + (size_t)row * pitch + column, count, aligned);
+            const int count = row + i * APART < rows ? columns - column : 0;
+            pieces[i] = eight(source + (size_t)pitch * (i * APART), count, aligned);
         }
     }
 }
@@ -117,36 +119,35 @@ __device__ __forceinline__ void fetch(uint4 (&pieces)[ROWS * COLUMNS / 8 / THREA
 // Puts them into shared memory.
 template <int ROWS, int COLUMNS>
 __device__ __forceinline__ void put(half *tile, const uint4 (&pieces)[ROWS * COLUMNS / 8 / THREADS]) {
+    constexpr int APART = THREADS / (COLUMNS / 8); // rows from one of a thread's pieces to its next
+    const int row = threadIdx.x / (COLUMNS / 8), column = threadIdx.x % (COLUMNS / 8) * 8;
 #pragma unroll
     for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-        const int piece = threadIdx.x + i * THREADS;
-        const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-        *(uint4 *)(tile + swizzled<COLUMNS>(row, column)) = pieces[i];
+        *(uint4 *)(tile + swizzled<COLUMNS>(row + i * APART, column)) = pieces[i];
     }
 }
 
 // Does what `fetch` and `put` do, in the background where the matrix is aligned.
 template <int ROWS, int COLUMNS>
 __device__ __forceinline__ void copy(half *tile, const half *matrix, int pitch, int rows, int columns, bool aligned) {
+    constexpr int APART = THREADS / (COLUMNS / 8); // rows from one of a thread's pieces to its next
+    const int row = threadIdx.x / (COLUMNS / 8), column = threadIdx.x % (COLUMNS / 8) * 8;
+    const half *const source = matrix + (size_t)row * pitch + column;
     if (aligned && rows >= ROWS && columns >= COLUMNS) { // the whole block goes one way
 #pragma unroll
         for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-            const int piece = threadIdx.x + i * THREADS;
-            const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-            copy_async(shared_address(tile + swizzled<COLUMNS>(row, column)), matrix + (size_t)row * pitch + column,
-                       16);
+            copy_async(shared_address(tile + swizzled<COLUMNS>(row + i * APART, column)),
+                       source + (size_t)pitch * (i * APART), 16);
         }
     } else {
         for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-            const int piece = threadIdx.x + i * THREADS;
-            const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-            const int count = row < rows ? columns - column : 0;
-            const half *source = matrix + (size_t)row * pitch + column;
-            half *target = tile + swizzled<COLUMNS>(row, column);
+            const int count = row + i * APART < rows ? columns - column : 0;
+            const half *from = source + (size_t)pitch * (i * APART);
+            half *target = tile + swizzled<COLUMNS>(row + i * APART, column);
             if (aligned) {
-                copy_async(shared_address(target), count > 0 ? source : matrix, count > 0 ? 16 : 0);
+                copy_async(shared_address(target), count > 0 ? from : matrix, count > 0 ? 16 : 0);
             } else {
-                *(uint4 *)target = eight(source, count, false);
+                *(uint4 *)target = eight(from, count, false);
             }
         }
     }
