@@ -57,24 +57,28 @@
 #if block_m * block_k / 8 % THREADS != 0 || block_k * block_n / 8 % THREADS != 0
 #error "all threads copy equally many pieces of 16 bytes"
 #endif
+#if THREADS % (block_k / 8) != 0 || THREADS % (block_n / 8) != 0
+#error "all pieces that a thread copies are from the same columns"
+#endif
 
 // Copies a tile of ROWS x COLUMNS halves. `rows` and `columns` are what there is of the matrix from here on; beyond it
 // is 0.
 template <int ROWS, int COLUMNS>
 __device__ __forceinline__ void stage(half *tile, const half *matrix, int pitch, int rows, int columns, bool aligned) {
+    constexpr int APART = THREADS / (COLUMNS / 8); // rows from one of a thread's pieces to its next
+    const int row = threadIdx.x / (COLUMNS / 8), column = threadIdx.x % (COLUMNS / 8) * 8;
+    const half *const source = matrix + (size_t)row * pitch + column;
     if (aligned && rows >= ROWS && columns >= COLUMNS) { // the whole block goes one way
 #pragma unroll
         for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-            const int piece = threadIdx.x + i * THREADS;
-            const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-            *(uint4 *)(tile + row * COLUMNS + column) = *(const uint4 *)(matrix + (size_t)row * pitch + column);
+            *(uint4 *)(tile + (row + i * APART) * COLUMNS + column) =
+                *(const uint4 *)(source + (size_t)pitch * (i * APART));
         }
     } else {
         for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-            const int piece = threadIdx.x + i * THREADS;
-            const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-            const int count = row < rows ? columns - column : 0;
-            *(uint4 *)(tile + row * COLUMNS + column) = eight(matrix + (size_t)row * pitch + column, count, aligned);
+            const int count = row + i * APART < rows ? columns - column : 0;
+            *(uint4 *)(tile + (row + i * APART) * COLUMNS + column) =
+                eight(source + (size_t)pitch * (i * APART), count, aligned);
         }
     }
 }
@@ -137,19 +141,12 @@ KERNEL void __launch_bounds__(THREADS)
 
     // Write, two neighbours at a time.
     const bool paired = N % 2 == 0 && (size_t)C % 8 == 0;
+    const int column = column0 + warp_column + lane % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < TILES_M; i++) {
-#pragma unroll
-        for (int j = 0; j < TILES_N; j++) {
-#pragma unroll
-            for (int e = 0; e < 4; e += 2) {
-                const int row = row0 + warp_row + i * 16 + lane / 4 + e / 2 * 8;
-                const int column = column0 + warp_column + j * 8 + lane % 4 * 2;
-                if (row < M && column < N) {
-                    write_two(C + (size_t)row * N + column, sum[i][j][e], sum[i][j][e + 1], alpha, beta,
-                              column + 1 < N, paired);
-                }
-            }
+    for (int i = 0; i < 2 * TILES_M; i++) {
+        const int row = row0 + warp_row + i * 8 + lane / 4;
+        if (row < M) {
+            write_row(C + (size_t)row * N + column, sum[i / 2], i % 2 * 2, alpha, beta, N - column, paired);
         }
     }
 }

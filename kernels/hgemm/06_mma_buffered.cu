@@ -56,6 +56,9 @@
 #if block_m * block_k / 8 % THREADS != 0 || block_k * block_n / 8 % THREADS != 0
 #error "all threads copy equally many pieces of 16 bytes"
 #endif
+#if THREADS % (block_k / 8) != 0 || THREADS % (block_n / 8) != 0
+#error "all pieces that a thread copies are from the same columns"
+#endif
 
 // Where in a tile with rows of COLUMNS halves the 16 bytes from `column` of `row` on lie, in halves. The pieces of a
 // row are exchanged, differently in each of the rows that ldmatrix reads at once, so that these lie in different banks.
@@ -69,20 +72,19 @@ template <int COLUMNS> __device__ __forceinline__ int swizzled(int row, int colu
 template <int ROWS, int COLUMNS>
 __device__ __forceinline__ void fetch(uint4 (&pieces)[ROWS * COLUMNS / 8 / THREADS], const half *matrix, int pitch,
                                       int rows, int columns, bool aligned) {
+    constexpr int APART = THREADS / (COLUMNS / 8); // rows from one of a thread's pieces to its next
+    const int row = threadIdx.x / (COLUMNS / 8), column = threadIdx.x % (COLUMNS / 8) * 8;
+    const half *const source = matrix + (size_t)row * pitch + column;
     if (aligned && rows >= ROWS && columns >= COLUMNS) { // the whole block goes one way
 #pragma unroll
         for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-            const int piece = threadIdx.x + i * THREADS;
-            const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-            pieces[i] = *(const uint4 *)(matrix + (size_t)row * pitch + column);
+            pieces[i] = *(const uint4 *)(source + (size_t)pitch * (i * APART));
         }
     } else {
 #pragma unroll
         for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-            const int piece = threadIdx.x + i * THREADS;
-            const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-            const int count = row < rows ? columns - column : 0;
-            pieces[i] = eight(matrix + (size_t)row * pitch + column, count, aligned);
+            const int count = row + i * APART < rows ? columns - column : 0;
+            pieces[i] = eight(source + (size_t)pitch * (i * APART), count, aligned);
         }
     }
 }
@@ -90,11 +92,11 @@ __device__ __forceinline__ void fetch(uint4 (&pieces)[ROWS * COLUMNS / 8 / THREA
 // Puts them into shared memory.
 template <int ROWS, int COLUMNS>
 __device__ __forceinline__ void put(half *tile, const uint4 (&pieces)[ROWS * COLUMNS / 8 / THREADS]) {
+    constexpr int APART = THREADS / (COLUMNS / 8); // rows from one of a thread's pieces to its next
+    const int row = threadIdx.x / (COLUMNS / 8), column = threadIdx.x % (COLUMNS / 8) * 8;
 #pragma unroll
     for (int i = 0; i < ROWS * COLUMNS / 8 / THREADS; i++) {
-        const int piece = threadIdx.x + i * THREADS;
-        const int row = piece / (COLUMNS / 8), column = piece % (COLUMNS / 8) * 8;
-        *(uint4 *)(tile + swizzled<COLUMNS>(row, column)) = pieces[i];
+        *(uint4 *)(tile + swizzled<COLUMNS>(row + i * APART, column)) = pieces[i];
     }
 }
 
@@ -174,19 +176,12 @@ KERNEL void __launch_bounds__(THREADS)
 
     // Write, two neighbours at a time.
     const bool paired = N % 2 == 0 && (size_t)C % 8 == 0;
+    const int column = column0 + warp_column + lane % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < TILES_M; i++) {
-#pragma unroll
-        for (int j = 0; j < TILES_N; j++) {
-#pragma unroll
-            for (int e = 0; e < 4; e += 2) {
-                const int row = row0 + warp_row + i * 16 + lane / 4 + e / 2 * 8;
-                const int column = column0 + warp_column + j * 8 + lane % 4 * 2;
-                if (row < M && column < N) {
-                    write_two(C + (size_t)row * N + column, sum[i][j][e], sum[i][j][e + 1], alpha, beta,
-                              column + 1 < N, paired);
-                }
-            }
+    for (int i = 0; i < 2 * TILES_M; i++) {
+        const int row = row0 + warp_row + i * 8 + lane / 4;
+        if (row < M) {
+            write_row(C + (size_t)row * N + column, sum[i / 2], i % 2 * 2, alpha, beta, N - column, paired);
         }
     }
 }

@@ -77,7 +77,7 @@ __device__ __forceinline__ bool is_aligned(const half *matrix, int pitch) {
 }
 
 // Eight neighbours of a row, of which the first `count` are in the matrix (none where it is negative) and the others
-// are 0. Where the matrix `aligned`, it is all or none of them.
+// are 0. Where the matrix is `aligned`, it is all or none of them.
 __device__ __forceinline__ uint4 eight(const half *source, int count, bool aligned) {
     if (aligned) {
         return count > 0 ? *(const uint4 *)source : make_uint4(0, 0, 0, 0);
@@ -91,16 +91,36 @@ __device__ __forceinline__ uint4 eight(const half *source, int count, bool align
     return make_uint4(two[0], two[1], two[2], two[3]);
 }
 
-// Writes alpha x + beta c[0] and, where there is a `second`, alpha y + beta c[1]: at once where pairs are aligned.
-__device__ __forceinline__ void write_two(float *c, float x, float y, float alpha, float beta, bool second,
-                                          bool aligned) {
+// Writes one of a lane's rows, alpha sum + beta c, of TILES mma tiles side by side: sum[..][e] and its neighbour. `c`
+// is where the first of them belongs; the row goes on for `columns`. Pairs are written at once where they are
+// `aligned`. At beta = 0 nothing is read.
+template <int TILES>
+__device__ __forceinline__ void write_row(float *c, const float (&sum)[TILES][4], int e, float alpha, float beta,
+                                          int columns, bool aligned) {
     if (aligned) {
-        float2 *pair = (float2 *)c;
-        *pair = make_float2(SCALED(alpha, x, beta, pair->x), SCALED(alpha, y, beta, pair->y));
+        float2 old[TILES] = {};
+        if (beta != 0.0f) {
+#pragma unroll
+            for (int j = 0; j < TILES; j++) {
+                if (j * 8 < columns) {
+                    old[j] = *(const float2 *)(c + j * 8);
+                }
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < TILES; j++) {
+            if (j * 8 < columns) {
+                const float x = alpha * sum[j][e] + beta * old[j].x, y = alpha * sum[j][e + 1] + beta * old[j].y;
+                __stcs((float2 *)(c + j * 8), make_float2(x, y)); // not to be read again soon: A and B are
+            }
+        }
     } else {
-        c[0] = SCALED(alpha, x, beta, c[0]);
-        if (second) {
-            c[1] = SCALED(alpha, y, beta, c[1]);
+#pragma unroll
+        for (int j = 0; j < 2 * TILES; j++) {
+            const int column = j / 2 * 8 + j % 2;
+            if (column < columns) {
+                c[column] = SCALED(alpha, sum[j / 2][e + j % 2], beta, c[column]);
+            }
         }
     }
 }
