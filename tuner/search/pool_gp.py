@@ -23,6 +23,7 @@ START = 10  # configurations that fill the space before the model chooses
 FITTED = 160  # seen configurations that hyperparameters are fitted to
 CONDITIONED = 1000  # seen configurations that a prediction rests on
 CANDIDATES = 20_000  # configurations whose improvement is computed; of a larger pool, a part drawn again at each fit
+CELLS = 5_000_000  # fewer candidates, where parameters have so many values that their one-hot form is larger
 DRAWN = 3_000  # of these, at random; the others are the neighbours of the best
 PARENTS = 5  # the best, whose neighbours are candidates
 FAILED_AT = 90  # percentile of the costs seen that a failure counts as
@@ -65,7 +66,8 @@ class PoolGP(Proposer):
         self._theta: Array | None = None
         self._posterior: Posterior | None = None
         self._candidates = np.arange(0)
-        self._in_model: list[int] = []
+        self._in_model: list[int] = []  # rows in the order of the posterior's
+        self._considered: set[int] = set()  # these, and those that it was made without
         self._fitted_at = 0
         self._improvement = np.zeros(0)
         self._threads = ThreadpoolController()
@@ -107,7 +109,7 @@ class PoolGP(Proposer):
         y = [standard[r] if r in standard else (self._guesses[r] - centre) / scale for r in self._in_model]
         mean, deviation = posterior.predict(np.nan_to_num(np.array(y)))
         self._improvement = log_expected_improvement(mean, deviation, min(standard.values()))
-        best = int(np.argmax(np.where(self.free[self._candidates], self._improvement, -np.inf)))
+        best = int(np.argmax(np.where(self.free[self._candidates], np.nan_to_num(self._improvement), -np.inf)))
         row = int(self._candidates[best])
         self._guesses[row] = float(mean[best]) * scale + centre
         return row
@@ -134,8 +136,7 @@ class PoolGP(Proposer):
 
     def _updated(self, costs: Mapping[int, float]) -> Posterior:
         """The posterior given all that has been told or is outstanding, fitted anew where it is time."""
-        known = set(self._in_model)
-        missing = [row for row in (*costs, *self._guesses) if row not in known]
+        missing = [row for row in (*costs, *self._guesses) if row not in self._considered]
         due = len(costs) >= max(self._fitted_at + 2, 1.1 * self._fitted_at)
         posterior = self._posterior
         if posterior is None or due or posterior.room < len(missing) or not self.free[self._candidates].any():
@@ -145,6 +146,7 @@ class PoolGP(Proposer):
         for row in missing:
             posterior.add(self._covariance.encoding.one_hot(np.array([row])))
             self._in_model.append(row)
+        self._considered.update(missing)
         return posterior
 
     def _fit(self, costs: Mapping[int, float]) -> None:
@@ -158,6 +160,7 @@ class PoolGP(Proposer):
     def _rebuilt(self, costs: Mapping[int, float]) -> Posterior:
         """The posterior from nothing, over candidates drawn again."""
         self._in_model = self._part(costs, CONDITIONED) + list(self._guesses)
+        self._considered = {*costs, *self._guesses}
         self._candidates = self._drawn(costs)
         one_hot = self._covariance.encoding.one_hot
         assert self._theta is not None
@@ -183,12 +186,13 @@ class PoolGP(Proposer):
         A neighbour differs in one or two parameters.
         """
         free = np.flatnonzero(self.free)
-        if len(free) <= CANDIDATES:
+        most = min(CANDIDATES, max(2 * DRAWN, CELLS // self._covariance.encoding.width))
+        if len(free) <= most:
             return free
         near = np.zeros(len(self.pool), dtype=bool)
         for row in sorted(costs, key=costs.__getitem__)[:PARENTS]:
             near |= np.count_nonzero(self.pool.rows != self.pool.rows[row], axis=1) <= 2
         near = np.flatnonzero(near & self.free)
-        if len(near) > CANDIDATES - DRAWN:
-            near = self._rng.choice(near, CANDIDATES - DRAWN, replace=False)
+        if len(near) > most - DRAWN:
+            near = self._rng.choice(near, most - DRAWN, replace=False)
         return np.union1d(near, self._rng.choice(free, DRAWN, replace=False))
