@@ -36,8 +36,9 @@ class PoolGP(Proposer):
     """Asks for one configuration of the pool after the other, none twice; told values, lower ones are better.
 
     1. `warm` configurations and START that fill the space (see `pool.spread`) come first, until something succeeds.
-    2. A cost is the logarithm of a value where all values are positive, minus that of its amount where all are
-       negative, else the value. A failure counts as the 90th percentile of the costs; then they are standardised.
+    2. Where all values are positive, such as times, a cost is minus the inverse, a rate: what is slow matters little,
+       however slow, and improvement counts as the user counts it. Else a cost is the value, which is a rate already
+       where something is to be large. A failure counts as the 90th percentile of the costs; then they are standardised.
     3. The model is a Gaussian process with the covariance of `covariance.Covariance`, fitted by its posterior density
        when the number told has grown by a tenth, and by two at least.
     4. The configuration of the largest expected improvement (Jones, Schonlau, Welch, 1998) is next.
@@ -121,9 +122,7 @@ class PoolGP(Proposer):
         objectives = table.shape[1]
         for column in range(objectives):
             if (table[:, column] > 0).all():
-                table[:, column] = np.log(table[:, column])
-            elif (table[:, column] < 0).all():  # what is to be large, with its sign turned
-                table[:, column] = -np.log(-table[:, column])
+                table[:, column] = -1.0 / table[:, column]
         if objectives > 1:
             table = (table - table.min(axis=0)) / np.maximum(np.ptp(table, axis=0), 1e-12)
             weighted = table * self._rng.dirichlet(np.ones(objectives))
