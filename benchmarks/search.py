@@ -5,7 +5,7 @@
 For each strategy: the optimum over the best found after 25, 50, 100 and 200 evaluations, as the geometric mean over
 seeds and spaces, and the evaluations to within 10, 5 and 1 % of the optimum, as the median over seeds and the geometric
 mean over spaces. Configurations that failed when they were recorded are in the space and are charged. `ms` is the
-strategy's own time an evaluation. Strategies that are not named: the default, all of Kernel Tuner's, and random.
+strategy's own processor time for an evaluation. Without --strategies: the default, all of Kernel Tuner's, and random.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Encoding:
             columns.append(codes)
             tables.append((present[:, None] - present[None, :]) ** 2 / LEVELS**2)
         self.dimensions = len(columns)
-        self.codes = np.stack(columns, axis=1).astype(np.uint16) if columns else np.zeros((len(pool), 0), np.uint16)
+        self.codes = np.stack(columns, axis=1).astype(pool.rows.dtype) if columns else pool.rows[:, :0]
         self.starts = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.intp)
         self.width = int(self.starts[-1])
         self.squared = np.zeros((self.width, self.width))

@@ -31,11 +31,12 @@ class Pool:
         listed = list(configurations)
         if not listed:
             raise ValueError("a pool without configurations; give at least one")
-        self.rows = np.empty((len(listed), len(self.names)), dtype=np.uint16)
+        dtype = np.uint16 if max(map(len, self.values), default=0) <= 2**16 else np.uint32
+        self.rows = np.empty((len(listed), len(self.names)), dtype=dtype)
         for column, (name, positions) in enumerate(zip(self.names, self._positions, strict=True)):
             try:
                 found = map(positions.__getitem__, map(itemgetter(column), listed))
-                self.rows[:, column] = np.fromiter(found, dtype=np.uint16, count=len(listed))
+                self.rows[:, column] = np.fromiter(found, dtype=dtype, count=len(listed))
             except KeyError as error:
                 raise ValueError(f"{name} = {error.args[0]!r}; allowed: {list(positions)}") from None
         self._radix, combinations = [], 1

@@ -23,6 +23,7 @@ START = 10  # configurations that fill the space before the model chooses
 FITTED = 160  # seen configurations that hyperparameters are fitted to
 CONDITIONED = 1000  # seen configurations that a prediction rests on
 CANDIDATES = 20_000  # configurations whose improvement is computed; of a larger pool, a part drawn again at each fit
+CELLS = 5_000_000  # fewer candidates, where parameters have so many values that their one-hot form is larger
 DRAWN = 3_000  # of these, at random; the others are the neighbours of the best
 PARENTS = 5  # the best, whose neighbours are candidates
 FAILED_AT = 90  # percentile of the costs seen that a failure counts as
@@ -35,8 +36,9 @@ class PoolGP(Proposer):
     """Asks for one configuration of the pool after the other, none twice; told values, lower ones are better.
 
     1. `warm` configurations and START that fill the space (see `pool.spread`) come first, until something succeeds.
-    2. A cost is the logarithm of a value where all values are positive, minus that of its amount where all are
-       negative, else the value. A failure counts as the 90th percentile of the costs; then they are standardised.
+    2. Where all values are positive, such as times, a cost is minus the inverse, a rate: what is slow matters little,
+       however slow, and improvement counts as the user counts it. Else a cost is the value, which is a rate already
+       where something is to be large. A failure counts as the 90th percentile of the costs; then they are standardised.
     3. The model is a Gaussian process with the covariance of `covariance.Covariance`, fitted by its posterior density
        when the number told has grown by a tenth, and by two at least.
     4. The configuration of the largest expected improvement (Jones, Schonlau, Welch, 1998) is next.
@@ -65,7 +67,8 @@ class PoolGP(Proposer):
         self._theta: Array | None = None
         self._posterior: Posterior | None = None
         self._candidates = np.arange(0)
-        self._in_model: list[int] = []
+        self._in_model: list[int] = []  # rows in the order of the posterior's
+        self._considered: set[int] = set()  # these, and those that it was made without
         self._fitted_at = 0
         self._improvement = np.zeros(0)
         self._threads = ThreadpoolController()
@@ -107,7 +110,7 @@ class PoolGP(Proposer):
         y = [standard[r] if r in standard else (self._guesses[r] - centre) / scale for r in self._in_model]
         mean, deviation = posterior.predict(np.nan_to_num(np.array(y)))
         self._improvement = log_expected_improvement(mean, deviation, min(standard.values()))
-        best = int(np.argmax(np.where(self.free[self._candidates], self._improvement, -np.inf)))
+        best = int(np.argmax(np.where(self.free[self._candidates], np.nan_to_num(self._improvement), -np.inf)))
         row = int(self._candidates[best])
         self._guesses[row] = float(mean[best]) * scale + centre
         return row
@@ -119,9 +122,7 @@ class PoolGP(Proposer):
         objectives = table.shape[1]
         for column in range(objectives):
             if (table[:, column] > 0).all():
-                table[:, column] = np.log(table[:, column])
-            elif (table[:, column] < 0).all():  # what is to be large, with its sign turned
-                table[:, column] = -np.log(-table[:, column])
+                table[:, column] = -1.0 / table[:, column]
         if objectives > 1:
             table = (table - table.min(axis=0)) / np.maximum(np.ptp(table, axis=0), 1e-12)
             weighted = table * self._rng.dirichlet(np.ones(objectives))
@@ -134,8 +135,7 @@ class PoolGP(Proposer):
 
     def _updated(self, costs: Mapping[int, float]) -> Posterior:
         """The posterior given all that has been told or is outstanding, fitted anew where it is time."""
-        known = set(self._in_model)
-        missing = [row for row in (*costs, *self._guesses) if row not in known]
+        missing = [row for row in (*costs, *self._guesses) if row not in self._considered]
         due = len(costs) >= max(self._fitted_at + 2, 1.1 * self._fitted_at)
         posterior = self._posterior
         if posterior is None or due or posterior.room < len(missing) or not self.free[self._candidates].any():
@@ -145,6 +145,7 @@ class PoolGP(Proposer):
         for row in missing:
             posterior.add(self._covariance.encoding.one_hot(np.array([row])))
             self._in_model.append(row)
+        self._considered.update(missing)
         return posterior
 
     def _fit(self, costs: Mapping[int, float]) -> None:
@@ -158,6 +159,7 @@ class PoolGP(Proposer):
     def _rebuilt(self, costs: Mapping[int, float]) -> Posterior:
         """The posterior from nothing, over candidates drawn again."""
         self._in_model = self._part(costs, CONDITIONED) + list(self._guesses)
+        self._considered = {*costs, *self._guesses}
         self._candidates = self._drawn(costs)
         one_hot = self._covariance.encoding.one_hot
         assert self._theta is not None
@@ -183,12 +185,13 @@ class PoolGP(Proposer):
         A neighbour differs in one or two parameters.
         """
         free = np.flatnonzero(self.free)
-        if len(free) <= CANDIDATES:
+        most = min(CANDIDATES, max(2 * DRAWN, CELLS // self._covariance.encoding.width))
+        if len(free) <= most:
             return free
         near = np.zeros(len(self.pool), dtype=bool)
         for row in sorted(costs, key=costs.__getitem__)[:PARENTS]:
             near |= np.count_nonzero(self.pool.rows != self.pool.rows[row], axis=1) <= 2
         near = np.flatnonzero(near & self.free)
-        if len(near) > CANDIDATES - DRAWN:
-            near = self._rng.choice(near, CANDIDATES - DRAWN, replace=False)
+        if len(near) > most - DRAWN:
+            near = self._rng.choice(near, most - DRAWN, replace=False)
         return np.union1d(near, self._rng.choice(free, DRAWN, replace=False))

@@ -22,9 +22,10 @@ class PoolGPSampler(BaseSampler):
 
     Where an objective suggests each of `parameters` by `trial.suggest_categorical(name, parameters[name])`, together
     the values are one of `configurations`, never one that has been tried, running trials included. The model and its
-    sources are those of `tuner.search.pool_gp.PoolGP`. Values are taken as they are, by their logarithms where all are
-    positive; failed and pruned trials count as slow ones. Any number of objectives, each minimised or maximised; trials
-    may run in threads (n_jobs) and processes, and be asked and told. The study stops when all have been tried.
+    sources are those of `tuner.search.pool_gp.PoolGP`. What is minimised and always positive is modelled by its
+    inverse, as times are by rates; all else as it is. Failed and pruned trials count as slow ones. There may be any
+    number of objectives, each minimised or maximised; trials may run in threads (n_jobs) and processes, and be asked
+    and told. The study stops when all configurations have been tried.
 
         sampler = PoolGPSampler({"threads": [32, 64], "items": [1, 2]}, [(32, 1), (32, 2), (64, 1)], seed=1)
         study = optuna.create_study(sampler=sampler)
