@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner import inspection, output, replaying
-from tuner.command import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, cli
+from tuner.command import DEVICE, DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, cli
 from tuner.errors import RequestError, TunerError
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ class Terminated(BaseException):
 @cli.command("kernel", hidden=True)
 @KERNEL
 @click.argument("size", required=False)
-@click.option(
-    "--device", "--devices", metavar="NAME", help="As cuda, cuda:1, cuda:0,cuda:3, or all GPUs of this machine."
-)
+@DEVICES
 @SET
 @click.option(
     "--strategy",

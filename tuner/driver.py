@@ -56,6 +56,7 @@ class Result:
     record: Record | None
     stored: bool
     examples: dict[str, str]
+    trials: list[Trial]  # all that the ledger has, of earlier runs too
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,7 @@ def tune(request: Request, progress: Progress) -> Result:
         failed=ledger.failures,
         record=record,
         stored=record is not None and store.add(record, competes),
+        trials=ledger.trials,
         examples={t.outcome.failure: t.outcome.log for t in reversed(ledger.trials) if t.outcome.failure},
     )
 

@@ -12,14 +12,17 @@ import gzip
 import json
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.space import Value
+from tuner.space import Space, Value
+
+if TYPE_CHECKING:
+    from tuner.study import Trial
 
 Key = tuple[Value, ...]
 _UNITS = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}  # in ms
@@ -56,6 +59,17 @@ class Recording:
     def optimum_ms(self) -> float:
         """The least time."""
         return min(entry.time_ms for entry in self.entries.values() if entry.time_ms is not None)
+
+
+def of_trials(space: Space, sizes: Mapping[str, int], device: str, trials: Iterable[Trial]) -> Recording:
+    """The recording of what tuning has measured."""
+    entries: dict[Key, Entry] = {}
+    for trial in trials:
+        outcome = trial.outcome
+        extra = {name: value for name, value in outcome.figures.to_json().items() if value is not None}
+        key = tuple(trial.config[name] for name in space.parameters)
+        entries[key] = Entry(trial.time_ms, outcome.times, outcome.failure, extra)
+    return Recording(space.name, device, space.parameters, entries, dict(sizes))
 
 
 def read(path: Path) -> Recording:

@@ -1,4 +1,4 @@
-"""The verb that runs a strategy over a recorded space: replay."""
+"""The verbs about recorded spaces: record makes one, replay runs a strategy over one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,50 @@ from pathlib import Path
 import click
 
 from tuner import output
-from tuner.command import JSON, cli
+from tuner.command import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, cli
+
+
+@cli.command()
+@KERNEL
+@SIZE
+@DEVICES
+@SET
+@click.option("--output", "path", type=click.Path(path_type=Path), metavar="FILE", help="A .json or .json.gz file.")
+@RESULTS
+@JSON
+def record(
+    kernel: str,
+    size: str,
+    device: str | None,
+    options: dict[str, float],
+    path: Path | None,
+    results: Path | None,
+    as_json: bool,
+) -> int:
+    """Measure every valid configuration of KERNEL at SIZE, all repeats of each, and write a Kernel Tuner cache.
+
+    Example: tune record sgemm/07_tiled_1xn 4096 --output 07_tiled_1xn.json.gz
+    """
+    from tuner import catalog, recording
+    from tuner.console import TuningProgress
+    from tuner.driver import Request, tune
+    from tuner.measure import Method
+
+    space = catalog.load(kernel)
+    progress = TuningProgress()
+    try:
+        request = Request(kernel, size, device, options, "brute_force", method=Method(race=False), results=results)
+        result = tune(request, progress)
+    finally:
+        progress.close()
+    recorded = recording.of_trials(space, result.sizes, result.device["name"], result.trials)
+    path = path or Path(f"{space.name.rpartition('/')[2]}-{size}-{result.device['name']}.json.gz".replace(" ", "_"))
+    recording.write(path, recorded)
+    if as_json:
+        output.document({"file": str(path), "configurations": len(recorded.entries), "failed": result.failed})
+    else:
+        click.echo(f"{path}: {len(recorded.entries)} configurations, {sum(result.failed.values())} failed")
+    return 0
 
 
 @cli.command()

@@ -32,7 +32,7 @@ from tuner.errors import RequestError
 from tuner.measure import Outcome
 from tuner.space import Config, Space, Value, size_text
 
-BEAT_SECONDS, LEASE_SECONDS = 4.0, 20.0  # between signs of life; a claim without one for so long is nobody's
+BEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between signs of life; a claim without one for so long is nobody's
 MOST_LOSSES = 3  # claims of one configuration that ended with their process; then it is not tried again
 
 Key = tuple[tuple[str, bool, Value], ...]
