@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--orders", type=int, default=200)
     options = parser.parse_args()
     for path in options.recordings:
-        configurations = [times for times in recording.times(path) if len(times) > 1]
+        configurations = [list(e.times) for e in recording.read(path).entries.values() if len(e.times) > 1]
         optimum = min(median(times) for times in configurations)
         played = []
         for seed in range(options.orders):

@@ -93,7 +93,7 @@ def kernel_tuner(kernel: str, size: str) -> Run:
     )
 
 
-class _Clock:
+class Clock:
     """A driver.Progress that notes when configurations were done."""
 
     def __init__(self) -> None:
@@ -106,6 +106,8 @@ class _Clock:
         self.times.append(time.time())
         self.failed += trial.outcome.failure is not None
 
+    def noted(self, text: str) -> None: ...
+
     def finals(self, count: int) -> None: ...
 
 
@@ -113,7 +115,7 @@ def ours(kernel: str, size: str) -> Run:
     """Our driver, with nothing known or built beforehand."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TUNER_STATE"] = os.environ["TUNER_CACHE"] = folder
-        clock, began = _Clock(), time.time()
+        clock, began = Clock(), time.time()
         result = driver.tune(driver.Request(kernel, size, "cuda", results=Path(folder)), clock)
     record = result.record
     assert record is not None

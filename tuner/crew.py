@@ -24,9 +24,11 @@ POLL_SECONDS = 0.5  # between looks at what other processes have done
 
 
 class Measured(Protocol):
-    """Told of every trial as it becomes known, with how many there are, and the best."""
+    """Told of every trial as it becomes known, with how many there are, and the best; and what a user should know."""
 
     def measured(self, trial: Trial, done: int, best: Trial | None) -> None: ...
+
+    def noted(self, text: str) -> None: ...
 
 
 class Crew:
@@ -141,13 +143,14 @@ class _Shift:
             while (config := self._next()) is not None:
                 try:
                     outcome = self._outcome(worker, config)
-                except DeviceError:
+                except DeviceError as error:
                     with self._changed:
                         if self.at_work == 1:
                             raise
                         self._again.append(config)  # the other devices go on
                         self._ledger.release(config)
                         self._measuring -= 1
+                        self._progress.noted(f"{error}; the other devices go on")
                         return
                 if self._stopping:
                     return

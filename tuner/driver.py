@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tuner import __version__, catalog, devices, operation, source
-from tuner.crew import Crew
+from tuner.crew import Crew, Measured
 from tuner.errors import RequestError, TrialError, WorkerDied
 from tuner.finals import Final, Finals
 from tuner.measure import STANDARD, Method, Outcome, objective_value
@@ -77,12 +77,10 @@ class Summary:
     strategy: str
 
 
-class Progress(Protocol):
+class Progress(Measured, Protocol):
     """Told what happens, as it happens."""
 
     def started(self, space: Space, device: Mapping[str, Any], scope: Scope, total: int, known: int) -> None: ...
-
-    def measured(self, trial: Trial, done: int, best: Trial | None) -> None: ...
 
     def finals(self, count: int) -> None: ...
 

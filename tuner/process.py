@@ -14,11 +14,15 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TextIO
 
 from tuner import errors, scratch
 from tuner.errors import TrialError, TunerError, WorkerDied
+
+# A child is killed when the thread that started it ends, so all are started by one that lasts.
+_spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
 
 
 class Process:
@@ -31,7 +35,8 @@ class Process:
         self._scratch = scratch.folder()
         self._pending = b""
         self._stopping, self._stopped = threading.Lock(), False
-        self._process = subprocess.Popen(
+        self._process = _spawner.submit(
+            subprocess.Popen,
             [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -39,7 +44,7 @@ class Process:
             start_new_session=True,
             pass_fds=share,
             env={**os.environ, "TMPDIR": str(self._scratch)},
-        )
+        ).result()
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         """The reply to `request`; raises what `receive` raises."""

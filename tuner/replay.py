@@ -13,6 +13,7 @@ from tuner.recording import Recording
 from tuner.search import strategies
 from tuner.search.pool import Pool
 from tuner.search.strategies import UNLIMITED, Budget, Hints, Search
+from tuner.space import Config
 
 BLOCK = ("block_size_x", "block_size_y", "block_size_z")  # what Kernel Tuner calls the threads of a block
 
@@ -44,11 +45,16 @@ class Replay:
 
 
 def replay(
-    recording: Recording, strategy: str | None = None, budget: Budget = UNLIMITED, seed: int = 0, workers: int = 1
+    recording: Recording,
+    strategy: str | None = None,
+    budget: Budget = UNLIMITED,
+    seed: int = 0,
+    workers: int = 1,
+    warm: Sequence[Config] = (),
 ) -> Replay:
     """Run `strategy`, or the one that tuning would choose, over `recording`.
 
-    With several `workers`, so many configurations are outstanding, and any one of them is told next. Raises
+    `warm` configurations come first. With several `workers`, so many configurations are outstanding, and any one of them is told next. Raises
     RequestError for an unknown strategy, and for a budget in time, since nothing takes the time that it took.
     """
     if budget.seconds is not None:
@@ -64,7 +70,7 @@ def replay(
     evaluations: list[float | None] = []
     outstanding: list[int] = []
     spent = -time.process_time()
-    with Search(strategy, pool, budget, seed, Hints(block=BLOCK)) as search:
+    with Search(strategy, pool, budget, seed, Hints(warm, BLOCK)) as search:
         while True:
             while len(outstanding) < workers and (config := search.ask()) is not None:
                 outstanding.append(pool.row(config))
