@@ -53,7 +53,8 @@ def main() -> None:
             f"best {r['best_ms']:.4f} ms: {r['config']}"
         )
     print(
-        f"{all_['seconds'] / one['seconds']:.2f} of the time; {all_['whole'] / one['whole']:.2f} with start-up and finals"
+        f"{all_['seconds'] / one['seconds']:.2f} of the time; "
+        f"{all_['whole'] / one['whole']:.2f} with start-up and finals"
     )
     if options.json:
         options.json.write_text(json.dumps([one, all_], indent=1))

@@ -54,8 +54,9 @@ def replay(
 ) -> Replay:
     """Run `strategy`, or the one that tuning would choose, over `recording`.
 
-    `warm` configurations come first. With several `workers`, so many configurations are outstanding, and any one of them is told next. Raises
-    RequestError for an unknown strategy, and for a budget in time, since nothing takes the time that it took.
+    `warm` configurations come first. With several `workers`, so many configurations are outstanding, and any one of
+    them is told next. Raises RequestError for an unknown strategy, and for a budget in time, since nothing takes the
+    time that it took.
     """
     if budget.seconds is not None:
         raise RequestError("--budget: a replay does not take the time that measuring took; write a number, such as 100")
