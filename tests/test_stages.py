@@ -15,6 +15,10 @@ SIZES = ["1", "31", "100x37x53", "37x100x1,batch=3", "1000", "1024"]
 STAGES = [catalog.load(name) for name in catalog.names()]
 GPU = [space for space in STAGES if "cuda" in space.languages]
 HOST = [space for space in STAGES if "c" in space.languages]
+NVIDIA = {
+    "sm_80": Limits(max_shared_memory=163 * 1024, compute_capability=8.0),
+    "sm_90a": Limits(max_shared_memory=227 * 1024, compute_capability=9.0),
+}
 
 
 def name(value: object) -> str:
@@ -78,7 +82,7 @@ def test_configurations_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(space:
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("space", GPU, ids=name)
 def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> None:
-    scope = Scope(dict.fromkeys(space.operation.sizes, 1024), space.operation.options, "cuda", Limits())
+    scope = Scope(dict.fromkeys(space.operation.sizes, 1024), space.operation.options, "cuda", NVIDIA[architecture])
     for config in [dict(space.default), *spread_out(space, scope, 3)]:
         assert nvrtc.compile_cubin(source.render(space, config, scope), architecture).startswith(b"\x7fELF")
 
