@@ -14,6 +14,8 @@ from tuner.errors import BuildError, DeviceError
 from tuner.source import Source
 
 STANDARD = "--std=c++17"
+# ptxas says what a build needs, unless NVRTC's own cache, which ours makes needless, answers in its place.
+_TELLING = ("--ptxas-options=-v", "--no-cache")
 
 
 class NvrtcCompiler(Compiler):
