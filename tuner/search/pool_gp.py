@@ -35,7 +35,8 @@ CHEBYSHEV_REST = 0.05  # share of the sum in the scalarised objective
 class PoolGP(Proposer):
     """Asks for one configuration of the pool after the other, none twice; told values, lower ones are better.
 
-    1. `warm` configurations and START that fill the space (see `pool.spread`) come first, until something succeeds.
+    1. `warm` configurations and START that fill the space (see `pool.spread`) come first, until something succeeds. As
+       long as none of the latter is the best, the model's choices take turns with them.
     2. Where all values are positive, such as times, a cost is minus the inverse, a rate: what is slow matters little,
        however slow, and improvement counts as the user counts it. Else a cost is the value, which is a rate already
        where something is to be large. A failure counts as the 90th percentile of the costs; then they are standardised.
@@ -60,10 +61,12 @@ class PoolGP(Proposer):
         self._guesses: dict[
             int, float
         ] = {}  # outstanding, with the cost guessed; not a number where there was no model
-        first = pool.known(warm)
-        self.free[first] = False
-        self._queue = first + spread(pool, START, first, self.free, self._rng)
-        self.free[first] = True
+        self._warm = pool.known(warm)
+        self.free[self._warm] = False
+        self._queue = self._warm + spread(pool, START, self._warm, self.free, self._rng)
+        self.free[self._warm] = True
+        self._filling = set(self._queue[len(self._warm) :])
+        self._chosen_last = True  # by the model, and not to fill the space
         self._theta: Array | None = None
         self._posterior: Posterior | None = None
         self._candidates = np.arange(0)
@@ -88,11 +91,13 @@ class PoolGP(Proposer):
         self._guesses.pop(row, None)
 
     def _next(self) -> int:
-        while self._queue:
+        while self._queue and (self._chosen_last or not self._warm_leads()):
             row = self._queue.pop(0)
             if self.free[row]:
                 self._guesses[row] = math.nan
+                self._chosen_last = row in self._warm
                 return row
+        self._chosen_last = True
         if sum(values is not None for values in self._values.values()) < 2:  # nothing to learn from yet
             row = spread(self.pool, 1, [*self._values, *self._guesses], self.free, self._rng)[0]
             self._guesses[row] = math.nan
@@ -100,6 +105,14 @@ class PoolGP(Proposer):
         # The matrices are too small for threads to be of use, and with one the same seed gives the same sums anywhere.
         with self._threads.limit(limits=1, user_api="blas"):
             return self._most_promising()
+
+    def _warm_leads(self) -> bool:
+        """Whether the best so far is a warm configuration, or one that the model chose: then knowing where to look is
+        worth more than looking everywhere, and the two take turns."""
+        good = {row: values for row, values in self._values.items() if values is not None}
+        if not self._warm or len(good) < 2 or any(row in self._queue for row in self._warm):
+            return False
+        return min(good, key=lambda row: good[row]) not in self._filling
 
     def _most_promising(self) -> int:
         """The free candidate of the largest expected improvement."""
