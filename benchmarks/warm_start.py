@@ -2,8 +2,9 @@
 
     python benchmarks/warm_start.py results/recordings/09-3072.json.gz --near 09-2048.json.gz 09-4096.json.gz
 
-The five best of each near recording, taken in turn, begin the search, as `tune` takes them from the store. `--misled`
-begins it with the five worst of the recording itself instead. Prints the evaluations to within 10, 5 and 1 % of the
+What a record of each near recording would hold, its best configuration and the best of other block tiles, begins the
+search, taken in turn, as `tune` takes it from the store. `--misled` begins it with the worst of the recording itself
+instead. Prints the evaluations to within 10, 5 and 1 % of the
 optimum, medians over seeds, and the fraction of the optimum at 25, 50 and 100.
 """
 
@@ -11,21 +12,30 @@ from __future__ import annotations
 
 import argparse
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, median
 
 from tuner import recording, replay
+from tuner.driver import RUNNERS_UP
 from tuner.search.strategies import Budget
 from tuner.space import Config
 from tuner.store import WARM
 
 
-def best(path: Path, count: int, worst: bool = False) -> list[Config]:
-    """The best, or the worst, configurations of a recording that run."""
+def ordered(path: Path) -> list[Config]:
+    """The configurations of a recording that run, the fastest first."""
     found = recording.read(path)
     timed = [(entry.time_ms, key) for key, entry in found.entries.items() if entry.time_ms is not None]
-    ordered = sorted(timed, key=lambda one: one[0], reverse=worst)
-    return [dict(zip(found.parameters, key, strict=True)) for _, key in ordered[:count]]
+    return [dict(zip(found.parameters, key, strict=True)) for _, key in sorted(timed, key=lambda one: one[0])]
+
+
+def recorded(path: Path, tile: Sequence[str]) -> list[Config]:
+    """The best configuration, and the best of each other block tile, as a record keeps them."""
+    best: dict[tuple[object, ...], Config] = {}
+    for config in ordered(path):
+        best.setdefault(tuple(config[name] for name in tile), config)
+    return list(best.values())[: 1 + RUNNERS_UP]
 
 
 def main() -> None:
@@ -33,14 +43,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recording", type=Path)
     parser.add_argument("--near", nargs="*", type=Path, default=[])
+    parser.add_argument("--tile", nargs="+", default=["BM", "BN"], help="the parameters that set the number of blocks")
     parser.add_argument("--misled", action="store_true")
     parser.add_argument("--seeds", type=int, default=24)
     parser.add_argument("--budget", type=int, default=200)
     options = parser.parse_args()
-    taken = list(itertools.chain(*itertools.zip_longest(*(best(path, WARM) for path in options.near))))
+    taken = list(itertools.chain(*itertools.zip_longest(*(recorded(path, options.tile) for path in options.near))))
     starts = {"cold": [], "warm": [config for config in taken if config is not None][:WARM]}
     if options.misled:
-        starts["misled"] = best(options.recording, WARM, worst=True)
+        starts["misled"] = ordered(options.recording)[-WARM:]
     found = recording.read(options.recording)
     for name, warm in starts.items():
         runs = [replay.replay(found, "optuna", Budget(options.budget), s, warm=warm) for s in range(options.seeds)]

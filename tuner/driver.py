@@ -22,7 +22,7 @@ from tuner.store import Record, Store
 from tuner.study import Ledger, Problem, Trial
 from tuner.supervisor import TIMEOUT, Supervisor, Task
 
-FINALISTS = 5
+FINALISTS, RUNNERS_UP = 5, 4
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def tune(request: Request, progress: Progress) -> Result:
             progress.finals(min(FINALISTS, len(ledger.best)))
             ranked, finals = _finals(crew.lead, ledger)
         summary = Summary(len(pool), len(ledger.trials), ledger.failures, strategy)
-    record = _record(crew.lead, ranked, finals, summary, signature) if ranked else None
+    record = _record(crew.lead, ranked, finals, summary, ledger, signature) if ranked else None
 
     def competes(old: Record) -> bool:
         return not request.fresh and space.valid(old.config, crew.scope)
@@ -174,7 +174,28 @@ def _alone(worker: Supervisor, trial: Trial) -> Final:
         return Final(failure=f"{error.reason}: {error}")
 
 
-def _record(worker: Supervisor, ranked: Sequence[Finalist], finals: Finals, summary: Summary, signature: str) -> Record:
+def _runners_up(worker: Supervisor, ranked: Sequence[Finalist], ledger: Ledger) -> list[dict[str, Any]]:
+    """The next best configurations, RUNNERS_UP of them: the fastest with each other number of blocks first.
+
+    How well the last blocks of a grid fill the device depends on the size, so at another size one of these is more
+    likely to be the best than a near twin of the winner is.
+    """
+    space, scope = worker.task.space, worker.scope
+    best = {str(one.trial.config): one.final.time_ms for one in ranked}
+    trials = [t for t in ledger.best if str(t.config) != str(ranked[0].trial.config) and space.valid(t.config, scope)]
+    grids = {space.geometry(ranked[0].trial.config, scope).grid}
+    others, twins = [], []
+    for trial in trials:
+        grid = space.geometry(trial.config, scope).grid
+        (twins if grid in grids else others).append(trial)
+        grids.add(grid)
+    chosen = (others + twins)[:RUNNERS_UP]
+    return [{"config": t.config, "time_ms": best.get(str(t.config), t.time_ms)} for t in chosen]
+
+
+def _record(
+    worker: Supervisor, ranked: Sequence[Finalist], finals: Finals, summary: Summary, ledger: Ledger, signature: str
+) -> Record:
     """The record of the best finalist."""
     trial, final = ranked[0].trial, ranked[0].final
     scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
@@ -203,7 +224,7 @@ def _record(worker: Supervisor, ranked: Sequence[Finalist], finals: Finals, summ
         strategy=summary.strategy,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=__version__,
-        next=[{"config": one.trial.config, "time_ms": one.final.time_ms} for one in ranked[1:]],
+        next=_runners_up(worker, ranked, ledger),
         objective=method.objective,
         caches="cold" if method.cold else "warm",
         energy_mj=final.energy_mj,
