@@ -55,9 +55,12 @@ def tune(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
     return run
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    """The `tune` command in a process of its own, as a shell starts it."""
+def start(*arguments: str, limit: int | None = None) -> subprocess.Popen[str]:
+    """The `tune` command in a process of its own, as a shell starts it; `limit` is the largest file in bytes that it
+    may write: beyond, writing fails as on a full disk."""
     command = [sys.executable, "-m", "tuner", *arguments]
+    if limit is not None:
+        command = ["prlimit", f"--fsize={limit}", *command]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ.copy())
 
 

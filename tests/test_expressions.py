@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tuner import expressions, rewriting
@@ -107,6 +107,8 @@ def formulas() -> st.SearchStrategy[str]:
 
 @settings(max_examples=300, deadline=None)
 @given(formulas())
+@example("(not (not ((a and a) + (zero - a))))")
+@example("((b and a) + 1) < (zero or a)")
 def test_evaluation_and_substitution_agree_with_python(text: str) -> None:
     try:
         expected: object = eval(text, {"max": max}, dict(NAMES))

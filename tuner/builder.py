@@ -1,27 +1,83 @@
-"""A process that compiles ahead: `python -m tuner.builder`. Several of them fill the cache of builds while the worker
-measures; NVRTC locks inside a process, so threads would gain nothing."""
+"""Building one configuration; and the process that does it ahead of the device: `python -m tuner.builder`.
+
+Several of these fill the cache of builds while the worker measures. They are processes because NVRTC locks inside
+one, so threads would gain nothing.
+"""
 
 from __future__ import annotations
 
-from tuner import devices, errors, form, process, source
-from tuner.space import Limits, Scope
+import contextlib
+import os
+import resource
+from dataclasses import replace
+from typing import Any
+
+from tuner import devices, form, operation, process, source
+from tuner.devices import Build, Compiler, Device, figures
+from tuner.errors import DeviceError, ExpressionError, GeometryError, TrialError, TunerError
+from tuner.source import Source
+from tuner.space import Config, Limits, Scope, Space
+
+
+def build(compiler: Compiler, space: Space, config: Config, scope: Scope) -> tuple[Source, Build]:
+    """Source and build of one configuration.
+
+    Raises GeometryError, BuildError, or ResourceError where the device could not launch it; no device is asked.
+    """
+    try:
+        made = source.render(space, config, scope)
+    except ExpressionError as error:
+        raise GeometryError(str(error)) from None
+    built = compiler.build(made)
+    figures.check(built.figures, made.geometry, scope.limits)
+    return made, built
 
 
 def main() -> None:
-    """Serve until the parent is gone."""
+    """Serve until the parent is gone: first the task; then `build` for a configuration; then, where that was answered
+    with `launch`, `launch`."""
     stream = process.replies()
     asked = process.requests()
+    # A compiler that wants more than half of the memory fails alone, before the machine does.
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     task = next(asked)
-    compiler = devices.compiler(task["kind"], task["architecture"])
-    space = form.from_json(task["space"])
-    scope = Scope(task["sizes"], task["options"], task["language"], Limits.from_json(task["limits"]))
+    space, limits = form.from_json(task["space"]), Limits.from_json(task["limits"])
+    scope = Scope(task["sizes"], task["options"], task["language"], limits)
+    kind = devices.split(task["device"])[0]
+    # OpenCL compiles on its device; CUDA's and C's compilers need none.
+    device = devices.open(task["device"]) if kind == "opencl" else None
+    compiler = device.compiler if device else devices.compiler(kind, task["architecture"])
     process.reply(stream, {})
+    made: tuple[Source, Build] | None = None
     for request in asked:
         try:
-            compiler.build(source.render(space, request["build"], scope))
-            process.reply(stream, {})
-        except errors.TunerError as error:
+            if "build" in request:
+                made = build(compiler, space, request["build"], scope)
+                process.reply(stream, {"launch": device is not None and device.compiles_at_launch and made[1].fresh})
+            elif made and device:
+                _launch_once(device, space, scope, *made)
+                process.reply(stream, {})
+        except TunerError as error:
             process.reply(stream, process.failure(error))
+
+
+def _launch_once(device: Device, space: Space, scope: Scope, made: Source, built: Build) -> None:
+    """Launch one block, so that what the driver compiles at a first launch is compiled, and keep the whole.
+
+    The arrays are of their real size, since sizes may be compiled in; memory that is never touched costs nothing.
+    """
+    one = replace(made, geometry=replace(made.geometry, grid=(1, 1, 1)))
+    with contextlib.suppress(TrialError, DeviceError):  # what is wrong shows in the worker
+        values = iter(operation.scalars(space.operation, scope))
+        arguments: list[Any] = [
+            next(values) if a.shape is None else device.allocate(operation.nbytes(a, scope)).handle
+            for a in space.operation.arguments
+        ]
+        function = device.load(built, one)
+        device.bind(function, arguments)()
+        device.synchronize()
+        device.compiler.keep(made, Build(device.exported(function), built.figures))
 
 
 if __name__ == "__main__":

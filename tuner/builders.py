@@ -5,43 +5,57 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
 from typing import Any
 
 from tuner import form
-from tuner.errors import BuildError, TunerError, WorkerDied
+from tuner.errors import TrialError, TunerError, WorkerDied
 from tuner.process import Process
 from tuner.space import Config, Scope, Space
 
-MOST_BUILDERS = 8
+MOST_BUILDERS = 16
+START_SECONDS = 120.0  # for a builder to import what it needs
 AHEAD = 4  # configurations in the queue for each builder
 
 
 class Builders:
-    """Builder processes for one space and size; each belongs to a thread that waits for it."""
+    """Builder processes for one space and size; each belongs to a thread that waits for it.
 
-    def __init__(self, space: Space, scope: Scope, device: dict[str, Any], timeout: float) -> None:
-        """`device` is what `Device.describe` gave. Starts nothing yet. `timeout` is in seconds, for one build."""
-        self.count = max(1, min(MOST_BUILDERS, len(os.sched_getaffinity(0)) - 1))
+    On a device that is this machine's processor, compiling would disturb the times. There the queue is built first,
+    on all cores, then measured, and only then refilled.
+    """
+
+    def __init__(
+        self, space: Space, scope: Scope, device: dict[str, Any], timeout: float, alternate: bool, workers: int
+    ) -> None:
+        """`device` is what `Device.describe` gave, `timeout` in seconds, for one build; `alternate` for a device that
+        is this machine's processor; `workers` says how many are built for. Starts the processes, which need a moment
+        to import."""
+        self._alternate = alternate
+        cores = len(os.sched_getaffinity(0))
+        self.count = max(1, min(MOST_BUILDERS * workers, cores if self._alternate else cores - workers))
         self._task = {
             "space": form.to_json(space),
             "sizes": dict(scope.sizes),
             "options": dict(scope.options),
             "language": scope.language,
             "limits": asdict(scope.limits),
-            "kind": device["device"].partition(":")[0],
+            "device": device["device"],
             "architecture": device["architecture"],
         }
         self._timeout = timeout
         self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="builder")
         self._own = threading.local()
-        self._processes: list[Process] = []
+        self._processes = [Process("tuner.builder") for _ in range(self.count)]
+        self._idle = list(self._processes)
         self._builds: dict[str, Future[None]] = {}
         self._starting, self._closed = threading.Lock(), False
 
     def prepare(self, configs: Iterable[Config]) -> None:
         """Have the first of `configs` built, as many as are worth having ahead."""
+        if self._alternate and self._builds:
+            return
         for config, _ in zip(configs, range(AHEAD * self.count), strict=False):
             key = repr(config)
             if key not in self._builds:
@@ -50,8 +64,11 @@ class Builders:
     def wait(self, config: Config) -> None:
         """Return when `config` has been built, at once if it was not prepared.
 
-        Raises BuildError where it does not compile, WorkerDied where the compiler crashes or takes too long.
+        Raises TrialError where it does not compile or could not be launched, WorkerDied where the compiler crashes or
+        takes too long.
         """
+        if self._alternate:
+            wait(self._builds.values())
         build = self._builds.pop(repr(config), None)
         if build is not None:
             build.result()
@@ -70,23 +87,43 @@ class Builders:
         if self._closed:
             return
         try:
-            self._process().ask({"build": config}, self._timeout)
-        except WorkerDied:
+            launch = self._ask({"build": config}, "compile ")["launch"]
+        except TrialError:
+            raise
+        except TunerError as error:
+            if isinstance(error, WorkerDied):
+                raise
+            return  # the worker meets it again, and says what it is
+        if launch:
+            try:
+                self._ask({"launch": True}, "")
+            except WorkerDied as died:
+                if died.reason == "timeout":
+                    raise
+                # A crash is the worker's to meet and to name.
+
+    def _ask(self, request: dict[str, Any], prefix: str) -> dict[str, Any]:
+        """This thread's builder's reply. Where it died, the reason begins with `prefix`, and the next one is new."""
+        one = self._process()
+        try:
+            return one.ask(request, self._timeout)
+        except WorkerDied as died:
             self._own.process = None
-            raise
-        except BuildError:
-            raise
-        except TunerError:
-            pass  # the worker meets it again, and says what it is
+            with self._starting:
+                one.close()
+                self._processes.remove(one)
+            raise WorkerDied(f"{prefix}{died.reason}", str(died)) from None
 
     def _process(self) -> Process:
-        """This thread's builder, started when it is first needed."""
+        """This thread's builder, with its task."""
         if getattr(self._own, "process", None) is None:
             with self._starting:  # so that close() stops every one that was started
                 if self._closed:
                     raise WorkerDied("crash", "the builders have been stopped")
-                self._own.process = Process("tuner.builder")
-                self._processes.append(self._own.process)
-            self._own.process.ask(self._task, self._timeout)
+                if not self._idle:
+                    self._processes.append(Process("tuner.builder"))
+                    self._idle.append(self._processes[-1])
+                self._own.process = self._idle.pop()
+            self._own.process.ask(self._task, START_SECONDS)
         process: Process = self._own.process
         return process

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner import inspection, output
-from tuner.command import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, cli
+from tuner import inspection, output, replaying
+from tuner.command import DEVICE, DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, cli
 from tuner.errors import RequestError, TunerError
 
 if TYPE_CHECKING:
+    from tuner.measure import Objective
     from tuner.store import Found
 
-__all__ = ["cli", "inspection", "main"]  # importing inspection gives the group its verbs
+__all__ = ["cli", "inspection", "main", "replaying"]  # importing these gives the group its verbs
 
 
 class Terminated(BaseException):
@@ -32,9 +33,13 @@ class Terminated(BaseException):
 @cli.command("kernel", hidden=True)
 @KERNEL
 @click.argument("size", required=False)
-@DEVICE
+@DEVICES
 @SET
-@click.option("--strategy", metavar="NAME", help="brute_force (the default) or random (the default with --budget).")
+@click.option(
+    "--strategy",
+    metavar="NAME",
+    help="brute_force, optuna (the default where --budget is less than all), random, optuna:NAME, kt:NAME.",
+)
 @click.option("--budget", metavar="N|TIME", help="Configurations to try, or a time: 100, 90s, 2m.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the strategy.")
 @click.option("--repeats", type=click.IntRange(1, 1000), default=7, show_default=True, help="Timed runs of each.")
@@ -42,10 +47,28 @@ class Terminated(BaseException):
     "--timeout", type=click.FloatRange(1, 86_400), default=60.0, show_default=True, help="Seconds a configuration."
 )
 @click.option("--full", is_flag=True, help="All repeats for every configuration, however slow it is.")
+@click.option("--flush", is_flag=True, help="Empty the caches before each timed run.")
+@click.option(
+    "--objective",
+    type=click.Choice(["time", "energy", "edp"]),
+    default="time",
+    show_default=True,
+    help="What to make least; edp is energy times time.",
+)
 @click.option("--fresh", is_flag=True, help="Measure again what has been measured.")
+@click.option("--storage", metavar="URL", help="A database that several machines share, to work on one study together.")
 @RESULTS
 @JSON
-def tune(kernel: str, size: str | None, as_json: bool, **rest: Any) -> int:
+def tune(
+    kernel: str,
+    size: str | None,
+    as_json: bool,
+    repeats: int,
+    flush: bool,
+    objective: Objective,
+    full: bool,
+    **rest: Any,
+) -> int:
     """Tune KERNEL at SIZE. Interrupted, the same command goes on where it stopped.
 
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
@@ -59,10 +82,12 @@ def tune(kernel: str, size: str | None, as_json: bool, **rest: Any) -> int:
     from tuner.console import TuningProgress
     from tuner.driver import Request
     from tuner.driver import tune as run
+    from tuner.measure import Method
 
     progress = TuningProgress()
     try:
-        result = run(Request(kernel, size, **rest), progress)
+        method = Method(repeats, cold=flush, objective=objective, race=not full)
+        result = run(Request(kernel, size, method=method, **rest), progress)
     except (KeyboardInterrupt, Terminated):
         progress.close()
         where = f" after {progress.done} of {progress.total} configurations" if progress.total else ""

@@ -45,6 +45,9 @@ def _settings(_ctx: click.Context, _param: click.Parameter, given: Iterable[str]
 
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 DEVICE = click.option("--device", metavar="NAME", help="cuda, opencl or host, or one with :N; see `tune devices`.")
+DEVICES = click.option(
+    "--device", "--devices", metavar="NAME", help="cuda, cuda:1, cuda:0,cuda:3, or `all` GPUs of this machine."
+)
 RESULTS = click.option(
     "--results", type=click.Path(path_type=Path), metavar="DIR", help="Store to use over the shipped one."
 )

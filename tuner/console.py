@@ -49,6 +49,9 @@ class TuningProgress:
             self._say(f"{done}/{self.total}  {self._best(best)}  {left:.0f} s left")
             self._shown, self._last = best, now
 
+    def noted(self, text: str) -> None:
+        self._say(text)
+
     def finals(self, count: int) -> None:
         self.close()
         if count:

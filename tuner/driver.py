@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import datetime
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from tuner import __version__, catalog, devices, operation, source
+from tuner.crew import Crew, Measured
 from tuner.errors import RequestError, TrialError, WorkerDied
-from tuner.finals import Final
-from tuner.measure import REPEATS, Outcome
+from tuner.finals import Final, Finals
+from tuner.measure import STANDARD, Method, Outcome, objective_value
+from tuner.search import strategies
 from tuner.search.enumeration import enumerate_space
-from tuner.search.strategies import Budget, choose, search
-from tuner.space import Config, Scope, Space
+from tuner.search.pool import Pool
+from tuner.search.strategies import Budget, Hints, Search
+from tuner.space import Scope, Space
 from tuner.store import Record, Store
 from tuner.study import Ledger, Problem, Trial
 from tuner.supervisor import TIMEOUT, Supervisor, Task
 
 FINALISTS = 5
-LOOK_AHEAD = 256  # configurations that are looked at for something to build
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,15 @@ class Request:
 
     kernel: str
     size: str
-    device: str | None = None
+    device: str | None = None  # one, or several with commas between, or all
     options: Mapping[str, float] = field(default_factory=dict)
     strategy: str | None = None
     budget: str | None = None
     seed: int = 0
-    repeats: int = REPEATS
+    method: Method = STANDARD
     timeout: float = TIMEOUT
     fresh: bool = False
-    full: bool = False
+    storage: str | None = None  # the URL of a database, where several machines share the work
     results: Path | None = None
 
 
@@ -55,6 +56,7 @@ class Result:
     record: Record | None
     stored: bool
     examples: dict[str, str]
+    trials: list[Trial]  # all that the ledger has, of earlier runs too
 
 
 @dataclass(frozen=True)
@@ -75,12 +77,10 @@ class Summary:
     strategy: str
 
 
-class Progress(Protocol):
+class Progress(Measured, Protocol):
     """Told what happens, as it happens."""
 
     def started(self, space: Space, device: Mapping[str, Any], scope: Scope, total: int, known: int) -> None: ...
-
-    def measured(self, trial: Trial, done: int, best: Trial | None) -> None: ...
 
     def finals(self, count: int) -> None: ...
 
@@ -97,105 +97,88 @@ def tune(request: Request, progress: Progress) -> Result:
     if not 1 <= request.timeout <= 86_400:
         raise RequestError(f"--timeout {request.timeout}: write seconds, from 1 to 86400")
     budget = Budget.parse(request.budget)
-    strategy = choose(request.strategy, budget)
+    strategies.check(request.strategy)
     store = Store(space.name, request.results)
     store.check_writable()
-    device_id = devices.for_space(space, request.device)
+    device_ids = devices.several(space, request.device)
     signature = source.signature(space)
 
-    with Supervisor(Task(space, sizes, options, device_id, request.repeats, request.timeout)) as worker:
-        searchspace = enumerate_space(space, worker.scope)
-        configurations, device = int(searchspace.size), worker.device
-        conditions = f"{signature} {device['toolchain']} {request.repeats} {request.full}"
-        with Ledger(space, Problem(sizes, options, device["name"]), conditions, request.fresh) as ledger:
-            asked = _Asked(worker, ledger, progress, request)
-            total = min(budget.evaluations or configurations, configurations)
-            progress.started(space, device, worker.scope, total, len(ledger.trials))
-            search(strategy, searchspace, list(space.parameters), asked, budget, request.seed)
+    with Crew(Task(space, sizes, options, request.method, request.timeout), device_ids) as crew:
+        pool = Pool(space.parameters, enumerate_space(space, crew.scope).list)
+        strategy = strategies.choose(request.strategy, budget, len(pool))
+        conditions = f"{signature} {crew.device['toolchain']} {request.method}"
+        problem = Problem(sizes, options, crew.device["name"], conditions)
+        hints = Hints.of(space, store.similar(space, crew.scope, *_device_key(crew.device), signature))
+        with (
+            Ledger(space, problem, request.fresh, request.storage) as ledger,
+            Search(strategy, pool, budget, request.seed, hints) as search,
+        ):
+            total = min(budget.evaluations or len(pool), len(pool))
+            progress.started(space, crew.device, crew.scope, total, len(ledger.trials))
+            evaluated = crew.run(search, ledger, progress)
             progress.finals(min(FINALISTS, len(ledger.best)))
-            ranked, library = _finals(worker, ledger)
-        summary = Summary(configurations, len(ledger.trials), ledger.failures, strategy)
-    record = _record(worker, ranked, library, summary, signature) if ranked else None
+            ranked, finals = _finals(crew.lead, ledger)
+        summary = Summary(len(pool), len(ledger.trials), ledger.failures, strategy)
+    record = _record(crew.lead, ranked, finals, summary, signature) if ranked else None
 
     def competes(old: Record) -> bool:
-        return not request.fresh and space.valid(old.config, worker.scope)
+        return not request.fresh and space.valid(old.config, crew.scope)
 
     return Result(
         kernel=space.name,
-        device=device,
+        device=crew.device,
         sizes=sizes,
-        configurations=configurations,
-        evaluated=asked.done,
+        configurations=len(pool),
+        evaluated=evaluated,
         failed=ledger.failures,
         record=record,
         stored=record is not None and store.add(record, competes),
+        trials=ledger.trials,
         examples={t.outcome.failure: t.outcome.log for t in reversed(ledger.trials) if t.outcome.failure},
     )
 
 
-class _Asked:
-    """Answers a strategy: from the ledger where a configuration is known, else from the worker."""
-
-    def __init__(self, worker: Supervisor, ledger: Ledger, progress: Progress, request: Request) -> None:
-        self._worker, self._ledger, self._progress, self._request = worker, ledger, progress, request
-        self._best: Trial | None = None
-        self.done = 0
-
-    def prepare(self, configs: Iterable[Config]) -> None:
-        """Told what will be asked for next."""
-        known, timeout = self._ledger.known, self._request.timeout
-        soon = itertools.islice(configs, LOOK_AHEAD)
-        self._worker.prepare(config for config in soon if known(config, timeout) is None)
-
-    def __call__(self, config: Config) -> float | None:
-        timeout = self._request.timeout
-        trial = self._ledger.known(config, timeout)
-        if trial is None:
-            best_ms = self._best.time_ms if self._best and not self._request.full else None
-            trial = Trial(config, self._worker.measure(config, best_ms), timeout)
-            self._ledger.add(trial)
-        self.done += 1
-        if trial.time_ms is not None and (self._best is None or trial.time_ms < (self._best.time_ms or 0.0)):
-            self._best = trial
-        self._progress.measured(trial, self.done, self._best)
-        return trial.time_ms
+def _device_key(device: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Name, kind and architecture, as the store wants them."""
+    return device["name"], device["device"].partition(":")[0], device["architecture"]
 
 
-def _finals(worker: Supervisor, ledger: Ledger) -> tuple[list[Finalist], Final | None]:
-    """The fastest trials measured again, fastest first, and the vendor's library beside them.
+def _finals(worker: Supervisor, ledger: Ledger) -> tuple[list[Finalist], Finals]:
+    """The best trials measured again, best first, and the vendor's library beside them.
 
-    One that fails now, or takes the worker down, becomes a failed trial; where none of the fastest is left, the next
+    One that fails now, or takes the worker down, becomes a failed trial; where none of the best is left, the next
     ones are tried, down to the last.
     """
+    objective = worker.task.method.objective
     while candidates := [t for t in ledger.best if worker.task.space.valid(t.config, worker.scope)][:FINALISTS]:
         try:
             finals = worker.finals([trial.config for trial in candidates])
         except (WorkerDied, TrialError):  # one of them took the others with it; each shows by itself which
-            finals = [_alone(worker, trial) for trial in candidates]
-        found = [Finalist(trial, final) for trial, final in zip(candidates, finals, strict=False) if not final.failure]
-        for trial, final in zip(candidates, finals, strict=False):
+            finals = Finals([_alone(worker, trial) for trial in candidates])
+        pairs = list(zip(candidates, finals.candidates, strict=True))
+        for trial, final in pairs:
             if final.failure is not None:
-                ledger.add(replace(trial, outcome=Outcome(failure="finals", log=final.failure)))
+                ledger.revise(replace(trial, value=None, outcome=Outcome(failure="finals", log=final.failure)))
+        found = [Finalist(trial, final) for trial, final in pairs if not final.failure]
         if found:
-            return sorted(found, key=lambda one: one.final.time_ms), next((f for f in finals if f.library), None)
-    return [], None
+            by_value = {id(one): objective_value(objective, one.final.time_ms, one.final.energy_mj) for one in found}
+            return sorted(found, key=lambda one: by_value[id(one)]), finals
+    return [], Finals()
 
 
 def _alone(worker: Supervisor, trial: Trial) -> Final:
     """The final of one trial by itself, without the library."""
     try:
-        return worker.finals([trial.config])[0]
+        return worker.finals([trial.config]).candidates[0]
     except (WorkerDied, TrialError) as error:
         return Final(failure=f"{error.reason}: {error}")
 
 
-def _record(
-    worker: Supervisor, ranked: Sequence[Finalist], library: Final | None, summary: Summary, signature: str
-) -> Record:
-    """The record of the fastest finalist."""
+def _record(worker: Supervisor, ranked: Sequence[Finalist], finals: Finals, summary: Summary, signature: str) -> Record:
+    """The record of the best finalist."""
     trial, final = ranked[0].trial, ranked[0].final
-    scope, op, device = worker.scope, worker.task.space.operation, worker.device
-    library_ms = library.time_ms if library else None
+    scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
+    library = finals.library
     return Record(
         device=device["name"],
         kind=device["device"].partition(":")[0],
@@ -208,8 +191,8 @@ def _record(
         rounds=len(final.times),
         gflops=operation.gflops(op, scope, final.time_ms),
         library=library.library if library else None,
-        library_ms=library_ms,
-        vs_library=library_ms / final.time_ms if library_ms else None,
+        library_ms=library.time_ms if library else None,
+        vs_library=library.time_ms / final.time_ms if library else None,
         error=trial.outcome.error,
         bound=trial.outcome.bound,
         signature=signature,
@@ -221,4 +204,12 @@ def _record(
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=__version__,
         next=[{"config": one.trial.config, "time_ms": one.final.time_ms} for one in ranked[1:]],
+        objective=method.objective,
+        caches="cold" if method.cold else "warm",
+        energy_mj=final.energy_mj,
+        clock_mhz=finals.clock_mhz,
+        throttled=finals.throttled,
+        registers=trial.outcome.figures.registers,
+        spills=trial.outcome.figures.spills,
+        occupancy=trial.outcome.occupancy,
     )

@@ -47,9 +47,14 @@ class ArgumentError(RequestError):
 
 
 class TrialError(TunerError):
-    """One configuration failed. `reason` is a short, countable word for it."""
+    """One configuration failed. `reason` is a short, countable phrase for it: the class's own unless a closer one is
+    given."""
 
     reason = "failed"
+
+    def __init__(self, message: str, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason or self.reason
 
 
 class GeometryError(TrialError):
@@ -64,8 +69,14 @@ class BuildError(TrialError):
     reason = "compile"
 
 
+class ResourceError(TrialError):
+    """The build needs more threads, registers or shared memory than the device has; no device was asked."""
+
+    reason = "resources"
+
+
 class LaunchError(TrialError):
-    """The device refused to load or launch the kernel."""
+    """The device refused to load or launch the kernel, or the kernel faulted."""
 
     reason = "launch"
 

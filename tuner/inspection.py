@@ -41,7 +41,8 @@ def list_(as_json: bool) -> int:
 def show(kernel: str, size: str, device: str | None, as_json: bool) -> int:
     """The space of KERNEL at SIZE (1024 if omitted).
 
-    Without --device, limits are those of a common GPU: 1024 threads and 48 KiB of shared memory a block.
+    Without --device, limits are those of a common GPU: 1024 threads and 48 KiB of shared memory a block, and compute
+    capability 8.0.
 
     Example: tune show sgemm/06_tiled 4096
     """
@@ -52,7 +53,7 @@ def show(kernel: str, size: str, device: str | None, as_json: bool) -> int:
     space = catalog.load(kernel)
     sizes = operation.parse_size(size, space.operation)
     if device is None:
-        language, limits = space.languages[0], Limits()
+        language, limits = space.languages[0], Limits(compute_capability=8.0)
     else:
         opened = devices.open(devices.for_space(space, device))
         language, limits = opened.language, opened.limits

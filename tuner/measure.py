@@ -9,87 +9,145 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import median
+from statistics import median, quantiles
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 from kernel_tuner.backends.backend import Backend
 from kernel_tuner.core import DeviceInterface
 from kernel_tuner.observers.observer import BenchmarkObserver
 
-from tuner import source
-from tuner.devices import Device, Library
-from tuner.errors import ExpressionError, GeometryError, LaunchError, TrialError, WrongResult
-from tuner.finals import FINAL_SECONDS, Final, Stopwatch, interleave
+from tuner import builder, finals
+from tuner.devices import Device, Library, figures
+from tuner.devices.figures import NO_FIGURES, Figures
+from tuner.errors import DeviceError, LaunchError, TrialError, WrongResult
+from tuner.finals import FINAL_SECONDS, Final, Finals, Stopwatch, interleave, spread
+from tuner.products import Products
 from tuner.space import Config, Scope, Space, Value
-from tuner.verify import Workbench
+from tuner.verify import Workbench, check_fits
 
-REPEATS = 7
 RACE = 1.5
+START_UP_MS = 1.0  # what a kernel's very first run may take more than the later ones
+STEADY = 0.01
+MOST_BATCHES = 3
+
+Objective = Literal["time", "energy", "edp"]
+OBJECTIVES: tuple[Objective, ...] = ("time", "energy", "edp")
+
+
+@dataclass(frozen=True)
+class Method:
+    """How configurations are measured: timed runs of each; caches flushed before each run or not; what is to be least
+    (time in ms, energy in mJ, or their product); whether hopeless ones are stopped early."""
+
+    repeats: int = 7
+    cold: bool = False
+    objective: Objective = "time"
+    race: bool = True
+
+
+STANDARD = Method()
+
+
+def objective_value(objective: Objective, time_ms: float, energy_mj: float | None) -> float:
+    """What is to be least: ms, mJ, or ms mJ."""
+    if objective == "time":
+        return time_ms
+    assert energy_mj is not None
+    return energy_mj if objective == "energy" else energy_mj * time_ms
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one configuration: times in ms, the largest error and its bound; or a reason and a log."""
+    """What came of one configuration: times in ms, the largest error and its bound, energy of a run where that was
+    asked for; or a reason and a log. `figures` and `occupancy` are of the build, where there is one."""
 
     times: tuple[float, ...] = ()
     error: float = 0.0
     bound: float = 0.0
+    energy_mj: float | None = None
     failure: str | None = None
     log: str = ""
+    figures: Figures = NO_FIGURES
+    occupancy: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Outcome:
-        return Outcome(tuple(data["times"]), data["error"], data["bound"], data["failure"], data["log"])
+        values = {**data, "times": tuple(data["times"]), "figures": Figures.from_json(data["figures"])}
+        return Outcome(**values)
+
+
+def check(device: Device, space: Space, scope: Scope, method: Method) -> None:
+    """Raise DeviceError where a Bench would not fit the device, or the device does not know what `method` asks for."""
+    check_fits(device, space.operation, scope)
+    if method.objective != "time" and (device.sensors is None or device.sensors.energy_mj() is None):
+        raise DeviceError(f"--objective {method.objective}: {device.name} does not say what energy it uses")
 
 
 class Bench:
     """Measures configurations of one space at one size on one device."""
 
-    def __init__(self, device: Device, space: Space, scope: Scope, repeats: int = REPEATS) -> None:
-        self.device, self.space, self.scope = device, space, scope
-        self.workbench = Workbench(device, space.operation, scope)
-        self._timing = _Timing(device, repeats)
+    def __init__(
+        self, device: Device, space: Space, scope: Scope, method: Method = STANDARD, products: Products | None = None
+    ) -> None:
+        """Raises DeviceError where the problem does not fit the device."""
+        self.device, self.space, self.scope, self.method = device, space, scope, method
+        self.workbench = Workbench(device, space.operation, scope, products=products)
+        self._timing = _Timing(device, method)
 
-    def prepared(self, config: Config, workbench: Workbench | None = None) -> Callable[[], None]:
-        """A launch of `config` on the workbench. Raises TrialError where it does not build, load or have a geometry."""
-        try:
-            bench = workbench or self.workbench
-            made = source.render(self.space, config, bench.scope)
-        except ExpressionError as error:
-            raise GeometryError(str(error)) from None
-        return bench.bind(self.device.load(self.device.build(made), made))
+    def prepared(self, config: Config, workbench: Workbench | None = None) -> tuple[Callable[[], None], dict[str, Any]]:
+        """A launch of `config` on the workbench, and the fields of its Outcome that the build gives.
+
+        Raises TrialError where it does not build, load or have a geometry.
+        """
+        bench = workbench or self.workbench
+        made, built = builder.build(self.device.compiler, self.space, config, bench.scope)
+        occupancy = figures.occupancy(built.figures, made.geometry, bench.scope.limits)
+        call = bench.bind(self.device.load(built, made))
+        return call, {"figures": built.figures, "occupancy": occupancy}
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
-        """Verify, then time, `config`. A configuration that fails is an Outcome too.
+        """Verify, then time, then verify again, `config`. A configuration that fails is an Outcome too.
 
-        Racing: where the first timed run takes more than RACE times `best_ms`, the best median so far, it is the only
-        one. A run of the best configuration would have to be that much slower than its own median to be stopped.
+        Racing: `best_ms` is the best median so far (infinite before the first). Where the run that is verified, or the
+        one after it, takes more than RACE times as long, that is its only time: a run of the best configuration would
+        have to be that much slower than its own median to be stopped. Repeats adapt: where more than a quarter of the
+        times lie below `best_ms` and they spread by more than STEADY, as many again are taken, up to MOST_BATCHES
+        times. Without `best_ms` there is neither.
         """
+        known: dict[str, Any] = {}
         try:
-            call = self.prepared(config)
-            verdict = self.workbench.verify(call)
-            enough_ms = math.inf if best_ms is None else RACE * best_ms
-            return Outcome(
-                times=self._timing.samples(call, config, enough_ms), error=verdict.error, bound=verdict.bound
-            )
+            call, known = self.prepared(config)
+            first = _First(self.device, call)
+            verdict = self.workbench.verify(first)
+            known |= {"error": verdict.error, "bound": verdict.bound}
+            hopeless_ms = math.inf if best_ms is None else RACE * best_ms
+            if first.time_ms > hopeless_ms + START_UP_MS:
+                return Outcome(times=(first.time_ms,), **known)
+            times = self._timing.samples(call, config, hopeless_ms, best_ms)
+            if len(times) > 1:
+                self.workbench.verify_after(len(times))
+            return Outcome(times=times, energy_mj=self._energy(call, median(times)), **known)
         except TrialError as error:
-            return Outcome(failure=error.reason, log=str(error))
+            return Outcome(**{**known, "failure": error.reason, "log": str(error)})
 
-    def finals(self, configs: Sequence[Config], seconds: float = FINAL_SECONDS) -> list[Final]:
-        """The given configurations verified again, also with other options, and measured again, interleaved; one Final
-        for each, then one for the vendor's library where there is one. One that fails now has a `failure`."""
+    def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:
+        return None if self.method.objective == "time" else finals.energy(self.device, call, time_ms)
+
+    def finals(self, configs: Sequence[Config], seconds: float = FINAL_SECONDS) -> Finals:
+        """The given configurations verified again, also with other options, and measured again, interleaved with one
+        another and with the vendor's library. One that fails now has a `failure`."""
         other = self.workbench.with_other_options()
         calls: dict[int, Callable[[], None]] = {}
         failures: dict[int, str] = {}
         for position, config in enumerate(configs):
             try:
                 if other is not None and self.space.valid(config, other.scope):
-                    _verify_with_options(other, self.prepared(config, other))
-                call = self.prepared(config)
+                    _verify_with_options(other, self.prepared(config, other)[0])
+                call, _ = self.prepared(config)
                 self.workbench.verify(call)
                 calls[position] = call
             except TrialError as error:
@@ -97,20 +155,28 @@ class Bench:
         library = self._library() if calls else None
         if library is not None:
             calls[len(configs)] = library
-        times = dict(zip(calls, interleave(self.device, list(calls.values()), seconds), strict=True))
+        seen = interleave(self.device, list(calls.values()), seconds, self.method.cold)
+        times = dict(zip(calls, seen.times, strict=True))
+        used = {position: self._energy(call, median(times[position])) for position, call in calls.items()}
         for position in range(len(configs)):
             if position in calls:  # a result that changes from run to run shows after many of them
                 try:
                     self.workbench.verify(calls[position])
                 except TrialError as error:
                     failures[position] = f"{error.reason} after {len(times[position])} runs: {error}"
-        found = [Final(times.get(i, ()), failure=failures.get(i)) for i in range(len(configs))]
-        return [*found, Final(times[len(configs)], library.name)] if library is not None else found
+        last = len(configs)
+        return Finals(
+            candidates=[
+                Final(times.get(i, ()), failure=failures.get(i), energy_mj=used.get(i)) for i in range(len(configs))
+            ],
+            library=Final(times[last], library.name, energy_mj=used[last]) if library is not None else None,
+            clock_mhz=median(seen.clocks) if seen.clocks else None,
+            throttled=sorted(seen.throttled),
+        )
 
     def _library(self) -> Library | None:
         """The vendor's routine on the workbench, if there is one and it is right too."""
-        routine = self.space.operation.library
-        library = self.device.library(routine, self.workbench.named) if routine else None
+        library = self.workbench.library()
         try:
             if library is not None:
                 self.workbench.verify(library)
@@ -127,12 +193,28 @@ class Bench:
         return True
 
 
+class _First:
+    """A launch that is timed on the way, without waiting for it."""
+
+    def __init__(self, device: Device, call: Callable[[], None]) -> None:
+        self._timer, self._call = device.timer(), call
+
+    def __call__(self) -> None:
+        self._timer.start()
+        self._call()
+        self._timer.stop()
+
+    @property
+    def time_ms(self) -> float:
+        return self._timer.milliseconds()
+
+
 def _verify_with_options(workbench: Workbench, call: Callable[[], None]) -> None:
     try:
         workbench.verify(call)
     except WrongResult as error:
         options = ", ".join(f"{name}={value}" for name, value in workbench.scope.options.items())
-        raise WrongResult(f"with {options}: {error}") from None
+        raise WrongResult(f"with {options}: {error}", error.reason) from None
 
 
 class _Samples(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner has no types
@@ -160,9 +242,9 @@ class _Backend(Backend):  # type: ignore[misc]
 
     call: Callable[[], None]
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, cold: bool) -> None:
         self._device = device
-        self.stopwatch = Stopwatch(device)
+        self.stopwatch = Stopwatch(device, cold)
         self.expected_ms = math.inf
         self.observers = [_Samples(self)]
         self.name, self.max_threads = device.name, device.limits.max_threads
@@ -211,23 +293,33 @@ class _Timing(DeviceInterface):  # type: ignore[misc]
     Its constructor would open a device of its own; what `benchmark` needs of it is set here instead.
     """
 
-    def __init__(self, device: Device, repeats: int) -> None:
-        self.dev = _Backend(device)
-        self.iterations = repeats
+    def __init__(self, device: Device, method: Method) -> None:
+        self.dev = _Backend(device, method.cold)
+        self.iterations = method.repeats
         self.benchmark_observers = self.dev.observers
         self.prologue_observers: list[Any] = []
         self.continuous_observers: list[Any] = []
         self.use_nvml = self.use_tegra = False
 
-    def samples(self, call: Callable[[], None], params: Mapping[str, Value], enough_ms: float) -> tuple[float, ...]:
-        """Times in ms of `repeats` launches, each waited for, after one that only warms up unless it takes more than
-        `enough_ms`: then it is the only one. Raises LaunchError."""
+    def samples(
+        self, call: Callable[[], None], params: Mapping[str, Value], hopeless_ms: float, best_ms: float | None
+    ) -> tuple[float, ...]:
+        """Times in ms of launches, each waited for, after one that only warms up unless it takes more than
+        `hopeless_ms`: then it is the only one. See `Bench.measure` for how many. Raises LaunchError."""
         self.dev.call = call
         self.dev.expected_ms = self.dev.stopwatch.time(call)
-        if self.dev.expected_ms > enough_ms:
+        if self.dev.expected_ms > hopeless_ms:
             return (self.dev.expected_ms,)
         instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
-        result = self.benchmark(call, None, instance, verbose=False, objective="time")
-        if "__error__" in result:
-            raise LaunchError("the device refused the launch: too many resources requested")
-        return tuple(result["times"])
+        times: list[float] = []
+        while not times or (len(times) < MOST_BATCHES * self.iterations and _undecided(times, best_ms)):
+            result = self.benchmark(call, None, instance, verbose=False, objective="time")
+            if "__error__" in result:
+                raise LaunchError("the device refused the launch", "too many resources")
+            times += result["times"]
+        return tuple(times)
+
+
+def _undecided(times: Sequence[float], best_ms: float | None) -> bool:
+    """Whether more samples could change what these say about being the best."""
+    return best_ms is not None and spread(times) > STEADY and quantiles(times, n=4)[0] < best_ms

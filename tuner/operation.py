@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import copy
 import difflib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
 
 from tuner.errors import ExpressionError, RequestError, SpaceError
-from tuner.expressions import walk
+from tuner.expressions import names_in, parse, walk
+from tuner.products import Products
 from tuner.space import Argument, Operation, Scope, size_text
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -145,17 +148,21 @@ def inputs(operation: Operation, scope: Scope, seed: int = 0) -> dict[str, Array
     return made
 
 
-def answers(operation: Operation, scope: Scope, given: Mapping[str, Array]) -> tuple[dict[str, Array], frozenset[str]]:
+def answers(
+    operation: Operation, scope: Scope, given: Mapping[str, Array], products: Products | None = None
+) -> tuple[dict[str, Array], frozenset[str]]:
     """The right contents of each output, in float64, and the names of the arrays that were read for them.
 
-    An output that its own reference does not read (C at beta = 0) may hold anything before the launch.
-    Raises SpaceError where a reference does not have the shape of its output.
+    `products` keeps the matrix products of whole arrays, which do not depend on options. An output that its own
+    reference does not read (C at beta = 0) may hold anything before the launch. Raises SpaceError where a reference
+    does not have the shape of its output.
     """
-    reader = _Reader({**scope.names}, given)
+    reader = _Reader({**scope.names}, given, products or Products())
     found: dict[str, Array] = {}
     for name, expression in operation.reference.items():
         try:
-            value = np.asarray(walk(expression.tree, reader), dtype=np.float64)
+            tree = _Products(given.keys()).visit(copy.deepcopy(expression.tree))
+            value = np.asarray(walk(tree, reader), dtype=np.float64)
         except (TypeError, ValueError, ArithmeticError, ExpressionError) as error:
             raise SpaceError(f"reference `{expression.text}`: {error}") from None
         if value.shape != given[name].shape:
@@ -164,17 +171,34 @@ def answers(operation: Operation, scope: Scope, given: Mapping[str, Array]) -> t
     return found, frozenset(reader.read)
 
 
+class _Products(ast.NodeTransformer):
+    """Puts a name, the text `A @ B`, in the place of each product of whole arrays."""
+
+    def __init__(self, arrays: Container[str]) -> None:
+        self._arrays = arrays
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        if isinstance(node.op, ast.MatMult) and all(name in self._arrays for name in names_in(node)):
+            return ast.Name(ast.unparse(node))
+        self.generic_visit(node)
+        return node
+
+
 class _Reader(dict[str, Any]):
     """Names for a reference: arrays become float64 when they are first read, and reading is remembered."""
 
-    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Array], products: Products) -> None:
         super().__init__(scalars)
-        self.arrays = arrays
+        self._arrays, self._products = arrays, products
         self.read: set[str] = set()
 
     def __missing__(self, name: str) -> Array:
+        if "@" in name:
+            product = parse(name)
+            self.read |= product.names
+            return self._products.get(name, lambda: walk(product.tree, self))
         self.read.add(name)
-        self[name] = self.arrays[name].astype(np.float64)
+        self[name] = self._arrays[name].astype(np.float64)
         value: Array = self[name]
         return value
 

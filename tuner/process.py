@@ -13,38 +13,56 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TextIO
 
-from tuner import errors
-from tuner.errors import TunerError, WorkerDied
+from tuner import errors, scratch
+from tuner.errors import TrialError, TunerError, WorkerDied
+
+# A child is killed when the thread that started it ends, so all are started by one that lasts.
+_spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
 
 
 class Process:
     """The parent's end. `module` is run with `python -m`, in a process group of its own: Ctrl-C is the parent's to
     handle, and compilers that the child started are killed with it."""
 
-    def __init__(self, module: str) -> None:
-        self._log = tempfile.TemporaryFile(prefix="tuner-")  # noqa: SIM115 - closed by stop()
+    def __init__(self, module: str, share: Sequence[int] = ()) -> None:
+        """`share` are the parent's open files that the child gets under the same numbers."""
+        self._log = tempfile.TemporaryFile(prefix="tuner-")  # noqa: SIM115 - closed by close()
+        self._scratch = scratch.folder()
         self._pending = b""
         self._stopping, self._stopped = threading.Lock(), False
-        self._process = subprocess.Popen(
+        self._process = _spawner.submit(
+            subprocess.Popen,
             [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,
-        )
+            pass_fds=share,
+            env={**os.environ, "TMPDIR": str(self._scratch)},
+        ).result()
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """The reply to `request`. Raises WorkerDied, with reason `timeout` or `crash`, where none comes; the process
-        has been stopped then. An error that the child reports is raised here as what it is."""
+        """The reply to `request`; raises what `receive` raises."""
+        self.send(request)
+        return self.receive(seconds)
+
+    def send(self, request: dict[str, Any]) -> None:
+        """Ask without waiting. Raises WorkerDied where the process has ended."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
         except OSError:
             raise self._died() from None
+
+    def receive(self, seconds: float) -> dict[str, Any]:
+        """The next reply. Raises WorkerDied, with reason `timeout` or `crash`, where none comes; the process has been
+        stopped then. An error that the child reports is raised here as what it is."""
         try:
             reply: dict[str, Any] = dict(json.loads(self._line(seconds)))
         except (ValueError, TypeError):
@@ -52,7 +70,7 @@ class Process:
             raise WorkerDied("crash", "the process running it wrote over its own replies") from None
         if isinstance(reply.get("error"), str):
             kind: type[TunerError] = getattr(errors, reply["error"], TunerError)
-            raise kind(reply["message"])
+            raise kind(reply["message"], *([reply["reason"]] if issubclass(kind, TrialError) else []))
         return reply
 
     def _line(self, seconds: float) -> bytes:
@@ -92,8 +110,9 @@ class Process:
                 self._stopped = True
 
     def close(self) -> None:
-        """`stop`, and give its pipes back; when no other thread is asking it."""
+        """`stop`, and give its pipes and files back; when no other thread is asking it."""
         self.stop()
+        scratch.remove(self._scratch)
         for pipe in (self._process.stdin, self._process.stdout, self._log):
             if pipe is not None:
                 with contextlib.suppress(OSError):
@@ -108,10 +127,13 @@ def requests() -> Iterator[dict[str, Any]]:
 
 def replies() -> TextIO:
     """Where the child's replies go. From now on, what a kernel prints goes to standard error instead, so that it cannot
-    be taken for a reply; and the child is killed when its parent dies, even in the middle of an endless kernel."""
+    be taken for a reply; the child is killed when its parent dies, even in the middle of an endless kernel; and where
+    memory runs out, it is the child that the system kills."""
     set_parent_death_signal = 1
     with contextlib.suppress(OSError, AttributeError):  # elsewhere standard input ends, which an idle child notices
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return stream
@@ -125,4 +147,5 @@ def reply(stream: TextIO, answer: dict[str, Any]) -> None:
 
 def failure(error: TunerError) -> dict[str, Any]:
     """The reply for an error, which `Process.ask` raises again."""
-    return {"error": type(error).__name__, "message": str(error)}
+    reason = error.reason if isinstance(error, TrialError) else None
+    return {"error": type(error).__name__, "message": str(error), "reason": reason}

@@ -101,8 +101,8 @@ def _launched(ready: Ready) -> Rerun:
         verdict = bench.verify(call)
     except TrialError as error:
         return Rerun(space.name, device.name, found, verified=False, reason=f"{error.reason}: {error}")
-    library = device.library(space.operation.library, bench.named) if space.operation.library else None
-    own, *peer = (Final(times) for times in interleave(device, [call, *([library] if library else [])]))
+    library = bench.library()
+    own, *peer = (Final(times) for times in interleave(device, [call, *([library] if library else [])]).times)
     return Rerun(
         kernel=space.name,
         device=device.name,

@@ -44,18 +44,25 @@ def substitute(tree: ast.expr, values: Mapping[str, Any]) -> ast.expr:
 
 
 def _simplified(op: ast.boolop, operands: list[ast.expr]) -> ast.expr:
+    """`and` and `or` without the constants that do not decide them; the last operand decides the value even so."""
     deciding = isinstance(op, ast.Or)
     kept: list[ast.expr] = []
     for operand in operands:
-        if isinstance(operand, ast.Constant):
-            if bool(operand.value) == deciding:
-                kept.append(operand)
-                break
-        else:
+        if isinstance(operand, ast.Constant) and bool(operand.value) == deciding:
             kept.append(operand)
-    if not kept:
-        return ast.Constant(not deciding)
+            break
+        if not isinstance(operand, ast.Constant):
+            kept.append(operand)
+    last = operands[-1]
+    if isinstance(last, ast.Constant) and bool(last.value) != deciding and kept[-1:] != [last]:
+        says_so = bool(kept) and _is_bool(kept[-1]) and last.value is (not deciding)
+        kept += [] if says_so else [last]
     return kept[0] if len(kept) == 1 else ast.BoolOp(op=op, values=kept)
+
+
+def _is_bool(tree: ast.expr) -> bool:
+    """Whether its value can only be True or False."""
+    return isinstance(tree, ast.Compare) or (isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not))
 
 
 def divisors(tree: ast.expr) -> list[ast.expr]:

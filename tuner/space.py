@@ -65,7 +65,10 @@ class Restriction:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a device allows, as expressions see it. Bytes of shared memory are per block; a grid is (x, y, z)."""
+    """What a device allows, as expressions see it. Bytes of shared memory are per block; a grid is (x, y, z).
+
+    What stands last is 0 where the device does not say it.
+    """
 
     max_threads: int = 1024
     max_shared_memory: int = 48 * 1024
@@ -73,6 +76,12 @@ class Limits:
     compute_capability: float = 0.0
     max_block: tuple[int, int, int] = (1024, 1024, 64)
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
+    max_registers: int = 0  # a block's
+    multiprocessor_threads: int = 0
+    multiprocessor_blocks: int = 0
+    multiprocessor_registers: int = 0
+    multiprocessor_shared_memory: int = 0  # bytes
+    reserved_shared_memory: int = 0  # bytes that each block takes besides its own
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Limits:

@@ -6,11 +6,12 @@ reported, kept as they are and otherwise ignored.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from tuner.space import Config, Scope, Space
 
 FORMAT = "tuner results"
 VERSION = 1
+SIMILAR, WARM = 3, 5  # records whose configurations begin a search; how many configurations
 Match = Literal["exact", "nearest_size", "architecture", "other_device", "default"]
 MATCHES: tuple[Match, ...] = ("exact", "nearest_size", "architecture", "other_device", "default")
 
@@ -29,7 +31,9 @@ class Record:
     """The best configuration for one problem on one device. Times in ms, rates in GFLOP/s.
 
     `spread` is the interquartile range over the median of `rounds` rounds; `vs_library` the library's time over ours,
-    measured in the same rounds; `error` and `bound` are of the verification.
+    measured in the same rounds; `error` and `bound` are of the verification. `objective` was made least, with `caches`
+    warm or cold before each run; `clock_mhz` and `throttled` are of the board during the finals; `registers`, `spills`
+    (bytes) and `occupancy` (a bound, from 0 to 1) are of the build.
     """
 
     device: str
@@ -56,12 +60,26 @@ class Record:
     date: str
     version: str
     next: list[dict[str, Any]] = field(default_factory=list)
+    objective: str = "time"
+    caches: str = "warm"
+    energy_mj: float | None = None
+    clock_mhz: float | None = None
+    throttled: list[str] = field(default_factory=list)
+    registers: int | None = None
+    spills: int | None = None
+    occupancy: float | None = None
+
+    @property
+    def value(self) -> float:
+        """What tuning made least: ms, mJ, or their product."""
+        energy = self.energy_mj or 0.0
+        return {"energy": energy, "edp": energy * self.time_ms}.get(self.objective, self.time_ms)
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Records with one key are about the same thing; a store keeps one of them."""
         problem = (tuple(sorted(self.sizes.items())), tuple(sorted(self.options.items())))
-        return (self.kind, self.device, *problem, self.signature)
+        return (self.kind, self.device, *problem, self.signature, self.objective, self.caches)
 
     def to_line(self) -> str:
         return json.dumps(asdict(self), sort_keys=False)
@@ -73,7 +91,8 @@ class Record:
         if not isinstance(data, dict):
             raise ValueError("not a record")
         names = {f.name for f in fields(Record)}
-        missing = sorted(names - data.keys() - {"next"})
+        needed = {f.name for f in fields(Record) if f.default is MISSING and f.default_factory is MISSING}
+        missing = sorted(needed - data.keys())
         if missing:
             raise ValueError(f"no {', '.join(missing)}")
         record = Record(**{name: data[name] for name in names if name in data})
@@ -117,6 +136,7 @@ def _runners_up(value: Any) -> bool:
 # A record is data from a file: what is not as it should be gets no further than `Record.from_line`.
 _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("device", "kind", "architecture", "signature", "toolchain", "strategy", "date", "version"), _line),
+    **dict.fromkeys(("objective", "caches"), _line),
     **dict.fromkeys(("spread", "error", "bound"), _number),
     **dict.fromkeys(("rounds", "configurations", "evaluated"), _count),
     **dict.fromkeys(("gflops", "library_ms", "vs_library"), _or_none(_number)),
@@ -127,6 +147,9 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "failed": _mapping(_count),
     "config": _config,
     "next": _runners_up,
+    "throttled": lambda value: isinstance(value, list) and all(_line(v) for v in value),
+    **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy"), _or_none(_number)),
+    **dict.fromkeys(("registers", "spills"), _or_none(_count)),
 }
 
 
@@ -208,16 +231,45 @@ class Store:
 
         In this order: the device at this size; the device at the nearest size, by the distance of the logarithms;
         the architecture; any other device; the space's default, or the first valid combination. Records of an
-        earlier version of the source come after all others. Raises NoConfiguration where nothing is valid.
+        earlier version of the source come after all others, and before them those that were tuned for energy or
+        with cold caches. Raises NoConfiguration where nothing is valid.
         """
+        ranked = self._ranked(space, scope, device, kind, architecture, signature)
+        if not ranked:
+            return Found(space.first_valid(scope), "default", notes=tuple(self.problems))
+        match, record = ranked[0]
+        notes, stale = [*self.problems], record.signature != signature
+        if stale:
+            notes.append(f"{space.name}: the record is of an earlier version of the kernel; tune it again")
+        return Found(record.config, match, record, stale, tuple(notes))
+
+    def similar(
+        self, space: Space, scope: Scope, device: str, kind: str, architecture: str, signature: str
+    ) -> list[Config]:
+        """Configurations to begin a search with: the best of the SIMILAR records that a look-up would prefer, then
+        their second best, and so on, at most WARM; valid at this size on this device."""
+        nearest = [record for _, record in self._ranked(space, scope, device, kind, architecture, signature)][:SIMILAR]
+        lists = [[record.config, *(one["config"] for one in record.next)] for record in nearest]
+        found: list[Config] = []
+        for configs in itertools.zip_longest(*lists):
+            for config in configs:
+                if config is not None and config not in found and space.valid(config, scope):
+                    found.append(config)
+        return found[:WARM]
+
+    def _ranked(
+        self, space: Space, scope: Scope, device: str, kind: str, architecture: str, signature: str
+    ) -> list[tuple[Match, Record]]:
+        """The records that are valid here, those that fit best first."""
         ranked = []
         for position, record in enumerate(self.records):
             if record.sizes.keys() != scope.sizes.keys() or not space.valid(record.config, scope):
                 continue
-            stale, distance = record.signature != signature, _distance(record.sizes, scope.sizes)
+            distance = _distance(record.sizes, scope.sizes)
             match = _match(record, device, kind, architecture, distance)
             worth = (
-                stale,
+                record.signature != signature,
+                (record.objective, record.caches) != ("time", "warm"),
                 MATCHES.index(match),
                 record.kind != kind,
                 distance,
@@ -225,13 +277,7 @@ class Store:
                 position,
             )
             ranked.append((worth, match, record))
-        if not ranked:
-            return Found(space.first_valid(scope), "default", notes=tuple(self.problems))
-        (stale, *_), match, record = min(ranked, key=lambda entry: entry[0])
-        notes = [*self.problems]
-        if stale:
-            notes.append(f"{space.name}: the record is of an earlier version of the kernel; tune it again")
-        return Found(record.config, match, record, stale, tuple(notes))
+        return [(match, record) for _, match, record in sorted(ranked, key=lambda entry: entry[0])]
 
 
 def _lines(path: Path) -> list[str]:
@@ -277,7 +323,7 @@ def _without(lines: Iterable[str], record: Record) -> tuple[list[str], Record | 
 
 def _still_better(old: Record, new: Record) -> bool:
     """Whether `old` is of another configuration that the same toolchain made faster than `new`."""
-    return old.toolchain == new.toolchain and old.config != new.config and old.time_ms < new.time_ms
+    return old.toolchain == new.toolchain and old.config != new.config and old.value < new.value
 
 
 def _match(record: Record, device: str, kind: str, architecture: str, distance: float) -> Match:

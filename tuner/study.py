@@ -1,11 +1,20 @@
-"""The ledger: every trial of every configuration, in an Optuna study, written as soon as it is measured."""
+"""The ledger: every trial of every configuration, in an Optuna study, written as soon as it is measured.
+
+A configuration is claimed before it is measured, as a running trial; the one with the lowest number has it, so that
+processes which share a storage never measure one twice. Whoever holds a claim shows signs of life; where they cease,
+the claim is closed and the configuration is free again. Trials that were closed unmeasured are PRUNED.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-import json
-import warnings
+import os
+import platform
+import threading
+import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -14,14 +23,19 @@ from typing import Any
 import optuna
 from filelock import FileLock, Timeout
 from optuna.distributions import BaseDistribution, CategoricalDistribution
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from tuner import paths
+from tuner import paths, storage
+from tuner.devices.figures import Figures
 from tuner.errors import RequestError
 from tuner.measure import Outcome
-from tuner.space import Config, Space, Value
+from tuner.space import Config, Space, Value, size_text
+
+BEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between signs of life; a claim without one for so long is nobody's
+MOST_LOSSES = 3  # claims of one configuration that ended with their process; then it is not tried again
+
+Key = tuple[tuple[str, bool, Value], ...]
 
 
 @dataclass(frozen=True)
@@ -30,6 +44,7 @@ class Trial:
 
     config: Config
     outcome: Outcome
+    value: float | None = None  # what the objective is; None where it failed
     timeout: float = 0.0  # seconds it was given
 
     @property
@@ -40,113 +55,273 @@ class Trial:
 
 @dataclass(frozen=True)
 class Problem:
-    """What trials of one ledger have in common besides the space: sizes, options, and the device's name."""
+    """What the trials of one ledger have in common besides the space: sizes, options, the device's name, and in words
+    whatever else their times depend on (signature of the source, toolchain, way of measuring)."""
 
     sizes: dict[str, int]
     options: dict[str, float]
     device: str
+    conditions: str
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A running trial of another process: its last sign of life, and when, on our clock, that was first seen."""
+
+    trial: FrozenTrial
+    beat: int
+    seen: float
 
 
 class Ledger:
-    """The trials of one space, size, set of options and device, with one signature of source and toolchain.
+    """The trials of one space and Problem, as a context manager; its methods may be called from several threads.
 
-    A change of any of these opens another ledger, so old times are never taken for new ones.
+    A change of either opens another study, so old times are never taken for new ones. Without a URL the study lies in
+    a file of its own, which belongs to one process at a time; at a URL, processes anywhere share it. Every method
+    raises RequestError where the storage cannot be read or written.
     """
 
-    def __init__(self, space: Space, problem: Problem, signature: str, fresh: bool = False) -> None:
-        """Opens the ledger, or an empty one if `fresh`. Raises RequestError where another process is writing to it."""
+    def __init__(self, space: Space, problem: Problem, fresh: bool = False, url: str | None = None) -> None:
+        """Opens the study, or an empty one if `fresh`. Raises RequestError where another process has the file."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        size = ",".join(f"{name}={value}" for name, value in problem.sizes.items())
         options, values = sorted(problem.options.items()), sorted(space.parameters.items())
-        identity = paths.digest(problem.device, signature, repr(options), repr(values))
-        self.name = f"{space.name} {size} {problem.device} {identity[:12]}"
-        self.path = paths.private(paths.state() / "studies" / space.name) / f"{paths.digest(self.name)}.log"
-        self._space = space
-        self._lock = FileLock(self.path.with_suffix(".lock"))
+        identity = paths.digest(problem.device, problem.conditions, repr(options), repr(values))
+        self.name = f"{space.name} {size_text(problem.sizes)} {problem.device} {identity[:12]}"
+        self.shared = url is not None
+        self._where = url or str(paths.state() / "studies" / space.name / f"{paths.digest(self.name)}.log")
+        self._distributions: dict[str, BaseDistribution] = {
+            name: CategoricalDistribution(values) for name, values in space.parameters.items()
+        }
+        self._access = threading.RLock()
+        self._file_lock = FileLock(Path(self._where).with_suffix(".lock")) if url is None else None
+        self._known: dict[Key, Trial] = {}
+        self._new: list[Trial] = []  # of others, since news() was asked
+        self._losses: Counter[Key] = Counter()
+        self._mine: dict[Key, int] = {}  # trial ids of the claims of this process
+        self._theirs: dict[Key, _Claim] = {}
+        self._taken_in: set[int] = set()  # numbers of closed trials
+        self._settled = 0  # all lower numbers are among them
+        self._closing = threading.Event()
+        self._heart = threading.Thread(target=self._beat, name="ledger", daemon=True)
         try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise RequestError(
-                f"{space.name} at {size} is being tuned on {problem.device} by another process; wait for it, or stop it"
-            ) from None
-        try:
-            self._open(fresh)
+            with self._storage_errors():
+                self._open(fresh, problem)
         except BaseException:
-            self._lock.release()
+            self._unlock()
             raise
+        if self.shared:
+            self._heart.start()
 
-    def _open(self, fresh: bool) -> None:
-        """Open the file's study, or an empty one where it holds none."""
-        if fresh:
-            self._set_aside()
-        _mend(self.path)
+    def _open(self, fresh: bool, problem: Problem) -> None:
+        if self._file_lock is None:
+            self._storage = storage.at(self._where)
+            if fresh:
+                with contextlib.suppress(KeyError):
+                    optuna.delete_study(study_name=self.name, storage=self._storage)
+        else:
+            path = Path(self._where)
+            paths.private(path.parent)
+            try:
+                self._file_lock.acquire(timeout=0)
+            except Timeout:
+                raise RequestError(
+                    f"{self.name.rpartition(' ')[0]} is being tuned by another process; wait for it, stop it, or let "
+                    "both share a database by --storage"
+                ) from None
+            if fresh or not self._is_readable(path):
+                _set_aside(path)
+            self._storage = storage.in_file(path)
+        study = optuna.create_study(study_name=self.name, storage=self._storage, load_if_exists=True)
+        self._study = study._study_id
+        if "device" not in study.user_attrs:
+            study.set_user_attr("device", problem.device)
+            study.set_user_attr("conditions", problem.conditions)
+        self._refresh()
+        if not self.shared:  # the file is ours alone, so whoever made claims in it is gone
+            self._close_lost(list(self._theirs))
+        self._new.clear()
+
+    def _is_readable(self, path: Path) -> bool:
+        """Whether the file, without its torn lines, holds a study of ours or nothing."""
+        storage.mend(path)
         try:
-            self._study = self._opened()
-            kept = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL))
-            self._by_config = {_key(dict(t.params)): _from_optuna(t) for t in kept}
+            opened = storage.in_file(path)
+            for study in opened.get_all_studies():
+                for trial in opened.get_all_trials(study._study_id, deepcopy=False):
+                    _from_optuna(trial)
         except (LookupError, TypeError, ValueError, AssertionError, AttributeError):  # JSON, but not of a study
-            self._set_aside()
-            self._study, self._by_config = self._opened(), {}
+            return False
+        return True
 
     def __enter__(self) -> Ledger:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        self._closing.set()
+        if self._heart.is_alive():
+            self._heart.join()
+        for key in list(self._mine):
+            with contextlib.suppress(RequestError):
+                self._close(self._mine.pop(key))
+        self._unlock()
 
-    def _opened(self) -> optuna.Study:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            storage = JournalStorage(JournalFileBackend(str(self.path)))
-            return optuna.create_study(study_name=self.name, storage=storage, direction="minimize", load_if_exists=True)
-
-    def _set_aside(self) -> None:
-        """Keep the file under another name, so that what was measured is not lost."""
-        if self.path.exists():
-            aside = (self.path.with_suffix(f".{i}.log") for i in itertools.count(1))
-            self.path.rename(next(path for path in aside if not path.exists()))
+    def _unlock(self) -> None:
+        if self._file_lock is not None:
+            self._file_lock.release()
 
     def known(self, config: Config, timeout: float) -> Trial | None:
         """The trial of `config`, if it has been measured already, and not given up after less than `timeout` s."""
-        trial = self._by_config.get(_key(config))
+        key = _key(config)
+        trial = self._known.get(key)
         if trial is not None and trial.outcome.failure == "timeout" and trial.timeout < timeout:
             return None
+        if trial is None and self._losses[key] >= MOST_LOSSES:
+            log = f"{self._losses[key]} processes came to their end while they measured it; --fresh tries it again"
+            return Trial(config, Outcome(failure="repeat offender", log=log))
         return trial
 
-    def add(self, trial: Trial) -> None:
-        """Write `trial` down; it is on disk when this returns."""
-        distributions: dict[str, BaseDistribution] = {
-            name: CategoricalDistribution(values) for name, values in self._space.parameters.items()
-        }
-        outcome = trial.outcome
-        attributes: dict[str, Any] = {
-            "times_ms": list(outcome.times),
-            "error": outcome.error,
-            "bound": outcome.bound,
-            "timeout_s": trial.timeout,
-        }
-        if outcome.failure is not None:
-            attributes |= {"failure": outcome.failure, "log": outcome.log[-4000:]}
-        self._study.add_trial(
-            create_trial(
-                state=TrialState.COMPLETE if outcome.failure is None else TrialState.FAIL,
-                value=trial.time_ms,
-                params=trial.config,
-                distributions=distributions,
-                user_attrs=attributes,
-            )
+    def claim(self, config: Config, timeout: float) -> bool:
+        """Take `config` to be measured by this process; whether nobody else has it, or has measured it."""
+        key = _key(config)
+        attributes: dict[str, Any] = {"worker": f"{platform.node()} {os.getpid()}", "beat": 0}
+        template = create_trial(
+            state=TrialState.RUNNING, params=config, distributions=self._distributions, user_attrs=attributes
         )
-        self._by_config[_key(trial.config)] = trial
+        with self._access, self._storage_errors():
+            trial = self._storage.create_new_trial(self._study, template_trial=template)
+            self._mine[key] = trial
+            if self.shared:
+                number = self._storage.get_trial(trial).number
+                self._refresh()
+                theirs = self._theirs.get(key)
+                if self.known(config, timeout) or (theirs is not None and theirs.trial.number < number):
+                    self._close(self._mine.pop(key))
+                    return False
+            return True
+
+    def finish(self, trial: Trial) -> bool:
+        """Write down what came of a claim; it is on disk when this returns. False where the claim was lost meanwhile:
+        then somebody else measures it."""
+        key = _key(trial.config)
+        with self._access, self._storage_errors():
+            try:
+                self._storage.set_trial_user_attr(self._mine[key], "measured", _measured(trial))
+                self._storage.set_trial_state_values(self._mine[key], _state(trial), _values(trial))
+            except UpdateFinishedTrialError:
+                return False
+            finally:
+                del self._mine[key]
+            self._known[key] = trial
+            return True
+
+    def release(self, config: Config) -> None:
+        """Give a claim back unmeasured."""
+        self._close(self._mine.pop(_key(config)))
+
+    def revise(self, trial: Trial) -> None:
+        """Write down what a second look at a measured configuration has shown: its last trial counts."""
+        written = create_trial(
+            state=_state(trial),
+            values=_values(trial),
+            params=trial.config,
+            distributions=self._distributions,
+            user_attrs={"measured": _measured(trial)},
+        )
+        with self._access, self._storage_errors():
+            self._storage.create_new_trial(self._study, template_trial=written)
+            self._known[_key(trial.config)] = trial
+
+    def news(self) -> list[Trial]:
+        """The trials of other processes that have become known since this was last asked, or since the ledger was
+        opened. Closes claims that show no signs of life any more."""
+        with self._access, self._storage_errors():
+            self._refresh()
+            now = time.monotonic()
+            self._close_lost([key for key, claim in self._theirs.items() if now - claim.seen > LEASE_SECONDS])
+            new, self._new = self._new, []
+            return new
+
+    def is_claimed(self, config: Config) -> bool:
+        """Whether another process holds `config`, as far as `news` has seen."""
+        return _key(config) in self._theirs
+
+    def _refresh(self) -> None:
+        """Take in what other processes have written, and which claims they hold."""
+        with self._access, self._storage_errors():
+            trials = self._storage.get_all_trials(self._study, deepcopy=False)
+            claims: dict[Key, _Claim] = {}
+            mine = set(self._mine.values())
+            for trial in trials[self._settled :]:
+                key = _key(trial.params)
+                if trial.state == TrialState.RUNNING:
+                    if trial._trial_id not in mine and key not in claims:
+                        claims[key] = self._seen_alive(trial, self._theirs.get(key))
+                elif trial.number not in self._taken_in:
+                    self._taken_in.add(trial.number)
+                    self._losses[key] += bool(trial.user_attrs.get("lost"))
+                    found = _from_optuna(trial)
+                    if found is not None:
+                        if (measured := _key(found.config)) not in self._known:
+                            self._new.append(found)
+                        self._known[measured] = found
+            self._theirs = claims
+            while self._settled < len(trials) and trials[self._settled].state.is_finished():
+                self._settled += 1
+
+    @staticmethod
+    def _seen_alive(trial: FrozenTrial, before: _Claim | None) -> _Claim:
+        beat = trial.user_attrs.get("beat", 0)
+        same = before is not None and before.trial.number == trial.number and before.beat == beat
+        return _Claim(trial, beat, before.seen if before is not None and same else time.monotonic())
+
+    def _close_lost(self, keys: list[Key]) -> None:
+        """Close claims of processes that are gone. What was measured, and not closed, is kept."""
+        for key in keys:
+            trial = self._theirs.pop(key).trial
+            measured = _from_optuna(trial)
+            with contextlib.suppress(UpdateFinishedTrialError):  # another process has closed it
+                if measured is not None:
+                    self._storage.set_trial_state_values(trial._trial_id, _state(measured), _values(measured))
+                else:
+                    self._storage.set_trial_user_attr(trial._trial_id, "lost", True)
+                    self._close(trial._trial_id)
+        if keys:
+            self._refresh()
+
+    def _close(self, trial: int) -> None:
+        """Close a running trial unmeasured."""
+        with self._access, self._storage_errors(), contextlib.suppress(UpdateFinishedTrialError):
+            self._storage.set_trial_state_values(trial, TrialState.PRUNED)
+
+    def _beat(self) -> None:
+        """Signs of life for the claims of this process."""
+        for beat in itertools.count(1):
+            if self._closing.wait(BEAT_SECONDS):
+                return
+            with self._access, contextlib.suppress(RequestError, UpdateFinishedTrialError), self._storage_errors():
+                for trial in self._mine.values():
+                    self._storage.set_trial_user_attr(trial, "beat", beat)
+
+    @contextlib.contextmanager
+    def _storage_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except storage.errors() as error:
+            reason = (isinstance(error, OSError) and error.strerror) or str(error).strip().partition("\n")[0]
+            raise RequestError(
+                f"{self._where}: the ledger cannot be used: {reason}; what was measured before is kept, and the same "
+                "command goes on from there"
+            ) from None
 
     @property
     def trials(self) -> list[Trial]:
         """All trials, in the order they were measured."""
-        return list(self._by_config.values())
+        return list(self._known.values())
 
     @property
     def best(self) -> list[Trial]:
-        """The trials that succeeded, fastest first."""
-        return sorted((t for t in self.trials if t.time_ms is not None), key=lambda t: t.time_ms or 0.0)
+        """The trials that succeeded, best first."""
+        return sorted((t for t in self.trials if t.value is not None), key=lambda t: t.value or 0.0)
 
     @property
     def failures(self) -> dict[str, int]:
@@ -154,44 +329,57 @@ class Ledger:
         return dict(Counter(t.outcome.failure for t in self.trials if t.outcome.failure is not None))
 
 
-def _mend(path: Path) -> None:
-    """Move what a crash or a full disk left torn out of a journal: Optuna can read none of a file with one bad line.
-
-    Each of our trials is one line, so the others stand without it. The bad lines go to a file beside it that ends in
-    .torn; where the line that names the study is among them, the whole file does.
-    """
-    if not path.exists():
-        return
-    lock = JournalFileSymlinkLock(str(path))
-    lock.acquire()
-    try:
-        data = path.read_bytes()
-        lines = data.splitlines()
-        whole = [_is_object(line) for line in lines]
-        if all(whole) and data.endswith(b"\n"):
-            return
-        usable = bool(whole) and whole[0]
-        torn = [line for line, good in zip(lines, whole, strict=True) if not (good and usable)]
-        kept = [line for line, good in zip(lines, whole, strict=True) if good and usable]
-        with path.with_suffix(".torn").open("ab") as file:
-            file.writelines(line + b"\n" for line in torn)
-        paths.replace(path, b"".join(line + b"\n" for line in kept))
-    finally:
-        lock.release()
+def _set_aside(path: Path) -> None:
+    """Keep the file under another name, so that what was measured is not lost."""
+    if path.exists():
+        aside = (path.with_suffix(f".{i}.log") for i in itertools.count(1))
+        path.rename(next(path for path in aside if not path.exists()))
 
 
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
+def _state(trial: Trial) -> TrialState:
+    return TrialState.COMPLETE if trial.outcome.failure is None else TrialState.FAIL
 
 
-def _from_optuna(trial: FrozenTrial) -> Trial:
-    kept = trial.user_attrs
-    outcome = Outcome(tuple(kept["times_ms"]), kept["error"], kept["bound"], kept.get("failure"), kept.get("log", ""))
-    return Trial(dict(trial.params), outcome, kept["timeout_s"])
+def _values(trial: Trial) -> list[float] | None:
+    return None if trial.value is None else [trial.value]
 
 
-def _key(config: Config) -> tuple[tuple[str, bool, Value], ...]:
+def _measured(trial: Trial) -> dict[str, Any]:
+    """What a study keeps of a trial besides its value, in one attribute, so that it is one write."""
+    outcome = trial.outcome
+    kept = {
+        "config": trial.config,  # a damaged journal may have lost the parameters that Optuna keeps
+        "times_ms": list(outcome.times),
+        "error": outcome.error,
+        "bound": outcome.bound,
+        "energy_mj": outcome.energy_mj,
+        "failure": outcome.failure,
+        "log": outcome.log[-4000:] or None,
+        **outcome.figures.to_json(),
+        "occupancy": outcome.occupancy,
+        "timeout_s": trial.timeout,
+        "value": trial.value,
+    }
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+def _from_optuna(trial: FrozenTrial) -> Trial | None:
+    """The trial that has been written; None where none was measured."""
+    kept = trial.user_attrs.get("measured")
+    if kept is None:
+        return None
+    outcome = Outcome(
+        times=tuple(kept["times_ms"]),
+        error=kept["error"],
+        bound=kept["bound"],
+        energy_mj=kept.get("energy_mj"),
+        failure=kept.get("failure"),
+        log=kept.get("log", ""),
+        figures=Figures(kept.get("registers"), kept.get("spills"), kept.get("shared_memory")),
+        occupancy=kept.get("occupancy"),
+    )
+    return Trial(kept["config"], outcome, kept.get("value"), kept["timeout_s"])
+
+
+def _key(config: Config) -> Key:
     return tuple((name, isinstance(value, bool), value) for name, value in sorted(config.items()))

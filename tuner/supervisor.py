@@ -1,126 +1,120 @@
-"""Keeps a worker process at work: starts it, builds ahead of it, and replaces it when a kernel took it down."""
+"""Keeps the worker of one device at work: starts it, and replaces it when a kernel took it down."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Any
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, BinaryIO
 
 from tuner import form
-from tuner.builders import Builders
-from tuner.errors import BuildError, DeviceError, TunerError, WorkerDied
-from tuner.finals import FINAL_SECONDS, Final
-from tuner.measure import REPEATS, Outcome
+from tuner.errors import DeviceError, TunerError, WorkerDied
+from tuner.finals import FINAL_SECONDS, Finals
+from tuner.measure import STANDARD, Method, Outcome
 from tuner.process import Process
 from tuner.space import Config, Limits, Scope, Space
 
-TIMEOUT = 60.0  # seconds for one configuration: build, verify and time
-START_TIMEOUT = 600.0  # seconds to open the device and compute the reference
+TIMEOUT = 60.0  # seconds for one configuration: to build it; and to verify and time it
+START_TIMEOUT = 600.0  # seconds to open the device, and again to compute the reference
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker measures. `timeout` is in seconds, for one configuration."""
+    """What is measured. `timeout` is in seconds, for one configuration."""
 
     space: Space
     sizes: dict[str, int]
     options: dict[str, float]
-    device: str
-    repeats: int = REPEATS
+    method: Method = STANDARD
     timeout: float = TIMEOUT
 
     def to_json(self) -> dict[str, Any]:
-        """What the worker is told."""
+        """What a worker is told, besides its device."""
         return {
             "space": form.to_json(self.space),
             "sizes": self.sizes,
             "options": self.options,
-            "device": self.device,
-            "repeats": self.repeats,
+            "method": asdict(self.method),
         }
 
 
 class Supervisor:
-    """A worker for one task, and builders where building does not disturb measuring, as a context manager.
+    """A worker for one task on one device, to be closed at the end.
 
-    Entering starts the worker and raises what kept it from starting (DeviceError, mostly). `device` then describes the
-    device and `scope` is the problem on it.
+    `start` opens the device and raises what keeps it from opening (DeviceError, mostly). `device` then describes it,
+    `scope` is the problem on it, and `on_processor` says that compilers would disturb it.
     """
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
+    def __init__(self, task: Task, device_id: str, products: BinaryIO) -> None:
+        """`products` is a temporary file for what the reference is made of."""
+        self.task, self._device_id, self._products = task, device_id, products
         self._worker: Process | None = None
-        self._builders: Builders | None = None
+        self._ready, self._getting_ready = False, threading.Lock()
 
-    def __enter__(self) -> Supervisor:
-        ready = self._start()
-        self.device: dict[str, Any] = ready["device"]
-        self.scope = Scope(self.task.sizes, self.task.options, ready["language"], Limits.from_json(ready["limits"]))
-        if ready["asynchronous"]:  # a device that is not the processor on which builders would run
-            self._builders = Builders(self.task.space, self.scope, self.device, self.task.timeout)
-        return self
+    def start(self) -> None:
+        """Start the worker, and have it open the device."""
+        file = self._products.fileno()
+        self._worker, self._ready = Process("tuner.worker", share=[file]), False
+        task = {**self.task.to_json(), "device": self._device_id, "products": file}
+        known = self._opening(lambda worker: worker.ask(task, START_TIMEOUT))
+        self.device: dict[str, Any] = known["device"]
+        self.on_processor: bool = known["on_processor"]
+        self.scope = Scope(self.task.sizes, self.task.options, known["language"], Limits.from_json(known["limits"]))
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._stop()
-        if self._builders is not None:
-            self._builders.close()
-
-    def prepare(self, configs: Iterable[Config]) -> None:
-        """Say what will be measured next, in order."""
-        if self._builders is not None:
-            self._builders.prepare(configs)
+    def get_ready(self) -> None:
+        """Have inputs and reference made, unless they are; may be called from several threads."""
+        with self._getting_ready:
+            if self._worker is None:
+                self.start()
+            if not self._ready:
+                self._opening(lambda worker: worker.ask({"get_ready": True}, START_TIMEOUT))
+                self._ready = True
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
-        """What came of `config`, where the fastest so far takes `best_ms`.
+        """What came of `config`, where the fastest so far takes `best_ms` (see `Bench.measure`).
 
-        A worker or builder that died or had to be killed over it is a failed Outcome.
+        Raises WorkerDied where the worker died or had to be killed over it; the next call has a new one.
         """
-        try:
-            if self._builders is not None:
-                self._builders.wait(config)
-            reply = self._ask({"measure": config, "best_ms": best_ms}, self.task.timeout)
-        except (BuildError, WorkerDied) as error:
-            return Outcome(failure=error.reason, log=str(error))
-        return Outcome.from_json(reply)
+        return Outcome.from_json(self._ask({"measure": config, "best_ms": best_ms}, self.task.timeout))
 
-    def finals(self, configs: Sequence[Config]) -> list[Final]:
-        """The configurations measured again, interleaved, the vendor's library last if there is one.
-
-        Raises WorkerDied where that takes the worker down.
-        """
+    def finals(self, configs: Sequence[Config]) -> Finals:
+        """The configurations measured again, interleaved, with the vendor's library if there is one. Raises WorkerDied
+        where that takes the worker down."""
         allowed = FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
-        return [Final.from_json(final) for final in self._ask({"finals": list(configs)}, allowed)["finals"]]
+        return Finals.from_json(self._ask({"finals": list(configs)}, allowed))
 
-    def _ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-        if self._worker is None:
-            self._start()
-        try:
-            assert self._worker is not None
-            reply = self._worker.ask(request, seconds)
-        except WorkerDied:
-            self._worker = None
-            raise
-        except TunerError:  # it answered, but what state it is in is not known
-            self._stop()
-            raise
-        if not reply["healthy"]:  # a fault that outlives its kernel; the next one gets a new process
-            self._stop()
-        return reply
+    def kill(self) -> None:
+        """Stop the worker, whatever it is doing; from any thread."""
+        if self._worker is not None:
+            self._worker.stop()
 
-    def _start(self) -> dict[str, Any]:
-        """Start a worker. Raises DeviceError where none can be had, which is no configuration's fault."""
-        self._worker = Process("tuner.worker")
-        try:
-            return self._worker.ask(self.task.to_json(), START_TIMEOUT)
-        except WorkerDied as died:
-            self._worker = None
-            raise DeviceError(f"{self.task.device}: the process that holds the device does not start: {died}") from None
-        except BaseException:
-            self._stop()
-            raise
-
-    def _stop(self) -> None:
+    def close(self) -> None:
+        """Stop the worker; when no other thread is asking it."""
         if self._worker is not None:
             self._worker.close()
             self._worker = None
+
+    def _ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+        self.get_ready()
+        assert self._worker is not None
+        try:
+            reply = self._worker.ask(request, seconds)
+        except TunerError:  # it is gone; or it answered, but what state it is in is not known
+            self.close()
+            raise
+        if not reply.pop("healthy"):  # a fault that outlives its kernel; the next one gets a new process
+            self.close()
+        return reply
+
+    def _opening(self, ask: Callable[[Process], dict[str, Any]]) -> dict[str, Any]:
+        """A worker's reply before it can measure. Raises DeviceError where none comes, which is no configuration's
+        fault."""
+        assert self._worker is not None
+        try:
+            return ask(self._worker)
+        except WorkerDied as died:
+            self.close()
+            raise DeviceError(f"{self._device_id}: the process that holds the device does not start: {died}") from None
+        except BaseException:
+            self.close()
+            raise

@@ -10,8 +10,9 @@ import numpy as np
 
 from tuner import operation
 from tuner.check import DeviceCheck
-from tuner.devices.base import GUARD, Array, Buffer, Device, Function
+from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Library
 from tuner.errors import DeviceError, WrongResult
+from tuner.products import Products
 from tuner.space import Operation, Scope
 
 POISON = 0xFF  # every floating-point type reads a run of these bytes as NaN
@@ -60,9 +61,24 @@ def compare(name: str, output: Array, answer: Array, limit: float) -> float:
         where = ", ".join(str(int(i)) for i in np.unravel_index(first, answer.shape))
         raise WrongResult(
             f"{name}[{where}] = {flat[first]:.7g}, {right[first]:.7g} expected; "
-            f"{wrong} of {flat.size} elements are off by more than {limit:.2g}"
+            f"{wrong} of {flat.size} elements are off by more than {limit:.2g}",
+            "not a number" if np.isnan(flat[first]) else None,  # or not written: outputs begin as NaN
         )
     return worst
+
+
+def check_fits(device: Device, op: Operation, scope: Scope) -> int:
+    """Bytes on the device that a workbench needs. Raises DeviceError where there are fewer."""
+    outputs = sum(operation.nbytes(a, scope) for a in op.arrays if a.role != "in")
+    needed = operation.array_bytes(op, scope)
+    if device.language != "c":  # a copy of each input, and two references of each output for two sets of options
+        needed += needed - outputs + 4 * outputs
+    if needed > device.memory:
+        raise DeviceError(
+            f"{device.id}: arrays and references take {needed / 1e9:.1f} GB, {device.memory / 1e9:.1f} GB can be "
+            f"had on {device.name}; try a smaller size"
+        )
+    return needed
 
 
 class Workbench:
@@ -72,24 +88,25 @@ class Workbench:
     written, or written outside, is seen. Guards of inputs are NaN: what is read beyond an edge shows in the result.
     """
 
-    def __init__(self, device: Device, op: Operation, scope: Scope, shared: Workbench | None = None) -> None:
-        """Makes inputs and answer; `shared` is another workbench for the same sizes, whose arrays are used.
+    def __init__(
+        self,
+        device: Device,
+        op: Operation,
+        scope: Scope,
+        shared: Workbench | None = None,
+        products: Products | None = None,
+    ) -> None:
+        """Makes inputs and answer; `shared` is another workbench for the same sizes, whose arrays are used; `products`
+        keeps what the answer is made of.
 
         Raises DeviceError where the arrays, and what they are compared with, do not fit.
         """
         self.device, self.op, self.scope = device, op, scope
-        outputs = sum(operation.nbytes(a, scope) for a in op.arrays if a.role != "in")
-        needed = operation.array_bytes(op, scope)
-        if device.language != "c":  # a copy of each input, and two references of each output for two sets of options
-            needed += needed - outputs + 4 * outputs
-        if needed > device.memory:
-            raise DeviceError(
-                f"{device.id}: arrays and references take {needed / 1e9:.1f} GB, {device.memory / 1e9:.1f} GB can be "
-                f"had on {device.name}; try a smaller size"
-            )
+        needed = check_fits(device, op, scope)
         try:
             self.given = operation.inputs(op, scope)
-            self.answers, read = operation.answers(op, scope, self.given)
+            self.products: Products = products or (shared.products if shared else Products())
+            self.answers, read = operation.answers(op, scope, self.given, self.products)
         except MemoryError:
             raise DeviceError(f"the reference for {needed / 1e9:.1f} GB of arrays does not fit in memory") from None
         self.outputs = [a.name for a in op.arrays if a.role != "in"]
@@ -130,10 +147,13 @@ class Workbench:
         values = iter(operation.scalars(self.op, self.scope))
         return [self.buffers[a.name].handle if a.shape is not None else next(values) for a in self.op.arguments]
 
-    @property
-    def named(self) -> dict[str, Any]:
-        """Handles, sizes and options by name, for a library's routine."""
-        return {**self.scope.names, **{name: buffer.handle for name, buffer in self.buffers.items()}}
+    def library(self) -> Library | None:
+        """The vendor's routine on these arrays; None where there is none."""
+        if self.op.library is None:
+            return None
+        handles = {name: buffer.handle for name, buffer in self.buffers.items()}
+        dtypes = {a.name: a.dtype for a in self.op.arrays}
+        return self.device.library(self.op.library, {**self.scope.names, **handles}, dtypes)
 
     def bind(self, function: Function) -> Callable[[], None]:
         """A launch of `function` on these arrays."""
@@ -156,6 +176,21 @@ class Workbench:
             self._restored()  # the next kernel starts from clean inputs, whatever this one did
             raise
 
+    def verify_after(self, runs: int) -> None:
+        """Look again, after `runs` more runs of what has been verified, at what the last of them left.
+
+        Outputs that the kernel reads have changed from run to run, and are not looked at. Raises WrongResult.
+        """
+        try:
+            for name in self.outputs:
+                if name in self.poisoned:
+                    self._compare(name)
+                self._see_guards(name)
+        except WrongResult as error:
+            raise WrongResult(
+                f"right at first, wrong after {runs} more runs: {error}", "changes from run to run"
+            ) from None
+
     def _verify_once(self, call: Callable[[], None]) -> Verdict:
         for name in self.outputs:
             self._refill(name)
@@ -167,7 +202,7 @@ class Workbench:
             self._see_guards(name)
             if name not in self.outputs and self._changed(name):
                 self._refill(name)
-                raise WrongResult(f"writes into {name}, which it may only read")
+                raise WrongResult(f"writes into {name}, which it may only read", "writes to an input")
         worst = max(self.outputs, key=lambda name: errors[name])
         return Verdict(errors[worst], self.bounds[worst])
 
@@ -188,7 +223,7 @@ class Workbench:
         ):
             if changed:
                 self._refill(name)
-                raise WrongResult(f"writes {side} of {name}")
+                raise WrongResult(f"writes {side} of {name}", "writes outside")
 
     def _changed_guards(self, buffer: Buffer) -> tuple[bool, bool]:
         if self._check is not None:

@@ -1,16 +1,18 @@
 """The process that holds the device: `python -m tuner.worker`, answering `tuner.supervisor`.
 
-The first request is the task; each later one is a configuration to measure, or several to measure again. It can be
-killed at any moment without loss.
+The first request is the task, answered with what the device is; the second has inputs and reference made. Each later
+one is a configuration to measure, or several to measure again. It can be killed at any moment without loss.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
-from typing import Any
+from typing import Any, BinaryIO
 
-from tuner import devices, errors, form, process
-from tuner.measure import Bench
+from tuner import devices, errors, form, measure, process
+from tuner.measure import Bench, Method
+from tuner.products import Products
 from tuner.space import Scope
 
 
@@ -19,27 +21,39 @@ def main() -> None:
     stream = process.replies()
     asked = process.requests()
     try:
-        bench = _bench(next(asked))
+        task = next(asked)
+        device = devices.open(task["device"])
+        space, method = form.from_json(task["space"]), Method(**task["method"])
+        scope = Scope(task["sizes"], task["options"], device.language, device.limits)
+        measure.check(device, space, scope, method)
+        process.reply(stream, {
+            "device": device.describe(),
+            "limits": asdict(device.limits),
+            "language": device.language,
+            "on_processor": device.on_processor,
+        })  # fmt: skip
+        next(asked)
+        bench = Bench(device, space, scope, method, Products(_reopened(task["products"])))
+        process.reply(stream, {})
     except errors.TunerError as error:
         process.reply(stream, process.failure(error))
         return
-    device = bench.device
-    hello = {"device": device.describe(), "limits": asdict(device.limits), "language": device.language}
-    process.reply(stream, {**hello, "asynchronous": device.asynchronous})
     for request in asked:
         process.reply(stream, {**_answer(bench, request), "healthy": bench.healthy()})
 
 
-def _bench(task: dict[str, Any]) -> Bench:
-    device = devices.open(task["device"])
-    scope = Scope(task["sizes"], task["options"], device.language, device.limits)
-    return Bench(device, form.from_json(task["space"]), scope, task["repeats"])
+def _reopened(file: int) -> BinaryIO:
+    """An open file that was handed down, with a position of its own."""
+    try:
+        return open(f"/proc/self/fd/{file}", "r+b")
+    except OSError:  # not Linux
+        return os.fdopen(file, "r+b")
 
 
 def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
     try:
         if "finals" in request:
-            return {"finals": [final.to_json() for final in bench.finals(request["finals"])]}
+            return bench.finals(request["finals"]).to_json()
         return bench.measure(request["measure"], request["best_ms"]).to_json()
     except errors.TunerError as error:
         return process.failure(error)

@@ -13,7 +13,7 @@ import importlib.util
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tuner.devices.base import Buffer, Compiler, Device, Function, Library, Timer
+from tuner.devices.base import Buffer, Build, Compiler, Device, Function, Library, Timer
 from tuner.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "KINDS",
     "LANGUAGES",
     "Buffer",
+    "Build",
     "Compiler",
     "Device",
     "Function",
@@ -70,6 +71,10 @@ def compiler(kind: str, architecture: str) -> Compiler:
         from tuner.devices.nvrtc import NvrtcCompiler
 
         return NvrtcCompiler(architecture)
+    if kind == "host":
+        from tuner.devices.host import HostCompiler
+
+        return HostCompiler.found()
     raise DeviceError(f"{kind} compiles only where its device is open")
 
 
@@ -110,6 +115,24 @@ def for_space(space: Space, name: str | None) -> str:
             f"{space.name} is written in {_and(space.languages)}: it runs on {_and(kinds)}, not on {kind}"
         )
     return f"{kind}:{number}"
+
+
+def several(space: Space, names: str | None) -> list[str]:
+    """The devices to use for `space`: one or more names with commas between, or `all` of the first kind that there is.
+    Raises DeviceError."""
+    if names == "all":
+        kind = for_space(space, None).partition(":")[0]
+        return [f"{kind}:{number}" for number in range(count(kind))]
+    if names is None:
+        return [for_space(space, None)]
+    found = [for_space(space, name.strip()) for name in names.split(",")]
+    twice = next((name for name in found if found.count(name) > 1), None)
+    if twice:
+        raise DeviceError(f"device {names!r}: {twice} is there twice")
+    kinds = {name.partition(":")[0] for name in found}
+    if len(kinds) > 1:
+        raise DeviceError(f"device {names!r}: {_and(sorted(kinds))} do not share a study; tune on each by itself")
+    return found
 
 
 def _and(words: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tuner.devices import builds
+from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.errors import ArgumentError
 from tuner.source import Source
 from tuner.space import Argument, Geometry, Limits
@@ -52,6 +54,16 @@ class Buffer:
     nbytes: int
 
 
+class Sensors(Protocol):
+    """What a board says of itself; None where it does not say it."""
+
+    def clock_mhz(self) -> int | None: ...
+
+    def throttled(self) -> list[str]: ...
+
+    def energy_mj(self) -> int | None: ...
+
+
 class Library(Protocol):
     """A vendor's routine on buffers of a device, called like a kernel."""
 
@@ -87,6 +99,15 @@ def check_array(argument: Argument, given: Given, shape: tuple[int, ...]) -> Non
         raise ArgumentError(f"{name}: is read-only, and the kernel writes to it; pass an array that may be written")
 
 
+@dataclass(frozen=True)
+class Build:
+    """A binary, and what the compiler said of it; `fresh` if it did not come from the cache."""
+
+    binary: bytes
+    figures: Figures = NO_FIGURES
+    fresh: bool = True
+
+
 class Compiler(ABC):
     """Makes binaries for one kind and architecture of device; needs no device of that kind unless it says so."""
 
@@ -99,16 +120,34 @@ class Compiler(ABC):
         since a launch from the cache asks it too."""
 
     @abstractmethod
-    def compile(self, source: Source) -> bytes:
-        """The binary of `source`, from the compiler. Raises BuildError with its log."""
+    def compile(self, source: Source) -> Build:
+        """`source` built by the compiler. Raises BuildError with its log."""
 
     def key(self, source: Source) -> str:
         """The name of a build: covers everything that changes what `compile` returns."""
         return builds.key(self.kind, self.architecture, self.name(), *source.options, source.kernel, source.text)
 
-    def build(self, source: Source) -> bytes:
-        """The binary of `source`, from the cache of builds where it is there. Raises BuildError with the log."""
-        return builds.get(self.key(source), lambda: self.compile(source))
+    def build(self, source: Source) -> Build:
+        """`source` built, from the cache where it is there. Raises BuildError with the log."""
+        key = self.key(source)
+        if (binary := builds.read(key)) is not None:
+            return Build(binary, _figures(builds.read(f"{key}.json")), fresh=False)
+        build = self.compile(source)
+        self.keep(source, build)
+        return build
+
+    def keep(self, source: Source, build: Build) -> None:
+        """Put a build into the cache."""
+        key = self.key(source)
+        builds.write(f"{key}.json", json.dumps(build.figures.to_json()).encode())
+        builds.write(key, build.binary)
+
+
+def _figures(data: bytes | None) -> Figures:
+    try:
+        return Figures.from_json(json.loads(data or b"{}"))
+    except (ValueError, TypeError):
+        return NO_FIGURES
 
 
 class Device(ABC):
@@ -117,6 +156,9 @@ class Device(ABC):
     kind: str
     language: str
     asynchronous = False  # whether a timer also sees the host's delay in launching
+    on_processor = False  # whether it is the processor that compilers run on too, so that they disturb its times
+    compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
+    sensors: Sensors | None = None
     id: str  # cuda:0
     name: str  # as its maker writes it
     architecture: str  # what its binaries run on
@@ -129,12 +171,12 @@ class Device(ABC):
     def toolchain(self) -> str:
         """Compiler and driver, with versions: what a time depends on besides source and device."""
 
-    def build(self, source: Source) -> bytes:
-        """The binary of `source`, from the cache of builds or the compiler. Raises BuildError with the log."""
+    def build(self, source: Source) -> Build:
+        """`source` built, from the cache or by the compiler. Raises BuildError with the log."""
         return self.compiler.build(source)
 
     @abstractmethod
-    def load(self, binary: bytes, source: Source) -> Function:
+    def load(self, build: Build, source: Source) -> Function:
         """A launchable function. Raises LaunchError."""
 
     @abstractmethod
@@ -173,8 +215,21 @@ class Device(ABC):
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
         """Set the first `nbytes` bytes of `target` to `byte`; returns when done."""
 
-    def library(self, routine: str, arguments: dict[str, Any]) -> Library | None:
-        """The vendor's `routine` on these buffers, sizes and options by name; None where there is none."""
+    @abstractmethod
+    def flush(self) -> None:
+        """Enqueue what pushes the arrays of earlier launches out of the device's caches."""
+
+    def free_memory(self) -> int | None:
+        """Bytes of the device's own memory that are left; None where it does not say."""
+        return None
+
+    def exported(self, function: Function) -> bytes:
+        """The binary of a loaded function, with what its launches have added."""
+        raise NotImplementedError
+
+    def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
+        """The vendor's `routine` on these buffers, sizes and options by name, with the buffers' dtypes; None where
+        there is none."""
         return None
 
     def describe(self) -> dict[str, Any]:

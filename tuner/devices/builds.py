@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from tuner import paths
@@ -28,22 +27,22 @@ def folder() -> Path:
     return paths.private(paths.cache() / "builds")
 
 
-def get(name: str, make: Callable[[], bytes]) -> bytes:
-    """The build called `name`, made by `make()` where it is not there yet. Errors of `make` pass through."""
+def read(name: str) -> bytes | None:
+    """The build called `name`, if it is there."""
     path = folder() / name
     with contextlib.suppress(OSError):
         data = path.read_bytes()
         with contextlib.suppress(OSError):  # a cache that may only be read still serves
             os.utime(path)
-        if data:
-            return data
-    data = make()
-    try:
-        paths.replace(path, data)
+        return data or None
+    return None
+
+
+def write(name: str, data: bytes) -> None:
+    """Keep a build. A full disk or a read-only cache costs the next launch a compilation, nothing else."""
+    with contextlib.suppress(OSError):
+        paths.replace(folder() / name, data)
         _count()
-    except OSError:
-        pass  # a full disk or a read-only cache costs the next launch a compilation, nothing else
-    return data
 
 
 def _count() -> None:

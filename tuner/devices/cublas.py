@@ -9,23 +9,33 @@ from typing import Any
 
 from tuner.devices.base import Library
 
+# Types of (A, B, C) that it multiplies, by their names in cuBLAS. All of them are summed in float32.
+_TYPES = {
+    ("float32", "float32", "float32"): ("CUDA_R_32F", "CUDA_R_32F", "CUDA_R_32F"),
+    ("float16", "float16", "float32"): ("CUDA_R_16F", "CUDA_R_16F", "CUDA_R_32F"),
+}
 
-def library(routine: str, arguments: dict[str, Any]) -> Library | None:
-    """cuBLAS's float32 matrix product on row-major operands; None where nvmath-python or cuBLAS is not installed.
 
-    `arguments` holds addresses A, B, C, sizes M, N, K, batch, and alpha, beta. Its math mode is the default, which
+def library(routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
+    """cuBLAS's matrix product on row-major operands; None where it has none of these types, or where nvmath-python or
+    cuBLAS is not installed.
+
+    `arguments` holds addresses A, B, C, sizes M, N, K, batch, and alpha, beta; `dtypes` those of A, B and C. It
     computes in float32 (no TF32).
     """
-    if routine != "gemm" or importlib.util.find_spec("nvmath") is None:
+    types = _TYPES.get((dtypes.get("A", ""), dtypes.get("B", ""), dtypes.get("C", "")))
+    if routine != "gemm" or types is None or importlib.util.find_spec("nvmath") is None:
         return None
+    names = ("A", "B", "C", "M", "N", "K", "batch", "alpha", "beta")
     try:
-        return _Gemm(**{name: arguments[name] for name in ("A", "B", "C", "M", "N", "K", "batch", "alpha", "beta")})
+        return _Gemm(types, **{name: arguments[name] for name in names})
     except (ImportError, RuntimeError):  # nvmath-python without the library that it binds
         return None
 
 
 @dataclass
 class _Gemm:
+    types: tuple[str, str, str]
     A: int
     B: int
     C: int
@@ -38,22 +48,28 @@ class _Gemm:
     name: str = "cuBLAS"
 
     def __post_init__(self) -> None:
+        from nvmath import CudaDataType
         from nvmath.bindings import cublas
 
         version = cublas.get_version(handle := cublas.create())
         self.name = f"cuBLAS {version // 10000}.{version // 100 % 100}.{version % 100}"
         self._cublas, self._handle = cublas, handle
         self._factors = (ctypes.c_float(self.alpha), ctypes.c_float(self.beta))
+        self._a, self._b, self._c = (int(CudaDataType[name]) for name in self.types)
 
     def __call__(self) -> None:
         # cuBLAS counts in columns: the row-major C = A B is its column-major C' = B' A'.
         alpha, beta = (ctypes.addressof(factor) for factor in self._factors)
         M, N, K = self.M, self.N, self.K
-        plain = self._cublas.Operation.N
+        plain, computed = self._cublas.Operation.N, self._cublas.ComputeType.COMPUTE_32F
+        chosen = self._cublas.GemmAlgo.DFALT
         if self.batch == 1:
-            self._cublas.sgemm(self._handle, plain, plain, N, M, K, alpha, self.B, N, self.A, K, beta, self.C, N)
+            self._cublas.gemm_ex(
+                self._handle, plain, plain, N, M, K, alpha, self.B, self._b, N, self.A, self._a, K, beta,
+                self.C, self._c, N, computed, chosen,
+            )  # fmt: skip
         else:
-            self._cublas.sgemm_strided_batched(
-                self._handle, plain, plain, N, M, K, alpha, self.B, N, K * N, self.A, K, M * K, beta, self.C, N, M * N,
-                self.batch,
+            self._cublas.gemm_strided_batched_ex(
+                self._handle, plain, plain, N, M, K, alpha, self.B, self._b, N, K * N, self.A, self._a, K, M * K, beta,
+                self.C, self._c, N, M * N, self.batch, computed, chosen,
             )  # fmt: skip

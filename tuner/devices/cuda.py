@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tuner.devices import nvrtc
-from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Given, Library, check_array
+from tuner.devices import nvml, nvrtc
+from tuner.devices.base import GUARD, Array, Buffer, Build, Device, Function, Given, Library, Sensors, check_array
 from tuner.devices.nvrtc import NvrtcCompiler
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.source import Source
@@ -52,6 +52,7 @@ class CudaDevice(Device):
             raise DeviceError(f"device cuda:{number}: this machine has {found} NVIDIA GPUs; see `tune devices`")
         self._device = driver.Device(number)
         self._number = number
+        self._flushing: Any = None
         self._activate()
         at = driver.device_attribute
         get = self._device.get_attribute
@@ -69,6 +70,12 @@ class CudaDevice(Device):
             compute_capability=major + minor / 10,
             max_block=(get(at.MAX_BLOCK_DIM_X), get(at.MAX_BLOCK_DIM_Y), get(at.MAX_BLOCK_DIM_Z)),
             max_grid=(get(at.MAX_GRID_DIM_X), get(at.MAX_GRID_DIM_Y), get(at.MAX_GRID_DIM_Z)),
+            max_registers=get(at.MAX_REGISTERS_PER_BLOCK),
+            multiprocessor_threads=get(at.MAX_THREADS_PER_MULTIPROCESSOR),
+            multiprocessor_blocks=get(at.MAX_BLOCKS_PER_MULTIPROCESSOR),
+            multiprocessor_registers=get(at.MAX_REGISTERS_PER_MULTIPROCESSOR),
+            multiprocessor_shared_memory=get(at.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+            reserved_shared_memory=get(at.RESERVED_SHARED_MEMORY_PER_BLOCK),
         )
 
     def _activate(self) -> None:
@@ -84,16 +91,16 @@ class CudaDevice(Device):
         version = driver.get_driver_version()
         return f"NVRTC {nvrtc.version()}, CUDA driver {version // 1000}.{version % 1000 // 10}"
 
-    def load(self, binary: bytes, source: Source) -> Function:
+    def load(self, build: Build, source: Source) -> Function:
         self._activate()
         try:
-            module = driver.module_from_buffer(binary)
+            module = driver.module_from_buffer(build.binary)
             function = module.get_function(source.kernel)
             if source.geometry.shared_memory > 48 * 1024:
                 attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
                 function.set_attribute(attribute, source.geometry.shared_memory)
         except driver.Error as error:
-            raise LaunchError(f"loading {source.kernel}: {error}") from None
+            raise _failed(f"loading {source.kernel}", error) from None
         return Function((module, function), source.kernel, source.geometry)
 
     def bind(self, function: Function, arguments: Sequence[Any]) -> Callable[[], None]:
@@ -116,7 +123,7 @@ class CudaDevice(Device):
             try:
                 launch(grid, block, packed, shared, None)
             except driver.Error as error:
-                raise LaunchError(f"launching {function.kernel}: {error}") from None
+                raise _failed(f"launching {function.kernel}", error) from None
 
         return call
 
@@ -125,7 +132,7 @@ class CudaDevice(Device):
         try:
             driver.Context.synchronize()
         except driver.Error as error:
-            raise LaunchError(f"running: {error}") from None
+            raise _failed("running", error) from None
 
     def timer(self) -> _Timer:
         self._activate()
@@ -152,6 +159,24 @@ class CudaDevice(Device):
         self._activate()
         _checked(driver.memset_d8, int(target), byte, nbytes)
 
+    def flush(self) -> None:
+        self._activate()
+        nbytes = 2 * self._device.get_attribute(driver.device_attribute.L2_CACHE_SIZE)
+        if self._flushing is None:
+            self._flushing = driver.mem_alloc(nbytes)
+        driver.memset_d8_async(int(self._flushing), 0, nbytes)
+
+    def free_memory(self) -> int | None:
+        self._activate()
+        return int(driver.mem_get_info()[0])
+
+    @functools.cached_property
+    def sensors(self) -> Sensors | None:  # type: ignore[override]  # computed when first asked for
+        try:
+            return nvml.Sensors(self._device.pci_bus_id())
+        except OSError:
+            return None
+
     def pointer(self, argument: Argument, value: Any, shape: tuple[int, ...]) -> int:
         """The address in `__cuda_array_interface__`, which PyCUDA, CuPy and torch arrays all have."""
         try:
@@ -168,10 +193,10 @@ class CudaDevice(Device):
             raise ArgumentError(f"{argument.name}: lies on {place}; the kernel was loaded on {self.id}")
         return int(address)
 
-    def library(self, routine: str, arguments: dict[str, Any]) -> Library | None:
+    def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
         from tuner.devices import cublas
 
-        return cublas.library(routine, arguments)
+        return cublas.library(routine, arguments, dtypes)
 
 
 _thread = threading.local()  # number: the device whose context the thread works in, if it is one of ours
@@ -204,11 +229,20 @@ def _libcuda() -> ctypes.CDLL:
     return ctypes.CDLL("libcuda.so.1")
 
 
+_REASONS = ("illegal memory access", "misaligned address", "out of memory", "too many resources")
+
+
+def _failed(what: str, error: Exception) -> LaunchError:
+    """The error for what the driver said, with a reason of its own where a kernel did it."""
+    text = str(error)
+    return LaunchError(f"{what}: {text}", next((reason for reason in _REASONS if reason in text), None))
+
+
 def _checked(copy: Callable[..., None], *arguments: Any) -> None:
     try:
         copy(*arguments)
     except driver.Error as error:
-        raise LaunchError(f"copying: {error}") from None
+        raise _failed("copying", error) from None
 
 
 class _Timer:
@@ -227,7 +261,7 @@ class _Timer:
         try:
             return bool(self._stop.query())
         except driver.Error as error:
-            raise LaunchError(f"running: {error}") from None
+            raise _failed("running", error) from None
 
     def milliseconds(self) -> float:
         return float(self._stop.time_since(self._start))

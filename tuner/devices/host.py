@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from tuner.devices import builds
-from tuner.devices.base import GUARD, Array, Buffer, Compiler, Device, Function, Given, check_array
+from tuner.devices.base import GUARD, Array, Buffer, Build, Compiler, Device, Function, Given, check_array
 from tuner.errors import ArgumentError, BuildError, DeviceError, LaunchError
 from tuner.source import Source
 from tuner.space import Argument, Limits
 
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 _ALIGNMENT = 64  # a cache line
+_FLUSHED, _SMALLEST_CACHE = 2, 32 << 20  # how many times the last cache is written to; its bytes, if not known
 _C_TYPES = {
     "float32": ctypes.c_float,
     "float64": ctypes.c_double,
@@ -75,23 +76,32 @@ class HostCompiler(Compiler):
 
     def __init__(self, command: list[str], processor: str) -> None:
         self.architecture = platform.machine()
-        self._command, self._processor = command, processor
+        self.command = command
+        self._processor = processor
+
+    @staticmethod
+    def found() -> HostCompiler:
+        """$CC, or the first compiler on the path. Raises DeviceError where there is none."""
+        command = _command()
+        if command is None:
+            raise DeviceError("device host: no C compiler found; install one (apt-get install gcc) or set CC")
+        return HostCompiler(command, _processor())
 
     def name(self) -> str:
         """The compiler's file, size and time of change; asking its version would start it."""
-        binary = Path(self._command[0]).resolve()
+        binary = Path(self.command[0]).resolve()
         status = binary.stat()
-        return f"{binary} {status.st_size} {status.st_mtime_ns} {self._command[1:]} {self._processor} {OPTIONS}"
+        return f"{binary} {status.st_size} {status.st_mtime_ns} {self.command[1:]} {self._processor} {OPTIONS}"
 
-    def compile(self, source: Source) -> bytes:
+    def compile(self, source: Source) -> Build:
         with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
             text, built = Path(folder, f"{source.kernel}.c"), Path(folder, "kernel.so")
             text.write_text(source.text, encoding="utf-8")
-            command = [*self._command, *OPTIONS, *source.options, "-o", str(built), str(text), "-lm"]
+            command = [*self.command, *OPTIONS, *source.options, "-o", str(built), str(text), "-lm"]
             done = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")
             if done.returncode:
                 raise BuildError(done.stderr.replace(f"{folder}/", "").strip() or f"{command[0]} failed")
-            return built.read_bytes()
+            return Build(built.read_bytes())
 
 
 class HostDevice(Device):
@@ -99,31 +109,28 @@ class HostDevice(Device):
 
     kind = "host"
     language = "c"
+    on_processor = True
 
     def __init__(self, number: int = 0) -> None:
         if number:
             raise DeviceError(f"device host:{number}: there is one host; write --device host")
-        command = _command()
-        if command is None:
-            raise DeviceError("device host: no C compiler found; install one (apt-get install gcc) or set CC")
-        self._command = command
+        self.compiler: HostCompiler = HostCompiler.found()
         self.id = "host:0"
         self.name = f"{_processor()} x{len(os.sched_getaffinity(0))}"
         self.architecture = platform.machine()
-        self.compiler = HostCompiler(command, _processor())
         self.memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
         self.limits = Limits()
 
     @property
     def toolchain(self) -> str:
-        return _version(tuple(self._command))
+        return _version(tuple(self.compiler.command))
 
-    def load(self, binary: bytes, source: Source) -> Function:
+    def load(self, build: Build, source: Source) -> Function:
         path = builds.folder() / self.compiler.key(source)
         if path.is_file():
             return self._opened(path, source)
         with tempfile.NamedTemporaryFile(suffix=".so") as file:
-            file.write(binary)
+            file.write(build.binary)
             file.flush()
             return self._opened(Path(file.name), source)
 
@@ -168,6 +175,17 @@ class HostDevice(Device):
 
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
         ctypes.memset(target if isinstance(target, int) else target.ctypes.data, byte, nbytes)
+
+    def flush(self) -> None:
+        self._flushing.fill(0)
+
+    @functools.cached_property
+    def _flushing(self) -> Array:
+        try:
+            last_level = os.sysconf("SC_LEVEL3_CACHE_SIZE")
+        except ValueError:  # not a name that this system knows
+            last_level = 0
+        return np.empty(_FLUSHED * max(last_level, _SMALLEST_CACHE), np.uint8)
 
     def pointer(self, argument: Argument, value: Any, shape: tuple[int, ...]) -> int:
         """The address of a NumPy array."""

@@ -8,11 +8,14 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from tuner.devices.base import Compiler
+from tuner.devices.base import Build, Compiler
+from tuner.devices.figures import from_ptxas
 from tuner.errors import BuildError, DeviceError
 from tuner.source import Source
 
 STANDARD = "--std=c++17"
+# ptxas says what a build needs, unless NVRTC's own cache, which ours makes needless, answers in its place.
+_TELLING = ("--ptxas-options=-v", "--no-cache")
 
 
 class NvrtcCompiler(Compiler):
@@ -27,24 +30,31 @@ class NvrtcCompiler(Compiler):
         headers = [_installed(f"nvidia-cuda-{wheel}") for wheel in ("runtime", "crt", "cccl")]
         return f"NVRTC {version()} {STANDARD} headers {headers}"
 
-    def compile(self, source: Source) -> bytes:
+    def compile(self, source: Source) -> Build:
         return compile_cubin(source, self.architecture)
 
 
-def compile_cubin(source: Source, architecture: str) -> bytes:
+def compile_cubin(source: Source, architecture: str) -> Build:
     """Machine code of `source` for `architecture`. Raises BuildError with the compiler's log."""
     nvrtc = _nvrtc()
     program = _ok(nvrtc.nvrtcCreateProgram(source.text.encode(), f"{source.kernel}.cu".encode(), 0, [], []))
     try:
-        options = [f"--gpu-architecture={architecture}", STANDARD, *_include_options(), *source.options]
+        options = [
+            f"--gpu-architecture={architecture}",
+            STANDARD,
+            "--ptxas-options=-v",
+            *_include_options(),
+            *source.options,
+        ]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+        written = bytearray(_ok(nvrtc.nvrtcGetProgramLogSize(program)))
+        nvrtc.nvrtcGetProgramLog(program, written)
+        log = bytes(written).rstrip(b"\0").decode(errors="replace").strip()
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            log = bytearray(_ok(nvrtc.nvrtcGetProgramLogSize(program)))
-            nvrtc.nvrtcGetProgramLog(program, log)
-            raise BuildError(bytes(log).rstrip(b"\0").decode(errors="replace").strip() or status.name)
+            raise BuildError(log or status.name)
         cubin = bytearray(_ok(nvrtc.nvrtcGetCUBINSize(program)))
         _ok(nvrtc.nvrtcGetCUBIN(program, cubin))
-        return bytes(cubin)
+        return Build(bytes(cubin), from_ptxas(log, source.kernel))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

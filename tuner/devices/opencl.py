@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from tuner.devices.base import GUARD, Array, Buffer, Compiler, Device, Function, Given, check_array
+from tuner.devices.base import GUARD, Array, Buffer, Build, Compiler, Device, Function, Given, check_array
+from tuner.devices.figures import Figures
 from tuner.errors import ArgumentError, BuildError, DeviceError, LaunchError
 from tuner.source import Source
 from tuner.space import Argument, Limits
@@ -47,10 +49,21 @@ class OpenCLCompiler(Compiler):
     def name(self) -> str:
         return self._name
 
-    def compile(self, source: Source) -> bytes:
+    def compile(self, source: Source) -> Build:
         program = _built(cl.Program(self._context, source.text), source)
-        binaries: Any = program.get_info(cl.program_info.BINARIES)
-        return bytes(binaries[0])
+        try:
+            (device,) = self._context.devices
+            shared = cl.Kernel(program, source.kernel).get_work_group_info(
+                cl.kernel_work_group_info.LOCAL_MEM_SIZE, device
+            )
+        except cl.Error:
+            shared = None  # loading says what is wrong
+        return Build(_binary(program), Figures(shared_memory=shared))
+
+
+def _binary(program: cl.Program) -> bytes:
+    binaries: Any = program.get_info(cl.program_info.BINARIES)
+    return bytes(binaries[0])
 
 
 def _built(program: cl.Program, source: Source) -> cl.Program:
@@ -81,6 +94,8 @@ class OpenCLDevice(Device):
         self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self._launched: list[cl.Event] | None = None
         self.id = f"opencl:{number}"
+        self.on_processor = bool(device.type & cl.device_type.CPU)
+        self.compiles_at_launch = "PoCL" in device.platform.version
         self.name = device.name.strip()
         self.architecture = f"{_type(device)} {device.vendor.strip()}"
         self.compiler = OpenCLCompiler(self.context, self.architecture, f"{self.toolchain}, {self.name}")
@@ -98,12 +113,12 @@ class OpenCLDevice(Device):
     def toolchain(self) -> str:
         return f"{self._device.platform.version.strip()}, driver {self._device.driver_version.strip()}"
 
-    def load(self, binary: bytes, source: Source) -> Function:
-        program = _built(cl.Program(self.context, [self._device], [binary]), source)
+    def load(self, build: Build, source: Source) -> Function:
+        program = _built(cl.Program(self.context, [self._device], [build.binary]), source)
         try:
             cl.Kernel(program, source.kernel)
         except cl.Error as error:
-            raise LaunchError(f"loading {source.kernel}: {error}") from None
+            raise _failed(f"loading {source.kernel}", error) from None
         return Function(program, source.kernel, source.geometry)
 
     def bind(self, function: Function, arguments: Sequence[Any]) -> Callable[[], None]:
@@ -114,14 +129,14 @@ class OpenCLDevice(Device):
             for position, argument in enumerate(arguments):
                 kernel.set_arg(position, argument)
         except cl.Error as error:
-            raise LaunchError(f"arguments of {function.kernel}: {error}") from None
+            raise _failed(f"arguments of {function.kernel}", error) from None
 
         def call() -> None:
             try:
                 event = cl.enqueue_nd_range_kernel(self.queue, kernel, total, geometry.block)
                 self.queue.flush()
             except cl.Error as error:
-                raise LaunchError(f"launching {function.kernel}: {error}") from None
+                raise _failed(f"launching {function.kernel}", error) from None
             if self._launched is not None:
                 self._launched.append(event)
 
@@ -131,7 +146,7 @@ class OpenCLDevice(Device):
         try:
             self.queue.finish()
         except cl.Error as error:
-            raise LaunchError(f"running: {error}") from None
+            raise _failed("running", error) from None
 
     def timer(self) -> _Timer:
         return _Timer(self)
@@ -156,6 +171,17 @@ class OpenCLDevice(Device):
         pattern = np.array(byte, np.uint8)
         _waited(lambda: cl.enqueue_fill_buffer(self.queue, target, pattern, 0, nbytes))
 
+    def flush(self) -> None:
+        cl.enqueue_fill_buffer(self.queue, self._flushing, np.array(0, np.uint8), 0, self._flushing.size)
+
+    @functools.cached_property
+    def _flushing(self) -> cl.Buffer:
+        nbytes = min(2 * max(self._device.global_mem_cache_size, 32 << 20), self._device.max_mem_alloc_size)
+        return cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes)
+
+    def exported(self, function: Function) -> bytes:
+        return _binary(function.handle)
+
     def pointer(self, argument: Argument, value: Any, shape: tuple[int, ...]) -> Any:
         """The buffer of a pyopencl array in this device's context."""
         from pyopencl import array
@@ -174,11 +200,16 @@ class OpenCLDevice(Device):
         self.queue.finish()
 
 
+def _failed(what: str, error: cl.Error) -> LaunchError:
+    scarce = (cl.status_code.OUT_OF_RESOURCES, cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE)
+    return LaunchError(f"{what}: {error}", "out of memory" if error.code in scarce else None)
+
+
 def _waited(enqueue: Callable[[], Any]) -> None:
     try:
         enqueue().wait()
     except cl.Error as error:
-        raise LaunchError(f"copying: {error}") from None
+        raise _failed("copying", error) from None
 
 
 class _Timer:
@@ -202,7 +233,7 @@ class _Timer:
                 if event.command_execution_status != cl.command_execution_status.COMPLETE:
                     return False
         except cl.Error as error:
-            raise LaunchError(f"running: {error}") from None
+            raise _failed("running", error) from None
         return True
 
     def milliseconds(self) -> float:

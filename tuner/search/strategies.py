@@ -1,36 +1,27 @@
-"""Strategies behind one door: each proposes valid configurations, one after the other, through Kernel Tuner's runner
-interface, until the budget is spent or the space is exhausted."""
+"""Strategies behind one door: asked for configurations and told what came of them, until the budget is spent."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import itertools
-import random
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-import numpy as np
-from kernel_tuner.interface import Options
-from kernel_tuner.runners.runner import Runner
-from kernel_tuner.searchspace import Searchspace
-from kernel_tuner.util import RuntimeFailedConfig, StopCriterionReached, TuningBudget
+from types import TracebackType
 
 from tuner.errors import RequestError
-from tuner.space import Config
+from tuner.search import through_kernel_tuner, through_optuna
+from tuner.search.pool import Pool
+from tuner.search.pool_gp import PoolGP
+from tuner.search.proposer import Listed, Proposer
+from tuner.space import Config, Space, Value
 
-STRATEGIES = {"brute_force": "brute_force", "random": "random_sample"}
-
-
-class Evaluate(Protocol):
-    """What answers a strategy."""
-
-    def prepare(self, configs: Iterable[Config]) -> None:
-        """Told, before each call, what will be asked for after it, as far as the strategy has said."""
-
-    def __call__(self, config: Config) -> float | None:
-        """The time of `config` in ms; None where it failed."""
+STRATEGIES = (
+    "optuna",
+    *(f"optuna:{name}" for name in through_optuna.NAMES),
+    "random",
+    "brute_force",
+    *(f"kt:{name}" for name in through_kernel_tuner.NAMES),
+)
+_SEVERAL_OBJECTIVES = ("optuna", "random", "brute_force", *(f"optuna:{n}" for n in through_optuna.MULTI_OBJECTIVE))
 
 
 @dataclass(frozen=True)
@@ -58,76 +49,132 @@ class Budget:
         return Budget(seconds=value * units[unit]) if unit else Budget(evaluations=int(value))
 
 
-def choose(name: str | None, budget: Budget) -> str:
-    """The strategy to use: all configurations unless a budget limits them. Raises RequestError for an unknown one."""
+UNLIMITED = Budget()
+
+
+def check(name: str | None) -> None:
+    """Raises RequestError for a strategy that does not exist, or lacks a package."""
     if name is None:
-        return "brute_force" if budget == Budget() else "random"
+        return
     if name not in STRATEGIES:
         raise RequestError(f"--strategy {name!r}: there is no such strategy; there are: {', '.join(STRATEGIES)}")
-    return name
+    family, _, inner = name.partition(":")
+    if family == "kt":
+        through_kernel_tuner.check(inner)
+    elif inner:
+        through_optuna.check(inner)
 
 
-def search(
-    name: str, searchspace: Searchspace, parameters: Sequence[str], evaluate: Evaluate, budget: Budget, seed: int = 0
-) -> None:
-    """Let strategy `name` propose configurations to `evaluate`, which returns the time in ms, None for a failure.
+def choose(name: str | None, budget: Budget, configurations: int) -> str:
+    """The strategy to use where none is named: all configurations if the budget is not known to forbid it."""
+    if name is not None:
+        return name
+    limited = budget.seconds is not None or (budget.evaluations or configurations) < configurations
+    return "optuna" if limited else "brute_force"
 
-    `parameters` are the names of the values in `searchspace`. No configuration is proposed twice. The same seed gives
-    the same proposals, if the times are the same.
+
+@dataclass(frozen=True)
+class Hints:
+    """What may be known of a space beforehand: configurations to begin with, such as the best of a similar problem
+    (those not in the pool are left out), and the parameters whose product is the number of threads in a block."""
+
+    warm: Sequence[Mapping[str, Value]] = ()
+    block: Sequence[str] = ()
+
+    @staticmethod
+    def of(space: Space, warm: Sequence[Mapping[str, Value]] = ()) -> Hints:
+        """The hints that a space gives: the parameters that its block names."""
+        named = frozenset().union(*(expression.names for expression in space.block))
+        return Hints(warm, tuple(name for name in space.parameters if name in named))
+
+
+NO_HINTS = Hints()
+
+
+class Search:
+    """A strategy at work on a pool. Use it as a context manager, or close it.
+
+    Any number of configurations may be outstanding, and they may be told in any order; one that was never asked for may
+    be told too, and will not be asked for. None is asked for twice. The same seed gives the same configurations, if
+    the answers are the same and come in the same order, whatever else draws random numbers in the process.
     """
-    # Kernel Tuner's own `seed` option reaches none of its strategies but pymoo's.
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - the generator that Searchspace draws from
-    limited = TuningBudget(budget.seconds, min(budget.evaluations or searchspace.size, searchspace.size))
-    options = Options(
-        strategy_options=Options(),
-        objective=["time"],
-        objective_higher_is_better=[False],
-        tune_params=searchspace.tune_params,
-        max_fevals=limited.max_fevals,
-        budget=limited,
-        verbose=False,
-    )
-    strategy = importlib.import_module(f"kernel_tuner.strategies.{STRATEGIES[name]}")
-    with contextlib.suppress(StopCriterionReached):
-        strategy.tune(searchspace, KernelTunerRunner(parameters, evaluate), options)
 
+    def __init__(
+        self,
+        name: str,
+        pool: Pool,
+        budget: Budget = UNLIMITED,
+        seed: int = 0,
+        hints: Hints = NO_HINTS,
+        objectives: int = 1,
+    ) -> None:
+        """Time starts to count now. Raises RequestError for what `check` refuses, and where `name` can follow one
+        objective only."""
+        check(name)
+        if objectives > 1 and name not in _SEVERAL_OBJECTIVES:
+            raise RequestError(
+                f"--strategy {name}: follows one objective; for {objectives}, take {', '.join(_SEVERAL_OBJECTIVES)}"
+            )
+        self.pool = pool
+        self._left = min(budget.evaluations or len(pool), len(pool))
+        self._deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
+        self._first: list[int] = []
+        if name == "optuna":
+            self._proposer: Proposer = PoolGP(pool, seed, hints.warm, hints.block)
+        else:
+            self._first = pool.known(hints.warm)
+            self._proposer = _proposer(name, pool, Budget(self._left, budget.seconds), seed, objectives)
 
-class KernelTunerRunner(Runner):  # type: ignore[misc]  # kernel_tuner has no types
-    """Sits where Kernel Tuner's own runner would, and asks us instead of a device. Holds no device."""
+    def __enter__(self) -> Search:
+        return self
 
-    def __init__(self, parameters: Sequence[str], evaluate: Evaluate) -> None:
-        super().__init__()
-        self._names = parameters
-        self._evaluate = evaluate
-        self._seen: dict[tuple[Any, ...], dict[str, Any]] = {}
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
-    def run(self, parameter_space: Iterable[tuple[Any, ...]], tuning_options: Any) -> list[dict[str, Any] | None]:
-        """A result for each configuration; None for those that the budget did not reach.
+    def ask(self) -> Config | None:
+        """The next configuration. None: there is none before something outstanding is told; if nothing is, the search
+        is over."""
+        if self._left < 1 or (self._deadline is not None and time.monotonic() >= self._deadline):
+            return None
+        row = self._warm()
+        if row is None:
+            row = self._proposer.ask()
+        if row is None:
+            return None
+        self._left -= 1
+        return self.pool.config(row)
 
-        A repeated one is answered from memory and costs no budget.
+    def tell(self, config: Mapping[str, Value], value: float | Sequence[float] | None) -> None:
+        """The value of `config`, or one for each objective, lower being better; None where it failed.
+
+        Raises ValueError for a configuration that is not in the pool.
         """
-        results: list[dict[str, Any] | None] = []
-        asked = [tuple(configuration) for configuration in parameter_space]
-        for position, key in enumerate(asked):
-            if key not in self._seen:
-                if tuning_options.budget.is_done():
-                    results.append(None)
-                    continue
-                tuning_options.budget.add_evaluations(1)
-                config = self._config(key)
-                self._evaluate.prepare(self._config(later) for later in itertools.islice(asked, position, None))
-                time_ms = self._evaluate(config)
-                failed = {"__error__": RuntimeFailedConfig()}
-                self._seen[key] = {**config, **(failed if time_ms is None else {"time": time_ms})}
-            results.append(self._seen[key])
-        return results
+        self._proposer.tell(self.pool.row(config), (value,) if isinstance(value, int | float) else value)
 
-    def _config(self, key: tuple[Any, ...]) -> Config:
-        return dict(zip(self._names, key, strict=True))
+    def likely(self, count: int) -> list[Config]:
+        """Configurations that may be asked for next, the likeliest first, at most `count`: to be compiled ahead."""
+        return [self.pool.config(row) for row in self._proposer.likely(min(count, self._left))]
 
-    def get_device_info(self) -> Any:
+    def close(self) -> None:
+        """Stop; nothing may be asked or told any more."""
+        self._proposer.close()
+
+    def _warm(self) -> int | None:
+        while self._first:
+            row = self._first.pop(0)
+            if self._proposer.claim(row):
+                return row
         return None
 
-    def get_environment(self, tuning_options: Any) -> dict[str, Any]:
-        return {}
+
+def _proposer(name: str, pool: Pool, budget: Budget, seed: int, objectives: int) -> Proposer:
+    family, _, inner = name.partition(":")
+    if family == "kt":
+        return through_kernel_tuner.ThroughKernelTuner(
+            inner, pool, seed, budget.evaluations or len(pool), budget.seconds
+        )
+    if family == "optuna":
+        return through_optuna.ThroughOptuna(inner, pool, seed, objectives)
+    return Listed.declared(pool) if name == "brute_force" else Listed.shuffled(pool, seed)

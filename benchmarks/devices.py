@@ -1,0 +1,64 @@
+"""One GPU against all GPUs of this machine: brute force over the same space, one after the other.
+
+    python benchmarks/devices.py benchmarks/register_tiled.yaml 4096
+
+Each run starts with nothing known or built. Prints seconds from the first configuration to the last, and from the
+command to the record, start-up and finals included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from throughput import Clock
+
+from tuner import driver
+
+
+def run(kernel: str, size: str, devices: str) -> dict[str, Any]:
+    """One run of the driver."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TUNER_STATE"] = os.environ["TUNER_CACHE"] = folder
+        clock, began = Clock(), time.time()
+        result = driver.tune(driver.Request(kernel, size, devices, results=Path(folder)), clock)
+        whole = time.time() - began
+    assert result.record is not None
+    return {
+        "devices": devices,
+        "configurations": len(clock.times),
+        "seconds": clock.times[-1] - clock.times[0],
+        "whole": whole,
+        "best_ms": result.record.time_ms,
+        "config": result.record.config,
+    }
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kernel")
+    parser.add_argument("size")
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    options = parser.parse_args()
+    one, all_ = (run(options.kernel, options.size, devices) for devices in ("cuda:0", "all"))
+    for r in (one, all_):
+        print(
+            f"{r['devices']}: {r['configurations']} configurations in {r['seconds']:.1f} s, {r['whole']:.1f} s in all; "
+            f"best {r['best_ms']:.4f} ms: {r['config']}"
+        )
+    print(
+        f"{all_['seconds'] / one['seconds']:.2f} of the time; "
+        f"{all_['whole'] / one['whole']:.2f} with start-up and finals"
+    )
+    if options.json:
+        options.json.write_text(json.dumps([one, all_], indent=1))
+
+
+if __name__ == "__main__":
+    main()

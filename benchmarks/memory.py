@@ -1,0 +1,50 @@
+"""Memory of the process that holds the device, every hundred configurations.
+
+    python benchmarks/memory.py sgemm/07_tiled_1xn 512 --device cuda --configurations 1000
+
+Measures valid configurations of the space in turn, from the start again after the last, as the worker does. Prints the
+process's resident memory and, on cuda, what the device has left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from pathlib import Path
+
+from tuner import catalog, devices, operation
+from tuner.measure import Bench
+from tuner.search.enumeration import enumerate_space
+from tuner.space import Scope
+
+
+def resident() -> float:
+    """Megabytes of this process in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 1e6
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kernel")
+    parser.add_argument("size")
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--configurations", type=int, default=1000)
+    options = parser.parse_args()
+    space = catalog.load(options.kernel)
+    device = devices.open(devices.for_space(space, options.device))
+    sizes = operation.parse_size(options.size, space.operation)
+    scope = Scope(sizes, space.operation.options, device.language, device.limits)
+    bench = Bench(device, space, scope)
+    valid = [dict(zip(space.parameters, c, strict=True)) for c in enumerate_space(space, scope).list]
+    for number, config in enumerate(itertools.islice(itertools.cycle(valid), options.configurations), 1):
+        bench.measure(config, best_ms=0.0 if number > 1 else None)
+        if number % 100 == 0:
+            free = device.free_memory()
+            left = f", {free / 1e6:.0f} MB free on the device" if free is not None else ""
+            print(f"{number} configurations: {resident():.0f} MB resident{left}")
+
+
+if __name__ == "__main__":
+    main()

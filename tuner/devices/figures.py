@@ -1,0 +1,93 @@
+"""What a build needs of the device, known before anything is launched."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tuner.errors import ResourceError
+from tuner.space import Geometry, Limits
+
+_REGISTER_UNIT = 256  # registers are given to a warp in units of this many, on every NVIDIA GPU since Kepler
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the compiler says of one kernel; None where it says nothing.
+
+    `registers` are a thread's, `spills` the bytes a thread stores to and loads from memory for want of registers,
+    `shared_memory` the static bytes of a block.
+    """
+
+    registers: int | None = None
+    spills: int | None = None
+    shared_memory: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Figures:
+        return Figures(**data)
+
+
+NO_FIGURES = Figures()
+
+
+def from_ptxas(log: str, kernel: str) -> Figures:
+    """The figures of `kernel` in what ptxas prints when it is verbose."""
+    about = log.partition(f"Compiling entry function '{kernel}'")[2].partition("Compiling entry function")[0]
+    registers = re.search(r"Used (\d+) registers", about)
+    spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", about)
+    shared = re.search(r"(\d+) bytes smem", about)
+    return Figures(
+        registers=int(registers[1]) if registers else None,
+        spills=int(spills[1]) + int(spills[2]) if spills else None,
+        shared_memory=int(shared[1]) if shared else 0 if registers else None,
+    )
+
+
+def check(figures: Figures, geometry: Geometry, limits: Limits) -> None:
+    """Raise ResourceError where one block of the kernel does not fit the device."""
+    threads = math.prod(geometry.block)
+    if threads > limits.max_threads:
+        raise ResourceError(f"{threads} threads a block; the device has at most {limits.max_threads}", "threads")
+    shared = (figures.shared_memory or 0) + geometry.shared_memory
+    if shared > limits.max_shared_memory:
+        most = limits.max_shared_memory
+        raise ResourceError(f"{shared} bytes of shared memory a block; the device has at most {most}", "shared memory")
+    needed = _warps(threads, limits) * _warp_registers(figures, limits)
+    if limits.max_registers and needed > limits.max_registers:
+        raise ResourceError(
+            f"{figures.registers} registers for each of {threads} threads are {needed} a block; the device has "
+            f"{limits.max_registers}",
+            "registers",
+        )
+
+
+def occupancy(figures: Figures, geometry: Geometry, limits: Limits) -> float | None:
+    """The largest share of a multiprocessor's threads that blocks of this kernel can fill at once, from 0 to 1; None
+    where the device or the compiler does not say enough."""
+    if figures.registers is None or not limits.multiprocessor_threads:
+        return None
+    warps = _warps(math.prod(geometry.block), limits)
+    shared = (figures.shared_memory or 0) + geometry.shared_memory + limits.reserved_shared_memory
+    blocks = [
+        limits.multiprocessor_blocks,
+        limits.multiprocessor_threads // (warps * limits.warp_size),
+        limits.multiprocessor_registers // max(1, warps * _warp_registers(figures, limits)),
+        limits.multiprocessor_shared_memory // max(1, shared),
+    ]
+    return min(blocks) * warps * limits.warp_size / limits.multiprocessor_threads
+
+
+def _warps(threads: int, limits: Limits) -> int:
+    return math.ceil(threads / limits.warp_size)
+
+
+def _warp_registers(figures: Figures, limits: Limits) -> int:
+    """Registers that a warp occupies."""
+    return math.ceil((figures.registers or 0) * limits.warp_size / _REGISTER_UNIT) * _REGISTER_UNIT

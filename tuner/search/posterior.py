@@ -1,0 +1,85 @@
+"""The Gaussian process over candidates, given what has been seen; one more seen point costs one row."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.blas import strsm
+from scipy.special import erfcx, ndtr
+
+from tuner.search.covariance import Covariance
+
+Array = NDArray[Any]
+
+
+class Posterior:
+    """Mean and deviation at each of m candidates, given n seen configurations.
+
+    With K the covariance of the seen with noise, K = L L', it keeps L (n, n) in double and V = L^-1 K(seen, candidates)
+    (n, m) in single precision. Neither depends on the values, so these may change from one prediction to the next.
+    """
+
+    def __init__(self, covariance: Covariance, theta: Array, candidates: Array, seen: Array, capacity: int) -> None:
+        """`candidates` (m, values) and `seen` (n, values) in one-hot form, float32; room for `capacity` seen."""
+        self._covariance, self._theta, self._candidates = covariance, theta, candidates
+        self._noise = covariance.noise(theta)
+        self.seen, capacity = len(seen), max(capacity, len(seen) + 1)
+        n, m = len(seen), len(candidates)
+        self._x = np.empty((capacity, candidates.shape[1]), dtype=np.float32)
+        self._x[:n] = seen
+        within = covariance.between(theta, seen.astype(float), seen.astype(float)) + self._noise * np.eye(n)
+        self._factor = np.zeros((capacity, capacity))
+        self._factor[:n, :n] = cholesky(within, lower=True, check_finite=False)
+        self._v = np.empty((capacity, m), dtype=np.float32)
+        self._v[:n] = covariance.between(theta, seen, candidates)
+        # V' = K' L^-T, solved in place: the rows of V are the columns of V' in the order that BLAS wants.
+        strsm(1.0, self._factor[:n, :n].astype(np.float32), self._v[:n].T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        self._reduction = np.einsum("ij,ij->j", self._v[:n], self._v[:n])
+
+    @property
+    def room(self) -> int:
+        """How many more can be added."""
+        return len(self._x) - self.seen
+
+    def add(self, one: Array) -> None:
+        """One more seen configuration, in one-hot form (1, values)."""
+        n, theta = self.seen, self._theta
+        across = self._covariance.between(theta, self._x[:n].astype(float), one.astype(float))[:, 0]
+        row = solve_triangular(self._factor[:n, :n], across, lower=True, check_finite=False)
+        last = math.sqrt(max(1.0 + self._noise - float(row @ row), self._noise))
+        self._factor[n, :n], self._factor[n, n] = row, last
+        added = self._covariance.between(theta, one, self._candidates)[0]
+        added -= row.astype(np.float32) @ self._v[:n]
+        added /= np.float32(last)
+        self._v[n], self._x[n] = added, one[0]
+        self._reduction += added * added
+        self.seen += 1
+
+    def predict(self, y: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation (m,) of the function at the candidates, for values `y` (n,) of mean zero."""
+        n = self.seen
+        solved = solve_triangular(self._factor[:n, :n], y, lower=True, check_finite=False)
+        scale = math.sqrt(max(float(solved @ solved) / n, 1e-12))
+        mean = solved.astype(np.float32) @ self._v[:n]
+        return mean, scale * np.sqrt(np.maximum(1.0 - self._reduction, 1e-6))
+
+
+def log_expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
+    """The logarithm of the expected improvement on `best` when minimising.
+
+    Below one deviation under the best it goes through the scaled complementary error function, which does not
+    underflow (Ament and others, Unexpected Improvements to Expected Improvement, 2023).
+    """
+    u = ((best - mean) / deviation).astype(float)
+    density = -0.5 * u * u - 0.5 * math.log(2 * math.pi)
+    near = u > -1.0
+    value = np.empty_like(u)
+    value[near] = np.log(np.exp(density[near]) + u[near] * ndtr(u[near]))
+    far = u[~near]
+    ratio = np.maximum(1.0 + far * math.sqrt(math.pi / 2) * erfcx(-far / math.sqrt(2)), 1e-300)
+    value[~near] = density[~near] + np.log(np.maximum(ratio, 1.0 / (4.0 + 2.0 * far * far)))
+    return np.asarray(value + np.log(deviation))
