@@ -184,7 +184,8 @@ def _runners_up(worker: Supervisor, ranked: Sequence[Finalist], ledger: Ledger) 
     best = {str(one.trial.config): one.final.time_ms for one in ranked}
     trials = [t for t in ledger.best if str(t.config) != str(ranked[0].trial.config) and space.valid(t.config, scope)]
     grids = {space.geometry(ranked[0].trial.config, scope).grid}
-    others, twins = [], []
+    others: list[Trial] = []
+    twins: list[Trial] = []
     for trial in trials:
         grid = space.geometry(trial.config, scope).grid
         (twins if grid in grids else others).append(trial)
