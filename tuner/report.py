@@ -27,7 +27,7 @@ def rows(device: str = "", results: Path | None = None) -> list[Row]:
     kernels = {path.relative_to(root).with_suffix("").as_posix() for root in roots for path in root.rglob("*.jsonl")}
     found = []
     for kernel in sorted(kernels):
-        records = [r for r in Store(kernel, results).records if device.lower() in r.device.lower()]
+        records = [r for r in Store(kernel, results).records if device.lower() in r.device.lower() and r.is_plain]
         found += [Row(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
     return found
 

@@ -76,6 +76,11 @@ class Record:
         return {"energy": energy, "edp": energy * self.time_ms}.get(self.objective, self.time_ms)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it was tuned for time, with caches as they are."""
+        return (self.objective, self.caches) == ("time", "warm")
+
+    @property
     def key(self) -> tuple[Any, ...]:
         """Records with one key are about the same thing; a store keeps one of them."""
         problem = (tuple(sorted(self.sizes.items())), tuple(sorted(self.options.items())))
@@ -269,7 +274,7 @@ class Store:
             match = _match(record, device, kind, architecture, distance)
             worth = (
                 record.signature != signature,
-                (record.objective, record.caches) != ("time", "warm"),
+                not record.is_plain,
                 MATCHES.index(match),
                 record.kind != kind,
                 distance,
