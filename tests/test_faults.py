@@ -264,6 +264,35 @@ def workers(pid: int) -> list[int]:
     return found
 
 
+def test_what_brings_down_its_process_again_and_again_is_not_tried_any_more(stage: Stage, tmp_path: Path) -> None:
+    text = HOST.replace("usleep(3000)", "usleep(v == 1 ? 100000000 : 1000)")
+    file = stage(text, "faulty", "{v: [0, 1, 7], fault: [0]}")
+    command = (str(file), "8", "--device", "host", "--json")
+    number = -1
+    for _ in range(3):
+        process, before, deadline = start(*command), number, time.monotonic() + 60
+        while number == before and time.monotonic() < deadline:
+            number = claims(tmp_path).get('{"fault": 0, "v": 1}', before)
+            time.sleep(0.1)
+        process.kill()
+        process.communicate()
+    out, err = (process := start(*command)).communicate()
+    assert process.returncode == 0, err
+    assert json.loads(out)["failed"] == {"repeat offender": 1}
+
+
+def claims(folder: Path) -> dict[str, int]:
+    """The configurations that are being measured, according to the ledger, with the numbers of their trials."""
+    running = {}
+    for path in (folder / "state" / "studies").rglob("*.log"):
+        storage = JournalStorage(JournalFileBackend(str(path)))
+        for summary in optuna.study.get_all_study_summaries(storage):
+            study = optuna.load_study(study_name=summary.study_name, storage=storage)
+            for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
+                running[json.dumps(trial.params, sort_keys=True)] = trial.number
+    return running
+
+
 def test_a_full_disk_is_one_message_and_the_same_command_goes_on(many: Path, tmp_path: Path) -> None:
     command = (str(many), "8", "--device", "host", "--json")
     process = start(*command, limit=20_000)  # bytes of a file, the ledger's among them

@@ -177,7 +177,7 @@ class Ledger:
             return None
         if trial is None and self._losses[key] >= MOST_LOSSES:
             log = f"{self._losses[key]} processes came to their end while they measured it; --fresh tries it again"
-            return Trial(config, Outcome(failure="repeat offender", log=log))
+            trial = self._known[key] = Trial(config, Outcome(failure="repeat offender", log=log))
         return trial
 
     def claim(self, config: Config, timeout: float) -> bool:
