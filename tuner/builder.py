@@ -40,7 +40,10 @@ def main() -> None:
     asked = process.requests()
     # A compiler that wants more than half of the memory fails alone, before the machine does.
     most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    _, allowed = resource.getrlimit(resource.RLIMIT_AS)
+    if allowed != resource.RLIM_INFINITY:
+        most = min(most, allowed)
+    resource.setrlimit(resource.RLIMIT_AS, (most, allowed))
     task = next(asked)
     space, limits = form.from_json(task["space"]), Limits.from_json(task["limits"])
     scope = Scope(task["sizes"], task["options"], task["language"], limits)

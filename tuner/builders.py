@@ -87,6 +87,10 @@ class Builders:
         if self._closed:
             return
         try:
+            self._have_process()
+        except TunerError:
+            return  # the worker builds it, then
+        try:
             launch = self._ask({"build": config}, "compile ")["launch"]
         except TrialError:
             raise
@@ -104,26 +108,33 @@ class Builders:
 
     def _ask(self, request: dict[str, Any], prefix: str) -> dict[str, Any]:
         """This thread's builder's reply. Where it died, the reason begins with `prefix`, and the next one is new."""
-        one = self._process()
+        one: Process = self._own.process
         try:
             return one.ask(request, self._timeout)
         except WorkerDied as died:
             self._own.process = None
-            with self._starting:
-                one.close()
-                self._processes.remove(one)
+            self._discard(one)
             raise WorkerDied(f"{prefix}{died.reason}", str(died)) from None
 
-    def _process(self) -> Process:
-        """This thread's builder, with its task."""
-        if getattr(self._own, "process", None) is None:
-            with self._starting:  # so that close() stops every one that was started
-                if self._closed:
-                    raise WorkerDied("crash", "the builders have been stopped")
-                if not self._idle:
-                    self._processes.append(Process("tuner.builder"))
-                    self._idle.append(self._processes[-1])
-                self._own.process = self._idle.pop()
-            self._own.process.ask(self._task, START_SECONDS)
-        process: Process = self._own.process
-        return process
+    def _have_process(self) -> None:
+        """Give this thread a builder that knows its task, unless it has one. Raises TunerError where it cannot."""
+        if getattr(self._own, "process", None) is not None:
+            return
+        with self._starting:  # so that close() stops every one that was started
+            if self._closed:
+                raise WorkerDied("crash", "the builders have been stopped")
+            if not self._idle:
+                self._processes.append(Process("tuner.builder"))
+                self._idle.append(self._processes[-1])
+            one = self._idle.pop()
+        try:
+            one.ask(self._task, START_SECONDS)
+        except TunerError:
+            self._discard(one)
+            raise
+        self._own.process = one
+
+    def _discard(self, one: Process) -> None:
+        with self._starting:
+            one.close()
+            self._processes.remove(one)

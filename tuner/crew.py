@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from statistics import median
 from types import TracebackType
 from typing import Any, Protocol
 
+from tuner import scratch
 from tuner.builders import Builders
 from tuner.errors import DeviceError, RequestError, TrialError, WorkerDied
 from tuner.measure import Outcome, objective_value
@@ -40,7 +40,7 @@ class Crew:
 
     def __init__(self, task: Task, device_ids: Sequence[str]) -> None:
         self.task = task
-        self._products = tempfile.TemporaryFile(prefix="tuner-")  # noqa: SIM115 - closed by _close
+        self._products = scratch.file()
         self._workers = [Supervisor(task, device_id, self._products) for device_id in device_ids]
         self.lead = self._workers[0]
         self._builders: Builders | None = None
@@ -89,10 +89,10 @@ class Crew:
         assert self._builders is not None
         shift = _Shift(self.task, self._builders, search, ledger, progress)
         threads = [threading.Thread(target=shift.work, args=(worker, self.lead)) for worker in self._workers]
-        shift.at_work = len(threads)
-        for thread in threads:
-            thread.start()
+        shift.at_work = set(self._workers)
         try:
+            for thread in threads:
+                thread.start()
             for thread in threads:
                 while thread.is_alive():
                     thread.join(POLL_SECONDS)
@@ -103,7 +103,8 @@ class Crew:
                 for worker in self._workers:
                     worker.kill()
                 for thread in threads:
-                    thread.join()
+                    if thread.ident is not None:
+                        thread.join()
         if shift.error is not None:
             raise shift.error
         return shift.done
@@ -132,7 +133,8 @@ class _Shift:
         self._elsewhere: list[Config] = []  # claimed by other processes
         self._best: Trial | None = None
         self._stopping = False
-        self.at_work = 0
+        self._known: set[str] = set()  # to the search
+        self.at_work: set[Supervisor] = set()
         self.done = 0
         self.error: BaseException | None = None
 
@@ -145,7 +147,8 @@ class _Shift:
                     outcome = self._outcome(worker, config)
                 except DeviceError as error:
                     with self._changed:
-                        if self.at_work == 1:
+                        self.at_work.discard(worker)
+                        if self._stopping or not self.at_work:
                             raise
                         self._again.append(config)  # the other devices go on
                         self._ledger.release(config)
@@ -160,7 +163,7 @@ class _Shift:
             self.stop()
         finally:
             with self._changed:
-                self.at_work -= 1
+                self.at_work.discard(worker)
                 self._changed.notify_all()
 
     def stop(self) -> None:
@@ -204,11 +207,10 @@ class _Shift:
     def _look_around(self) -> None:
         """Take in what other processes have measured, and what they left."""
         for trial in self._ledger.news():
-            self._told(trial)
+            if self._search.pool.find(trial.config) is not None:  # other restrictions elsewhere make another pool
+                self._told(trial)
         for config in list(self._elsewhere):
-            if self._ledger.known(config, self._task.timeout) is not None:
-                self._elsewhere.remove(config)
-            elif not self._ledger.is_claimed(config):
+            if self._ledger.known(config, self._task.timeout) is not None or not self._ledger.is_claimed(config):
                 self._elsewhere.remove(config)
                 self._again.append(config)
 
@@ -237,6 +239,11 @@ class _Shift:
             self._changed.notify_all()
 
     def _told(self, trial: Trial) -> None:
+        """Let search and progress know of a trial, once."""
+        key = repr(sorted(trial.config.items()))
+        if key in self._known:
+            return
+        self._known.add(key)
         self._search.tell(trial.config, trial.value)
         self.done += 1
         if trial.value is not None and (self._best is None or trial.value < (self._best.value or 0.0)):

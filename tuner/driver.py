@@ -169,7 +169,7 @@ def _finals(worker: Supervisor, ledger: Ledger) -> tuple[list[Finalist], Finals]
 def _alone(worker: Supervisor, trial: Trial) -> Final:
     """The final of one trial by itself, without the library."""
     try:
-        return worker.finals([trial.config]).candidates[0]
+        return worker.finals([trial.config], with_library=False).candidates[0]
     except (WorkerDied, TrialError) as error:
         return Final(failure=f"{error.reason}: {error}")
 

@@ -137,7 +137,7 @@ class Bench:
     def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:
         return None if self.method.objective == "time" else finals.energy(self.device, call, time_ms)
 
-    def finals(self, configs: Sequence[Config], seconds: float = FINAL_SECONDS) -> Finals:
+    def finals(self, configs: Sequence[Config], seconds: float = FINAL_SECONDS, with_library: bool = True) -> Finals:
         """The given configurations verified again, also with other options, and measured again, interleaved with one
         another and with the vendor's library. One that fails now has a `failure`."""
         other = self.workbench.with_other_options()
@@ -152,7 +152,7 @@ class Bench:
                 calls[position] = call
             except TrialError as error:
                 failures[position] = f"{error.reason}: {error}"
-        library = self._library() if calls else None
+        library = self._library() if calls and with_library else None
         if library is not None:
             calls[len(configs)] = library
         seen = interleave(self.device, list(calls.values()), seconds, self.method.cold)
@@ -175,12 +175,12 @@ class Bench:
         )
 
     def _library(self) -> Library | None:
-        """The vendor's routine on the workbench, if there is one and it is right too."""
-        library = self.workbench.library()
+        """The vendor's routine on the workbench, if there is one, and it runs and is right too."""
         try:
+            library = self.workbench.library()
             if library is not None:
                 self.workbench.verify(library)
-        except TrialError:
+        except Exception:
             return None
         return library
 

@@ -10,7 +10,6 @@ import selectors
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -31,7 +30,7 @@ class Process:
 
     def __init__(self, module: str, share: Sequence[int] = ()) -> None:
         """`share` are the parent's open files that the child gets under the same numbers."""
-        self._log = tempfile.TemporaryFile(prefix="tuner-")  # noqa: SIM115 - closed by close()
+        self._log = scratch.file()
         self._scratch = scratch.folder()
         self._pending = b""
         self._stopping, self._stopped = threading.Lock(), False
@@ -57,7 +56,7 @@ class Process:
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
-        except OSError:
+        except (OSError, ValueError):  # its end of the pipe is closed, or ours
             raise self._died() from None
 
     def receive(self, seconds: float) -> dict[str, Any]:

@@ -31,8 +31,10 @@ class Products:
         if name not in self._known:
             self._known[name] = make()
             if self._file is not None:
-                with contextlib.suppress(OSError):  # a full disk costs the next worker the same work again
+                try:
                     self._append(self._file, name, self._known[name])
+                except OSError:  # a full disk costs the next worker the same work again; what is torn stays the last
+                    self._file = None
         return self._known[name]
 
     def _read(self, file: BinaryIO) -> None:

@@ -8,18 +8,33 @@ import platform
 import shutil
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 from tuner import paths
+from tuner.errors import RequestError
 
 
 def folder() -> Path:
-    """A new folder for one child, in the cache of builds; `remove` it when the child is gone. Folders that dead
-    parents of this machine left behind are removed now."""
+    """A new folder for one child, in the cache; `remove` it when the child is gone. Folders that dead parents of this
+    machine left behind are removed now. Raises RequestError where it cannot be made."""
     root = paths.private(paths.cache() / "scratch")
     for other in root.glob(f"{platform.node()}-*-*"):
-        if _is_dead(int(other.name.rsplit("-", 2)[1])):
+        node, pid, _ = other.name.rsplit("-", 2)
+        if node == platform.node() and _is_dead(int(pid)):
             remove(other)
-    return Path(tempfile.mkdtemp(dir=root, prefix=f"{platform.node()}-{os.getpid()}-"))
+    try:
+        return Path(tempfile.mkdtemp(dir=root, prefix=f"{platform.node()}-{os.getpid()}-"))
+    except OSError as error:
+        raise RequestError(f"{root}: a folder cannot be made: {error.strerror}; TUNER_CACHE names another") from None
+
+
+def file() -> BinaryIO:
+    """A temporary file without a name, gone with the last process that has it open. Raises RequestError."""
+    try:
+        return tempfile.TemporaryFile(prefix="tuner-")
+    except OSError as error:
+        where = tempfile.gettempdir()
+        raise RequestError(f"{where}: no file can be made: {error.strerror}; TMPDIR names another folder") from None
 
 
 def remove(path: Path) -> None:

@@ -40,7 +40,7 @@ def at(url: str) -> BaseStorage:
         return optuna.storages.get_storage(url)
     except (ImportError, ModuleNotFoundError) as error:
         raise RequestError(f"--storage {url!r}: {error}; install that package") from None
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:  # no URL; or a database of another version of Optuna
         raise RequestError(f"--storage {url!r}: {error}; write a URL such as {EXAMPLES}") from None
 
 

@@ -115,9 +115,7 @@ class Ledger:
     def _open(self, fresh: bool, problem: Problem) -> None:
         if self._file_lock is None:
             self._storage = storage.at(self._where)
-            if fresh:
-                with contextlib.suppress(KeyError):
-                    optuna.delete_study(study_name=self.name, storage=self._storage)
+            self._take_latest(fresh)
         else:
             path = Path(self._where)
             paths.private(path.parent)
@@ -140,6 +138,17 @@ class Ledger:
         if not self.shared:  # the file is ours alone, so whoever made claims in it is gone
             self._close_lost(list(self._theirs))
         self._new.clear()
+
+    def _take_latest(self, fresh: bool) -> None:
+        """Take the name of the latest study of this problem, or of one after it: other processes may be at work on it,
+        so it is not deleted."""
+        names = {study.study_name for study in self._storage.get_all_studies()}
+        first, generation = self.name, 1
+        while self.name in names:
+            later = f"{first} #{generation + 1}"
+            if later not in names and not fresh:
+                return
+            self.name, generation = later, generation + 1
 
     def _is_readable(self, path: Path) -> bool:
         """Whether the file, without its torn lines, holds a study of ours or nothing."""
@@ -298,9 +307,10 @@ class Ledger:
         for beat in itertools.count(1):
             if self._closing.wait(BEAT_SECONDS):
                 return
-            with self._access, contextlib.suppress(RequestError, UpdateFinishedTrialError), self._storage_errors():
-                for trial in self._mine.values():
-                    self._storage.set_trial_user_attr(trial, "beat", beat)
+            with self._access:
+                for trial in self._mine.values():  # one that is lost does not keep the others from being seen
+                    with contextlib.suppress(RequestError, UpdateFinishedTrialError), self._storage_errors():
+                        self._storage.set_trial_user_attr(trial, "beat", beat)
 
     @contextlib.contextmanager
     def _storage_errors(self) -> Iterator[None]:

@@ -50,11 +50,15 @@ class Supervisor:
         self.task, self._device_id, self._products = task, device_id, products
         self._worker: Process | None = None
         self._ready, self._getting_ready = False, threading.Lock()
+        self._killed, self._starting = False, threading.Lock()
 
     def start(self) -> None:
         """Start the worker, and have it open the device."""
         file = self._products.fileno()
-        self._worker, self._ready = Process("tuner.worker", share=[file]), False
+        with self._starting:
+            if self._killed:
+                raise DeviceError(f"{self._device_id}: its worker has been stopped")
+            self._worker, self._ready = Process("tuner.worker", share=[file]), False
         task = {**self.task.to_json(), "device": self._device_id, "products": file}
         known = self._opening(lambda worker: worker.ask(task, START_TIMEOUT))
         self.device: dict[str, Any] = known["device"]
@@ -77,16 +81,19 @@ class Supervisor:
         """
         return Outcome.from_json(self._ask({"measure": config, "best_ms": best_ms}, self.task.timeout))
 
-    def finals(self, configs: Sequence[Config]) -> Finals:
+    def finals(self, configs: Sequence[Config], with_library: bool = True) -> Finals:
         """The configurations measured again, interleaved, with the vendor's library if there is one. Raises WorkerDied
         where that takes the worker down."""
         allowed = FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
-        return Finals.from_json(self._ask({"finals": list(configs)}, allowed))
+        return Finals.from_json(self._ask({"finals": list(configs), "with_library": with_library}, allowed))
 
     def kill(self) -> None:
-        """Stop the worker, whatever it is doing; from any thread."""
-        if self._worker is not None:
-            self._worker.stop()
+        """Stop the worker, whatever it is doing, for good; from any thread."""
+        with self._starting:
+            self._killed = True
+            worker = self._worker
+        if worker is not None:
+            worker.stop()
 
     def close(self) -> None:
         """Stop the worker; when no other thread is asking it."""

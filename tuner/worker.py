@@ -53,7 +53,7 @@ def _reopened(file: int) -> BinaryIO:
 def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
     try:
         if "finals" in request:
-            return bench.finals(request["finals"]).to_json()
+            return bench.finals(request["finals"], with_library=request["with_library"]).to_json()
         return bench.measure(request["measure"], request["best_ms"]).to_json()
     except errors.TunerError as error:
         return process.failure(error)

@@ -42,7 +42,7 @@ def compile_cubin(source: Source, architecture: str) -> Build:
         options = [
             f"--gpu-architecture={architecture}",
             STANDARD,
-            "--ptxas-options=-v",
+            *_TELLING,
             *_include_options(),
             *source.options,
         ]
