@@ -205,3 +205,40 @@ def test_the_bound_is_far_above_rounding_and_far_below_one_product(host: Device)
         assert outcome.failure is None
         assert outcome.error < outcome.bound / 2
         assert outcome.bound < 0.25 / 4
+
+
+COPY = """\
+title: copy
+operation:
+  sizes: {{n: }}
+  extent: [n]
+  arguments:
+    - {{name: y, dtype: float32, shape: [n], role: out}}
+    - {{name: x, dtype: float32, shape: [n], role: in}}
+    - {{name: n, dtype: int32}}
+  reference: x
+kernel: copy
+source: copy.{suffix}
+languages: [{language}]
+parameters: {{beyond: [0, 1]}}
+{geometry}
+"""
+
+
+@pytest.mark.parametrize("language", ["c", "opencl"])
+def test_what_a_kernel_copies_from_beyond_its_input_to_beyond_its_output_is_seen(
+    language: str, tmp_path: Path, host: Device, opencl: Device
+) -> None:
+    loop = "for (int i = 0; i < n + beyond; i++) y[i] = x[i];"
+    if language == "c":
+        (tmp_path / "copy.c").write_text(f"void copy(float *y, const float *x, int n) {{ {loop} }}")
+        space = COPY.format(suffix="c", language="c", geometry="")
+    else:
+        head = "KERNEL void copy(GLOBAL float *y, GLOBAL const float *x, int n)"
+        (tmp_path / "copy.cu").write_text(f'#include "portable.h"\n{head} {{ {loop} }}')
+        space = COPY.format(suffix="cu", language="opencl", geometry="block: [1]\ngrid: [1]")
+    (tmp_path / "copy.yaml").write_text(space)
+    loaded, device = catalog.load(str(tmp_path / "copy.yaml")), host if language == "c" else opencl
+    bench = Bench(device, loaded, scope_of(loaded, device, "100"), Method(repeats=1))
+    assert bench.measure({"beyond": 0}).failure is None
+    assert bench.measure({"beyond": 1}).failure == "writes outside"

@@ -42,11 +42,12 @@ KERNEL void check_output(GLOBAL const float *output, GLOBAL const float *high, G
 }
 
 // `guarded` is an array of `bytes` between two guards of `guard` bytes, all of them 0xff.
-KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned int *found, long guard, long bytes) {
+KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned int *found, long guard, long bytes,
+                         int expected) {
     unsigned int before = 0, after = 0;
     for (long i = FIRST_INDEX; i < guard; i += STRIDE) {
-        before += guarded[i] != 0xff;
-        after += guarded[guard + bytes + i] != 0xff;
+        before += guarded[i] != expected;
+        after += guarded[guard + bytes + i] != expected;
     }
     if (before) {
         ADD(found + 3, before);

@@ -72,9 +72,9 @@ class DeviceCheck:
         found = self._run(self._output, arguments)
         return Seen(int(found[0]), float(found[2:3].view(np.float32)[0]))
 
-    def guards(self, buffer: Buffer) -> tuple[bool, bool]:
-        """Whether the guard before and the guard after the array were changed."""
-        arguments = [buffer.whole, self._found.handle, np.int64(GUARD), np.int64(buffer.nbytes)]
+    def guards(self, buffer: Buffer, expected: int) -> tuple[bool, bool]:
+        """Whether the guard before and the guard after the array hold anything but the byte `expected`."""
+        arguments = [buffer.whole, self._found.handle, np.int64(GUARD), np.int64(buffer.nbytes), np.int32(expected)]
         found = self._run(self._guards, arguments)
         return bool(found[3]), bool(found[4])
 

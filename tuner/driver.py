@@ -18,6 +18,7 @@ from tuner.search.enumeration import enumerate_space
 from tuner.search.pool import Pool
 from tuner.search.strategies import Budget, Hints, Search
 from tuner.space import Scope, Space
+from tuner.storage import EXAMPLES
 from tuner.store import Record, Store
 from tuner.study import Ledger, Problem, Trial
 from tuner.supervisor import TIMEOUT, Supervisor, Task
@@ -98,6 +99,8 @@ def tune(request: Request, progress: Progress) -> Result:
         raise RequestError(f"--timeout {request.timeout}: write seconds, from 1 to 86400")
     budget = Budget.parse(request.budget)
     strategies.check(request.strategy)
+    if request.storage == "":
+        raise RequestError(f"--storage is empty; write a URL such as {EXAMPLES}")
     store = Store(space.name, request.results)
     store.check_writable()
     device_ids = devices.several(space, request.device)

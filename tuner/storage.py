@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from tuner import paths
 from tuner.errors import RequestError
 
 DATABASES = ("postgresql", "mysql", "sqlite")
+_ATTEMPTS = 10
 _LONG_AGO = "2000-01-01T00:00:00.000000+00:00"
 EXAMPLES = "postgresql+psycopg://user@host/name, mysql+pymysql://user@host/name, sqlite:///file.db, grpc://host:13000"
 
@@ -28,7 +31,7 @@ def at(url: str) -> BaseStorage:
     scheme = url.partition(":")[0]
     kind = scheme.partition("+")[0]
     if kind not in (*DATABASES, "grpc"):
-        raise RequestError(f"--storage {url!r}: there is no such storage; write a URL such as {EXAMPLES}")
+        raise RequestError(f"--storage {shown(url)!r}: there is no such storage; write a URL such as {EXAMPLES}")
     try:
         if kind == "grpc":
             host = urlsplit(url)
@@ -37,11 +40,30 @@ def at(url: str) -> BaseStorage:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
                 return optuna.storages.GrpcStorageProxy(host=host.hostname, port=host.port)
-        return optuna.storages.get_storage(url)
-    except (ImportError, ModuleNotFoundError) as error:
-        raise RequestError(f"--storage {url!r}: {error}; install that package") from None
+        return _database(url)
+    except ImportError:
+        package = "grpcio" if kind == "grpc" else scheme.partition("+")[2] or "its driver"
+        raise RequestError(f"--storage {shown(url)}: pip install {package}, which speaks to it") from None
     except (ValueError, RuntimeError) as error:  # no URL; or a database of another version of Optuna
-        raise RequestError(f"--storage {url!r}: {error}; write a URL such as {EXAMPLES}") from None
+        raise RequestError(f"--storage {shown(url)}: {error}; write a URL such as {EXAMPLES}") from None
+
+
+def _database(url: str) -> BaseStorage:
+    """The storage in a database, made if need be; where another process is making it too, once that is done."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return optuna.storages.get_storage(url)
+        except errors() as error:
+            making = type(error).__name__ == "IntegrityError" or "already exists" in str(error)
+            if not making or attempt + 1 == _ATTEMPTS:
+                raise
+            time.sleep(0.5)
+    raise AssertionError
+
+
+def shown(url: str) -> str:
+    """`url` without a password."""
+    return re.sub(r"(//[^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
 def errors() -> tuple[type[Exception], ...]:

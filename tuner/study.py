@@ -35,6 +35,8 @@ from tuner.space import Config, Space, Value, size_text
 BEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between signs of life; a claim without one for so long is nobody's
 MOST_LOSSES = 3  # claims of one configuration that ended with their process; then it is not tried again
 
+_GO_ON = "what was measured before is kept, and the same command goes on from there"
+
 Key = tuple[tuple[str, bool, Value], ...]
 
 
@@ -104,7 +106,7 @@ class Ledger:
         self._closing = threading.Event()
         self._heart = threading.Thread(target=self._beat, name="ledger", daemon=True)
         try:
-            with self._storage_errors():
+            with self._storage_errors("see that the folder or server is there, and may be written to"):
                 self._open(fresh, problem)
         except BaseException:
             self._unlock()
@@ -313,15 +315,13 @@ class Ledger:
                         self._storage.set_trial_user_attr(trial, "beat", beat)
 
     @contextlib.contextmanager
-    def _storage_errors(self) -> Iterator[None]:
+    def _storage_errors(self, advice: str = _GO_ON) -> Iterator[None]:
         try:
             yield
         except storage.errors() as error:
             reason = (isinstance(error, OSError) and error.strerror) or str(error).strip().partition("\n")[0]
-            raise RequestError(
-                f"{self._where}: the ledger cannot be used: {reason}; what was measured before is kept, and the same "
-                "command goes on from there"
-            ) from None
+            where = storage.shown(self._where)
+            raise RequestError(f"{where}: the ledger cannot be used: {reason}; {advice}") from None
 
     @property
     def trials(self) -> list[Trial]:

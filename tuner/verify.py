@@ -16,6 +16,9 @@ from tuner.products import Products
 from tuner.space import Operation, Scope
 
 POISON = 0xFF  # every floating-point type reads a run of these bytes as NaN
+# Around outputs stand other bytes than around inputs: what a kernel computes from a NaN beyond its input is often that
+# same NaN, and would not be seen where it lands beyond the output.
+OUTPUT_GUARD = 0x5A
 _CHUNK = 1 << 20  # elements compared at a time; keeps the temporaries in cache
 
 
@@ -218,26 +221,30 @@ class Workbench:
 
     def _see_guards(self, name: str) -> None:
         """Raise WrongResult, and put the guards right, where one of them was written to."""
-        for changed, side in zip(
-            self._changed_guards(self.buffers[name]), ("before the start", "after the end"), strict=True
-        ):
+        for changed, side in zip(self._changed_guards(name), ("before the start", "after the end"), strict=True):
             if changed:
                 self._refill(name)
                 raise WrongResult(f"writes {side} of {name}", "writes outside")
 
-    def _changed_guards(self, buffer: Buffer) -> tuple[bool, bool]:
+    def _guard(self, name: str) -> int:
+        return OUTPUT_GUARD if name in self.outputs else POISON
+
+    def _changed_guards(self, name: str) -> tuple[bool, bool]:
+        buffer, expected = self.buffers[name], self._guard(name)
         if self._check is not None:
-            return self._check.guards(buffer)
+            return self._check.guards(buffer, expected)
         guard = np.empty(GUARD, dtype=np.uint8)
         self.device.read(buffer.whole, guard)
-        before = not (guard == POISON).all()
+        before = not (guard == expected).all()
         self.device.read(buffer.whole, guard, GUARD + buffer.nbytes)
-        return before, not (guard == POISON).all()
+        return before, not (guard == expected).all()
 
     def _refill(self, name: str) -> None:
         """Guards anew, and the contents from before a launch: poison, or the data where the reference reads it."""
         buffer = self.buffers[name]
-        self.device.fill(buffer.whole, POISON, buffer.nbytes + 2 * GUARD)
+        self.device.fill(buffer.whole, self._guard(name), buffer.nbytes + 2 * GUARD)
+        if name in self.poisoned:
+            self.device.fill(buffer.handle, POISON, buffer.nbytes)
         if name not in self.poisoned:
             self.device.write(buffer.handle, self.given[name])
         elif self.given[name].dtype.kind != "f":  # no integer is NaN: one that is wrong everywhere
@@ -246,7 +253,7 @@ class Workbench:
     def _restored(self) -> bool:
         """Whether an input, or a guard of one, had been changed; all are as they were afterwards."""
         inputs = [name for name in self.buffers if name not in self.outputs]
-        changed = [name for name in inputs if self._changed(name) or any(self._changed_guards(self.buffers[name]))]
+        changed = [name for name in inputs if self._changed(name) or any(self._changed_guards(name))]
         for name in changed:
             self._refill(name)
         return bool(changed)
