@@ -289,7 +289,8 @@ def claims(folder: Path) -> dict[str, int]:
         for summary in optuna.study.get_all_study_summaries(storage):
             study = optuna.load_study(study_name=summary.study_name, storage=storage)
             for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
-                running[json.dumps(trial.params, sort_keys=True)] = trial.number
+                if trial.user_attrs.get("begun"):
+                    running[json.dumps(trial.params, sort_keys=True)] = trial.number
     return running
 
 

@@ -220,6 +220,8 @@ class _Shift:
             best_ms = (self._best and self._best.time_ms) or math.inf
         try:
             self._builders.wait(config)
+            worker.get_ready()
+            self._ledger.begin(config)
             return worker.measure(config, best_ms)
         except (TrialError, WorkerDied) as error:
             return Outcome(failure=error.reason, log=str(error))

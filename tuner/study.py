@@ -33,7 +33,7 @@ from tuner.measure import Outcome
 from tuner.space import Config, Space, Value, size_text
 
 BEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between signs of life; a claim without one for so long is nobody's
-MOST_LOSSES = 3  # claims of one configuration that ended with their process; then it is not tried again
+MOST_LOSSES = 3  # measurements of one configuration that ended with their process; then it is not tried again
 
 _GO_ON = "what was measured before is kept, and the same command goes on from there"
 
@@ -210,6 +210,12 @@ class Ledger:
                     return False
             return True
 
+    def begin(self, config: Config) -> None:
+        """Write down that the device has it from now on: what a process came to its end over was this configuration,
+        not one that was waiting for its turn."""
+        with self._access, self._storage_errors(), contextlib.suppress(UpdateFinishedTrialError):
+            self._storage.set_trial_user_attr(self._mine[_key(config)], "begun", True)
+
     def finish(self, trial: Trial) -> bool:
         """Write down what came of a claim; it is on disk when this returns. False where the claim was lost meanwhile:
         then somebody else measures it."""
@@ -293,9 +299,10 @@ class Ledger:
             with contextlib.suppress(UpdateFinishedTrialError):  # another process has closed it
                 if measured is not None:
                     self._storage.set_trial_state_values(trial._trial_id, _state(measured), _values(measured))
-                else:
+                    continue
+                if trial.user_attrs.get("begun"):
                     self._storage.set_trial_user_attr(trial._trial_id, "lost", True)
-                    self._close(trial._trial_id)
+                self._close(trial._trial_id)
         if keys:
             self._refresh()
 
