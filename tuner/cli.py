@@ -143,9 +143,11 @@ def best(kernel: str, size: str, device: str | None, results: Path | None, as_js
     if as_json:
         record = asdict(found.record) if found.record else None
         asked = {"kernel": space.name, "device": opened.name, "size": sizes}
-        output.document({**asked, "match": found.match, "stale": found.stale, "config": found.config, "record": record})
+        answer = {"match": found.match, "variant": found.variant, "stale": found.stale, "config": found.config}
+        output.document({**asked, **answer, "record": record})
         return 0
-    click.echo(f"{space.name} at {size} on {opened.name}: {found.match}{', stale' if found.stale else ''}")
+    how = f"{found.match}{', of a variant' if found.variant else ''}{', stale' if found.stale else ''}"
+    click.echo(output.plain(f"{space.name} at {size} on {opened.name}: {how}"))
     if found.record is None:
         click.echo(f"never tuned; the default: {output.configuration(found.config)}")
         return 0

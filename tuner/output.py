@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,8 +12,6 @@ from tuner.space import Config, config_text
 if TYPE_CHECKING:
     from tuner.rerun import Rerun
     from tuner.store import Record
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def document(data: Any) -> None:
@@ -28,8 +25,8 @@ def say(message: str) -> None:
 
 
 def plain(value: Any) -> str:
-    """`value` without control characters."""
-    return _CONTROL.sub("?", str(value))
+    """`value` without control characters, marks that turn the direction of text, and what is no text at all."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in str(value))
 
 
 def first_lines(text: str, most: int = 4) -> str:
