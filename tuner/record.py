@@ -5,6 +5,7 @@ A record is data from a file that nobody vouches for: what is not as it should b
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
@@ -80,11 +81,12 @@ class Record:
         """Its best configuration and the runners-up, best first."""
         return [self.config, *(one["config"] for one in self.next)]
 
-    @property
-    def key(self) -> tuple[Any, ...]:
+    @functools.cached_property
+    def key(self) -> str:
         """Records with one key are about the same thing; a store keeps one of them."""
-        problem = (tuple(sorted(self.sizes.items())), tuple(sorted(self.options.items())))
-        return (self.kind, self.device, *problem, self.signature, self.objective, self.caches)
+        options = sorted((name, float(value)) for name, value in self.options.items())
+        problem = [self.kind, self.device, sorted(self.sizes.items()), options]
+        return json.dumps([*problem, self.signature, self.objective, self.caches])
 
     def to_line(self) -> str:
         return json.dumps(asdict(self), sort_keys=False)
@@ -100,18 +102,20 @@ class Record:
             raise ValueError("nested too deeply") from None
         if not isinstance(data, dict):
             raise ValueError("not a record")
-        names = {f.name for f in fields(Record)}
-        needed = {f.name for f in fields(Record) if f.default is MISSING and f.default_factory is MISSING}
-        missing = sorted(needed - data.keys())
+        missing = sorted(_NEEDED - data.keys())
         if missing:
             raise ValueError(f"no {', '.join(missing)}")
-        record = Record(**{name: data[name] for name in names if name in data})
+        record = Record(**{name: data[name] for name in _NAMES if name in data})
         for name, good in _FIELDS.items():
             if not good(getattr(record, name)):
                 raise ValueError(f"{name} is {str(getattr(record, name))[:40]!r}")
         if record.objective != "time" and record.energy_mj is None:
             raise ValueError(f"energy_mj is None; {record.objective!r} was made least")
         return record
+
+
+_NAMES = [f.name for f in fields(Record)]
+_NEEDED = {f.name for f in fields(Record) if f.default is MISSING and f.default_factory is MISSING}
 
 
 def _line(value: Any) -> bool:

@@ -75,7 +75,7 @@ class Store:
 
         Returns what was written. Raises RequestError where the file cannot be written.
         """
-        best: dict[object, Record] = {}
+        best: dict[str, Record] = {}
         for record in records:
             if record.key not in best or not _at_least_as_good(best[record.key], record):
                 best[record.key] = record
@@ -106,7 +106,7 @@ class Store:
         self.records = [*written, *(r for r in self.records if r.key not in new)]
         return written
 
-    def _key(self, line: str) -> object | None:
+    def _key(self, line: str) -> str | None:
         """The key of the record in `line`; None where it holds none. A line is read once."""
         if line not in self._parsed:
             try:
