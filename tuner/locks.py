@@ -7,26 +7,38 @@ import errno
 import fcntl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuner import paths
 from tuner.errors import RequestError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 PATIENCE_SECONDS = 60.0
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
-@contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Hold the lock of `path`, a file beside it.
+def of(path: Path) -> BaseFileLock:
+    """The lock of `path`, a file beside it, not acquired yet.
 
     It is the kernel's lock, which ends with its process; where the file system has none, the existence of the file is
-    the lock. Raises RequestError where another process keeps it for PATIENCE_SECONDS, OSError where there can be none.
+    the lock. Raises OSError where there can be no such file.
     """
-    from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
+    from filelock import FileLock, SoftFileLock
 
-    lock: BaseFileLock = FileLock(path.with_suffix(".lock"))
-    if not _has_flock(path.with_suffix(".lock")):
-        lock = SoftFileLock(path.with_suffix(".softlock"))  # not the same file: that is there when nobody holds it
+    if _has_flock(path.with_suffix(".lock")):
+        return FileLock(path.with_suffix(".lock"))
+    return SoftFileLock(path.with_suffix(".softlock"))  # not the same file: that is there when nobody holds it
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold the lock of `path`. Raises RequestError where another process keeps it for PATIENCE_SECONDS, OSError where
+    there can be none."""
+    from filelock import Timeout
+
+    lock = of(path)
     try:
         lock.acquire(timeout=PATIENCE_SECONDS, poll_interval=0.01)
     except Timeout:

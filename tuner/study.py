@@ -21,12 +21,12 @@ from statistics import median
 from typing import Any
 
 import optuna
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, Timeout
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from tuner import paths, storage
+from tuner import locks, paths, storage
 from tuner.devices.figures import Figures
 from tuner.errors import RequestError
 from tuner.measure import Outcome
@@ -95,7 +95,7 @@ class Ledger:
             name: CategoricalDistribution(values) for name, values in space.parameters.items()
         }
         self._access = threading.RLock()
-        self._file_lock = FileLock(Path(self._where).with_suffix(".lock")) if url is None else None
+        self._file_lock: BaseFileLock | None = None
         self._known: dict[Key, Trial] = {}
         self._new: list[Trial] = []  # of others, since news() was asked
         self._losses: Counter[Key] = Counter()
@@ -115,12 +115,13 @@ class Ledger:
             self._heart.start()
 
     def _open(self, fresh: bool, problem: Problem) -> None:
-        if self._file_lock is None:
+        if self.shared:
             self._storage = storage.at(self._where)
             self._take_latest(fresh)
         else:
             path = Path(self._where)
             paths.private(path.parent)
+            self._file_lock = locks.of(path)
             try:
                 self._file_lock.acquire(timeout=0)
             except Timeout:
