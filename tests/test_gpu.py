@@ -152,3 +152,14 @@ print(sorted({{*{HEAVY!r}, "cuda.bindings.nvrtc"}} & set(sys.modules)))
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("kernel", ["sgemm/07_tiled_1xn", "hgemm/07_mma_unrolled"])
+def test_an_exported_bundle_runs_without_us(kernel: str, tune: Callable[..., Done], tmp_path: Path) -> None:
+    done = tune("export", kernel, "512x256x1024", "--to", "cubin", "--output", tmp_path, "--device", "cuda")
+    assert done.status == 0, done.err
+    compiler = ["cc", "-std=c11", "-Wall", "-Werror", "-o", "example", "example.c", "-ldl"]
+    subprocess.run(compiler, cwd=tmp_path, check=True)
+    ran = subprocess.run([tmp_path / "example", tmp_path], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "C: 1024 1024"

@@ -116,7 +116,8 @@ def answers(records: Iterable[Record], space: Space, scope: Scope, asked: Asked)
 def _fit(record: Record, asked: Asked, distance: float) -> Ranked:
     own = (record.kind, record.device) == (asked.kind, asked.device)
     relative = (record.kind, record.architecture) == (asked.kind, asked.architecture)
-    variant = relative and not own and normalised(record.device) == normalised(asked.device)
+    akin = record.kind == asked.kind and record.architecture in (asked.architecture, "")  # unknown where imported
+    variant = akin and not own and normalised(record.device) == normalised(asked.device)
     match: Match = "architecture" if relative else "other_device"
     if own or variant:
         exact = own and distance == 0 and record.is_verified

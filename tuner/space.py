@@ -170,13 +170,16 @@ class Space:
             raise undecided
         return None
 
-    def valid(self, config: Mapping[str, Value], scope: Scope) -> bool:
-        """Whether `config` gives each parameter one of its declared values and satisfies every restriction."""
+    def declares(self, config: Mapping[str, Value]) -> bool:
+        """Whether `config` gives each parameter one of its declared values, and nothing else a value."""
         if config.keys() != self.parameters.keys():
             return False
-        declared = all(any(_same(config[p], v) for v in values) for p, values in self.parameters.items())
+        return all(any(_same(config[p], v) for v in values) for p, values in self.parameters.items())
+
+    def valid(self, config: Mapping[str, Value], scope: Scope) -> bool:
+        """Whether `config` gives each parameter one of its declared values and satisfies every restriction."""
         try:
-            return declared and self.broken(config, scope) is None
+            return self.declares(config) and self.broken(config, scope) is None
         except ExpressionError:
             return False
 

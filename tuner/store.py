@@ -70,16 +70,18 @@ class Store:
         return bool(self._write([record], lambda old, new: competes(old) and _still_better(old, new)))
 
     def merge(self, records: Iterable[Record]) -> list[Record]:
-        """Write those of `records` that are better than what the file holds about the same thing: verified where that
-        is not, else faster (by less of whatever was made least). Merging in any order gives the same records.
+        """Write those of `records` that are better than what is known about the same thing: verified where that is not,
+        else faster (by less of whatever was made least). Merging in any order gives the same records.
 
         Returns what was written. Raises RequestError where the file cannot be written.
         """
+        known = {record.key: record for record in reversed(self.records)}
         best: dict[str, Record] = {}
         for record in records:
-            if record.key not in best or not _at_least_as_good(best[record.key], record):
+            old = best.get(record.key) or known.get(record.key)
+            if old is None or not _at_least_as_good(old, record):
                 best[record.key] = record
-        return self._write(best.values(), _at_least_as_good)
+        return self._write(best.values(), _at_least_as_good) if best else []
 
     def _write(self, records: Iterable[Record], stays: Callable[[Record, Record], bool]) -> list[Record]:
         """Write each of `records`, of which no two have one key, unless the old one of its key `stays`."""

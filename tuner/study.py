@@ -24,6 +24,7 @@ import optuna
 from filelock import BaseFileLock, Timeout
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.exceptions import UpdateFinishedTrialError
+from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner import locks, paths, storage
@@ -345,6 +346,15 @@ class Ledger:
     def failures(self) -> dict[str, int]:
         """How many trials failed, by reason."""
         return dict(Counter(t.outcome.failure for t in self.trials if t.outcome.failure is not None))
+
+
+def stored(opened: BaseStorage, beginning: str) -> Iterator[tuple[dict[str, Any], list[Trial]]]:
+    """Attributes and trials of each study in a storage whose name begins so; for reading alone."""
+    for study in opened.get_all_studies():
+        if study.study_name.startswith(beginning):
+            trials = (_from_optuna(trial) for trial in opened.get_all_trials(study._study_id, deepcopy=False))
+            latest = {_key(trial.config): trial for trial in trials if trial is not None}
+            yield study.user_attrs, list(latest.values())
 
 
 def _set_aside(path: Path) -> None:
