@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -183,7 +182,7 @@ def _from_cache(header: Mapping[str, Any], entries: list[Any]) -> Recording:
     for entry in entries:
         if names and isinstance(entry, dict) and all(is_value(entry.get(name)) for name in names):
             extra = {k: v for k, v in entry.items() if k not in (*names, "time", "times", "__error__")}
-            time_ms = _time(entry.get("time")) if "__error__" not in entry else None
+            time_ms = milliseconds(entry.get("time")) if "__error__" not in entry else None
             failure = None if time_ms is not None else str(entry.get("__error__", entry.get("time")))
             found[tuple(entry[name] for name in names)] = Entry(time_ms, _times(entry.get("times")), failure, extra)
     return Recording(
@@ -210,7 +209,7 @@ def _from_t4(entries: list[Any]) -> Recording:
         measured = [
             m for m in entry.get("measurements", []) if isinstance(m, dict) and m.get("name") in (wanted, "time")
         ]
-        time_ms = _time(measured[0].get("value"), measured[0].get("unit", "")) if measured else None
+        time_ms = milliseconds(measured[0].get("value"), measured[0].get("unit", "")) if measured else None
         invalidity = str(entry.get("invalidity", _CORRECT[0]))
         good = invalidity in _CORRECT and time_ms is not None
         times = _times((entry.get("times") or {}).get("runtimes"))
@@ -235,13 +234,13 @@ def is_value(value: Any) -> bool:
     return isinstance(value, int | float | str)
 
 
-def _time(value: Any, unit: Any = "") -> float | None:
+def milliseconds(value: Any, unit: Any = "") -> float | None:
     """A time in ms; None for what is none, such as the name of a failure."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    milliseconds = value * _UNITS.get(str(unit), 1.0)
-    return milliseconds if 0 < milliseconds < 1e20 else None  # 1e20 and more: how old versions wrote a failure
+    # Old versions wrote a failure as 1e20.
+    return float(value) * _UNITS.get(str(unit), 1.0) if 0 < value < 1e20 else None
 
 
 def _times(values: Any) -> tuple[float, ...]:
-    return tuple(t for v in values if (t := _time(v)) is not None) if isinstance(values, list) else ()
+    return tuple(t for v in values if (t := milliseconds(v)) is not None) if isinstance(values, list) else ()

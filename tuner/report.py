@@ -56,7 +56,11 @@ def _cell(record: Record | None) -> str:
     if record is None:
         return ""
     rate = f"{record.gflops:,.0f}" if record.gflops else f"{record.time_ms:.4g} ms"
-    return rate + (f", {record.vs_library:.1%}" if record.vs_library else "")
+    return (
+        rate
+        + (f", {record.vs_library:.1%}" if record.vs_library else "")
+        + ("" if record.is_verified else ", imported")
+    )
 
 
 def short_size(sizes: dict[str, int]) -> str:

@@ -12,7 +12,7 @@ from tuner import paths
 from tuner.errors import RequestError
 from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials
-from tuner.recording import Entry, Key, Recording, is_value
+from tuner.recording import Entry, Key, Recording, is_value, milliseconds
 from tuner.space import Limits, Scope, Value
 
 TOP = 0.03  # Kernel Tuner stores what is at most so much slower than the best
@@ -73,16 +73,14 @@ def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
     names: list[str] = []
     for row in data["data"] if isinstance(data["data"], list) else []:
         config = row.get("tunable_parameters") if isinstance(row, dict) else None
-        time_ms = row.get("time") if isinstance(row, dict) else None
+        time_ms = milliseconds(row.get("time")) if isinstance(row, dict) else None
         if not isinstance(config, dict) or not all(map(is_value, config.values())):
             continue
-        if isinstance(time_ms, bool) or not isinstance(time_ms, int | float):
-            continue
         names = names or list(config)
-        if config.keys() == set(names) and 0 < time_ms < float("inf"):
+        if config.keys() == set(names) and time_ms is not None:
             where = (str(row.get("device_name", "")).replace("_", " "), str(row.get("problem_size", "")))
             key: Key = tuple(config[name] for name in names)
-            grouped.setdefault(where, {})[key] = Entry(float(time_ms))
+            grouped.setdefault(where, {})[key] = Entry(time_ms)
     if not grouped:
         raise RequestError(f"{paths.shown(path)}: no configuration with a time in it")
     declared: dict[str, tuple[Value, ...]] = {

@@ -41,7 +41,7 @@ def write(file: Path, data: Mapping[str, Any], target: Path) -> list[str]:
         raise RequestError(f"{paths.shown(target)}: is there already; name another file by --output")
     converter = _Converter(file, data)
     space = converter.space(target.resolve().parent)
-    outputs = [a["name"] for a in space["operation"]["arguments"] if a.get("role", "in") != "in"]
+    outputs = [a["name"] for a in space["operation"].get("arguments", []) if a.get("role", "in") != "in"]
     converter.check(space, outputs)
     todo = [f"operation.reference: write the right answer for {', '.join(outputs)}", *converter.notes]
     lines = [f"# From {file.name}, a T1 file, by `tune import`. Left to do:", *(f"# - {note}" for note in todo)]
