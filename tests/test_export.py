@@ -326,6 +326,8 @@ def test_what_comes_from_a_file_is_no_formula(tune: Tune, tmp_path: Path) -> Non
         ((KERNEL, "1024", "--to", "csv", "--device", "Voodoo"), "nothing has been measured"),
         ((KERNEL, "1024", "--to", "header", "--output", "/proc/no/where.h"), "cannot be written"),
         ((KERNEL, "1024", "--to", "pdf"), "--to"),
+        ((KERNEL, "1024"), "Missing option '--to'. Choose from: header, cubin"),
+        ((KERNEL, "1024", "--to", "csv", "--storage", "sqlite:////no/where.db"), "the ledger cannot be read"),
     ],
 )
 def test_what_cannot_be_exported_is_one_message(arguments: tuple[str, ...], message: str, tune: Tune) -> None:

@@ -123,6 +123,13 @@ TORN = {
     "code for a value": json.dumps({**asdict(EXACT), "config": {"block_size": {"a": 1}}}),
     "a rate that is a word": json.dumps({**asdict(EXACT), "gflops": "fast"}),
     "a share that is a word": json.dumps({**asdict(EXACT), "vs_library": "x"}),
+    "deep where it does not show": json.dumps(asdict(EXACT))[:-1] + ', "config": ' + "[" * 900 + "]" * 900 + "}",
+    "deep in a runner-up": json.dumps(asdict(EXACT))[:-1]
+    + ', "next": [{"time_ms": 1, "config": {}, "x": '
+    + "[" * 990
+    + "]" * 990
+    + "}]}",
+    "energy that is not there": json.dumps({**asdict(EXACT), "objective": "energy"}),
     "a huge number": json.dumps({**asdict(EXACT), "time_ms": 10**400}),
     "a huge size": json.dumps({**asdict(EXACT), "sizes": {"M": 10**400}}),
     "a terminal sequence": json.dumps({**asdict(EXACT), "device": "\x1b]0;owned\x07"}),

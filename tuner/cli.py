@@ -211,7 +211,7 @@ def main() -> None:
         status = 2
     except click.ClickException as error:
         where = f"; see `{error.ctx.command_path} --help`" if isinstance(error, click.UsageError) and error.ctx else ""
-        output.say(f"error: {error.format_message().rstrip('.')}{where}")
+        output.say(f"error: {' '.join(error.format_message().split()).rstrip('.')}{where}")
         status = 2
     except RequestError as error:
         output.say(f"error: {error}")

@@ -40,7 +40,7 @@ def held(path: Path) -> Iterator[None]:
 
     lock = of(path)
     try:
-        lock.acquire(timeout=PATIENCE_SECONDS, poll_interval=0.01)
+        lock.acquire(timeout=PATIENCE_SECONDS)
     except Timeout:
         raise RequestError(
             f"{paths.shown(path)}: has been locked by another process for {PATIENCE_SECONDS:.0f} s; wait for it, or "

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 
 from tuner.space import Config
@@ -97,21 +97,24 @@ class Record:
         if len(line) > LONGEST:
             raise ValueError(f"{len(line)} characters; a record has at most {LONGEST}")
         try:
-            data = json.loads(line)
+            return _checked(json.loads(line))
         except RecursionError:
             raise ValueError("nested too deeply") from None
-        if not isinstance(data, dict):
-            raise ValueError("not a record")
-        missing = sorted(_NEEDED - data.keys())
-        if missing:
-            raise ValueError(f"no {', '.join(missing)}")
-        record = Record(**{name: data[name] for name in _NAMES if name in data})
-        for name, good in _FIELDS.items():
-            if not good(getattr(record, name)):
-                raise ValueError(f"{name} is {str(getattr(record, name))[:40]!r}")
-        if record.objective != "time" and record.energy_mj is None:
-            raise ValueError(f"energy_mj is None; {record.objective!r} was made least")
-        return record
+
+
+def _checked(data: Any) -> Record:
+    if not isinstance(data, dict):
+        raise ValueError("not a record")
+    missing = sorted(_NEEDED - data.keys())
+    if missing:
+        raise ValueError(f"no {', '.join(missing)}")
+    record = Record(**{name: data[name] for name in _NAMES if name in data})
+    for name, good in _FIELDS.items():
+        if not good(getattr(record, name)):
+            raise ValueError(f"{name} is {str(getattr(record, name))[:40]!r}")
+    if record.objective != "time" and record.energy_mj is None:
+        raise ValueError(f"energy_mj is None; {record.objective!r} was made least")
+    return replace(record, next=[{"config": one["config"], "time_ms": one["time_ms"]} for one in record.next])
 
 
 _NAMES = [f.name for f in fields(Record)]

@@ -105,7 +105,8 @@ class Store:
                 paths.replace(path, text.encode("utf-8", errors="surrogateescape"))
         except OSError as error:
             raise self._unwritable(error) from None
-        self.records = [*written, *(r for r in self.records if r.key not in new)]
+        seen = [r for r in self.records if r.key not in new or (r.is_verified and not new[r.key].is_verified)]
+        self.records = [*written, *seen]
         return written
 
     def _key(self, line: str) -> str | None:

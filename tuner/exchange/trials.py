@@ -33,7 +33,7 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
     for origins in (_ledgers(problem, url), _recordings(problem), _records(problem)):
         found = [one for one in origins if device is None or device.casefold() in one.recording.device.casefold()]
         if found:
-            return max(found, key=lambda one: len(one.recording.entries))
+            return max(reversed(found), key=lambda one: len(one.recording.entries))  # of equals the latest
     where = f" on {paths.shown(device)}" if device is not None else ""
     raise RequestError(
         f"{problem.space.name} at {size_text(problem.sizes)}{where}: nothing has been measured; tune it first, or name "
@@ -43,7 +43,9 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
 
 def _ledgers(problem: Problem, url: str | None) -> Iterator[Trials]:
     space, signature = problem.space, source.signature(problem.space)
-    files = [] if url else sorted((paths.state() / "studies" / space.name).glob("*.log"))
+    files = (
+        [] if url else sorted((paths.state() / "studies" / space.name).glob("*.log"), key=lambda p: p.stat().st_mtime)
+    )
     for where in [url] if url else files:
         try:
             opened = storage.at(where) if isinstance(where, str) else storage.in_file(where)
@@ -55,7 +57,8 @@ def _ledgers(problem: Problem, url: str | None) -> Iterator[Trials]:
         except (LookupError, TypeError, ValueError, AssertionError, AttributeError):
             continue  # damaged; the next tuning mends it
         except storage.errors() as error:
-            raise RequestError(f"{storage.shown(str(where))}: the ledger cannot be read: {error}") from None
+            reason = str(error).strip().partition("\n")[0]
+            raise RequestError(f"{storage.shown(str(where))}: the ledger cannot be read: {reason}") from None
 
 
 def _recordings(problem: Problem) -> Iterator[Trials]:
