@@ -127,6 +127,19 @@ extern "C" __global__ void faulty(float *C, const float *A, const float *B, int 
 """
 
 
+@pytest.mark.parametrize("second", ["energy", "registers"])
+def test_time_is_traded_off_against_energy_or_registers(second: str, tune: Callable[..., Done]) -> None:
+    strategy = ("--strategy", "optuna:nsga2", "--budget", "12")
+    done = tune("07_tiled_1xn", "1024", "--device", "cuda", "--objective", f"time,{second}", *strategy, "--json")
+    assert done.status == 0, done.err
+    front = done.json["front"]
+    values = [tuple(v for name, v in point.items() if name != "config") for point in front]
+    assert values == sorted(values)
+    assert [second for _, second in values] == sorted((second for _, second in values), reverse=True)
+    assert all(value > 0 for point in values for value in point)
+    assert done.json["best"]["config"] == front[0]["config"]
+
+
 def test_a_configuration_that_fails_costs_only_itself(tune: Callable[..., Done], stage: Callable[..., Path]) -> None:
     more = "extent: [M * N]\ngrid_divisors: {x: [threads]}\nblock: [threads]"
     parameters = "{mode: [1, 2, 3, 0, 4, 5, 6, 7], threads: [64]}"

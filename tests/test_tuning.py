@@ -172,6 +172,37 @@ def test_an_opencl_configuration_that_does_not_compile_or_launch_is_counted(tune
     assert done.json["failed"] == {"compile": 1, "launch": 1, "wrong result": 1}
 
 
+def test_two_objectives_give_the_front_and_the_fastest_is_stored(tune: Tune, stage: Stage) -> None:
+    """Time falls with the shared memory; `waste` costs memory and time, and buys nothing."""
+    text = """
+    __kernel void traded(__global float *C, __global const float *A, __global const float *B, int M, int N, int K,
+                         int batch, float alpha, float beta) {
+        __local float shared[64 * memory + 64 * waste];
+        int i = get_global_id(0);
+        for (volatile int j = 0; j < 1000000 / memory; j++) shared[get_local_id(0)] = j;
+        for (volatile int j = 0; j < 1000000 * waste; j++) shared[get_local_id(0)] = j;
+        if (i >= M * N) return;
+        float s = shared[get_local_id(0)] * 0;
+        for (int k = 0; k < K; k++) s += A[i / N * K + k] * B[k * N + i % N];
+        C[i] = beta == 0 ? alpha * s : alpha * s + beta * C[i];
+    }
+    """
+    more = "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]"
+    file = stage(text, "traded", "{memory: [1, 4, 16], waste: [0, 1]}", "opencl", more)
+    done = tune(file, "8", "--objective", "time,shared_memory", "--json")
+    assert done.status == 0, done.err
+    assert [point["config"] for point in done.json["front"]] == [{"memory": m, "waste": 0} for m in (16, 4, 1)]
+    assert [point["shared_memory_bytes"] for point in done.json["front"]] == [4096, 1024, 256]
+    times = [point["time_ms"] for point in done.json["front"]]
+    assert times == sorted(times)
+    assert done.json["best"]["config"] == {"memory": 16, "waste": 0}
+    assert tune("best", file, "8", "--json").json["match"] == "exact"
+
+    again = tune(file, "8", "--objective", "time,shared_memory", "--strategy", "optuna:nsga2", "--budget", "6")
+    assert "6 measured before" in again.err
+    assert "shared_memory_bytes" in again.out
+
+
 def test_a_finalist_that_fails_the_second_time_leaves_the_place_to_the_next(tune: Tune, stage: Stage) -> None:
     before = "static int calls;"
     body = f"""
@@ -326,6 +357,12 @@ BAD_REQUESTS = {
     ("03_naive", "8", "--device", "host"): "not on host",
     ("03_naive", "8", "--strategy", "magic"): "there is no such strategy",
     ("03_naive", "8", "--budget", "soon"): "--budget",
+    ("03_naive", "8", "--objective", "speed"): "write one of time, energy",
+    ("03_naive", "8", "--objective", "time,time"): "write one of time, energy",
+    ("03_naive", "8", "--objective", "registers,time"): "the first decides",
+    ("03_naive", "8", "--device", "opencl", "--objective", "time,registers"): "it tells shared_memory",
+    ("03_naive", "8", "--device", "opencl", "--objective", "energy"): "does not say what energy",
+    ("03_naive", "8", "--objective", "time,energy", "--strategy", "kt:pso"): "follows one objective",
     ("03_naive", "8", "--set", "gamma=1"): "no such option",
     ("03_naive", "8", "--set", "alpha=nan"): "NAME=NUMBER",
     ("03_naive", "8", "--nonsense"): "no such option --nonsense",

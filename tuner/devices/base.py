@@ -113,6 +113,7 @@ class Compiler(ABC):
 
     kind: str
     architecture: str
+    tells: tuple[str, ...] = ()  # the figures that every build has
 
     @abstractmethod
     def name(self) -> str:

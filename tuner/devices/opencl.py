@@ -41,6 +41,7 @@ class OpenCLCompiler(Compiler):
     """The driver's own compiler, in a context of the device."""
 
     kind = "opencl"
+    tells = ("shared_memory",)
 
     def __init__(self, context: cl.Context, architecture: str, name: str) -> None:
         self.architecture = architecture

@@ -52,12 +52,16 @@ class Budget:
 UNLIMITED = Budget()
 
 
-def check(name: str | None) -> None:
-    """Raises RequestError for a strategy that does not exist, or lacks a package."""
+def check(name: str | None, objectives: int = 1) -> None:
+    """Raises RequestError for a strategy that does not exist, lacks a package, or follows fewer objectives."""
     if name is None:
         return
     if name not in STRATEGIES:
         raise RequestError(f"--strategy {name!r}: there is no such strategy; there are: {', '.join(STRATEGIES)}")
+    if objectives > 1 and name not in _SEVERAL_OBJECTIVES:
+        raise RequestError(
+            f"--strategy {name}: follows one objective; for {objectives}, take {', '.join(_SEVERAL_OBJECTIVES)}"
+        )
     family, _, inner = name.partition(":")
     if family == "kt":
         through_kernel_tuner.check(inner)
@@ -108,13 +112,8 @@ class Search:
         hints: Hints = NO_HINTS,
         objectives: int = 1,
     ) -> None:
-        """Time starts to count now. Raises RequestError for what `check` refuses, and where `name` can follow one
-        objective only."""
-        check(name)
-        if objectives > 1 and name not in _SEVERAL_OBJECTIVES:
-            raise RequestError(
-                f"--strategy {name}: follows one objective; for {objectives}, take {', '.join(_SEVERAL_OBJECTIVES)}"
-            )
+        """Time starts to count now. Raises RequestError for what `check` refuses."""
+        check(name, objectives)
         self.pool = pool
         self._left = min(budget.evaluations or len(pool), len(pool))
         self._deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
