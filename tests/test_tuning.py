@@ -47,7 +47,7 @@ def test_tuning_finds_verifies_stores_and_reuses_the_best(kernel: str, device: s
     known = tune("best", kernel, size, "--device", device, "--json").json
     assert (known["match"], known["stale"], known["config"]) == ("exact", False, best["config"])
     assert known["record"]["error"] <= known["record"]["bound"]
-    assert len(known["record"]["next"]) == 4
+    assert len(known["record"]["next"]) == 8
 
     run = tune("run", kernel, size, "--device", device, "--json", "--set", "alpha=2", "--set", "beta=0.5")
     assert run.status == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ from tuner.store import Record, Store
 from tuner.study import Ledger, Problem, Trial, non_dominated
 from tuner.supervisor import TIMEOUT, Supervisor, Task
 
-FINALISTS, RUNNERS_UP = 5, 4
+FINALISTS, RUNNERS_UP = 5, 8
 MOST_TRADED_OFF = 20  # finalists, where several objectives are traded off
 
 
@@ -206,24 +206,38 @@ def _alone(worker: Supervisor, trial: Trial) -> Final:
         return Final(failure=f"{error.reason}: {error}")
 
 
-def _runners_up(worker: Supervisor, ranked: Sequence[Finalist], ledger: Ledger) -> list[dict[str, Any]]:
-    """The next best configurations, RUNNERS_UP of them: the fastest with each other number of blocks first.
+def runners_up(space: Space, scope: Scope, ranked: Sequence[Config]) -> list[Config]:
+    """Those of `ranked`, best first, that a record keeps beside the best: RUNNERS_UP of them.
 
-    How well the last blocks of a grid fill the device depends on the size, so at another size one of these is more
-    likely to be the best than a near twin of the winner is.
+    How well the last blocks of a grid fill the device depends on the size, so at another size one with another grid is
+    more likely to be the best than a near twin of the winner is. Half of them are the best with each other grid; then
+    come the best with each other grid and block, then any.
     """
-    space, scope = worker.task.space, worker.scope
-    best = {str(one.trial.config): one.final.time_ms for one in ranked}
-    trials = [t for t in ledger.best if str(t.config) != str(ranked[0].trial.config) and space.valid(t.config, scope)]
-    grids = {space.geometry(ranked[0].trial.config, scope).grid}
-    others: list[Trial] = []
-    twins: list[Trial] = []
-    for trial in trials:
-        grid = space.geometry(trial.config, scope).grid
-        (twins if grid in grids else others).append(trial)
-        grids.add(grid)
-    chosen = (others + twins)[:RUNNERS_UP]
-    return [{"config": t.config, "time_ms": best.get(str(t.config), t.time_ms)} for t in chosen]
+    geometries = [space.geometry(config, scope) for config in ranked]
+    grids = _firsts([geometry.grid for geometry in geometries])[1 : 1 + RUNNERS_UP // 2]
+    blocks = _firsts([(geometry.grid, geometry.block) for geometry in geometries])[1:]
+    chosen = list(dict.fromkeys([*grids, *blocks, *range(1, len(ranked))]))[:RUNNERS_UP]
+    return [ranked[position] for position in sorted(chosen)]
+
+
+def _firsts(values: Sequence[Hashable]) -> list[int]:
+    """Where each value occurs first, in ascending order."""
+    firsts: dict[Hashable, int] = {}
+    for position, value in enumerate(values):
+        firsts.setdefault(value, position)
+    return list(firsts.values())
+
+
+def _next(worker: Supervisor, ranked: Sequence[Finalist], ledger: Ledger) -> list[dict[str, Any]]:
+    """The runners-up with their times in ms."""
+    best = ranked[0].trial.config
+    times = {
+        str(trial.config): trial.time_ms for trial in ledger.best if worker.task.space.valid(trial.config, worker.scope)
+    }
+    times |= {str(one.trial.config): one.final.time_ms for one in ranked}
+    configs = [best, *(t.config for t in ledger.best if str(t.config) in times and t.config != best)]
+    chosen = runners_up(worker.task.space, worker.scope, configs)
+    return [{"config": config, "time_ms": times[str(config)]} for config in chosen]
 
 
 def _record(
@@ -257,7 +271,7 @@ def _record(
         strategy=summary.strategy,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=__version__,
-        next=_runners_up(worker, ranked, ledger),
+        next=_next(worker, ranked, ledger),
         objective=method.objectives[0],
         caches="cold" if method.cold else "warm",
         energy_mj=final.energy_mj,

@@ -21,7 +21,7 @@ from tuner.space import Config, Scope, Space
 
 FORMAT = "tuner results"
 VERSION = 1
-SIMILAR, WARM = 3, 8  # records whose configurations begin a search; how many configurations
+SIMILAR, WARM = 3, 12  # records whose configurations begin a search; how many configurations
 Match = Literal["exact", "nearest_size", "architecture", "other_device", "default"]
 MATCHES: tuple[Match, ...] = ("exact", "nearest_size", "architecture", "other_device", "default")
 

@@ -341,7 +341,7 @@ class Ledger:
         try:
             yield
         except storage.errors() as error:
-            reason = (isinstance(error, OSError) and error.strerror) or str(error).strip().partition("\n")[0]
+            reason = storage.reason(error)
             where = storage.shown(self._where)
             raise RequestError(f"{where}: the ledger cannot be used: {reason}; {advice}") from None
 
