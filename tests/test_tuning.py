@@ -48,6 +48,7 @@ def test_tuning_finds_verifies_stores_and_reuses_the_best(kernel: str, device: s
     assert (known["match"], known["stale"], known["config"]) == ("exact", False, best["config"])
     assert known["record"]["error"] <= known["record"]["bound"]
     assert len(known["record"]["next"]) == 8
+    assert known["record"]["default_ms"] >= best["time_ms"]
 
     run = tune("run", kernel, size, "--device", device, "--json", "--set", "alpha=2", "--set", "beta=0.5")
     assert run.status == 0
@@ -66,14 +67,19 @@ def test_what_was_measured_is_not_measured_again(tune: Tune) -> None:
     assert "measured before" not in fresh.err
 
 
+def nth(lines: list[str], word: str, number: int) -> int:
+    """Where a journal says `word` for the nth time."""
+    return [i for i, line in enumerate(lines) if f'"{word}"' in line][number]
+
+
 @pytest.mark.parametrize(
     ("damage", "left"),
     [
         (lambda lines: [*lines[:-1], lines[-1][:20]], 5),  # it says that a trial is closed; what it is, came before
         (lambda lines: [*lines[:-2], lines[-2][:40]], 4),
-        (lambda lines: [*lines[:4], "garbage", *lines[5:]], 4),
-        (lambda lines: [*lines[:6], *lines[7:]], 5),
-        (lambda lines: [*lines[:3], lines[3] + lines[4], *lines[5:]], 4),
+        (lambda lines: [*lines[: (i := nth(lines, "measured", 0))], "garbage", *lines[i + 1 :]], 4),
+        (lambda lines: [*lines[: (i := nth(lines, "params", 1))], *lines[i + 1 :]], 5),
+        (lambda lines: [*lines[: (i := nth(lines, "measured", 0))], lines[i] + lines[i + 1], *lines[i + 2 :]], 4),
         (lambda lines: ["", *lines], 0),
         (lambda lines: lines, 5),
     ],

@@ -185,10 +185,13 @@ def _finals(worker: Supervisor, ledger: Ledger, progress: Progress) -> tuple[lis
 
 
 def _candidates(worker: Supervisor, ledger: Ledger) -> list[Trial]:
-    """The trials that are worth measuring again, best first: with several objectives, those of the front."""
-    several = len(worker.task.method.objectives) > 1
+    """The trials that are worth measuring again, best first: with several objectives, those of the front. The space's
+    default too, for what has been gained over it."""
+    space, several = worker.task.space, len(worker.task.method.objectives) > 1
     best, most = (ledger.front, MOST_TRADED_OFF) if several else (ledger.best, FINALISTS)
-    return [trial for trial in best if worker.task.space.valid(trial.config, worker.scope)][:most]
+    chosen = [trial for trial in best if space.valid(trial.config, worker.scope)][:most]
+    others = [trial for trial in ledger.best if trial not in chosen and space.valid(trial.config, worker.scope)]
+    return chosen + [trial for trial in others if trial.config == space.default]
 
 
 def _front(ranked: Sequence[Finalist], method: Method) -> list[Point]:
@@ -275,6 +278,7 @@ def _record(
         objective=method.objectives[0],
         caches="cold" if method.cold else "warm",
         energy_mj=final.energy_mj,
+        default_ms=next((f.final.time_ms for f in ranked if f.trial.config == worker.task.space.default), None),
         clock_mhz=finals.clock_mhz,
         throttled=finals.throttled,
         registers=trial.outcome.figures.registers,

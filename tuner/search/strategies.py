@@ -79,17 +79,20 @@ def choose(name: str | None, budget: Budget, configurations: int) -> str:
 
 @dataclass(frozen=True)
 class Hints:
-    """What may be known of a space beforehand: configurations to begin with, such as the best of a similar problem
-    (those not in the pool are left out), and the parameters whose product is the number of threads in a block."""
+    """What may be known of a space beforehand: promising configurations to begin with, such as the best of a similar
+    problem, the parameters whose product is the number of threads in a block, and configurations to be measured before
+    all others, whatever becomes of them. Configurations that are not in the pool are left out."""
 
     warm: Sequence[Mapping[str, Value]] = ()
     block: Sequence[str] = ()
+    first: Sequence[Mapping[str, Value]] = ()
 
     @staticmethod
     def of(space: Space, warm: Sequence[Mapping[str, Value]] = ()) -> Hints:
-        """The hints that a space gives: the parameters that its block names."""
+        """The hints that a space gives: the parameters that its block names, and its default, which the best is
+        measured against."""
         named = frozenset().union(*(expression.names for expression in space.block))
-        return Hints(warm, tuple(name for name in space.parameters if name in named))
+        return Hints(warm, tuple(name for name in space.parameters if name in named), [space.default])
 
 
 NO_HINTS = Hints()
@@ -117,11 +120,11 @@ class Search:
         self.pool = pool
         self._left = min(budget.evaluations or len(pool), len(pool))
         self._deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
-        self._first: list[int] = []
+        self._first = pool.known(hints.first)
         if name == "optuna":
             self._proposer: Proposer = PoolGP(pool, seed, hints.warm, hints.block)
         else:
-            self._first = pool.known(hints.warm)
+            self._first += pool.known(hints.warm)
             self._proposer = _proposer(name, pool, Budget(self._left, budget.seconds), seed, objectives)
 
     def __enter__(self) -> Search:
