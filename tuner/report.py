@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from tuner import paths
 from tuner.errors import RequestError
@@ -38,7 +40,8 @@ def tables(table: list[Row]) -> dict[str, str]:
 
 def results_table(table: list[Row]) -> str:
     """A Markdown table, a line for each kernel and device: rate in GFLOP/s and share of the vendor's library at each
-    size, and the best configuration at the largest."""
+    size, and the best configuration at the largest. The library has a line of its own after the kernels that it was
+    measured beside: the median of what it reached in their finals."""
     sizes = sorted({tuple(row.record.sizes.values()): short_size(row.record.sizes) for row in table}.items())
     columns = list(dict.fromkeys(name for _, name in sizes))
     lines = [
@@ -48,10 +51,19 @@ def results_table(table: list[Row]) -> str:
     groups: dict[tuple[str, str], dict[str, Record]] = {}
     for row in table:
         groups.setdefault((row.kernel, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
-    for (kernel, device), records in groups.items():
-        cells = [_cell(records.get(column)) for column in columns]
-        largest = next(records[column] for column in reversed(columns) if column in records)
-        lines.append(f"| {kernel} | {device} | {' | '.join(cells)} | {config_text(largest.config)} |")
+    for family, kernels in itertools.groupby(groups.items(), key=lambda group: group[0][0].rpartition("/")[0]):
+        beside: dict[tuple[str, str], dict[str, list[float]]] = {}
+        for (kernel, device), records in kernels:
+            cells = [_cell(records.get(column)) for column in columns]
+            largest = next(records[column] for column in reversed(columns) if column in records)
+            lines.append(f"| {kernel} | {device} | {' | '.join(cells)} | {config_text(largest.config)} |")
+            for column, record in records.items():
+                if record.library and record.library_ms and record.gflops:
+                    rates = beside.setdefault((record.library, device), {}).setdefault(column, [])
+                    rates.append(record.gflops * record.time_ms / record.library_ms)
+        for (library, device), by_size in beside.items():
+            cells = [f"{median(by_size[column]):,.0f}" if column in by_size else "" for column in columns]
+            lines.append(f"| {family}: {library} | {device} | {' | '.join(cells)} |  |")
     return "\n".join(lines)
 
 
