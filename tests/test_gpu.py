@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Done, scope_of
+from conftest import ROOT, Done, scope_of
 from test_launcher import HEAVY, SHAPE, arrays
 
 import tuner
@@ -165,3 +166,17 @@ print(sorted({{*{HEAVY!r}, "cuda.bindings.nvrtc"}} & set(sys.modules)))
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+def test_the_sanitizer_finds_nothing_in_any_stage(tool: str) -> None:
+    """The defaults and the shipped bests, where the size is a multiple of nothing."""
+    sanitizer = shutil.which("compute-sanitizer")
+    if sanitizer is None:
+        pytest.skip("compute-sanitizer is not installed")
+    stages = "tests/test_stages.py", "-k", "(right_on_cuda and 100x37x53) or bests"
+    pytest_ = sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", "0", *stages
+    command = [sanitizer, "--tool", tool, "--error-exitcode", "9", *pytest_]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert "passed" in done.stdout
