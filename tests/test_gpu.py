@@ -39,7 +39,7 @@ def on_host(array: Any) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("library", ["pycuda", "cupy", "torch"])
-@pytest.mark.parametrize("kernel", ["sgemm/03_naive", "sgemm/07_tiled_1xn"])
+@pytest.mark.parametrize("kernel", ["sgemm/03_naive", "sgemm/04_strided", "sgemm/07_tiled_1xn"])
 def test_a_loaded_kernel_computes_on_arrays_of_every_library(library: str, kernel: str, cuda: Device) -> None:
     C, A, B = arrays()
     before = C.copy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -106,7 +107,7 @@ class _Builder:
     def __init__(self, document: Document, shared: Document, model: SpaceModel, name: str) -> None:
         self.document, self.shared, self.model, self.name = document, shared, model, name
         op = model.operation
-        self.scope = {*op.sizes, *op.options, *DEVICE_NAMES}
+        self.scope: set[str] = {*op.sizes, *op.options, *DEVICE_NAMES}
         self.knobs = {*self.scope, *model.parameters}
 
     def space(self) -> Space:
@@ -211,13 +212,33 @@ class _Builder:
         where = (*place, position)
         if (model.shape is None) != (model.role is None):
             raise document.error(where, f"{model.name}: an array has both `shape` and `role`, a scalar neither")
-        if model.shape is None and model.name not in {*self.model.operation.sizes, *self.model.operation.options}:
-            raise document.error(where, f"{model.name}: a scalar takes the value of the size or option of its name")
+        value: list[Expression] = model.value or []
+        options = self.model.operation.options
+        if model.shape is None and (model.name in {*self.model.operation.sizes, *options}) == bool(value):
+            raise document.error(
+                where, f"{model.name}: a scalar has the name of a size or option, whose value it takes, or a `value`"
+            )
         if model.shape is not None and model.name in self.scope:
             raise document.error(where, f"{model.name}: this name is taken by a size or option")
         for extent in model.shape or []:
             self._names(document, (*where, "shape"), extent, self.scope)
-        return Argument(model.name, model.dtype, None if model.shape is None else tuple(model.shape), model.role)
+        # Arrays are made once, for all options that a launch may have.
+        known = self.scope if model.shape is None else self.scope - options.keys()
+        for expression in value:
+            self._names(document, (*where, "value"), expression, known)
+        if model.value is not None:
+            needed = [extent.text for extent in model.shape or []]
+            if model.role not in ("in", None):
+                raise document.error((*where, "role"), f"{model.role!r}: {model.name} has a `value`; write `in`")
+            if not all(text.isdecimal() for text in needed) or math.prod(map(int, needed)) != len(value):
+                kind = f"of shape [{', '.join(needed)}]" if needed else "a scalar"
+                raise document.error(
+                    (*where, "value"),
+                    f"{len(value)} values; {model.name} is {kind}: write one for each element, the shape in numbers",
+                )
+        return Argument(
+            model.name, model.dtype, None if model.shape is None else tuple(model.shape), model.role, tuple(value)
+        )
 
     def _three(self, key: str, given: list[Expression]) -> tuple[Expression, Expression, Expression]:
         """x, y and z; those that are not given are 1."""

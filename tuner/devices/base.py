@@ -47,7 +47,8 @@ class Function:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Device memory for one array, between two guards. `handle` goes to the kernel; `whole` covers the guards too."""
+    """Device memory for one array, between two guards. `handle` goes to the kernel; `whole` covers the guards too, and
+    the memory lives as long as it does."""
 
     handle: Any
     whole: Any
@@ -197,12 +198,18 @@ class Device(ABC):
         """A new timer on the device's default queue."""
 
     @abstractmethod
-    def allocate(self, nbytes: int) -> Buffer:
-        """Guarded memory, contents undefined. Raises DeviceError where there is too little."""
+    def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
+        """Memory with `guard` bytes on each side, contents undefined. Raises DeviceError where there is too little."""
 
     @abstractmethod
     def write(self, target: Any, data: Array) -> None:
         """Copy a contiguous array to the start of `target`, a buffer's `handle` or `whole`; returns when done."""
+
+    def upload(self, data: Array) -> Buffer:
+        """Unguarded memory that holds `data`, a contiguous array."""
+        buffer = self.allocate(data.nbytes, guard=0)
+        self.write(buffer.handle, data)
+        return buffer
 
     @abstractmethod
     def read(self, target: Any, data: Array, offset: int = 0) -> None:

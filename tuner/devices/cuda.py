@@ -138,14 +138,14 @@ class CudaDevice(Device):
         self._activate()
         return _Timer()
 
-    def allocate(self, nbytes: int) -> Buffer:
+    def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
         self._activate()
         try:
-            whole = driver.mem_alloc(nbytes + 2 * GUARD)
+            whole = driver.mem_alloc(nbytes + 2 * guard)
         except driver.Error:
             free = driver.mem_get_info()[0]
             raise DeviceError(f"{self.id}: {nbytes} bytes do not fit; {free} are free; try a smaller size") from None
-        return Buffer(int(whole) + GUARD, whole, nbytes)
+        return Buffer(int(whole) + guard, whole, nbytes)
 
     def write(self, target: Any, data: Array) -> None:
         self._activate()
