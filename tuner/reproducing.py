@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,8 +98,9 @@ def _list(as_json: bool) -> int:
 def _check_writable(folder: Path) -> None:
     """Raise RequestError where nothing can be written, before hours of measuring."""
     try:
-        paths.replace(folder / ".tune", b"")
-        (folder / ".tune").unlink()
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise RequestError(f"--output {folder}: cannot be written: {error.strerror}; name another folder") from None
 

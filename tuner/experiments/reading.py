@@ -129,6 +129,8 @@ def read(path: Path) -> Experiment:
 def _table(document: Document, where: Where, model: TableModel) -> Table:
     places: list[Where] = [(*where, "rows", position) for position in range(len(model.rows))]
     spaces = [_space(document, place, row) for place, row in zip(places, model.rows, strict=True)]
+    if all(row.stage is None for row in model.rows):
+        raise document.error((*where, "rows"), "none of them is a `stage`: there is nothing to measure")
     known = next((space.operation for space in spaces if space is not None), None)
     sizes = _sizes(document, (*where, "size"), model.size, known)
     small = _sizes(document, (*where, "small"), model.small, known)

@@ -51,18 +51,8 @@ class Stage:
             constants = self._measured(row, row.config)
             best = self._measured(row, tuned) if tuned else Measured(reason=origin)
             library = self._library(row.config) or (self._library(tuned) if tuned else None)
-            made.append(
-                Reproduced(
-                    row,
-                    constants,
-                    best,
-                    origin,
-                    self._device,
-                    self._scope,
-                    library.library if library else None,
-                    library.time_ms if library else None,
-                )
-            )
+            name, time_ms = (library.library, library.time_ms) if library else (None, None)
+            made.append(Reproduced(row, constants, best, origin, self._device, self._scope, name, time_ms))
         return made
 
     def _tuned(self) -> tuple[Config | None, str]:
