@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner import inspection, output, replaying
+from tuner import inspection, output, replaying, reproducing
 from tuner.command import DEVICE, DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, cli
 from tuner.errors import RequestError, TunerError
 
 if TYPE_CHECKING:
     from tuner.store import Found
 
-__all__ = ["cli", "inspection", "main", "replaying"]  # importing these gives the group its verbs
+__all__ = ["cli", "inspection", "main", "replaying", "reproducing"]  # importing these gives the group its verbs
 
 
 class Terminated(BaseException):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from tuner.devices import builds
 from tuner.devices.figures import NO_FIGURES, Figures
+from tuner.devices.peak import Peak
 from tuner.errors import ArgumentError
 from tuner.source import Source
 from tuner.space import Argument, Geometry, Limits
@@ -161,6 +162,7 @@ class Device(ABC):
     on_processor = False  # whether it is the processor that compilers run on too, so that they disturb its times
     compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
     sensors: Sensors | None = None
+    peak: Peak | None = None  # in FP32, where the device says enough to compute it
     id: str  # cuda:0
     name: str  # as its maker writes it
     architecture: str  # what its binaries run on
@@ -250,6 +252,7 @@ class Device(ABC):
             "memory": self.memory,
             "max_threads": self.limits.max_threads,
             "max_shared_memory": self.limits.max_shared_memory,
+            "peak": asdict(self.peak) if self.peak else None,
         }
 
     def close(self) -> None:
