@@ -160,6 +160,14 @@ def test_a_configuration_that_does_not_compile_gives_way_to_the_next(tune: Tune,
     assert (made["builds"][0]["config"], made["builds"][0]["match"]) == ({"mode": 2}, "default")
 
 
+def test_a_bundle_holds_the_arrays_that_a_kernel_is_always_given(tune: Tune, tmp_path: Path) -> None:
+    made = bundle(tune, tmp_path, "sgemm/04_strided", "64x128x256", "--architecture", "sm_90a")
+    given = {a["name"]: a["value"] for a in made["arguments"] if "value" in a}
+    assert (given["C_strides"], given["C_shape"], given["dimensions"]) == ([64 * 128, 128, 1], [1, 64, 128], 3)
+    assert "sgemm_04_strided_C_shape[] = {0x01, 0x00, 0x00, 0x00, 0x40," in (tmp_path / "launch.h").read_text()
+    example(tmp_path)
+
+
 @pytest.mark.skipif(devices.count("cuda") > 0, reason="there is a driver; -m gpu runs it")
 def test_without_a_driver_the_example_says_so(tune: Tune, tmp_path: Path) -> None:
     (build,) = bundle(tune, tmp_path, "sgemm/03_naive", "64x128x256")["builds"]

@@ -5,11 +5,16 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import optuna
 import pytest
+from conftest import scope_of
 
+from tuner import catalog
+from tuner.devices import Device
+from tuner.driver import runners_up
 from tuner.errors import RequestError
 from tuner.search import strategies
 from tuner.search.pool import Pool
@@ -247,3 +252,16 @@ def test_a_pool_refuses_what_is_no_list_of_configurations() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             Pool(PARAMETERS, wrong)
+
+
+def test_runners_up_are_the_best_of_other_grids_and_blocks_before_twins_of_the_best(
+    host: Device, stage: Callable[..., Path]
+) -> None:
+    more = "extent: [M, N]\ngrid: ['ceil_div(M, tile)', 1, 1]\nblock: [threads]"
+    file = stage(
+        "void apart() {}", "apart", "{tile: [1, 2, 4], threads: [1, 2], twin: [0, 1, 2, 3, 4, 5, 6]}", "opencl", more
+    )
+    space = catalog.load(str(file))
+    ranked = [dict(zip(space.parameters, v, strict=True)) for v in itertools.product([1, 2, 4], [1, 2], range(7))]
+    chosen = [tuple(c.values()) for c in runners_up(space, scope_of(space, host, "64"), ranked)]
+    assert chosen == [(1, 1, 1), (1, 1, 2), (1, 1, 3), (1, 2, 0), (2, 1, 0), (2, 2, 0), (4, 1, 0), (4, 2, 0)]

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tuner import scratch
 from tuner.builders import Builders
 from tuner.errors import DeviceError, RequestError, TrialError, WorkerDied
-from tuner.measure import Outcome, objective_value
+from tuner.measure import Outcome, objective_values
 from tuner.search.strategies import Search
 from tuner.space import Config, Scope
 from tuner.study import Ledger, Trial
@@ -216,7 +216,7 @@ class _Shift:
 
     def _outcome(self, worker: Supervisor, config: Config) -> Outcome:
         best_ms = None
-        if self._task.method.race and self._task.method.objective == "time":  # what is slow may still use little energy
+        if self._task.method.races:
             best_ms = (self._best and self._best.time_ms) or math.inf
         try:
             self._builders.wait(config)
@@ -227,10 +227,11 @@ class _Shift:
             return Outcome(failure=error.reason, log=str(error))
 
     def _finished(self, config: Config, outcome: Outcome) -> None:
-        value = None
+        values: tuple[float, ...] = ()
         if outcome.times:
-            value = objective_value(self._task.method.objective, median(outcome.times), outcome.energy_mj)
-        trial = Trial(config, outcome, value, self._task.timeout)
+            objectives, time_ms = self._task.method.objectives, median(outcome.times)
+            values = objective_values(objectives, time_ms, outcome.energy_mj, outcome.figures)
+        trial = Trial(config, outcome, values, self._task.timeout)
         kept = self._ledger.finish(trial)
         with self._changed:
             self._measuring -= 1
@@ -246,7 +247,7 @@ class _Shift:
         if key in self._known:
             return
         self._known.add(key)
-        self._search.tell(trial.config, trial.value)
+        self._search.tell(trial.config, trial.values or None)
         self.done += 1
         if trial.value is not None and (self._best is None or trial.value < (self._best.value or 0.0)):
             self._best = trial

@@ -3,13 +3,14 @@ YAML."""
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tuner import catalog, devices, operation, source
-from tuner.devices import Device
+from tuner.devices import Buffer, Device
 from tuner.errors import ArgumentError, RequestError
 from tuner.space import Argument, Config, Scope, Space, Value, config_text
 from tuner.store import Found, Match, Record, Store
@@ -29,6 +30,8 @@ class Kernel:
         self.function = device.load(device.build(made), made)
         self._shapes = {a.name: operation.shape(a, scope) for a in space.operation.arrays}
         self._nbytes = {a.name: operation.nbytes(a, scope) for a in space.operation.arrays}
+        constants = operation.constants(space.operation, scope)
+        self._constants = {name: device.upload(data) for name, data in constants.items()}
 
     @property
     def config(self) -> Config:
@@ -64,6 +67,7 @@ class Kernel:
             for argument, array in zip(declared, arrays, strict=True)
         }
         self._check_overlap(handles)
+        handles |= {name: buffer.handle for name, buffer in self._constants.items()}
         scope = self.scope
         if options:
             scope = Scope(
@@ -71,7 +75,8 @@ class Kernel:
             )
         scalars = iter(operation.scalars(self.space.operation, scope))
         arguments = [handles[a.name] if a.shape is not None else next(scalars) for a in self.space.operation.arguments]
-        return self.device.bind(self.function, arguments)
+        launch = self.device.bind(self.function, arguments)
+        return functools.partial(_launch_with, self._constants, launch) if self._constants else launch
 
     def _check_overlap(self, handles: Mapping[str, Any]) -> None:
         """Raise ArgumentError where an output shares memory with another argument: the kernel may assume not."""
@@ -89,6 +94,11 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<{self.space.name} on {self.device.name}, {self.match}: {config_text(self.config)}>"
+
+
+def _launch_with(constants: Mapping[str, Buffer], launch: Callable[[], None]) -> None:
+    """Launch; a call that is bound to this keeps the constants in memory."""
+    launch()
 
 
 def load(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +11,7 @@ import click
 from tuner.space import Config, config_text
 
 if TYPE_CHECKING:
+    from tuner.driver import Point
     from tuner.rerun import Rerun
     from tuner.store import Record
 
@@ -55,6 +57,12 @@ def timing(measured: Record | Rerun) -> str:
 def record(best: Record) -> None:
     """A record's configuration and times, on standard output."""
     click.echo(f"best: {configuration(best.config)}\n{timing(best)}")
+
+
+def front(points: Sequence[Point]) -> None:
+    """What is traded off, one line for each configuration, on standard output."""
+    rows = [[*(f"{value:.4g}" for value in point.values.values()), config_text(point.config)] for point in points]
+    table([*points[0].values, "configuration"], rows)
 
 
 def configuration(config: Config) -> str:

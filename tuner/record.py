@@ -21,10 +21,10 @@ class Record:
     """The best configuration for one problem on one device. Times in ms, rates in GFLOP/s.
 
     `spread` is the interquartile range over the median of `rounds` rounds; `vs_library` the library's time over ours,
-    measured in the same rounds; `error` and `bound` are of the verification, None where there was none: the record
-    was imported. `objective` was made least, with `caches` warm or cold before each run; `clock_mhz` and `throttled`
-    are of the board during the finals; `registers`, `spills` (bytes) and `occupancy` (a bound, from 0 to 1) are of the
-    build.
+    measured in the same rounds, as was the space's default, in `default_ms`; `error` and `bound` are of the
+    verification, None where there was none: the record was imported. `objective` was made least, with `caches` warm or
+    cold before each run; `clock_mhz` and `throttled` are of the board during the finals; `registers`, `spills` (bytes)
+    and `occupancy` (a bound, from 0 to 1) are of the build.
     """
 
     device: str
@@ -53,6 +53,7 @@ class Record:
     next: list[dict[str, Any]] = field(default_factory=list)
     objective: str = "time"
     caches: str = "warm"
+    default_ms: float | None = None
     energy_mj: float | None = None
     clock_mhz: float | None = None
     throttled: list[str] = field(default_factory=list)
@@ -112,7 +113,7 @@ def _checked(data: Any) -> Record:
     for name, good in _FIELDS.items():
         if not good(getattr(record, name)):
             raise ValueError(f"{name} is {str(getattr(record, name))[:40]!r}")
-    if record.objective != "time" and record.energy_mj is None:
+    if record.objective in ("energy", "edp") and record.energy_mj is None:
         raise ValueError(f"energy_mj is None; {record.objective!r} was made least")
     return replace(record, next=[{"config": one["config"], "time_ms": one["time_ms"]} for one in record.next])
 
@@ -168,6 +169,6 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "config": _config,
     "next": _runners_up,
     "throttled": lambda value: isinstance(value, list) and all(_line(v) for v in value),
-    **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy"), _or_none(_number)),
+    **dict.fromkeys(("default_ms", "energy_mj", "clock_mhz", "occupancy"), _or_none(_number)),
     **dict.fromkeys(("registers", "spills"), _or_none(_count)),
 }

@@ -98,7 +98,10 @@ def signature(space: Space) -> str:
         "kernel": space.kernel,
         "text": without_comments(inlined(space.source)),
         "options": sorted(space.compile_options.items()),
-        "arguments": [(a.name, a.dtype, a.shape and [e.text for e in a.shape], a.role) for a in op.arguments],
+        "arguments": [
+            (a.name, a.dtype, a.shape and [e.text for e in a.shape], a.role, *(e.text for e in a.value))
+            for a in op.arguments
+        ],
         "derived": [(name, e.text) for name, e in space.derived.items()],
         "geometry": [e.text for e in (*space.grid, *space.block, space.shared_memory)],
         "reference": sorted((name, e.text) for name, e in op.reference.items()),

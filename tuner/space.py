@@ -21,13 +21,17 @@ Config = dict[str, Value]
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of the kernel. An array has a shape and a role (in, out, inout); a scalar has neither and takes
-    the value of the size or option of its name."""
+    """One argument of the kernel. An array has a shape and a role (in, out, inout), a scalar has neither.
+
+    `value` says what is in it: one expression for a scalar, one for each element of an array. Without it, a scalar is
+    the size or option of its name, and an array is the caller's.
+    """
 
     name: str
     dtype: str
     shape: tuple[Expression, ...] | None = None
     role: str | None = None
+    value: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,13 @@ class Operation:
 
     @property
     def arrays(self) -> tuple[Argument, ...]:
-        """The arguments that are arrays, in order."""
-        return tuple(a for a in self.arguments if a.shape is not None)
+        """The arrays that a caller gives, in order."""
+        return tuple(a for a in self.arguments if a.shape is not None and not a.value)
+
+    @property
+    def constants(self) -> tuple[Argument, ...]:
+        """The arrays that have a value."""
+        return tuple(a for a in self.arguments if a.shape is not None and a.value)
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,13 @@ def errors() -> tuple[type[Exception], ...]:
     return tuple(found)
 
 
+def reason(error: Exception) -> str:
+    """What one of `errors()` says, in a line."""
+    details = getattr(error, "details", None)  # of gRPC, whose text is a dump
+    text = (isinstance(error, OSError) and error.strerror) or (details() if callable(details) else str(error))
+    return str(text).strip().partition("\n")[0]
+
+
 def in_file(path: Path) -> BaseStorage:
     """The storage in a journal file of Optuna's."""
     with warnings.catch_warnings():

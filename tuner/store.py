@@ -24,7 +24,7 @@ __all__ = ["FORMAT", "MATCHES", "VERSION", "WARM", "Found", "Match", "Record", "
 
 FORMAT = "tuner results"
 VERSION = 1
-SIMILAR, WARM = 3, 8  # records whose configurations begin a search; how many configurations
+SIMILAR, WARM = 3, 12  # records whose configurations begin a search; how many configurations
 MOST_BYTES = 1 << 28  # of a file
 _TOLD = 3  # unreadable lines that are reported one by one
 

@@ -13,8 +13,9 @@ import os
 import platform
 import threading
 import time
+import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -25,6 +26,7 @@ from filelock import BaseFileLock, Timeout
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner import locks, paths, storage
@@ -47,8 +49,13 @@ class Trial:
 
     config: Config
     outcome: Outcome
-    value: float | None = None  # what the objective is; None where it failed
+    values: tuple[float, ...] = ()  # one for each objective; none where it failed
     timeout: float = 0.0  # seconds it was given
+
+    @property
+    def value(self) -> float | None:
+        """What decides which trial is best: the first objective's value; None where it failed."""
+        return self.values[0] if self.values else None
 
     @property
     def time_ms(self) -> float | None:
@@ -58,13 +65,15 @@ class Trial:
 
 @dataclass(frozen=True)
 class Problem:
-    """What the trials of one ledger have in common besides the space: sizes, options, the device's name, and in words
-    whatever else their times depend on (signature of the source, toolchain, way of measuring)."""
+    """What the trials of one ledger have in common besides the space: sizes, options, the device's name, in words
+    whatever else their times depend on (signature of the source, toolchain, way of measuring), and what the values to
+    be made least are called."""
 
     sizes: dict[str, int]
     options: dict[str, float]
     device: str
     conditions: str
+    metrics: tuple[str, ...] = ("time_ms",)
 
 
 @dataclass(frozen=True)
@@ -133,9 +142,15 @@ class Ledger:
             if fresh or not self._is_readable(path):
                 _set_aside(path)
             self._storage = storage.in_file(path)
-        study = optuna.create_study(study_name=self.name, storage=self._storage, load_if_exists=True)
+        directions = [StudyDirection.MINIMIZE] * len(problem.metrics)
+        study = optuna.create_study(
+            study_name=self.name, storage=self._storage, load_if_exists=True, directions=directions
+        )
         self._study = study._study_id
         if "device" not in study.user_attrs:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Optuna calls it experimental
+                study.set_metric_names(list(problem.metrics))
             study.set_user_attr("device", problem.device)
             study.set_user_attr("conditions", problem.conditions)
         self._refresh()
@@ -328,7 +343,7 @@ class Ledger:
         try:
             yield
         except storage.errors() as error:
-            reason = (isinstance(error, OSError) and error.strerror) or str(error).strip().partition("\n")[0]
+            reason = storage.reason(error)
             where = storage.shown(self._where)
             raise RequestError(f"{where}: the ledger cannot be used: {reason}; {advice}") from None
 
@@ -343,9 +358,24 @@ class Ledger:
         return sorted((t for t in self.trials if t.value is not None), key=lambda t: t.value or 0.0)
 
     @property
+    def front(self) -> list[Trial]:
+        """The trials that no other one equals or betters in every objective, best first; of equal ones, the first."""
+        trials = {trial.values: trial for trial in reversed(self.best)}
+        return [trials[values] for values in non_dominated(list(trials))]
+
+    @property
     def failures(self) -> dict[str, int]:
         """How many trials failed, by reason."""
         return dict(Counter(t.outcome.failure for t in self.trials if t.outcome.failure is not None))
+
+
+def non_dominated(points: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    """The distinct points, in ascending order, that no other one equals or betters in every value."""
+    front: list[tuple[float, ...]] = []
+    for point in sorted(set(points)):  # none is dominated by a later one
+        if not any(all(a <= b for a, b in zip(other, point, strict=True)) for other in front):
+            front.append(point)
+    return front
 
 
 def stored(opened: BaseStorage, beginning: str) -> Iterator[tuple[dict[str, Any], list[Trial]]]:
@@ -369,7 +399,7 @@ def _state(trial: Trial) -> TrialState:
 
 
 def _values(trial: Trial) -> list[float] | None:
-    return None if trial.value is None else [trial.value]
+    return list(trial.values) or None
 
 
 def _measured(trial: Trial) -> dict[str, Any]:
@@ -386,7 +416,7 @@ def _measured(trial: Trial) -> dict[str, Any]:
         **outcome.figures.to_json(),
         "occupancy": outcome.occupancy,
         "timeout_s": trial.timeout,
-        "value": trial.value,
+        "values": list(trial.values),
     }
     return {name: value for name, value in kept.items() if value is not None}
 
@@ -406,7 +436,7 @@ def _from_optuna(trial: FrozenTrial) -> Trial | None:
         figures=Figures(kept.get("registers"), kept.get("spills"), kept.get("shared_memory")),
         occupancy=kept.get("occupancy"),
     )
-    return Trial(kept["config"], outcome, kept.get("value"), kept["timeout_s"])
+    return Trial(kept["config"], outcome, tuple(kept["values"]), kept["timeout_s"])
 
 
 def _key(config: Config) -> Key:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from tuner.devices import builds
 from tuner.devices.figures import NO_FIGURES, Figures
+from tuner.devices.peak import Peak
 from tuner.errors import ArgumentError
 from tuner.source import Source
 from tuner.space import Argument, Geometry, Limits
@@ -47,7 +48,8 @@ class Function:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Device memory for one array, between two guards. `handle` goes to the kernel; `whole` covers the guards too."""
+    """Device memory for one array, between two guards. `handle` goes to the kernel; `whole` covers the guards too, and
+    the memory lives as long as it does."""
 
     handle: Any
     whole: Any
@@ -113,6 +115,7 @@ class Compiler(ABC):
 
     kind: str
     architecture: str
+    tells: tuple[str, ...] = ()  # the figures that every build has
 
     @abstractmethod
     def name(self) -> str:
@@ -159,6 +162,7 @@ class Device(ABC):
     on_processor = False  # whether it is the processor that compilers run on too, so that they disturb its times
     compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
     sensors: Sensors | None = None
+    peak: Peak | None = None  # in FP32, where the device says enough to compute it
     id: str  # cuda:0
     name: str  # as its maker writes it
     architecture: str  # what its binaries run on
@@ -196,12 +200,18 @@ class Device(ABC):
         """A new timer on the device's default queue."""
 
     @abstractmethod
-    def allocate(self, nbytes: int) -> Buffer:
-        """Guarded memory, contents undefined. Raises DeviceError where there is too little."""
+    def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
+        """Memory with `guard` bytes on each side, contents undefined. Raises DeviceError where there is too little."""
 
     @abstractmethod
     def write(self, target: Any, data: Array) -> None:
         """Copy a contiguous array to the start of `target`, a buffer's `handle` or `whole`; returns when done."""
+
+    def upload(self, data: Array) -> Buffer:
+        """Unguarded memory that holds `data`, a contiguous array."""
+        buffer = self.allocate(data.nbytes, guard=0)
+        self.write(buffer.handle, data)
+        return buffer
 
     @abstractmethod
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
@@ -242,6 +252,7 @@ class Device(ABC):
             "memory": self.memory,
             "max_threads": self.limits.max_threads,
             "max_shared_memory": self.limits.max_shared_memory,
+            "peak": asdict(self.peak) if self.peak else None,
         }
 
     def close(self) -> None:

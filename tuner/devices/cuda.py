@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.devices import nvml, nvrtc
+from tuner.devices import nvml, nvrtc, peak
 from tuner.devices.base import GUARD, Array, Buffer, Build, Device, Function, Given, Library, Sensors, check_array
 from tuner.devices.nvrtc import NvrtcCompiler
 from tuner.errors import ArgumentError, DeviceError, LaunchError
@@ -63,6 +63,7 @@ class CudaDevice(Device):
         self.architecture = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
         self.compiler = NvrtcCompiler(self.architecture)
         self.memory = driver.mem_get_info()[0]
+        self.peak = peak.fp32((major, minor), get(at.MULTIPROCESSOR_COUNT), get(at.CLOCK_RATE))
         self.limits = Limits(
             max_threads=get(at.MAX_THREADS_PER_BLOCK),
             max_shared_memory=get(at.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
@@ -138,14 +139,14 @@ class CudaDevice(Device):
         self._activate()
         return _Timer()
 
-    def allocate(self, nbytes: int) -> Buffer:
+    def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
         self._activate()
         try:
-            whole = driver.mem_alloc(nbytes + 2 * GUARD)
+            whole = driver.mem_alloc(nbytes + 2 * guard)
         except driver.Error:
             free = driver.mem_get_info()[0]
             raise DeviceError(f"{self.id}: {nbytes} bytes do not fit; {free} are free; try a smaller size") from None
-        return Buffer(int(whole) + GUARD, whole, nbytes)
+        return Buffer(int(whole) + guard, whole, nbytes)
 
     def write(self, target: Any, data: Array) -> None:
         self._activate()

@@ -22,6 +22,7 @@ class NvrtcCompiler(Compiler):
     """CUDA C++ to a cubin for one architecture, such as sm_90a."""
 
     kind = "cuda"
+    tells = ("registers", "shared_memory")
 
     def __init__(self, architecture: str) -> None:
         self.architecture = architecture

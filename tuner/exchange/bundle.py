@@ -93,11 +93,16 @@ def _built(target: Target) -> Built:
 
 def _json(problem: Problem, builds: Sequence[Built]) -> dict[str, Any]:
     space, scope = problem.space, builds[0].target.scope
+    scalars = iter(operation.scalars(space.operation, scope))
+    constants = operation.constants(space.operation, scope)
     arguments: list[dict[str, Any]] = []
     for a in space.operation.arguments:
-        about: dict[str, Any] = {"name": a.name, "dtype": a.dtype}
-        array = {"shape": list(operation.shape(a, scope)), "role": a.role} if a.shape is not None else None
-        arguments.append({**about, **(array or {"value": scope.names[a.name]})})
+        if a.shape is None:
+            about: dict[str, Any] = {"value": next(scalars).item()}
+        else:
+            about = {"shape": list(operation.shape(a, scope)), "role": a.role}
+            about |= {"value": constants[a.name].ravel().tolist()} if a.name in constants else {}
+        arguments.append({"name": a.name, "dtype": a.dtype, **about})
     return {
         "format": "tuner bundle",
         "version": VERSION,
@@ -141,11 +146,13 @@ struct tuned_build {
     int major, minor, exact;
     unsigned grid[3], block[3], shared_memory; /* blocks; threads; bytes of dynamic shared memory */
 };
-/* `bytes` is 0 for a scalar. `value` is a scalar's, or 1 in an array's type. `type` is NumPy's character. */
+/* `bytes` is 0 for a scalar. `value` is a scalar's, or 1 in an array's type; `contents` is what an array holds that the
+ * kernel is always given, else NULL. `type` is NumPy's character. */
 struct tuned_argument {
     const char *name;
     size_t bytes, element;
     unsigned char value[8];
+    const unsigned char *contents;
     char type;
     int output;
 };
@@ -156,23 +163,28 @@ struct tuned_argument {
 def _header(problem: Problem, builds: Sequence[Built], prefix: str) -> str:
     space, scope = problem.space, builds[0].target.scope
     scalars = iter(operation.scalars(space.operation, scope))
+    constants = operation.constants(space.operation, scope)
+    arrays = [f"static const unsigned char {prefix}_{n}[] = {{{_bytes(v)}}};\n" for n, v in constants.items()]
     rows = []
     for a in space.operation.arguments:
         value = next(scalars) if a.shape is None else np.ones((), a.dtype)[()]
         nbytes = operation.nbytes(a, scope) if a.shape is not None else 0
-        data = ", ".join(f"0x{byte:02x}" for byte in value.tobytes())
-        written = int(a.role in ("out", "inout"))
-        rows.append(
-            f"    {{\"{a.name}\", {nbytes}u, {value.itemsize}, {{{data}}}, '{value.dtype.char}', {written}}},\n"
-        )
+        contents = f"{prefix}_{a.name}" if a.name in constants else "NULL"
+        kind = f"'{value.dtype.char}', {int(a.role in ('out', 'inout'))}"
+        rows.append(f'    {{"{a.name}", {nbytes}u, {value.itemsize}, {{{_bytes(value)}}}, {contents}, {kind}}},\n')
     entries = [f"    {{{_row(b.file, b.target.device.architecture, b.source.geometry)}}},\n" for b in builds]
     return (
         comment(f"{space.name} at {size_text(problem.sizes)}. Written by `tune export --to cubin`.")
         + f"#ifndef {prefix.upper()}_LAUNCH_H\n#define {prefix.upper()}_LAUNCH_H\n\n#include <stddef.h>\n\n{_TYPES}\n"
         + f'#define {prefix}_kernel "{space.kernel}"\n\n'
+        + "".join(arrays)
         + f"static const struct tuned_argument {prefix}_arguments[] = {{\n{''.join(rows)}}};\n\n"
         + f"static const struct tuned_build {prefix}_builds[] = {{\n{''.join(entries)}}};\n\n#endif\n"
     )
+
+
+def _bytes(value: np.generic | np.ndarray[Any, Any]) -> str:
+    return ", ".join(f"0x{byte:02x}" for byte in value.tobytes())
 
 
 def _row(file: str, architecture: str, geometry: Geometry) -> str:

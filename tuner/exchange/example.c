@@ -1,5 +1,5 @@
-/* Launches PREFIX through the CUDA driver API: loads the build for the GPU at hand, fills every array with ones, runs it,
- * and prints the first and the last element of each output, and the time of a launch.
+/* Launches PREFIX through the CUDA driver API: loads the build for the GPU at hand, fills every array with ones, runs
+ * it, and prints the first and the last element of each output, and the time of a launch.
  *
  *     cc -std=c11 -o example example.c -ldl && ./example [folder of the bundle]
  *
@@ -113,7 +113,7 @@ static address filled(const struct tuned_argument *argument) {
         fail(argument->name, "the host has too little memory");
     }
     for (size_t at = 0; at < argument->bytes; at += argument->element) {
-        memcpy(host + at, argument->value, argument->element);
+        memcpy(host + at, argument->contents ? argument->contents + at : argument->value, argument->element);
     }
     CHECK(MemAlloc_v2(&device, argument->bytes));
     CHECK(MemcpyHtoD_v2(device, host, argument->bytes));

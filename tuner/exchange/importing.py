@@ -19,7 +19,7 @@ from tuner.recording import Entry, Recording
 from tuner.space import Config, Limits, Scope, Space, config_text, size_text
 from tuner.store import Record, Store
 
-RUNNERS_UP = 4
+RUNNERS_UP = 8
 STRATEGY, UNKNOWN = "imported", "unknown"
 
 

@@ -57,8 +57,8 @@ def _ledgers(problem: Problem, url: str | None) -> Iterator[Trials]:
         except (LookupError, TypeError, ValueError, AssertionError, AttributeError):
             continue  # damaged; the next tuning mends it
         except storage.errors() as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise RequestError(f"{storage.shown(str(where))}: the ledger cannot be read: {reason}") from None
+            shown = storage.shown(str(where))
+            raise RequestError(f"{shown}: the ledger cannot be read: {storage.reason(error)}") from None
 
 
 def _recordings(problem: Problem) -> Iterator[Trials]:
