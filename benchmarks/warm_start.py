@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import mean, median
 
 from tuner import catalog, operation, recording, replay
-from tuner.driver import runners_up
 from tuner.search.strategies import Budget
+from tuner.selection import runners_up
 from tuner.space import Config, Limits, Scope
 from tuner.store import WARM
 

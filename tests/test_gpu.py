@@ -191,3 +191,4 @@ def test_the_sanitizer_finds_nothing_in_any_stage(tool: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout[-5000:]
     assert "passed" in done.stdout
+    assert {"memcheck": "ERROR SUMMARY: 0 errors", "racecheck": "RACECHECK SUMMARY: 0 hazards"}[tool] in done.stdout

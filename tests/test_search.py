@@ -14,12 +14,12 @@ from conftest import scope_of
 
 from tuner import catalog
 from tuner.devices import Device
-from tuner.driver import runners_up
 from tuner.errors import RequestError
 from tuner.search import strategies
 from tuner.search.pool import Pool
 from tuner.search.sampler import PoolGPSampler
 from tuner.search.strategies import STRATEGIES, Budget, Hints, Search
+from tuner.selection import runners_up
 from tuner.space import Config, Value
 
 PARAMETERS: dict[str, tuple[Value, ...]] = {
@@ -165,6 +165,18 @@ def test_warm_configurations_come_first_and_do_not_take_the_place_of_the_start(n
     assert asked[:2] == warm[:2]
     assert len({tuple(c.values()) for c in asked}) == 30
     assert len({c["order"] for c in asked[2:14]}) == 3
+
+
+@pytest.mark.parametrize("name", ["optuna", "random", "brute_force", "kt:pso", "optuna:tpe"])
+def test_what_is_to_be_first_is_first_and_then_what_is_warm(name: str) -> None:
+    pool = Pool(PARAMETERS, VALID)
+    hints = Hints(warm=[pool.config(5)], first=[{"tile": 99}, pool.config(70)])
+    with Search(name, pool, Budget(evaluations=4), hints=hints) as search:
+        asked = []
+        while (config := search.ask()) is not None:
+            asked.append(config)
+            search.tell(config, time_of(config))
+    assert asked[:2] == [pool.config(70), pool.config(5)]
 
 
 @pytest.mark.parametrize("name", ["optuna", "random", "brute_force", "kt:mls", "optuna:qmc"])

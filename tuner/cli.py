@@ -53,7 +53,7 @@ class Terminated(BaseException):
     default="time",
     show_default=True,
     metavar="NAME[,NAME]",
-    help="What to make least: time, energy or edp (their product); traded off against others: time,registers.",
+    help="What to make least: time, energy, edp (their product); or traded off: time,registers or shared_memory too.",
 )
 @click.option("--fresh", is_flag=True, help="Measure again what has been measured.")
 @click.option("--storage", metavar="URL", help="A database that several machines share, to work on one study together.")

@@ -149,7 +149,7 @@ def report(device: str | None, write: Path | None, results: Path | None, as_json
     """Markdown tables of what the store holds. Example: tune report --device H200 --write README.md"""
     from tuner import report as reports
 
-    rows = reports.rows(device or "", results)
+    rows = reports.rows(device or "", results, lambda problem: output.say(f"warning: {problem}"))
     if as_json:
         output.document([asdict(row) for row in rows])
     elif write is None:

@@ -81,12 +81,14 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
     chosen = tuple(objective for name in names for objective in OBJECTIVES if objective == name.strip())
     if len(chosen) != len(names) or len(set(chosen)) != len(names):
         raise RequestError(
-            f"--objective {text!r}: write one of {', '.join(OBJECTIVES)}, or several with commas, as in time,registers"
+            f"--objective {text!r}: write one of {', '.join(OBJECTIVES)}, or several with commas, each once, as in "
+            "time,registers"
         )
     if chosen[0] not in _OF_A_RUN:
+        ordered = ",".join(objective for objective in OBJECTIVES if objective in ("time", *chosen))
         raise RequestError(
             f"--objective {text!r}: the first decides what is stored as the best; it must be one of "
-            f"{', '.join(_OF_A_RUN)}, as in time,{text}"
+            f"{', '.join(_OF_A_RUN)}, as in {ordered}"
         )
     return chosen
 
@@ -95,11 +97,10 @@ def objective_values(
     objectives: Sequence[Objective], time_ms: float, energy_mj: float | None, figures: Figures
 ) -> tuple[float, ...]:
     """What is to be least, in the units of OBJECTIVES; what is not known counts as infinite."""
-    energy = math.inf if energy_mj is None else energy_mj
     known: dict[Objective, float | None] = {
         "time": time_ms,
-        "energy": energy,
-        "edp": energy * time_ms,
+        "energy": energy_mj,
+        "edp": None if energy_mj is None else energy_mj * time_ms,
         "registers": figures.registers,
         "shared_memory": figures.shared_memory,
     }

@@ -61,8 +61,12 @@ def record(best: Record) -> None:
 
 def front(points: Sequence[Point]) -> None:
     """What is traded off, one line for each configuration, on standard output."""
-    rows = [[*(f"{value:.4g}" for value in point.values.values()), config_text(point.config)] for point in points]
+    rows = [[*(_value(value) for value in point.values.values()), config_text(point.config)] for point in points]
     table([*points[0].values, "configuration"], rows)
+
+
+def _value(value: float | None) -> str:
+    return "?" if value is None else str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
 def configuration(config: Config) -> str:

@@ -169,6 +169,7 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "config": _config,
     "next": _runners_up,
     "throttled": lambda value: isinstance(value, list) and all(_line(v) for v in value),
-    **dict.fromkeys(("default_ms", "energy_mj", "clock_mhz", "occupancy"), _or_none(_number)),
+    **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy"), _or_none(_number)),
+    "default_ms": lambda value: value is None or (_number(value) and value > 0),
     **dict.fromkeys(("registers", "spills"), _or_none(_count)),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -22,20 +22,25 @@ class Row:
     record: Record
 
 
-def rows(device: str = "", results: Path | None = None) -> list[Row]:
-    """The records of all kernels on devices whose name contains `device`, by kernel, device and size."""
+def rows(device: str = "", results: Path | None = None, say: Callable[[str], None] = lambda text: None) -> list[Row]:
+    """The records of all kernels on devices whose name contains `device`, by kernel, device and size. `say` is told of
+    lines that hold none."""
     roots = (results or paths.user_results(), paths.shipped("results"))
     kernels = {path.relative_to(root).with_suffix("").as_posix() for root in roots for path in root.rglob("*.jsonl")}
     found = []
     for kernel in sorted(kernels):
-        records = [r for r in Store(kernel, results).records if device.lower() in r.device.lower() and r.is_plain]
+        store = Store(kernel, results)
+        for problem in store.problems:
+            say(problem)
+        records = [r for r in store.records if device.lower() in r.device.lower() and r.is_plain]
         found += [Row(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
     return found
 
 
 def tables(table: list[Row]) -> dict[str, str]:
-    """The Markdown tables, by name: what every kernel reaches, and what tuning gains."""
-    return {"results": results_table(table), "gains": gains_table(table)}
+    """The Markdown tables, by name: what every kernel reaches and, where that is known, what tuning gains."""
+    gains = gains_table([row for row in table if row.record.default_ms is not None])
+    return {"results": results_table(table)} | ({"gains": gains} if gains else {})
 
 
 def results_table(table: list[Row]) -> str:
@@ -51,7 +56,7 @@ def results_table(table: list[Row]) -> str:
     groups: dict[tuple[str, str], dict[str, Record]] = {}
     for row in table:
         groups.setdefault((row.kernel, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
-    for family, kernels in itertools.groupby(groups.items(), key=lambda group: group[0][0].rpartition("/")[0]):
+    for family, kernels in itertools.groupby(groups.items(), key=lambda group: _family(group[0][0])):
         beside: dict[tuple[str, str], dict[str, list[float]]] = {}
         for (kernel, device), records in kernels:
             cells = [_cell(records.get(column)) for column in columns]
@@ -62,36 +67,44 @@ def results_table(table: list[Row]) -> str:
                     rates = beside.setdefault((record.library, device), {}).setdefault(column, [])
                     rates.append(record.gflops * record.time_ms / record.library_ms)
         for (library, device), by_size in beside.items():
-            cells = [f"{median(by_size[column]):,.0f}" if column in by_size else "" for column in columns]
+            cells = [_rate(median(by_size[column])) if column in by_size else "" for column in columns]
             lines.append(f"| {family}: {library} | {device} | {' | '.join(cells)} |  |")
     return "\n".join(lines)
 
 
 def gains_table(table: list[Row]) -> str:
-    """A Markdown table, a line for each record that knows it: what the published constants, which are the space's
-    default, reach, and what the best configuration does, as time, rate and share of the vendor's library."""
+    """A Markdown table, a line for each record: what the published constants, which are the space's default, reach, and
+    what the best configuration does, as time, rate and share of the vendor's library. Empty where there is none."""
     lines = [
-        "| kernel | size | published constants | share | tuned | share | gain |",
-        "|---|---|---|---|---|---|---|",
+        "| kernel | device | size | published constants | share | tuned | share | gain |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in table:
         record = row.record
-        if record.default_ms is None:
-            continue
+        assert record.default_ms is not None
         gain = record.default_ms / record.time_ms
         cells = []
         for time_ms in (record.default_ms, record.time_ms):
-            rate = f", {record.gflops * record.time_ms / time_ms:,.0f} GFLOP/s" if record.gflops else ""
+            rate = f", {_rate(record.gflops * record.time_ms / time_ms)} GFLOP/s" if record.gflops else ""
             cells += [f"{time_ms:.4g} ms{rate}", f"{record.library_ms / time_ms:.1%}" if record.library_ms else ""]
-        lines.append(f"| {row.kernel} | {short_size(record.sizes)} | {' | '.join(cells)} | {gain:.2f} x |")
-    return "\n".join(lines)
+        where = f"{row.kernel} | {record.device} | {short_size(record.sizes)}"
+        lines.append(f"| {where} | {' | '.join(cells)} | {gain:.2f} x |")
+    return "\n".join(lines) if table else ""
+
+
+def _family(kernel: str) -> str:
+    return kernel.rpartition("/")[0] or kernel
+
+
+def _rate(gflops: float) -> str:
+    return f"{gflops:,.0f}" if gflops >= 100 else f"{gflops:.3g}"
 
 
 def _cell(record: Record | None) -> str:
     """`34,803, 68.4 %`: the rate (the time where work is not counted) and the share."""
     if record is None:
         return ""
-    rate = f"{record.gflops:,.0f}" if record.gflops else f"{record.time_ms:.4g} ms"
+    rate = _rate(record.gflops) if record.gflops else f"{record.time_ms:.4g} ms"
     return (
         rate
         + (f", {record.vs_library:.1%}" if record.vs_library else "")

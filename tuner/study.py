@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -139,6 +139,7 @@ class Ledger:
                     f"{self.name.rpartition(' ')[0]} is being tuned by another process; wait for it, stop it, or let "
                     "both share a database by --storage"
                 ) from None
+            Path(f"{path}.lock").unlink(missing_ok=True)  # Optuna's own, of a process that was killed as it wrote
             if fresh or not self._is_readable(path):
                 _set_aside(path)
             self._storage = storage.in_file(path)
@@ -188,9 +189,10 @@ class Ledger:
         self._closing.set()
         if self._heart.is_alive():
             self._heart.join()
-        for key in list(self._mine):
-            with contextlib.suppress(RequestError):
-                self._close(self._mine.pop(key))
+        with self._access:
+            for key in list(self._mine):
+                with contextlib.suppress(RequestError):
+                    self._close(self._mine.pop(key))
         self._unlock()
 
     def _unlock(self) -> None:
@@ -227,11 +229,17 @@ class Ledger:
                     return False
             return True
 
-    def begin(self, config: Config) -> None:
+    def begin(self, config: Config) -> bool:
         """Write down that the device has it from now on: what a process came to its end over was this configuration,
-        not one that was waiting for its turn."""
-        with self._access, self._storage_errors(), contextlib.suppress(UpdateFinishedTrialError):
-            self._storage.set_trial_user_attr(self._mine[_key(config)], "begun", True)
+        not one that was waiting for its turn. False where the claim was lost meanwhile."""
+        key = _key(config)
+        with self._access, self._storage_errors():
+            try:
+                self._storage.set_trial_user_attr(self._mine[key], "begun", True)
+            except UpdateFinishedTrialError:
+                del self._mine[key]
+                return False
+            return True
 
     def finish(self, trial: Trial) -> bool:
         """Write down what came of a claim; it is on disk when this returns. False where the claim was lost meanwhile:
@@ -250,7 +258,8 @@ class Ledger:
 
     def release(self, config: Config) -> None:
         """Give a claim back unmeasured."""
-        self._close(self._mine.pop(_key(config)))
+        with self._access:
+            self._close(self._mine.pop(_key(config)))
 
     def revise(self, trial: Trial) -> None:
         """Write down what a second look at a measured configuration has shown: its last trial counts."""
@@ -358,24 +367,9 @@ class Ledger:
         return sorted((t for t in self.trials if t.value is not None), key=lambda t: t.value or 0.0)
 
     @property
-    def front(self) -> list[Trial]:
-        """The trials that no other one equals or betters in every objective, best first; of equal ones, the first."""
-        trials = {trial.values: trial for trial in reversed(self.best)}
-        return [trials[values] for values in non_dominated(list(trials))]
-
-    @property
     def failures(self) -> dict[str, int]:
         """How many trials failed, by reason."""
         return dict(Counter(t.outcome.failure for t in self.trials if t.outcome.failure is not None))
-
-
-def non_dominated(points: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]]:
-    """The distinct points, in ascending order, that no other one equals or betters in every value."""
-    front: list[tuple[float, ...]] = []
-    for point in sorted(set(points)):  # none is dominated by a later one
-        if not any(all(a <= b for a, b in zip(other, point, strict=True)) for other in front):
-            front.append(point)
-    return front
 
 
 def stored(opened: BaseStorage, beginning: str) -> Iterator[tuple[dict[str, Any], list[Trial]]]:

@@ -81,7 +81,7 @@ def choose(name: str | None, budget: Budget, configurations: int) -> str:
 class Hints:
     """What may be known of a space beforehand: promising configurations to begin with, such as the best of a similar
     problem, the parameters whose product is the number of threads in a block, and configurations to be measured before
-    all others, whatever becomes of them. Configurations that are not in the pool are left out."""
+    all others for their own sake. Configurations that are not in the pool are left out."""
 
     warm: Sequence[Mapping[str, Value]] = ()
     block: Sequence[str] = ()
@@ -140,7 +140,7 @@ class Search:
         is over."""
         if self._left < 1 or (self._deadline is not None and time.monotonic() >= self._deadline):
             return None
-        row = self._warm()
+        row = self._beforehand()
         if row is None:
             row = self._proposer.ask()
         if row is None:
@@ -163,7 +163,7 @@ class Search:
         """Stop; nothing may be asked or told any more."""
         self._proposer.close()
 
-    def _warm(self) -> int | None:
+    def _beforehand(self) -> int | None:
         while self._first:
             row = self._first.pop(0)
             if self._proposer.claim(row):
