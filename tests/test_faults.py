@@ -29,7 +29,7 @@ restrictions: ["fault == 0 or v < 2", "fault not in [%s] or v == 0"]
 %s
 """
 SLOW_FAULTS = "2, 4"  # those that cost a whole --timeout
-TIMEOUT = "8"
+TIMEOUT = "12"
 
 # Each line of a macro stands for two of the line before it: a compiler never comes to the end of 2^40 words.
 ENDLESS_MACRO = "".join(["#define E0 sum += 1;\n", *(f"#define E{i} E{i - 1} E{i - 1}\n" for i in range(1, 41))])
@@ -208,7 +208,7 @@ def survives(tune: Tune, file: Path, device: str, reasons: dict[str, int], folde
     done = tune(file, "24", "--device", device, "--timeout", TIMEOUT, "--json")
     assert done.status == 0, done.err
     result = done.json
-    assert result["failed"] == reasons
+    assert result["failed"] == reasons, done.err
     assert result["evaluated"] == result["configurations"] == 40 + sum(reasons.values())
     assert result["best"]["config"] == {"v": 7, "fault": 0}
     assert of_this_test() == []

@@ -182,6 +182,7 @@ def write(number, count, folder=Path(sys.argv[1])):
 def apart(work, *arguments):
     child = os.fork()
     if child == 0:
+        os.nice(19)  # twenty at once would starve the kernels of other tests
         try:
             work(*arguments)
         except BaseException as error:
