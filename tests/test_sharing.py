@@ -135,13 +135,15 @@ def test_a_storage_that_cannot_be_is_one_message(tune: Tune, tmp_path: Path) -> 
     for url, message in [
         ("redis://localhost", "there is no such storage"),
         ("nonsense", "there is no such storage"),
-        ("grpc://somewhere", "write grpc://host:port"),
+        ("grpc://me:secret@somewhere", "write grpc://host:port"),
+        ("sqlite://", "a database in memory"),
         (f"sqlite:///{tmp_path}/no/such/folder/x.db", "unable to open database file"),
         ("postgresql+psycopg://tuner@/postgres?host=/nowhere", "the ledger cannot be used"),
     ]:
         done = tune("sgemm/00_host_simple", "8", "--storage", url)
         assert done.status == 2, done.err
         assert message in done.err
+        assert "secret" not in done.err
         assert len(done.err.splitlines()) == 1
 
 
