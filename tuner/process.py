@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import selectors
 import signal
 import subprocess
@@ -19,6 +20,8 @@ from typing import Any, TextIO
 
 from tuner import errors, scratch
 from tuner.errors import TrialError, TunerError, WorkerDied
+
+STACK_BYTES = 1 << 30  # of a child, where there is no limit
 
 # A child is killed when the thread that started it ends, so all are started by one that lasts.
 _spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
@@ -126,13 +129,16 @@ def requests() -> Iterator[dict[str, Any]]:
 
 def replies() -> TextIO:
     """Where the child's replies go. From now on, what a kernel prints goes to standard error instead, so that it cannot
-    be taken for a reply; the child is killed when its parent dies, even in the middle of an endless kernel; and where
-    memory runs out, it is the child that the system kills."""
+    be taken for a reply; the child is killed when its parent dies, even in the middle of an endless kernel; where
+    memory runs out, it is the child that the system kills; and a recursion without end crashes before that."""
     set_parent_death_signal = 1
     with contextlib.suppress(OSError, AttributeError):  # elsewhere standard input ends, which an idle child notices
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    if soft == resource.RLIM_INFINITY:  # NVRTC lifts it for its process, and for all that this one starts
+        resource.setrlimit(resource.RLIMIT_STACK, (STACK_BYTES, hard))
     stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return stream
