@@ -218,32 +218,36 @@ class CudaDevice(Device):
         return cublas.library(routine, arguments, dtypes)
 
 
+def _context(device: Any, number: int) -> libcuda.Context:
+    """The context of `device` that the calling thread works in, if it does, else the primary one.
+
+    Arrays can be used only in the context that they were made in, and `pycuda.autoinit` makes one of its own.
+    """
+    current, primary = libcuda.current_context(), _primary(number)
+    if current not in (None, primary.handle) and driver.Context.get_device() == device:
+        return libcuda.Context(current)
+    if current in (None, primary.handle) and threading.current_thread() is threading.main_thread():
+        _tell_pycuda(number)
+    return libcuda.Context(primary.handle)
+
+
 @functools.cache
 def _primary(number: int) -> Any:
     """The context that CuPy and torch use too, retained once for the process."""
     return driver.Device(number).retain_primary_context()
 
 
-def _context(device: Any, number: int) -> libcuda.Context:
-    """The context of `device` that the calling thread works in, if it does, else the primary one.
-
-    Arrays can be used only in the context that they were made in, and `pycuda.autoinit` makes one of its own. Where the
-    process has begun with none, PyCUDA is told of the primary one, so that its arrays can be made.
-    """
-    current = libcuda.current_context()
-    if current is not None and driver.Context.get_device() == device:
-        return libcuda.Context(current)
-    primary = _primary(number)
-    if current is None and threading.current_thread() is threading.main_thread():
-        primary.push()
-        atexit.register(_leave, primary)
-    return libcuda.Context(primary.handle)
+@functools.cache
+def _tell_pycuda(number: int) -> None:
+    """Put the primary context on PyCUDA's own stack, so that its arrays can be made, and take it off at exit."""
+    _primary(number).push()
+    atexit.register(_leave)
 
 
-def _leave(context: Any) -> None:
+def _leave() -> None:
     """PyCUDA ends the process noisily where a context is still on its stack at exit."""
     with contextlib.suppress(driver.Error):
-        context.pop()
+        driver.Context.pop()
 
 
 class _Timer:
