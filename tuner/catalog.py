@@ -57,10 +57,9 @@ def load(kernel: str) -> Space:
     path, name = find(kernel)
     folder = path.resolve().parent
     kept = f"forms/{paths.digest(name, _beginning(path))}.json"
-    for root in (paths.shipped("forms").parent, paths.cache()):
-        known = _still_true(root / kept, folder)
-        if known is not None:
-            return known
+    known = _still_true(paths.shipped("forms").parent / kept, folder) or _still_true(paths.cache() / kept, folder)
+    if known is not None:
+        return known
     try:
         from tuner import spacefile
     except ModuleNotFoundError as missing:

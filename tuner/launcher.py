@@ -88,4 +88,5 @@ def _candidates(space: Space, scope: Scope, device: Device, results: Path | None
     best = store.look_up(space, scope, device.name, device.kind, device.architecture, signature)
     runners_up = [one["config"] for one in best.record.next] if best.record else []
     others = [replace(best, config=config) for config in runners_up if space.valid(config, scope)]
-    return [best, *others, Found(space.first_valid(scope), "default")]
+    default = [Found(space.first_valid(scope), "default")] if best.record else []
+    return [best, *others, *default]

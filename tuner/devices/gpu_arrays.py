@@ -77,7 +77,7 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
                 ]
                 if facts == expected:
                     return [tensor.data_ptr() for tensor in tensors]
-            except AttributeError:
+            except (AttributeError, RuntimeError):  # a RuntimeError is of tensors without memory of their own
                 pass
             return slow(tensors)
 
@@ -118,5 +118,6 @@ def stream_handle(stream: Any) -> int:
     else:  # torch, CuPy, PyCUDA
         found = next((getattr(stream, n) for n in ("cuda_stream", "ptr", "handle") if hasattr(stream, n)), stream)
     if not isinstance(found, int) or found < 0:
-        raise ArgumentError(f"stream: a {type(stream).__name__}; pass a stream of PyCUDA, CuPy or torch, or its handle")
+        kind = type(stream).__name__
+        raise ArgumentError(f"stream: a {kind} is none; pass a stream of PyCUDA, CuPy or torch, or its handle")
     return found
