@@ -2,8 +2,8 @@
 
     python benchmarks/warm_start.py results/recordings/09-3072.json.gz --near 09-2048.json.gz 09-4096.json.gz
 
-What a record of each near recording would hold, its best configuration and the best of other block tiles, begins the
-search, taken in turn, as `tune` takes it from the store. `--misled` begins it with the worst of the recording itself
+What a record of each near recording would hold, its best configuration and its runners-up, begins the search, taken in
+turn, as `tune` takes it from the store. `--misled` begins it with the worst of the recording itself
 instead. Prints the evaluations to within 10, 5 and 1 % of the
 optimum, medians over seeds, and the fraction of the optimum at 25, 50 and 100.
 """
@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, median
 
-from tuner import recording, replay
-from tuner.driver import RUNNERS_UP
+from tuner import catalog, operation, recording, replay
 from tuner.search.strategies import Budget
-from tuner.space import Config
+from tuner.selection import runners_up
+from tuner.space import Config, Limits, Scope
 from tuner.store import WARM
 
 
@@ -30,12 +29,13 @@ def ordered(path: Path) -> list[Config]:
     return [dict(zip(found.parameters, key, strict=True)) for _, key in sorted(timed, key=lambda one: one[0])]
 
 
-def recorded(path: Path, tile: Sequence[str]) -> list[Config]:
-    """The best configuration, and the best of each other block tile, as a record keeps them."""
-    best: dict[tuple[object, ...], Config] = {}
-    for config in ordered(path):
-        best.setdefault(tuple(config[name] for name in tile), config)
-    return list(best.values())[: 1 + RUNNERS_UP]
+def recorded(path: Path) -> list[Config]:
+    """The best configuration and its runners-up, as a record keeps them."""
+    found, ranked = recording.read(path), ordered(path)
+    space = catalog.load(found.kernel)
+    sizes = operation.parse_size(found.size, space.operation)
+    scope = Scope(sizes, space.operation.options, "cuda", Limits(1024, 232_448, 32))
+    return [ranked[0], *runners_up(space, scope, ranked)]
 
 
 def main() -> None:
@@ -43,13 +43,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recording", type=Path)
     parser.add_argument("--near", nargs="*", type=Path, default=[])
-    parser.add_argument("--tile", nargs="+", default=["BM", "BN"], help="the parameters that set the number of blocks")
     parser.add_argument("--misled", action="store_true")
     parser.add_argument("--seeds", type=int, default=24)
     parser.add_argument("--budget", type=int, default=200)
     options = parser.parse_args()
-    taken = list(itertools.chain(*itertools.zip_longest(*(recorded(path, options.tile) for path in options.near))))
-    starts = {"cold": [], "warm": [config for config in taken if config is not None][:WARM]}
+    taken = list(itertools.chain(*itertools.zip_longest(*(recorded(path) for path in options.near))))
+    distinct = [config for n, config in enumerate(taken) if config is not None and config not in taken[:n]]
+    starts = {"cold": [], "warm": distinct[:WARM]}
     if options.misled:
         starts["misled"] = ordered(options.recording)[-WARM:]
     found = recording.read(options.recording)

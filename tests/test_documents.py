@@ -31,17 +31,21 @@ def test_every_verb_is_documented_and_has_an_example() -> None:
 
 
 def test_the_tables_show_what_the_store_holds() -> None:
-    table = README.partition(report.BEGIN)[2].partition(report.END)[0].strip()
-    assert table == report.markdown(report.rows("H200", Path("/nowhere")))
-    assert len(table.splitlines()) >= 6
+    for name, table in report.tables(report.rows("H200", Path("/nowhere"))).items():
+        assert README.partition(f"<!-- {name}: begin -->")[2].partition(f"<!-- {name}: end -->")[0].strip() == table
+        assert len(table.splitlines()) >= 6
 
 
-def test_the_table_is_written_between_the_markers(tmp_path: Path, tune: Callable[..., Done]) -> None:
+def test_a_table_is_written_between_the_markers(tmp_path: Path, tune: Callable[..., Done]) -> None:
     file = tmp_path / "page.md"
-    file.write_text(f"a\n{report.BEGIN}\nold\n{report.END}\nb\n")
-    assert tune("report", "--device", "H200", "--write", file).status == 0
-    assert file.read_text().startswith(f"a\n{report.BEGIN}\n| kernel |")
-    assert file.read_text().endswith(f"|\n{report.END}\nb\n")
+    assert tune("03_naive", "16", "--device", "opencl", "--budget", "3").status == 0
+    for name in ("results", "gains"):
+        file.write_text(f"a\n<!-- {name}: begin -->\nold\n<!-- {name}: end -->\nb\n")
+        assert tune("report", "--write", file).status == 0
+        assert file.read_text().startswith(f"a\n<!-- {name}: begin -->\n| kernel |")
+        assert file.read_text().endswith(f"|\n<!-- {name}: end -->\nb\n")
+    file.write_text("<!-- gains: begin -->")
+    assert "<!-- gains: end -->" in tune("report", "--write", file).err
     file.write_text("no markers")
     done = tune("report", "--write", file)
     assert (done.status, file.read_text()) == (2, "no markers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Done, scope_of
+from conftest import ROOT, Done, scope_of
 from test_launcher import HEAVY, SHAPE, arrays
 
 import tuner
@@ -37,7 +38,7 @@ def on_host(array: Any) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("library", ["pycuda", "cupy", "torch"])
-@pytest.mark.parametrize("kernel", ["sgemm/03_naive", "sgemm/07_tiled_1xn"])
+@pytest.mark.parametrize("kernel", ["sgemm/03_naive", "sgemm/04_strided", "sgemm/07_tiled_1xn"])
 def test_a_loaded_kernel_computes_on_arrays_of_every_library(library: str, kernel: str, cuda: Device) -> None:
     C, A, B = arrays()
     before = C.copy()
@@ -112,6 +113,19 @@ extern "C" __global__ void faulty(float *C, const float *A, const float *B, int 
 """
 
 
+@pytest.mark.parametrize("second", ["energy", "registers"])
+def test_time_is_traded_off_against_energy_or_registers(second: str, tune: Callable[..., Done]) -> None:
+    strategy = ("--strategy", "optuna:nsga2", "--budget", "12")
+    done = tune("07_tiled_1xn", "1024", "--device", "cuda", "--objective", f"time,{second}", *strategy, "--json")
+    assert done.status == 0, done.err
+    front = done.json["front"]
+    values = [tuple(v for name, v in point.items() if name != "config") for point in front]
+    assert values == sorted(values)
+    assert [second for _, second in values] == sorted((second for _, second in values), reverse=True)
+    assert all(value > 0 for point in values for value in point)
+    assert done.json["best"]["config"] == front[0]["config"]
+
+
 def test_a_configuration_that_fails_costs_only_itself(tune: Callable[..., Done], stage: Callable[..., Path]) -> None:
     more = "extent: [M * N]\ngrid_divisors: {x: [threads]}\nblock: [threads]"
     parameters = "{mode: [1, 2, 3, 0, 4, 5, 6, 7], threads: [64]}"
@@ -137,3 +151,29 @@ print(sorted({{*{HEAVY!r}, "cuda.bindings.nvrtc"}} & set(sys.modules)))
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("kernel", ["sgemm/04_strided", "sgemm/07_tiled_1xn", "hgemm/07_mma_unrolled"])
+def test_an_exported_bundle_runs_without_us(kernel: str, tune: Callable[..., Done], tmp_path: Path) -> None:
+    done = tune("export", kernel, "512x256x1024", "--to", "cubin", "--output", tmp_path, "--device", "cuda")
+    assert done.status == 0, done.err
+    compiler = ["cc", "-std=c11", "-Wall", "-Werror", "-o", "example", "example.c", "-ldl"]
+    subprocess.run(compiler, cwd=tmp_path, check=True)
+    ran = subprocess.run([tmp_path / "example", tmp_path], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "C: 1024 1024"
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+def test_the_sanitizer_finds_nothing_in_any_stage(tool: str) -> None:
+    """The defaults and the shipped bests, where the size is a multiple of nothing."""
+    sanitizer = shutil.which("compute-sanitizer")
+    if sanitizer is None:
+        pytest.skip("compute-sanitizer is not installed")
+    stages = "tests/test_stages.py", "-k", "(right_on_cuda and 100x37x53) or bests"
+    pytest_ = sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", "0", *stages
+    command = [sanitizer, "--tool", tool, "--error-exitcode", "9", *pytest_]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert "passed" in done.stdout
+    assert {"memcheck": "ERROR SUMMARY: 0 errors", "racecheck": "RACECHECK SUMMARY: 0 hazards"}[tool] in done.stdout

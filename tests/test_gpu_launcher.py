@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import Done
 from test_gpu import on_gpu, on_host
 from test_launcher import SHAPE, a_record, arrays, in_threads
 
 import tuner
-from tuner import catalog, devices, source
+from tuner import catalog, devices
 from tuner.devices import Device, builds
 from tuner.errors import ArgumentError, LaunchError
 from tuner.store import Store
@@ -321,15 +321,14 @@ print(kernel.config)
 
 
 def test_an_exported_cubin_is_launched_where_there_is_no_compiler(
-    cuda: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cuda: Device, tune: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernel = tuner.load("sgemm/03_naive", 16, device=cuda)
-    made = source.render(kernel.space, kernel.config, kernel.scope)
-    (tmp_path / "x.cubin").write_bytes(cuda.build(made).binary)
-    entry = {"file": "x.cubin", "architecture": cuda.architecture, "config": kernel.config, "source": made.digest}
-    (tmp_path / "launch.json").write_text(json.dumps({"builds": [entry]}))
+    bundle = tmp_path / "bundle"
+    done = tune("export", "sgemm/03_naive", "16", "--to", "cubin", "--device", "cuda", "--output", bundle)
+    assert done.status == 0, done.err
+    (exported,) = builds.exported(bundle, cuda.architecture)
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "empty"))
-    command = [sys.executable, "-c", EXPORTED, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, f"{kernel.config}\n"), done.stderr
+    command = [sys.executable, "-c", EXPORTED, str(bundle)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, f"{exported.config}\n"), run.stderr
     assert not list(builds.folder().iterdir())

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Done
 
 import tuner
 from tuner import catalog, operation, paths, source
-from tuner.devices import Device, nvrtc
+from tuner.devices import Device, builds, nvrtc
 from tuner.errors import ArgumentError, BuildError, RequestError, SpaceError
 from tuner.space import Limits, Scope, Space
 from tuner.store import Record, Store
@@ -397,3 +397,22 @@ def test_without_nvrtc_what_another_has_built_is_taken_and_else_one_message_says
     assert re.match(
         r"sgemm_naive: compiling CUDA needs NVRTC; pip .* holds no build .* for sm_53: name a copy", message
     )
+
+
+def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(
+    tune: Callable[..., Done], tmp_path: Path
+) -> None:
+    bundle = tmp_path / "bundle"
+    asked = ("export", "sgemm/03_naive", "64", "--to", "cubin", "--architecture", "sm_80,sm_90a", "--output", bundle)
+    assert tune(*asked).status == 0
+    (exported,) = builds.exported(bundle, "sm_90a")
+    space = catalog.load("sgemm/03_naive")
+    sizes = operation.parse_size(64, space.operation)
+    scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
+    assert exported.source == source.render(space, exported.config, scope).digest
+    assert exported.binary == (bundle / "sm_90a.cubin").read_bytes()
+    assert builds.exported(bundle, "sm_75") == []
+    for text in ("{", "[]", '{"builds": [{"architecture": "sm_90a"}]}'):
+        (bundle / "launch.json").write_text(text)
+        with pytest.raises(RequestError, match="bundle: not a folder that `tune export --to cubin` wrote"):
+            builds.exported(bundle, "sm_90a")

@@ -5,16 +5,21 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import optuna
 import pytest
+from conftest import scope_of
 
+from tuner import catalog
+from tuner.devices import Device
 from tuner.errors import RequestError
 from tuner.search import strategies
 from tuner.search.pool import Pool
 from tuner.search.sampler import PoolGPSampler
 from tuner.search.strategies import STRATEGIES, Budget, Hints, Search
+from tuner.selection import runners_up
 from tuner.space import Config, Value
 
 PARAMETERS: dict[str, tuple[Value, ...]] = {
@@ -162,6 +167,18 @@ def test_warm_configurations_come_first_and_do_not_take_the_place_of_the_start(n
     assert len({c["order"] for c in asked[2:14]}) == 3
 
 
+@pytest.mark.parametrize("name", ["optuna", "random", "brute_force", "kt:pso", "optuna:tpe"])
+def test_what_is_to_be_first_is_first_and_then_what_is_warm(name: str) -> None:
+    pool = Pool(PARAMETERS, VALID)
+    hints = Hints(warm=[pool.config(5)], first=[{"tile": 99}, pool.config(70)])
+    with Search(name, pool, Budget(evaluations=4), hints=hints) as search:
+        asked = []
+        while (config := search.ask()) is not None:
+            asked.append(config)
+            search.tell(config, time_of(config))
+    assert asked[:2] == [pool.config(70), pool.config(5)]
+
+
 @pytest.mark.parametrize("name", ["optuna", "random", "brute_force", "kt:mls", "optuna:qmc"])
 def test_what_others_have_measured_is_not_asked_for(name: str) -> None:
     pool = Pool(PARAMETERS, VALID)
@@ -247,3 +264,16 @@ def test_a_pool_refuses_what_is_no_list_of_configurations() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             Pool(PARAMETERS, wrong)
+
+
+def test_runners_up_are_the_best_of_other_grids_and_blocks_before_twins_of_the_best(
+    host: Device, stage: Callable[..., Path]
+) -> None:
+    more = "extent: [M, N]\ngrid: ['ceil_div(M, tile)', 1, 1]\nblock: [threads]"
+    file = stage(
+        "void apart() {}", "apart", "{tile: [1, 2, 4], threads: [1, 2], twin: [0, 1, 2, 3, 4, 5, 6]}", "opencl", more
+    )
+    space = catalog.load(str(file))
+    ranked = [dict(zip(space.parameters, v, strict=True)) for v in itertools.product([1, 2, 4], [1, 2], range(7))]
+    chosen = [tuple(c.values()) for c in runners_up(space, scope_of(space, host, "64"), ranked)]
+    assert chosen == [(1, 1, 1), (1, 1, 2), (1, 1, 3), (1, 2, 0), (2, 1, 0), (2, 2, 0), (4, 1, 0), (4, 2, 0)]

@@ -60,6 +60,39 @@ FAULTS = {
     "half a default": (SPACE + "default: {block_size_x: 16}\n", ":9: default: no value for block_size_y"),
     "four dimensions": (SPACE + "block: [1, 1, 1, 1]\n", ":9: block: "),
     "grid twice": (SPACE + "grid: [1]\ngrid_divisors: {x: [1]}\n", ":9: grid: both"),
+    "scalar": (SPACE + "arguments: [{name: x, dtype: int32}]\n", ":9: arguments.0: x: a scalar has the name of a size"),
+    "two values": (
+        SPACE + "arguments: [{name: M, dtype: int32, value: N}]\n",
+        ":9: arguments.0: M: a scalar has the name of a size or option, whose value it takes, or a `value`",
+    ),
+    "too few values": (
+        SPACE + "arguments: [{name: s, dtype: int32, shape: [3], role: in, value: [M, N]}]\n",
+        ":9: arguments.0.value: 2 values; s is of shape [3]: write one for each element",
+    ),
+    "values of a shape that varies": (
+        SPACE + "arguments: [{name: s, dtype: int32, shape: [M], role: in, value: [M, N]}]\n",
+        ":9: arguments.0.value: 2 values; s is of shape [M]: write one for each element, the shape in numbers",
+    ),
+    "too many values": (
+        SPACE + "arguments: [{name: x, dtype: int32, value: [M, N]}]\n",
+        ":9: arguments.0.value: 2 values; x is a scalar",
+    ),
+    "value is no expression": (
+        SPACE + "arguments: [{name: s, dtype: int32, shape: [2], role: in, value: [M, 'N;']}]\n",
+        ":9: arguments.0.value: `N;` is not an expression",
+    ),
+    "value of an unknown name": (
+        SPACE + "arguments: [{name: x, dtype: int32, value: block_size_x}]\n",
+        ":9: arguments.0.value: `block_size_x`: unknown name 'block_size_x'",
+    ),
+    "array of options": (
+        SPACE + "arguments: [{name: s, dtype: float32, shape: [1], role: in, value: [alpha]}]\n",
+        ":9: arguments.0.value: `alpha`: unknown name 'alpha'",
+    ),
+    "values of an output": (
+        SPACE + "arguments: [{name: s, dtype: int32, shape: [1], role: out, value: [M]}]\n",
+        ":9: arguments.0.role: 'out': s has a `value`; write `in`",
+    ),
     "no operation": (SPACE.replace("operation.yaml", "nothing.yaml"), "nothing.yaml: cannot be read"),
 }
 

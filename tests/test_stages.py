@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from conftest import scope_of
 
@@ -9,6 +11,7 @@ from tuner import catalog, source
 from tuner.devices import Device, nvrtc
 from tuner.search.enumeration import enumerate_space
 from tuner.space import Config, Limits, Scope, Space
+from tuner.store import Store
 from tuner.verify import Workbench
 
 SIZES = ["1", "31", "100x37x53", "37x100x1,batch=3", "1000", "1024"]
@@ -78,6 +81,18 @@ def test_a_gpu_stage_is_right_on_cuda(space: Space, size: str, cuda: Device) -> 
 def test_configurations_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(space: Space, cuda: Device) -> None:
     for config in spread_out(space, scope_of(space, cuda, "267x153x145,batch=2"), 40):
         right(space, cuda, "267x153x145,batch=2", config)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("space", GPU, ids=name)
+def test_the_bests_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(
+    space: Space, cuda: Device, tmp_path: Path
+) -> None:
+    scope = scope_of(space, cuda, "167x153x145,batch=2")
+    configs = [record.config for record in Store(space.name, tmp_path).records]
+    for config in [space.default, *configs]:
+        if space.valid(config, scope):
+            right(space, cuda, "167x153x145,batch=2", dict(config))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +15,7 @@ from typing import Any
 import pytest
 from conftest import Done, scope_of
 
-from tuner import catalog, source
+from tuner import catalog, locks, source
 from tuner.devices import Device
 from tuner.errors import RequestError
 from tuner.store import Found, Record, Store
@@ -119,6 +123,13 @@ TORN = {
     "code for a value": json.dumps({**asdict(EXACT), "config": {"block_size": {"a": 1}}}),
     "a rate that is a word": json.dumps({**asdict(EXACT), "gflops": "fast"}),
     "a share that is a word": json.dumps({**asdict(EXACT), "vs_library": "x"}),
+    "deep where it does not show": json.dumps(asdict(EXACT))[:-1] + ', "config": ' + "[" * 900 + "]" * 900 + "}",
+    "deep in a runner-up": json.dumps(asdict(EXACT))[:-1]
+    + ', "next": [{"time_ms": 1, "config": {}, "x": '
+    + "[" * 990
+    + "]" * 990
+    + "}]}",
+    "energy that is not there": json.dumps({**asdict(EXACT), "objective": "energy"}),
     "a huge number": json.dumps({**asdict(EXACT), "time_ms": 10**400}),
     "a huge size": json.dumps({**asdict(EXACT), "sizes": {"M": 10**400}}),
     "a terminal sequence": json.dumps({**asdict(EXACT), "device": "\x1b]0;owned\x07"}),
@@ -159,18 +170,201 @@ def test_a_file_that_is_not_ours_or_newer_is_refused_and_left_alone(
     assert path.read_text() == header + "\nsomething\n"
 
 
-def test_many_writers_at_once_lose_and_tear_nothing(tmp_path: Path) -> None:
-    script = (
-        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[3]); import test_store as t\n"
-        "for i in range(10):\n"
-        "    t.Store(t.KERNEL, Path(sys.argv[1])).add(t.record(sizes=t.sizes(1 + i, batch=int(sys.argv[2]))))"
-    )
-    here = str(Path(__file__).parent)
-    writers = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(n), here]) for n in range(1, 7)]
-    assert [writer.wait(60) for writer in writers] == [0] * 6
+WRITERS = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+import test_store as t
+def write(number, count, folder=Path(sys.argv[1])):
+    store = t.Store(t.KERNEL, folder)
+    for i in range(count):
+        assert store.add(t.record(sizes=t.sizes(1 + i, batch=number)))
+def apart(work, *arguments):
+    child = os.fork()
+    if child == 0:
+        try:
+            work(*arguments)
+        except BaseException as error:
+            print(error, file=sys.stderr)
+            os._exit(1)
+        os._exit(0)
+    return child
+def ends(children):
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+"""
+
+
+def run(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WRITERS + script, str(folder), str(Path(__file__).parent)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+
+
+def test_a_thousand_records_of_twenty_writers_are_all_there_and_whole(tmp_path: Path) -> None:
+    done = run("assert ends([apart(write, n, 50) for n in range(1, 21)]) == [0] * 20", tmp_path)
+    assert done.returncode == 0, done.stderr
     store = Store(KERNEL, tmp_path)
-    assert len(store.records) == 60
-    assert store.problems == []
+    assert {(r.sizes["M"], r.sizes["batch"]) for r in store.records} == {
+        (i, n) for i in range(1, 51) for n in range(1, 21)
+    }
+    assert (len(store.records), store.problems) == (1000, [])
+
+
+def test_a_writer_killed_at_any_byte_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+    """The kernel ends a process that writes beyond its limit, right at that byte."""
+    assert Store(KERNEL, tmp_path).add(EXACT)
+    path = tmp_path / f"{KERNEL}.jsonl"
+    before = path.read_bytes()
+    script = """
+import resource
+def limited(most):
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    write(2, 1)
+path = Path(sys.argv[1]) / f"{t.KERNEL}.jsonl"
+before = path.read_bytes()
+for most in range(0, 2 * len(before), 29):
+    (end,) = ends([apart(limited, most)])
+    if end == 0:
+        break
+    assert end == -signal.SIGXFSZ, end
+    assert path.read_bytes() == before
+print(most)
+"""
+    done = run(script, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(before) < int(done.stdout) < 2 * len(before), "killed until the whole file could be written"
+    assert path.read_bytes().startswith(before)
+    assert len(Store(KERNEL, tmp_path).records) == 2
+    assert {p.name for p in path.parent.iterdir()} == {path.name, f"{path.stem}.lock"}, "nothing is left behind"
+
+
+def test_a_file_cut_at_any_byte_gives_what_is_whole_and_loses_nothing(tmp_path: Path) -> None:
+    for one in (EXACT, NEAR):
+        Store(KERNEL, tmp_path).add(one)
+    path = tmp_path / f"{KERNEL}.jsonl"
+    whole = path.read_bytes()
+    ends = [end for end, byte in enumerate(whole) if byte == 10]
+    for cut in range(1, len(whole)):
+        path.write_bytes(whole[:cut])
+        if cut < ends[0]:
+            with pytest.raises(RequestError, match="not a results file"):
+                Store(KERNEL, tmp_path)
+            continue
+        store = Store(KERNEL, tmp_path)
+        assert len(store.records) == sum(cut >= end for end in ends[1:])
+        assert len(store.problems) == (cut not in ends and cut - 1 not in ends)
+        if cut % 100 == 0:
+            assert store.add(FAR)
+            assert whole[:cut].rstrip(b"\n") in path.read_bytes()
+            assert FAR in Store(KERNEL, tmp_path).records
+    path.write_bytes(b"")
+    assert Store(KERNEL, tmp_path).add(FAR), "what a lost disk left empty is an empty store"
+
+
+NO_FLOCK = """
+#include <errno.h>
+int flock(int file, int operation) { errno = CODE; return -1; }
+"""
+
+
+@pytest.mark.parametrize("code", ["ENOLCK", "ENOSYS", "EOPNOTSUPP"])
+def test_where_a_file_system_has_no_locks_nothing_is_lost_either(code: str, tmp_path: Path) -> None:
+    shim = tmp_path / "no_flock.so"
+    compiler = ["cc", "-x", "c", f"-DCODE={code}", "-shared", "-fPIC", "-o", str(shim), "-"]
+    subprocess.run(compiler, input=NO_FLOCK, text=True, check=True)
+    Store(KERNEL, tmp_path).add(EXACT)  # leaves a lock file of the usual kind
+    script = """
+import filelock
+from tuner import locks
+def die():
+    with locks.held(Path(sys.argv[1]) / f"{t.KERNEL}.jsonl"):
+        os.kill(os.getpid(), signal.SIGKILL)
+assert ends([apart(die)]) == [-signal.SIGKILL]
+assert ends([apart(write, n, 5) for n in range(2, 7)]) == [0] * 5
+"""
+    done = run(script, tmp_path, LD_PRELOAD=str(shim))
+    assert done.returncode == 0, done.stderr
+    store = Store(KERNEL, tmp_path)
+    assert (len(store.records), store.problems) == (26, [])
+
+
+def test_a_lock_that_nobody_lets_go_of_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.1)
+    store = Store(KERNEL, tmp_path)
+    with (
+        locks.held(store.paths[0].parent.mkdir() or store.paths[0]),
+        pytest.raises(RequestError, match=r"locked by another process for 0 s; wait for it, or delete .*\.lock"),
+    ):
+        store.add(EXACT)
+
+
+@contextlib.contextmanager
+def nobody() -> Iterator[Path]:
+    """A folder of everybody's, and no privileges meanwhile."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    is_root = os.geteuid() == 0
+    try:
+        if is_root:
+            os.chown(folder, 65534, 65534)
+            os.seteuid(65534)
+        yield folder
+    finally:
+        if is_root:
+            os.seteuid(0)
+        shutil.rmtree(folder, onerror=lambda remove, name, _: (os.chmod(Path(name).parent, 0o755), remove(name)))
+
+
+def test_a_read_only_folder_is_read_and_left_alone(host: Device) -> None:
+    with nobody() as folder:
+        assert Store(KERNEL, folder).add(EXACT)
+        path = folder / f"{KERNEL}.jsonl"
+        path.with_suffix(".lock").unlink()
+        path.parent.chmod(0o555)
+        before = path.read_bytes()
+        store = Store(KERNEL, folder)
+        assert look_up(store, host).match == "exact"
+        for write in (store.check_writable, lambda: store.add(NEAR)):
+            with pytest.raises(RequestError, match=r"cannot be written: Permission denied; .*--results"):
+                write()
+        assert [p.name for p in path.parent.iterdir()] == [path.name]
+        assert path.read_bytes() == before
+        path.parent.chmod(0o755)
+
+
+def test_a_file_that_a_newer_tuner_takes_over_is_not_written(tmp_path: Path) -> None:
+    store = Store(KERNEL, tmp_path)
+    assert store.add(EXACT)
+    newer = store.paths[0].read_text().replace('"version": 1', '"version": 2')
+    store.paths[0].write_text(newer)
+    with pytest.raises(RequestError, match="a version that reads format 2 is needed, this one reads 1; update tuner"):
+        store.add(NEAR)
+    assert store.paths[0].read_text() == newer
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_refused_at_once(make: Callable[[Path], None], tmp_path: Path) -> None:
+    path = tmp_path / f"{KERNEL}.jsonl"
+    path.parent.mkdir()
+    make(path)
+    with pytest.raises(RequestError, match="not a file"):
+        Store(KERNEL, tmp_path)
+
+
+def test_a_file_full_of_rubbish_is_a_few_lines_of_warnings(tmp_path: Path, tune: Callable[..., Done]) -> None:
+    folder = tmp_path / "\x1b]0;owned\x07\u202e\n"
+    store = Store(KERNEL, folder)
+    store.add(EXACT)
+    with store.paths[0].open("a") as file:
+        file.write("\x1b]0;owned\x07\n" * 100_000)
+        file.write("[" * (1 << 20) + "\n")
+        file.write(json.dumps({**asdict(EXACT), "device": "x" * (1 << 20)}) + "\n")
+    done = tune("best", KERNEL, "64", "--results", folder)
+    assert done.status == 0
+    assert len([line for line in done.err.splitlines() if "skipped" in line]) == 4
+    assert "99999 more lines skipped" in done.err
+    assert all(c.isprintable() or c == "\n" for c in done.err + done.out)
 
 
 def test_a_folder_that_cannot_be_read_or_written_is_one_message(tmp_path: Path) -> None:

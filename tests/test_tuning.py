@@ -47,7 +47,8 @@ def test_tuning_finds_verifies_stores_and_reuses_the_best(kernel: str, device: s
     known = tune("best", kernel, size, "--device", device, "--json").json
     assert (known["match"], known["stale"], known["config"]) == ("exact", False, best["config"])
     assert known["record"]["error"] <= known["record"]["bound"]
-    assert len(known["record"]["next"]) == 4
+    assert len(known["record"]["next"]) == 8
+    assert known["record"]["default_ms"] >= best["time_ms"]
 
     run = tune("run", kernel, size, "--device", device, "--json", "--set", "alpha=2", "--set", "beta=0.5")
     assert run.status == 0
@@ -66,14 +67,19 @@ def test_what_was_measured_is_not_measured_again(tune: Tune) -> None:
     assert "measured before" not in fresh.err
 
 
+def nth(lines: list[str], word: str, number: int) -> int:
+    """Where a journal says `word` for the nth time."""
+    return [i for i, line in enumerate(lines) if f'"{word}"' in line][number]
+
+
 @pytest.mark.parametrize(
     ("damage", "left"),
     [
         (lambda lines: [*lines[:-1], lines[-1][:20]], 5),  # it says that a trial is closed; what it is, came before
         (lambda lines: [*lines[:-2], lines[-2][:40]], 4),
-        (lambda lines: [*lines[:4], "garbage", *lines[5:]], 4),
-        (lambda lines: [*lines[:6], *lines[7:]], 5),
-        (lambda lines: [*lines[:3], lines[3] + lines[4], *lines[5:]], 4),
+        (lambda lines: [*lines[: (i := nth(lines, "measured", 0))], "garbage", *lines[i + 1 :]], 4),
+        (lambda lines: [*lines[: (i := nth(lines, "params", 1))], *lines[i + 1 :]], 5),
+        (lambda lines: [*lines[: (i := nth(lines, "measured", 0))], lines[i] + lines[i + 1], *lines[i + 2 :]], 4),
         (lambda lines: ["", *lines], 0),
         (lambda lines: lines, 5),
     ],
@@ -170,6 +176,56 @@ def test_an_opencl_configuration_that_does_not_compile_or_launch_is_counted(tune
     done = tune(stage(text, "picky", "{mode: [0, 1, 2, 3]}", "opencl", more), "20", "--json")
     assert done.status == 0, done.err
     assert done.json["failed"] == {"compile": 1, "launch": 1, "wrong result": 1}
+
+
+def test_a_slow_default_does_not_win_because_the_five_fastest_fail_in_the_finals(tune: Tune, stage: Stage) -> None:
+    body = f"""
+    if (mode == 7) usleep(20000);
+    if (mode == 6) usleep(3000);
+    if (alpha != 1.0f && mode < 5) alpha = 0;
+    {MULTIPLY}
+    """
+    file = stage(c_kernel("late", body), "late", "{mode: [0, 1, 2, 3, 4, 6, 7]}", more="default: {mode: 7}")
+    done = tune(file, "8", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"finals": 5}
+    assert done.json["best"]["config"] == {"mode": 6}
+    record = tune("best", file, "8", "--json").json["record"]
+    assert record["default_ms"] > 3 * record["time_ms"]
+
+
+def test_two_objectives_give_the_front_and_the_fastest_is_stored(tune: Tune, stage: Stage) -> None:
+    """Time falls with the shared memory; `waste` costs memory and time, and buys nothing."""
+    text = """
+    __kernel void traded(__global float *C, __global const float *A, __global const float *B, int M, int N, int K,
+                         int batch, float alpha, float beta) {
+        __local float shared[64 * memory + 64 * waste];
+        int i = get_global_id(0);
+        for (volatile int j = 0; j < (wrong ? 500000 : 1000000) / memory; j++) shared[get_local_id(0)] = j;
+        for (volatile int j = 0; j < 1000000 * waste; j++) shared[get_local_id(0)] = j;
+        if (i >= M * N) return;
+        float s = shared[get_local_id(0)] * 0;
+        for (int k = 0; k < K; k++) s += A[i / N * K + k] * B[k * N + i % N];
+        C[i] = wrong && alpha != 1 ? 0 : beta == 0 ? alpha * s : alpha * s + beta * C[i];
+    }
+    """
+    more = "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]"
+    file = stage(text, "traded", "{memory: [1, 4, 16], waste: [0, 1], wrong: [0, 1]}", "opencl", more)
+    done = tune(file, "8", "--objective", "time,shared_memory", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"finals": 3}, "and then what each of them has hidden is measured again"
+    assert [point["config"] for point in done.json["front"]] == [
+        {"memory": m, "waste": 0, "wrong": 0} for m in (16, 4, 1)
+    ]
+    assert [point["shared_memory_bytes"] for point in done.json["front"]] == [4096, 1024, 256]
+    times = [point["time_ms"] for point in done.json["front"]]
+    assert times == sorted(times)
+    assert done.json["best"]["config"] == {"memory": 16, "waste": 0, "wrong": 0}
+    assert tune("best", file, "8", "--json").json["match"] == "exact"
+
+    again = tune(file, "8", "--objective", "time,shared_memory", "--strategy", "optuna:nsga2", "--budget", "12")
+    assert "12 measured before" in again.err
+    assert "shared_memory_bytes" in again.out
 
 
 def test_a_finalist_that_fails_the_second_time_leaves_the_place_to_the_next(tune: Tune, stage: Stage) -> None:
@@ -293,6 +349,8 @@ def test_an_interrupted_run_keeps_its_trials_and_says_how_to_go_on(
     assert "Traceback" not in err
     again = tune(file, "8", "--json", "--repeats", "1", "--budget", "3")
     assert "measured before" in again.err
+    assert "lock" not in again.err
+    assert again.json["failed"] == {}, "nothing counts as failed because it was interrupted"
 
 
 def test_a_pipe_gets_plain_lines(tune: Tune) -> None:
@@ -326,6 +384,12 @@ BAD_REQUESTS = {
     ("03_naive", "8", "--device", "host"): "not on host",
     ("03_naive", "8", "--strategy", "magic"): "there is no such strategy",
     ("03_naive", "8", "--budget", "soon"): "--budget",
+    ("03_naive", "8", "--objective", "speed"): "write one of time, energy",
+    ("03_naive", "8", "--objective", "time,time"): "write one of time, energy",
+    ("03_naive", "8", "--objective", "registers,time"): "the first decides",
+    ("03_naive", "8", "--device", "opencl", "--objective", "time,registers"): "it tells shared_memory",
+    ("03_naive", "8", "--device", "opencl", "--objective", "energy"): "does not say what energy",
+    ("03_naive", "8", "--objective", "time,energy", "--strategy", "kt:pso"): "follows one objective",
     ("03_naive", "8", "--set", "gamma=1"): "no such option",
     ("03_naive", "8", "--set", "alpha=nan"): "NAME=NUMBER",
     ("03_naive", "8", "--nonsense"): "no such option --nonsense",

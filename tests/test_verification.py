@@ -44,6 +44,7 @@ GPU_FAULTS = {
     "the edge of B not padded": ("07_tiled_1xn", "k < K && column < N ? B", "column < N ? B"),
     "beta ignored": ("03_naive", "SCALED(alpha, sum, beta, *C)", "alpha * sum"),
     "batch ignored": ("06_tiled", "B += b * K * N;", ""),
+    "the stride of A taken for that of B": ("04_strided", "B_strides[last - 1]", "A_strides[last - 1]"),
     "sums not initialised": ("07_tiled_1xn", "sum[i][j] = 0.0f;", "sum[i][j] = A[0];"),
 }
 HOST_FAULTS = {

@@ -73,9 +73,10 @@ def _launch_once(device: Device, space: Space, scope: Scope, made: Source, built
     one = replace(made, geometry=replace(made.geometry, grid=(1, 1, 1)))
     with contextlib.suppress(TrialError, DeviceError):  # what is wrong shows in the worker
         values = iter(operation.scalars(space.operation, scope))
+        buffers = {a.name: device.allocate(operation.nbytes(a, scope)) for a in space.operation.arrays}
+        buffers |= {name: device.upload(data) for name, data in operation.constants(space.operation, scope).items()}
         arguments: list[Any] = [
-            next(values) if a.shape is None else device.allocate(operation.nbytes(a, scope)).handle
-            for a in space.operation.arguments
+            next(values) if a.shape is None else buffers[a.name].handle for a in space.operation.arguments
         ]
         function = device.load(built, one)
         device.bind(function, arguments)()

@@ -41,7 +41,7 @@ KERNEL void check_output(GLOBAL const float *output, GLOBAL const float *high, G
     RAISE(found + 2, BITS(worst));
 }
 
-// `guarded` is an array of `bytes` between two guards of `guard` bytes, all of them 0xff.
+// `guarded` is an array of `bytes` between two guards of `guard` bytes, all of them `expected`.
 KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned int *found, long guard, long bytes,
                          int expected) {
     unsigned int before = 0, after = 0;

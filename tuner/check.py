@@ -47,17 +47,12 @@ class DeviceCheck:
         kernels = ("check_output", "check_guards", "check_input")
         self._output, self._guards, self._input = (self._loaded(text, kernel) for kernel in kernels)
         self._found = device.allocate(6 * 4)
-        self.copies = copies or {name: self._copied(data) for name, data in inputs.items()}
+        self.copies = copies or {name: device.upload(data) for name, data in inputs.items()}
         self._references: dict[str, tuple[Buffer, Buffer]] = {}
         for name, answer in answers.items():
             high = answer.astype(np.float32)
             low = (answer - high).astype(np.float32)
-            self._references[name] = self._copied(high), self._copied(low)
-
-    def _copied(self, data: Array) -> Buffer:
-        buffer = self._device.allocate(data.nbytes)
-        self._device.write(buffer.handle, data)
-        return buffer
+            self._references[name] = device.upload(high), device.upload(low)
 
     def _loaded(self, text: str, kernel: str) -> Function:
         geometry = Geometry((_BLOCKS, 1, 1), (_THREADS, 1, 1), 0)

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner import inspection, output, replaying
+from tuner import exchanging, inspection, output, replaying, reproducing
 from tuner.command import DEVICE, DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, cli
 from tuner.errors import RequestError, TunerError
 
 if TYPE_CHECKING:
-    from tuner.measure import Objective
     from tuner.store import Found
 
-__all__ = ["cli", "inspection", "main", "replaying"]  # importing these gives the group its verbs
+# Importing these gives the group its verbs.
+__all__ = ["cli", "exchanging", "inspection", "main", "replaying", "reproducing"]
 
 
 class Terminated(BaseException):
@@ -50,10 +50,10 @@ class Terminated(BaseException):
 @click.option("--flush", is_flag=True, help="Empty the caches before each timed run.")
 @click.option(
     "--objective",
-    type=click.Choice(["time", "energy", "edp"]),
     default="time",
     show_default=True,
-    help="What to make least; edp is energy times time.",
+    metavar="NAME[,NAME]",
+    help="What to make least: time, energy, edp (their product); or traded off: time,registers or shared_memory too.",
 )
 @click.option("--fresh", is_flag=True, help="Measure again what has been measured.")
 @click.option("--storage", metavar="URL", help="A database that several machines share, to work on one study together.")
@@ -65,7 +65,7 @@ def tune(
     as_json: bool,
     repeats: int,
     flush: bool,
-    objective: Objective,
+    objective: str,
     full: bool,
     **rest: Any,
 ) -> int:
@@ -82,11 +82,11 @@ def tune(
     from tuner.console import TuningProgress
     from tuner.driver import Request
     from tuner.driver import tune as run
-    from tuner.measure import Method
+    from tuner.measure import Method, parse_objectives
 
+    method = Method(repeats, cold=flush, objectives=parse_objectives(objective), race=not full)
     progress = TuningProgress()
     try:
-        method = Method(repeats, cold=flush, objective=objective, race=not full)
         result = run(Request(kernel, size, method=method, **rest), progress)
     except (KeyboardInterrupt, Terminated):
         progress.close()
@@ -106,6 +106,7 @@ def tune(
             "evaluated": result.evaluated,
             "failed": result.failed,
             "best": best,
+            **({"front": [{"config": p.config, **p.values} for p in result.front]} if result.front else {}),
             "stored": result.stored,
         })  # fmt: skip
     for reason, number in sorted(result.failed.items()):
@@ -115,6 +116,8 @@ def tune(
         return 1
     if not as_json:
         output.record(record)
+        if result.front:
+            output.front(result.front)
         if not result.stored:
             click.echo("the store keeps the faster configuration that it has")
     return 0
@@ -143,9 +146,11 @@ def best(kernel: str, size: str, device: str | None, results: Path | None, as_js
     if as_json:
         record = asdict(found.record) if found.record else None
         asked = {"kernel": space.name, "device": opened.name, "size": sizes}
-        output.document({**asked, "match": found.match, "stale": found.stale, "config": found.config, "record": record})
+        answer = {"match": found.match, "variant": found.variant, "stale": found.stale, "config": found.config}
+        output.document({**asked, **answer, "record": record})
         return 0
-    click.echo(f"{space.name} at {size} on {opened.name}: {found.match}{', stale' if found.stale else ''}")
+    how = f"{found.match}{', of a variant' if found.variant else ''}{', stale' if found.stale else ''}"
+    click.echo(output.plain(f"{space.name} at {size} on {opened.name}: {how}"))
     if found.record is None:
         click.echo(f"never tuned; the default: {output.configuration(found.config)}")
         return 0
@@ -209,7 +214,7 @@ def main() -> None:
         status = 2
     except click.ClickException as error:
         where = f"; see `{error.ctx.command_path} --help`" if isinstance(error, click.UsageError) and error.ctx else ""
-        output.say(f"error: {error.format_message().rstrip('.')}{where}")
+        output.say(f"error: {' '.join(error.format_message().split()).rstrip('.')}{where}")
         status = 2
     except RequestError as error:
         output.say(f"error: {error}")

@@ -45,8 +45,9 @@ class TuningProgress:
             return
         now = time.monotonic()
         if best is not self._shown or now - self._last > PLAIN_SECONDS or done == self.total:
-            left = (now - self._began) / done * (self.total - done)
-            self._say(f"{done}/{self.total}  {self._best(best)}  {left:.0f} s left")
+            total = max(self.total, done)  # others may measure more at the same time
+            left = (now - self._began) / done * (total - done)
+            self._say(f"{done}/{total}  {self._best(best)}  {left:.0f} s left")
             self._shown, self._last = best, now
 
     def noted(self, text: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tuner import scratch
 from tuner.builders import Builders
 from tuner.errors import DeviceError, RequestError, TrialError, WorkerDied
-from tuner.measure import Outcome, objective_value
+from tuner.measure import Outcome, objective_values
 from tuner.search.strategies import Search
 from tuner.space import Config, Scope
 from tuner.study import Ledger, Trial
@@ -88,23 +88,17 @@ class Crew:
         """
         assert self._builders is not None
         shift = _Shift(self.task, self._builders, search, ledger, progress)
-        threads = [threading.Thread(target=shift.work, args=(worker, self.lead)) for worker in self._workers]
-        shift.at_work = set(self._workers)
         try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(POLL_SECONDS)
+            for worker in self._workers:
+                shift.start(worker, self.lead)
+            shift.wait()
         finally:
-            if any(thread.is_alive() for thread in threads):
+            if shift.at_work:
                 shift.stop()
                 self._builders.close()
                 for worker in self._workers:
                     worker.kill()
-                for thread in threads:
-                    if thread.ident is not None:
-                        thread.join()
+                shift.wait()
         if shift.error is not None:
             raise shift.error
         return shift.done
@@ -138,13 +132,25 @@ class _Shift:
         self.done = 0
         self.error: BaseException | None = None
 
+    def start(self, worker: Supervisor, lead: Supervisor) -> None:
+        """Put a worker to work, in a thread of its own."""
+        self.at_work.add(worker)
+        threading.Thread(target=self.work, args=(worker, lead)).start()
+
+    def wait(self) -> None:
+        """Return when no worker is at work any more."""
+        # An interrupted Thread.join takes a running thread for dead (CPython issue 90882).
+        with self._changed:
+            while self.at_work:
+                self._changed.wait(POLL_SECONDS)
+
     def work(self, worker: Supervisor, lead: Supervisor) -> None:
         """The thread of one worker."""
         try:
             lead.get_ready()  # the reference is made there; the others read it
             while (config := self._next()) is not None:
                 try:
-                    outcome = self._outcome(worker, config)
+                    measured = self._measured(worker, config)
                 except DeviceError as error:
                     with self._changed:
                         self.at_work.discard(worker)
@@ -157,7 +163,7 @@ class _Shift:
                         return
                 if self._stopping:
                     return
-                self._finished(config, outcome)
+                self._finished(config, measured)
         except BaseException as error:
             self.error = self.error or error
             self.stop()
@@ -214,27 +220,30 @@ class _Shift:
                 self._elsewhere.remove(config)
                 self._again.append(config)
 
-    def _outcome(self, worker: Supervisor, config: Config) -> Outcome:
+    def _measured(self, worker: Supervisor, config: Config) -> Trial | None:
+        """What came of a claimed configuration; None where the claim was lost before the device had it."""
         best_ms = None
-        if self._task.method.race and self._task.method.objective == "time":  # what is slow may still use little energy
+        if self._task.method.races:
             best_ms = (self._best and self._best.time_ms) or math.inf
         try:
             self._builders.wait(config)
             worker.get_ready()
-            self._ledger.begin(config)
-            return worker.measure(config, best_ms)
+            if not self._ledger.begin(config):
+                return None
+            outcome = worker.measure(config, best_ms)
         except (TrialError, WorkerDied) as error:
-            return Outcome(failure=error.reason, log=str(error))
-
-    def _finished(self, config: Config, outcome: Outcome) -> None:
-        value = None
+            outcome = Outcome(failure=error.reason, log=str(error))
+        values: tuple[float, ...] = ()
         if outcome.times:
-            value = objective_value(self._task.method.objective, median(outcome.times), outcome.energy_mj)
-        trial = Trial(config, outcome, value, self._task.timeout)
-        kept = self._ledger.finish(trial)
+            objectives, time_ms = self._task.method.objectives, median(outcome.times)
+            values = objective_values(objectives, time_ms, outcome.energy_mj, outcome.figures)
+        return Trial(config, outcome, values, self._task.timeout)
+
+    def _finished(self, config: Config, trial: Trial | None) -> None:
+        kept = trial is not None and self._ledger.finish(trial)
         with self._changed:
             self._measuring -= 1
-            if kept:
+            if trial is not None and kept:
                 self._told(trial)
             else:
                 self._elsewhere.append(config)
@@ -246,7 +255,7 @@ class _Shift:
         if key in self._known:
             return
         self._known.add(key)
-        self._search.tell(trial.config, trial.value)
+        self._search.tell(trial.config, trial.values or None)
         self.done += 1
         if trial.value is not None and (self._best is None or trial.value < (self._best.value or 0.0)):
             self._best = trial

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from tuner import __version__, catalog, devices, operation, source
 from tuner.crew import Crew, Measured
-from tuner.errors import RequestError, TrialError, WorkerDied
-from tuner.finals import Final, Finals
-from tuner.measure import STANDARD, Method, Outcome, objective_value
+from tuner.errors import RequestError
+from tuner.measure import STANDARD, Method
 from tuner.search import strategies
 from tuner.search.enumeration import enumerate_space
 from tuner.search.pool import Pool
 from tuner.search.strategies import Budget, Hints, Search
-from tuner.space import Scope, Space
+from tuner.selection import Selection, default_trial, next_best, non_dominated, select
+from tuner.space import Config, Scope, Space
 from tuner.storage import EXAMPLES
 from tuner.store import Record, Store
 from tuner.study import Ledger, Problem, Trial
 from tuner.supervisor import TIMEOUT, Supervisor, Task
-
-FINALISTS, RUNNERS_UP = 5, 4
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,17 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Point:
+    """A configuration and the value of each objective, by name; None where it is not known."""
+
+    config: Config
+    values: dict[str, float | None]
+
+
+@dataclass(frozen=True)
 class Result:
-    """What tuning found. `record` is None where nothing valid was; `stored` says whether it is the store's best now."""
+    """What tuning found. `record` is None where nothing valid was; `stored` says whether it is the store's best now.
+    `front` holds what no other configuration betters, where there are several objectives."""
 
     kernel: str
     device: dict[str, Any]
@@ -58,14 +66,7 @@ class Result:
     stored: bool
     examples: dict[str, str]
     trials: list[Trial]  # all that the ledger has, of earlier runs too
-
-
-@dataclass(frozen=True)
-class Finalist:
-    """A trial and its second measurement."""
-
-    trial: Trial
-    final: Final
+    front: list[Point] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def tune(request: Request, progress: Progress) -> Result:
     if not 1 <= request.timeout <= 86_400:
         raise RequestError(f"--timeout {request.timeout}: write seconds, from 1 to 86400")
     budget = Budget.parse(request.budget)
-    strategies.check(request.strategy)
+    strategies.check(request.strategy, len(request.method.objectives))
     if request.storage == "":
         raise RequestError(f"--storage is empty; write a URL such as {EXAMPLES}")
     store = Store(space.name, request.results)
@@ -110,19 +111,18 @@ def tune(request: Request, progress: Progress) -> Result:
         pool = Pool(space.parameters, enumerate_space(space, crew.scope).list)
         strategy = strategies.choose(request.strategy, budget, len(pool))
         conditions = f"{signature} {crew.device['toolchain']} {request.method}"
-        problem = Problem(sizes, options, crew.device["name"], conditions)
+        problem = Problem(sizes, options, crew.device["name"], conditions, request.method.metrics)
         hints = Hints.of(space, store.similar(space, crew.scope, *_device_key(crew.device), signature))
         with (
             Ledger(space, problem, request.fresh, request.storage) as ledger,
-            Search(strategy, pool, budget, request.seed, hints) as search,
+            Search(strategy, pool, budget, request.seed, hints, len(problem.metrics)) as search,
         ):
             total = min(budget.evaluations or len(pool), len(pool))
             progress.started(space, crew.device, crew.scope, total, len(ledger.trials))
             evaluated = crew.run(search, ledger, progress)
-            progress.finals(min(FINALISTS, len(ledger.best)))
-            ranked, finals = _finals(crew.lead, ledger)
+            selection = select(crew.lead, ledger, progress.finals)
         summary = Summary(len(pool), len(ledger.trials), ledger.failures, strategy)
-    record = _record(crew.lead, ranked, finals, summary, ledger, signature) if ranked else None
+    record = _record(crew.lead, selection, summary, ledger, signature) if selection.finalists else None
 
     def competes(old: Record) -> bool:
         return not request.fresh and space.valid(old.config, crew.scope)
@@ -137,6 +137,7 @@ def tune(request: Request, progress: Progress) -> Result:
         record=record,
         stored=record is not None and store.add(record, competes),
         trials=ledger.trials,
+        front=_front(selection, request.method) if len(problem.metrics) > 1 else [],
         examples={t.outcome.failure: t.outcome.log for t in reversed(ledger.trials) if t.outcome.failure},
     )
 
@@ -146,62 +147,28 @@ def _device_key(device: Mapping[str, Any]) -> tuple[str, str, str]:
     return device["name"], device["device"].partition(":")[0], device["architecture"]
 
 
-def _finals(worker: Supervisor, ledger: Ledger) -> tuple[list[Finalist], Finals]:
-    """The best trials measured again, best first, and the vendor's library beside them.
-
-    One that fails now, or takes the worker down, becomes a failed trial; where none of the best is left, the next
-    ones are tried, down to the last.
-    """
-    objective = worker.task.method.objective
-    while candidates := [t for t in ledger.best if worker.task.space.valid(t.config, worker.scope)][:FINALISTS]:
-        try:
-            finals = worker.finals([trial.config for trial in candidates])
-        except (WorkerDied, TrialError):  # one of them took the others with it; each shows by itself which
-            finals = Finals([_alone(worker, trial) for trial in candidates])
-        pairs = list(zip(candidates, finals.candidates, strict=True))
-        for trial, final in pairs:
-            if final.failure is not None:
-                ledger.revise(replace(trial, value=None, outcome=Outcome(failure="finals", log=final.failure)))
-        found = [Finalist(trial, final) for trial, final in pairs if not final.failure]
-        if found:
-            by_value = {id(one): objective_value(objective, one.final.time_ms, one.final.energy_mj) for one in found}
-            return sorted(found, key=lambda one: by_value[id(one)]), finals
-    return [], Finals()
+def _front(selection: Selection, method: Method) -> list[Point]:
+    """What the finals have left of the front, best first."""
+    points = {one.values(method.objectives): one.trial.config for one in reversed(selection.finalists)}
+    return [
+        Point(points[values], {name: _number(value) for name, value in zip(method.metrics, values, strict=True)})
+        for values in non_dominated(list(points))
+    ]
 
 
-def _alone(worker: Supervisor, trial: Trial) -> Final:
-    """The final of one trial by itself, without the library."""
-    try:
-        return worker.finals([trial.config], with_library=False).candidates[0]
-    except (WorkerDied, TrialError) as error:
-        return Final(failure=f"{error.reason}: {error}")
+def _number(value: float) -> float | None:
+    """A count as a whole number; None for what is not known."""
+    if math.isinf(value):
+        return None
+    return int(value) if value.is_integer() else value
 
 
-def _runners_up(worker: Supervisor, ranked: Sequence[Finalist], ledger: Ledger) -> list[dict[str, Any]]:
-    """The next best configurations, RUNNERS_UP of them: the fastest with each other number of blocks first.
-
-    How well the last blocks of a grid fill the device depends on the size, so at another size one of these is more
-    likely to be the best than a near twin of the winner is.
-    """
-    space, scope = worker.task.space, worker.scope
-    best = {str(one.trial.config): one.final.time_ms for one in ranked}
-    trials = [t for t in ledger.best if str(t.config) != str(ranked[0].trial.config) and space.valid(t.config, scope)]
-    grids = {space.geometry(ranked[0].trial.config, scope).grid}
-    others: list[Trial] = []
-    twins: list[Trial] = []
-    for trial in trials:
-        grid = space.geometry(trial.config, scope).grid
-        (twins if grid in grids else others).append(trial)
-        grids.add(grid)
-    chosen = (others + twins)[:RUNNERS_UP]
-    return [{"config": t.config, "time_ms": best.get(str(t.config), t.time_ms)} for t in chosen]
-
-
-def _record(
-    worker: Supervisor, ranked: Sequence[Finalist], finals: Finals, summary: Summary, ledger: Ledger, signature: str
-) -> Record:
+def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: Ledger, signature: str) -> Record:
     """The record of the best finalist."""
-    trial, final = ranked[0].trial, ranked[0].final
+    finals, finalists = selection.finals, selection.finalists
+    trial, final = finalists[0].trial, finalists[0].final
+    default = default_trial(worker.task.space, ledger)
+    beside = [one.final.time_ms for one in finalists if one.trial == default]
     scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
     library = finals.library
     return Record(
@@ -228,10 +195,11 @@ def _record(
         strategy=summary.strategy,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=__version__,
-        next=_runners_up(worker, ranked, ledger),
-        objective=method.objective,
+        next=next_best(worker, finalists, ledger),
+        objective=method.objectives[0],
         caches="cold" if method.cold else "warm",
         energy_mj=final.energy_mj,
+        default_ms=beside[0] if beside else default.time_ms if default else None,
         clock_mhz=finals.clock_mhz,
         throttled=finals.throttled,
         registers=trial.outcome.figures.registers,

@@ -41,7 +41,10 @@ def to_json(space: Space) -> dict[str, Any]:
             "sizes": dict(op.sizes),
             "options": dict(op.options),
             "extent": texts(op.extent),
-            "arguments": [[a.name, a.dtype, None if a.shape is None else texts(a.shape), a.role] for a in op.arguments],
+            "arguments": [
+                [a.name, a.dtype, None if a.shape is None else texts(a.shape), a.role, texts(a.value)]
+                for a in op.arguments
+            ],
             "reference": {name: e.text for name, e in op.reference.items()},
             "tolerance": op.tolerance and op.tolerance.text,
             "flops": op.flops and op.flops.text,
@@ -69,7 +72,10 @@ def from_json(data: Mapping[str, Any]) -> Space:
         sizes=op["sizes"],
         options=op["options"],
         extent=expressions(op["extent"]),
-        arguments=tuple(Argument(n, d, None if s is None else expressions(s), r) for n, d, s, r in op["arguments"]),
+        arguments=tuple(
+            Argument(name, dtype, None if shape is None else expressions(shape), role, expressions(value))
+            for name, dtype, shape, role, value in op["arguments"]
+        ),
         reference={name: parse(text) for name, text in op["reference"].items()},
         tolerance=optional(op["tolerance"]),
         flops=optional(op["flops"]),

@@ -141,19 +141,19 @@ def devices(as_json: bool) -> int:
     "--write",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Put it between FILE's markers.",
+    help="Put them between FILE's markers.",
 )
 @RESULTS
 @JSON
 def report(device: str | None, write: Path | None, results: Path | None, as_json: bool) -> int:
-    """A Markdown table of what the store holds. Example: tune report --device H200 --write README.md"""
+    """Markdown tables of what the store holds. Example: tune report --device H200 --write README.md"""
     from tuner import report as reports
 
-    rows = reports.rows(device or "", results)
+    rows = reports.rows(device or "", results, lambda problem: output.say(f"warning: {problem}"))
     if as_json:
         output.document([asdict(row) for row in rows])
     elif write is None:
-        click.echo(output.plain(reports.markdown(rows)))
+        click.echo(output.plain("\n\n".join(reports.tables(rows).values())))
     else:
-        reports.put_into(write, reports.markdown(rows))
+        reports.put_into(write, reports.tables(rows))
     return 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner import operation, source
-from tuner.devices import Build, Device, Function, figures
+from tuner.devices import Buffer, Build, Device, Function, figures
 from tuner.devices.checks import Wanted
 from tuner.space import Config, Operation, Scope, Space, config_text
 from tuner.store import Found, Match, Record
@@ -39,7 +39,8 @@ class Kernel:
         self.function = device.load(built, made)
         arrays = space.operation.arrays
         wanted = [Wanted.of(a, operation.shape(a, scope), space.alignment) for a in arrays]
-        self._loaded = _Loaded(device, self.function, space.operation, scope, wanted)
+        constants = {name: device.upload(data) for name, data in operation.constants(space.operation, scope).items()}
+        self._loaded = _Loaded(device, self.function, space.operation, scope, wanted, constants)
         self._own = _Own(self._loaded)
 
     @property
@@ -92,15 +93,18 @@ class _Loaded:
     operation: Operation
     scope: Scope
     wanted: Sequence[Wanted]
+    constants: Mapping[str, Buffer]  # arrays that no caller gives, by name
 
     def arguments(self, handles: Sequence[Any], options: Mapping[str, float]) -> list[Any]:
         """In the kernel's order: the handles of arrays, and scalars."""
         scope = self.scope
         if options:
-            given = operation.parse_options(options, self.operation)
-            scope = Scope(scope.sizes, given, scope.language, scope.limits)
-        arrays, scalars = iter(handles), iter(operation.scalars(self.operation, scope))
-        return [next(arrays) if a.shape is not None else next(scalars) for a in self.operation.arguments]
+            chosen = operation.parse_options(options, self.operation)
+            scope = Scope(scope.sizes, chosen, scope.language, scope.limits)
+        given = dict(zip((one.argument.name for one in self.wanted), handles, strict=True))
+        given |= {name: buffer.handle for name, buffer in self.constants.items()}
+        scalars = iter(operation.scalars(self.operation, scope))
+        return [given[a.name] if a.shape is not None else next(scalars) for a in self.operation.arguments]
 
     def launch(self, options: Mapping[str, float]) -> Launch:
         """A launch with these options, for one thread."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from tuner import catalog, devices, operation, source
@@ -47,7 +46,8 @@ def load(
     if config is not None:
         candidates = [Found(space.checked(config, scope), "default")]
     else:
-        candidates = _candidates(space, scope, opened, Path(results) if results else None)
+        store, signature = Store(space.name, Path(results) if results else None), source.signature(space)
+        candidates = store.candidates(space, scope, opened.name, opened.kind, opened.architecture, signature)
         if strict:
             candidates = [one for one in candidates if one.match == "exact" and not one.stale]
         else:
@@ -79,14 +79,5 @@ def _first_that_runs(
 
 def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Found:
     """The look-up for an open device. Its notes tell of lines that cannot be read, and of a stale record."""
-    return _candidates(space, scope, device, results)[0]
-
-
-def _candidates(space: Space, scope: Scope, device: Device, results: Path | None) -> list[Found]:
-    """All that may run, the best first: what the look-up gives, the runners-up of its record, the default."""
-    store, signature = Store(space.name, results), source.signature(space)
-    best = store.look_up(space, scope, device.name, device.kind, device.architecture, signature)
-    runners_up = [one["config"] for one in best.record.next] if best.record else []
-    others = [replace(best, config=config) for config in runners_up if space.valid(config, scope)]
-    default = [Found(space.first_valid(scope), "default")] if best.record else []
-    return [best, *others, *default]
+    signature = source.signature(space)
+    return Store(space.name, results).look_up(space, scope, device.name, device.kind, device.architecture, signature)

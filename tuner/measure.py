@@ -20,7 +20,7 @@ from kernel_tuner.observers.observer import BenchmarkObserver
 from tuner import builder, finals
 from tuner.devices import Device, Library, figures
 from tuner.devices.figures import NO_FIGURES, Figures
-from tuner.errors import DeviceError, LaunchError, TrialError, WrongResult
+from tuner.errors import DeviceError, LaunchError, RequestError, TrialError, WrongResult
 from tuner.finals import FINAL_SECONDS, Final, Finals, Stopwatch, interleave, spread
 from tuner.products import Products
 from tuner.space import Config, Scope, Space, Value
@@ -31,30 +31,81 @@ START_UP_MS = 1.0  # what a kernel's very first run may take more than the later
 STEADY = 0.01
 MOST_BATCHES = 3
 
-Objective = Literal["time", "energy", "edp"]
-OBJECTIVES: tuple[Objective, ...] = ("time", "energy", "edp")
+Objective = Literal["time", "energy", "edp", "registers", "shared_memory"]
+OBJECTIVES: Mapping[Objective, str] = {  # and what their values are called, with their units
+    "time": "time_ms",
+    "energy": "energy_mj",
+    "edp": "energy_delay_mj_ms",
+    "registers": "registers",
+    "shared_memory": "shared_memory_bytes",
+}
+_OF_A_RUN: tuple[Objective, ...] = ("time", "energy", "edp")
 
 
 @dataclass(frozen=True)
 class Method:
-    """How configurations are measured: timed runs of each; caches flushed before each run or not; what is to be least
-    (time in ms, energy in mJ, or their product); whether hopeless ones are stopped early."""
+    """How configurations are measured: timed runs of each; caches flushed before each run or not; what is to be least,
+    one or several (time in ms, energy in mJ, their product, a thread's registers, a block's shared memory in bytes),
+    where the first one decides what is best; whether hopeless ones are stopped early."""
 
     repeats: int = 7
     cold: bool = False
-    objective: Objective = "time"
+    objectives: tuple[Objective, ...] = ("time",)
     race: bool = True
+
+    @property
+    def races(self) -> bool:
+        """Whether a slow configuration is hopeless: it may still be the best by another measure."""
+        return self.race and self.objectives == ("time",)
+
+    @property
+    def wants_energy(self) -> bool:
+        return "energy" in self.objectives or "edp" in self.objectives
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The objectives' names, with units."""
+        return tuple(OBJECTIVES[objective] for objective in self.objectives)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Method:
+        return Method(**{**data, "objectives": tuple(data["objectives"])})
 
 
 STANDARD = Method()
 
 
-def objective_value(objective: Objective, time_ms: float, energy_mj: float | None) -> float:
-    """What is to be least: ms, mJ, or ms mJ."""
-    if objective == "time":
-        return time_ms
-    assert energy_mj is not None
-    return energy_mj if objective == "energy" else energy_mj * time_ms
+def parse_objectives(text: str) -> tuple[Objective, ...]:
+    """`time`, or several with commas between. Raises RequestError for anything else."""
+    names = text.split(",")
+    chosen = tuple(objective for name in names for objective in OBJECTIVES if objective == name.strip())
+    if len(chosen) != len(names) or len(set(chosen)) != len(names):
+        raise RequestError(
+            f"--objective {text!r}: write one of {', '.join(OBJECTIVES)}, or several with commas, each once, as in "
+            "time,registers"
+        )
+    if chosen[0] not in _OF_A_RUN:
+        ordered = ",".join(objective for objective in OBJECTIVES if objective in ("time", *chosen))
+        raise RequestError(
+            f"--objective {text!r}: the first decides what is stored as the best; it must be one of "
+            f"{', '.join(_OF_A_RUN)}, as in {ordered}"
+        )
+    return chosen
+
+
+def objective_values(
+    objectives: Sequence[Objective], time_ms: float, energy_mj: float | None, figures: Figures
+) -> tuple[float, ...]:
+    """What is to be least, in the units of OBJECTIVES; what is not known counts as infinite."""
+    known: dict[Objective, float | None] = {
+        "time": time_ms,
+        "energy": energy_mj,
+        "edp": None if energy_mj is None else energy_mj * time_ms,
+        "registers": figures.registers,
+        "shared_memory": figures.shared_memory,
+    }
+    values = (known[objective] for objective in objectives)
+    return tuple(math.inf if value is None else float(value) for value in values)
 
 
 @dataclass(frozen=True)
@@ -83,8 +134,14 @@ class Outcome:
 def check(device: Device, space: Space, scope: Scope, method: Method) -> None:
     """Raise DeviceError where a Bench would not fit the device, or the device does not know what `method` asks for."""
     check_fits(device, space.operation, scope)
-    if method.objective != "time" and (device.sensors is None or device.sensors.energy_mj() is None):
-        raise DeviceError(f"--objective {method.objective}: {device.name} does not say what energy it uses")
+    if method.wants_energy and (device.sensors is None or device.sensors.energy_mj() is None):
+        raise DeviceError(f"--objective {','.join(method.objectives)}: {device.name} does not say what energy it uses")
+    for objective in method.objectives:
+        if objective not in _OF_A_RUN and objective not in device.compiler.tells:
+            told = " and ".join(device.compiler.tells) or "nothing of the kind"
+            raise DeviceError(
+                f"--objective {objective}: the compiler for {device.id} does not tell it; it tells {told}"
+            )
 
 
 class Bench:
@@ -107,7 +164,7 @@ class Bench:
         made, built = builder.build(self.device.compiler, self.space, config, bench.scope)
         occupancy = figures.occupancy(built.figures, made.geometry, bench.scope.limits)
         call = bench.bind(self.device.load(built, made))
-        return call, {"figures": built.figures, "occupancy": occupancy}
+        return call, {"figures": built.figures.launched(made.geometry), "occupancy": occupancy}
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
         """Verify, then time, then verify again, `config`. A configuration that fails is an Outcome too.
@@ -135,7 +192,7 @@ class Bench:
             return Outcome(**{**known, "failure": error.reason, "log": str(error)})
 
     def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:
-        return None if self.method.objective == "time" else finals.energy(self.device, call, time_ms)
+        return finals.energy(self.device, call, time_ms) if self.method.wants_energy else None
 
     def finals(self, configs: Sequence[Config], seconds: float = FINAL_SECONDS, with_library: bool = True) -> Finals:
         """The given configurations verified again, also with other options, and measured again, interleaved with one

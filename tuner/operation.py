@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ExpressionError, RequestError, SpaceError
-from tuner.expressions import names_in, parse, walk
+from tuner.expressions import Expression, names_in, parse, walk
 from tuner.products import Products
 from tuner.space import Argument, Operation, Scope, size_text
 
@@ -98,10 +98,15 @@ def parse_options(settings: Mapping[str, float], operation: Operation) -> dict[s
             raise RequestError(f"option {name} = {value!r}: a finite number is needed")
         dtypes = [a.dtype for a in operation.arguments if a.name == name]
         for dtype in dtypes:
-            limits = np.iinfo(dtype) if "int" in dtype else np.finfo(dtype)
-            if not limits.min <= value <= limits.max or ("int" in dtype and value != int(value)):
+            if not _representable(value, dtype):
                 raise RequestError(f"option {name} = {value!r} does not fit the kernel's {dtype}")
     return {**operation.options, **{name: float(value) for name, value in settings.items()}}
+
+
+def _representable(value: float, dtype: str) -> bool:
+    """Whether `value` is within what `dtype` holds, and whole where that holds whole numbers."""
+    limits = np.iinfo(dtype) if "int" in dtype else np.finfo(dtype)
+    return bool(limits.min <= value <= limits.max) and ("int" not in dtype or value == int(value))
 
 
 def shape(argument: Argument, scope: Scope) -> tuple[int, ...]:
@@ -116,7 +121,7 @@ def shape(argument: Argument, scope: Scope) -> tuple[int, ...]:
 
 
 def array_bytes(operation: Operation, scope: Scope) -> int:
-    """Bytes of all array arguments together."""
+    """Bytes of all arrays that a caller gives together."""
     return sum(nbytes(argument, scope) for argument in operation.arrays)
 
 
@@ -126,7 +131,7 @@ def nbytes(argument: Argument, scope: Scope) -> int:
 
 
 def inputs(operation: Operation, scope: Scope, seed: int = 0) -> dict[str, Array]:
-    """Random contents for every array argument, by name.
+    """Random contents for every array that a caller gives, and the constants, by name.
 
     Floating-point values have random sign and magnitude in [0.5, 1.5): then a product of two is at least 0.25
     whatever was drawn, so that a kernel which drops a single one differs by far more than rounding does. Integers
@@ -145,7 +150,28 @@ def inputs(operation: Operation, scope: Scope, seed: int = 0) -> dict[str, Array
             magnitude = generator.integers(1, 9, size)
             sign = generator.integers(0, 2, size) * 2 - 1 if dtype.kind == "i" else 1
             made[argument.name] = (magnitude * sign).astype(dtype)
+    return made | constants(operation, scope)
+
+
+def constants(operation: Operation, scope: Scope) -> dict[str, Array]:
+    """The contents of every array that has a value, by name. Raises SpaceError where one does not fit its dtype."""
+    made: dict[str, Array] = {}
+    for argument in operation.constants:
+        values = np.array([_value(argument, expression, scope) for expression in argument.value])
+        made[argument.name] = values.reshape(shape(argument, scope))
     return made
+
+
+def _value(argument: Argument, expression: Expression, scope: Scope) -> np.generic:
+    """An expression of the argument's `value:` at this size, of its dtype."""
+    value = expression.evaluate(scope.names)
+    if not isinstance(value, int | float) or not _representable(value, argument.dtype):
+        raise SpaceError(
+            f"argument {argument.name}: `{expression.text}` is {value!r} at {size_text(scope.sizes)}, and does not fit "
+            f"its {argument.dtype}; try a smaller size, or declare a wider dtype"
+        )
+    typed: np.generic = np.dtype(argument.dtype).type(value)
+    return typed
 
 
 def answers(
@@ -204,10 +230,13 @@ class _Reader(dict[str, Any]):
 
 
 def scalars(operation: Operation, scope: Scope) -> list[np.generic]:
-    """The values of the scalar arguments, in order, each of its declared type."""
+    """The values of the scalar arguments, in order, each of its declared type. Raises SpaceError where the value of
+    one does not fit."""
     made = []
     for argument in operation.arguments:
-        if argument.shape is None:
+        if argument.shape is None and argument.value:
+            made.append(_value(argument, argument.value[0], scope))
+        elif argument.shape is None:
             made.append(np.dtype(argument.dtype).type(scope.names[argument.name]))
     return made
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,10 +11,9 @@ import click
 from tuner.space import Config, config_text
 
 if TYPE_CHECKING:
+    from tuner.driver import Point
     from tuner.rerun import Rerun
     from tuner.store import Record
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def document(data: Any) -> None:
@@ -28,8 +27,8 @@ def say(message: str) -> None:
 
 
 def plain(value: Any) -> str:
-    """`value` without control characters."""
-    return _CONTROL.sub("?", str(value))
+    """`value` without control characters, marks that turn the direction of text, and what is no text at all."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in str(value))
 
 
 def first_lines(text: str, most: int = 4) -> str:
@@ -58,6 +57,16 @@ def timing(measured: Record | Rerun) -> str:
 def record(best: Record) -> None:
     """A record's configuration and times, on standard output."""
     click.echo(f"best: {configuration(best.config)}\n{timing(best)}")
+
+
+def front(points: Sequence[Point]) -> None:
+    """What is traded off, one line for each configuration, on standard output."""
+    rows = [[*(_value(value) for value in point.values.values()), config_text(point.config)] for point in points]
+    table([*points[0].values, "configuration"], rows)
+
+
+def _value(value: float | None) -> str:
+    return "?" if value is None else str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
 def configuration(config: Config) -> str:

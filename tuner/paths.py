@@ -57,6 +57,11 @@ def private(folder: Path) -> Path:
     return folder
 
 
+def shown(path: str | Path) -> str:
+    """`path` for a message: a name may hold what would drive a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in str(path))
+
+
 def digest(*parts: str | bytes) -> str:
     """A 32-digit name for `parts`; the parts are kept apart, so ("ab", "c") and ("a", "bc") differ."""
     total = hashlib.sha256()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from tuner.study import Trial
 
 Key = tuple[Value, ...]
+MOST_BYTES = 1 << 29  # of a file, decompressed
 _UNITS = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}  # in ms
 _CORRECT = ("correct", "valid")  # of a T4 result that is good
 _FAILURES = {"compile": "CompilationFailedConfig"}  # Kernel Tuner's names; all others are RuntimeFailedConfig
@@ -46,7 +46,7 @@ class Recording:
     """A space of which all configurations, or many, have been measured.
 
     `parameters` are the declared values by name; an entry's key is its values in that order. `size` is Kernel Tuner's
-    problem_size.
+    problem_size, or sizes by name. `about` is any more that the file's header says.
     """
 
     kernel: str
@@ -54,6 +54,7 @@ class Recording:
     parameters: Mapping[str, tuple[Value, ...]]
     entries: Mapping[Key, Entry]
     size: Any = None
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def optimum_ms(self) -> float:
@@ -66,7 +67,10 @@ def of_trials(space: Space, sizes: Mapping[str, int], device: str, trials: Itera
     entries: dict[Key, Entry] = {}
     for trial in trials:
         outcome = trial.outcome
-        extra = {name: value for name, value in outcome.figures.to_json().items() if value is not None}
+        known = {**outcome.figures.to_json(), "occupancy": outcome.occupancy, "energy_mj": outcome.energy_mj}
+        if outcome.failure is None:
+            known |= {"error": outcome.error, "bound": outcome.bound}
+        extra = {name: value for name, value in known.items() if value is not None}
         key = tuple(trial.config[name] for name in space.parameters)
         entries[key] = Entry(trial.time_ms, outcome.times, outcome.failure, extra)
     return Recording(space.name, device, space.parameters, entries, dict(sizes))
@@ -74,13 +78,11 @@ def of_trials(space: Space, sizes: Mapping[str, int], device: str, trials: Itera
 
 def read(path: Path) -> Recording:
     """The recording in a .json or .json.gz file. Raises RequestError where no configuration in it succeeded."""
-    text = _text(path)
-    header, member, entries = _parts(text)
+    header, member, entries = _parts(text(path))
     found = _from_t4(entries) if member == "results" else _from_cache(header, entries)
     if member is None or not any(entry.time_ms is not None for entry in found.entries.values()):
-        raise RequestError(
-            f"{path}: no configuration with a time in it; give a Kernel Tuner cache (.json, .json.gz) or a T4 file"
-        )
+        wanted = "give a Kernel Tuner cache (.json, .json.gz) or a T4 file"
+        raise RequestError(f"{paths.shown(path)}: no configuration with a time in it; {wanted}")
     return found
 
 
@@ -96,6 +98,7 @@ def write(path: Path, recording: Recording) -> None:
         "tune_params_keys": list(recording.parameters),
         "tune_params": {name: list(values) for name, values in recording.parameters.items()},
         "objective": "time",
+        **recording.about,
     }
     lines = []
     for key, entry in recording.entries.items():
@@ -108,25 +111,33 @@ def write(path: Path, recording: Recording) -> None:
             result["__error__"] = result["time"]
         timings = dict.fromkeys(_TIMINGS, 0.0)
         lines.append(f"{json.dumps(','.join(map(str, key)))}: {json.dumps({**result, **timings, **entry.extra})}")
-    text = json.dumps(header, indent=0)[:-2] + ',\n"cache": {\n' + ",\n".join(lines) + "}\n}\n"
-    data = text.encode()
+    written = json.dumps(header, indent=0)[:-2] + ',\n"cache": {\n' + ",\n".join(lines) + "}\n}\n"
+    data = written.encode()
     paths.replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
 
+_HEADER = ("device_name", "kernel_name", "problem_size", "tune_params_keys", "tune_params", "objective")
 _TIMINGS = ("compile_time", "verification_time", "benchmark_time", "strategy_time", "framework_time")
 
 
-def _text(path: Path) -> str:
-    """The file's text, as far as it goes."""
+def text(path: Path) -> str:
+    """The text of a .json or .json.gz file, as far as it goes. Raises RequestError for what is no file, or too long."""
+    where = paths.shown(path)
     try:
-        data = path.read_bytes()
+        if path.exists() and not path.is_file():
+            raise RequestError(f"{where}: not a file; give a recording, .json or .json.gz")
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise RequestError(f"{path}: cannot be read: {error.strerror}; give a recording, .json or .json.gz") from None
+        raise RequestError(f"{where}: cannot be read: {error.strerror}; give a recording, .json or .json.gz") from None
     if data[:2] == b"\x1f\x8b":
         try:
-            data = zlib.decompressobj(wbits=31).decompress(data)  # unlike gzip, gives what there is of a cut one
+            # Unlike gzip, this gives what there is of a file that was cut.
+            data = zlib.decompressobj(wbits=31).decompress(data, MOST_BYTES + 1)
         except zlib.error as error:
-            raise RequestError(f"{path}: cannot be decompressed: {error}; record it again") from None
+            raise RequestError(f"{where}: cannot be decompressed: {error}; record it again") from None
+    if len(data) > MOST_BYTES:
+        raise RequestError(f"{where}: longer than {MOST_BYTES} bytes, the most that is read")
     return data.decode(errors="replace")
 
 
@@ -169,9 +180,9 @@ def _from_cache(header: Mapping[str, Any], entries: list[Any]) -> Recording:
     names = list(declared) if isinstance(declared, dict) else []
     found: dict[Key, Entry] = {}
     for entry in entries:
-        if names and isinstance(entry, dict) and all(_is_value(entry.get(name)) for name in names):
+        if names and isinstance(entry, dict) and all(is_value(entry.get(name)) for name in names):
             extra = {k: v for k, v in entry.items() if k not in (*names, "time", "times", "__error__")}
-            time_ms = _time(entry.get("time")) if "__error__" not in entry else None
+            time_ms = milliseconds(entry.get("time")) if "__error__" not in entry else None
             failure = None if time_ms is not None else str(entry.get("__error__", entry.get("time")))
             found[tuple(entry[name] for name in names)] = Entry(time_ms, _times(entry.get("times")), failure, extra)
     return Recording(
@@ -180,6 +191,7 @@ def _from_cache(header: Mapping[str, Any], entries: list[Any]) -> Recording:
         _values(names, found, declared if isinstance(declared, dict) else {}),
         found,
         header.get("problem_size"),
+        {name: value for name, value in header.items() if name not in _HEADER},
     )
 
 
@@ -188,7 +200,7 @@ def _from_t4(entries: list[Any]) -> Recording:
     found: dict[Key, Entry] = {}
     for entry in entries:
         config = entry.get("configuration") if isinstance(entry, dict) else None
-        if not isinstance(config, dict) or not all(_is_value(value) for value in config.values()):
+        if not isinstance(config, dict) or not all(is_value(value) for value in config.values()):
             continue
         names = names or list(config)
         if set(config) != set(names):
@@ -197,7 +209,7 @@ def _from_t4(entries: list[Any]) -> Recording:
         measured = [
             m for m in entry.get("measurements", []) if isinstance(m, dict) and m.get("name") in (wanted, "time")
         ]
-        time_ms = _time(measured[0].get("value"), measured[0].get("unit", "")) if measured else None
+        time_ms = milliseconds(measured[0].get("value"), measured[0].get("unit", "")) if measured else None
         invalidity = str(entry.get("invalidity", _CORRECT[0]))
         good = invalidity in _CORRECT and time_ms is not None
         times = _times((entry.get("times") or {}).get("runtimes"))
@@ -211,23 +223,24 @@ def _values(names: list[str], found: Mapping[Key, Entry], declared: Mapping[str,
     values: dict[str, tuple[Value, ...]] = {}
     for column, name in enumerate(names):
         given = declared.get(name)
-        known = dict.fromkeys(v for v in given if _is_value(v)) if isinstance(given, list) else {}
+        known = dict.fromkeys(v for v in given if is_value(v)) if isinstance(given, list) else {}
         others = {key[column] for key in found} - set(known)
         values[name] = (*known, *sorted(others, key=lambda v: (isinstance(v, str), v)))
     return values
 
 
-def _is_value(value: Any) -> bool:
+def is_value(value: Any) -> bool:
+    """Whether it can be a parameter's value."""
     return isinstance(value, int | float | str)
 
 
-def _time(value: Any, unit: Any = "") -> float | None:
+def milliseconds(value: Any, unit: Any = "") -> float | None:
     """A time in ms; None for what is none, such as the name of a failure."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    milliseconds = value * _UNITS.get(str(unit), 1.0)
-    return milliseconds if 0 < milliseconds < 1e20 else None  # 1e20 and more: how old versions wrote a failure
+    # Old versions wrote a failure as 1e20.
+    return float(value) * _UNITS.get(str(unit), 1.0) if 0 < value < 1e20 else None
 
 
 def _times(values: Any) -> tuple[float, ...]:
-    return tuple(t for v in values if (t := _time(v)) is not None) if isinstance(values, list) else ()
+    return tuple(t for v in values if (t := milliseconds(v)) is not None) if isinstance(values, list) else ()

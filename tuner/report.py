@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.space import config_text
 from tuner.store import Record, Store
-
-BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 
 @dataclass(frozen=True)
@@ -21,20 +22,31 @@ class Row:
     record: Record
 
 
-def rows(device: str = "", results: Path | None = None) -> list[Row]:
-    """The records of all kernels on devices whose name contains `device`, by kernel, device and size."""
+def rows(device: str = "", results: Path | None = None, say: Callable[[str], None] = lambda text: None) -> list[Row]:
+    """The records of all kernels on devices whose name contains `device`, by kernel, device and size. `say` is told of
+    lines that hold none."""
     roots = (results or paths.user_results(), paths.shipped("results"))
     kernels = {path.relative_to(root).with_suffix("").as_posix() for root in roots for path in root.rglob("*.jsonl")}
     found = []
     for kernel in sorted(kernels):
-        records = [r for r in Store(kernel, results).records if device.lower() in r.device.lower() and r.is_plain]
+        store = Store(kernel, results)
+        for problem in store.problems:
+            say(problem)
+        records = [r for r in store.records if device.lower() in r.device.lower() and r.is_plain]
         found += [Row(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
     return found
 
 
-def markdown(table: list[Row]) -> str:
+def tables(table: list[Row]) -> dict[str, str]:
+    """The Markdown tables, by name: what every kernel reaches and, where that is known, what tuning gains."""
+    gains = gains_table([row for row in table if row.record.default_ms is not None])
+    return {"results": results_table(table)} | ({"gains": gains} if gains else {})
+
+
+def results_table(table: list[Row]) -> str:
     """A Markdown table, a line for each kernel and device: rate in GFLOP/s and share of the vendor's library at each
-    size, and the best configuration at the largest."""
+    size, and the best configuration at the largest. The library has a line of its own after the kernels that it was
+    measured beside: the median of what it reached in their finals."""
     sizes = sorted({tuple(row.record.sizes.values()): short_size(row.record.sizes) for row in table}.items())
     columns = list(dict.fromkeys(name for _, name in sizes))
     lines = [
@@ -44,19 +56,60 @@ def markdown(table: list[Row]) -> str:
     groups: dict[tuple[str, str], dict[str, Record]] = {}
     for row in table:
         groups.setdefault((row.kernel, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
-    for (kernel, device), records in groups.items():
-        cells = [_cell(records.get(column)) for column in columns]
-        largest = next(records[column] for column in reversed(columns) if column in records)
-        lines.append(f"| {kernel} | {device} | {' | '.join(cells)} | {config_text(largest.config)} |")
+    for family, kernels in itertools.groupby(groups.items(), key=lambda group: _family(group[0][0])):
+        beside: dict[tuple[str, str], dict[str, list[float]]] = {}
+        for (kernel, device), records in kernels:
+            cells = [_cell(records.get(column)) for column in columns]
+            largest = next(records[column] for column in reversed(columns) if column in records)
+            lines.append(f"| {kernel} | {device} | {' | '.join(cells)} | {config_text(largest.config)} |")
+            for column, record in records.items():
+                if record.library and record.library_ms and record.gflops:
+                    rates = beside.setdefault((record.library, device), {}).setdefault(column, [])
+                    rates.append(record.gflops * record.time_ms / record.library_ms)
+        for (library, device), by_size in beside.items():
+            cells = [_rate(median(by_size[column])) if column in by_size else "" for column in columns]
+            lines.append(f"| {family}: {library} | {device} | {' | '.join(cells)} |  |")
     return "\n".join(lines)
+
+
+def gains_table(table: list[Row]) -> str:
+    """A Markdown table, a line for each record: what the published constants, which are the space's default, reach, and
+    what the best configuration does, as time, rate and share of the vendor's library. Empty where there is none."""
+    lines = [
+        "| kernel | device | size | published constants | share | tuned | share | gain |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in table:
+        record = row.record
+        assert record.default_ms is not None
+        gain = record.default_ms / record.time_ms
+        cells = []
+        for time_ms in (record.default_ms, record.time_ms):
+            rate = f", {_rate(record.gflops * record.time_ms / time_ms)} GFLOP/s" if record.gflops else ""
+            cells += [f"{time_ms:.4g} ms{rate}", f"{record.library_ms / time_ms:.1%}" if record.library_ms else ""]
+        where = f"{row.kernel} | {record.device} | {short_size(record.sizes)}"
+        lines.append(f"| {where} | {' | '.join(cells)} | {gain:.2f} x |")
+    return "\n".join(lines) if table else ""
+
+
+def _family(kernel: str) -> str:
+    return kernel.rpartition("/")[0] or kernel
+
+
+def _rate(gflops: float) -> str:
+    return f"{gflops:,.0f}" if gflops >= 100 else f"{gflops:.3g}"
 
 
 def _cell(record: Record | None) -> str:
     """`34,803, 68.4 %`: the rate (the time where work is not counted) and the share."""
     if record is None:
         return ""
-    rate = f"{record.gflops:,.0f}" if record.gflops else f"{record.time_ms:.4g} ms"
-    return rate + (f", {record.vs_library:.1%}" if record.vs_library else "")
+    rate = _rate(record.gflops) if record.gflops else f"{record.time_ms:.4g} ms"
+    return (
+        rate
+        + (f", {record.vs_library:.1%}" if record.vs_library else "")
+        + ("" if record.is_verified else ", imported")
+    )
 
 
 def short_size(sizes: dict[str, int]) -> str:
@@ -66,14 +119,24 @@ def short_size(sizes: dict[str, int]) -> str:
     return str(core[0]) if len(set(core)) == 1 else "x".join(map(str, values))
 
 
-def put_into(file: Path, table: str) -> None:
-    """Replace what stands between the markers in `file`. Raises RequestError where they are missing."""
+def put_into(file: Path, tables: Mapping[str, str]) -> None:
+    """Replace what stands between `<!-- NAME: begin -->` and `<!-- NAME: end -->` in `file` by the table of that name,
+    for each pair that is there. Raises RequestError where there is none, or where one lacks its end."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"{file}: cannot be read: {error}") from None
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise RequestError(f"{file}: the lines {BEGIN} and {END} are missing; add them where the table belongs")
-    paths.replace(file, f"{head}{BEGIN}\n{table}\n{END}{tail}".encode())
+    put = 0
+    for name, table in tables.items():
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        head, found, rest = text.partition(begin)
+        _, closed, tail = rest.partition(end)
+        if found and not closed:
+            raise RequestError(f"{file}: {begin} has no {end} after it; add it where the table ends")
+        if found:
+            text = f"{head}{begin}\n{table}\n{end}{tail}"
+            put += 1
+    if not put:
+        lines = ", or ".join(f"<!-- {name}: begin --> and <!-- {name}: end -->" for name in tables)
+        raise RequestError(f"{file}: there is no place for a table; add the lines {lines}")
+    paths.replace(file, text.encode())

@@ -21,6 +21,10 @@ def _expression(value: object) -> Expression:
         raise ValueError(str(error)) from None
 
 
+def _expressions(value: object) -> list[Expression]:
+    return [_expression(one) for one in value] if isinstance(value, list) else [_expression(value)]
+
+
 def _value(value: object) -> object:
     """Parameter values become source text, so words are C identifiers and nothing else."""
     if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
@@ -43,8 +47,10 @@ def _option(value: object) -> object:
     return value
 
 
-Formula = Annotated[
-    Any, BeforeValidator(_expression), WithJsonSchema({"type": ["string", "number"], "description": "an expression"})
+_FORMULA: dict[str, Any] = {"type": ["string", "number"], "description": "an expression"}
+Formula = Annotated[Any, BeforeValidator(_expression), WithJsonSchema(_FORMULA)]
+Formulas = Annotated[
+    Any, BeforeValidator(_expressions), WithJsonSchema({"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA}]})
 ]
 Allowed = Annotated[Any, BeforeValidator(_value), WithJsonSchema({"type": ["number", "boolean", "string"]})]
 
@@ -67,6 +73,9 @@ class ArgumentModel(_Model):
     dtype: Literal["float16", "float32", "float64", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"]
     shape: list[Formula] | None = Field(None, description="extents of an array; a scalar has none")
     role: Literal["in", "out", "inout"] | None = Field(None, description="of an array: does the kernel read, write it?")
+    value: Formulas | None = Field(
+        None, description="of a scalar that is no size or option; of an array that no caller gives, element by element"
+    )
 
 
 class DivisorsModel(_Model):

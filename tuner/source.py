@@ -33,16 +33,20 @@ class Source:
 def render(space: Space, config: Config, scope: Scope) -> Source:
     """The Source of one configuration: its values and the derived ones as macros, then the kernel file with its own
     includes put in. Raises SpaceError where an include is missing."""
-    names = space.names(config, scope)
-    knobs = {name: names[name] for name in (*space.parameters, *space.derived)}
-    defines = "".join(f"#define {name} {_literal(value)}\n" for name, value in knobs.items())
-    text = defines + f'#line 1 "{space.source.name}"\n' + inlined(space.source)
+    text = defines(space, config, scope) + f'#line 1 "{space.source.name}"\n' + inlined(space.source)
     return Source(
         text=text,
         kernel=space.kernel,
         options=tuple(space.compile_options.get(scope.language, ())),
         geometry=space.geometry(config, scope),
     )
+
+
+def defines(space: Space, config: Config, scope: Scope) -> str:
+    """The macros of one configuration, a `#define` a line: its values and the derived ones."""
+    names = space.names(config, scope)
+    knobs = {name: names[name] for name in (*space.parameters, *space.derived)}
+    return "".join(f"#define {name} {_literal(value)}\n" for name, value in knobs.items())
 
 
 def _literal(value: Value) -> str:
@@ -99,7 +103,10 @@ def signature(space: Space) -> str:
         "kernel": space.kernel,
         "text": without_comments(inlined(space.source)),
         "options": sorted(space.compile_options.items()),
-        "arguments": [(a.name, a.dtype, a.shape and [e.text for e in a.shape], a.role) for a in op.arguments],
+        "arguments": [
+            (a.name, a.dtype, a.shape and [e.text for e in a.shape], a.role, *(e.text for e in a.value))
+            for a in op.arguments
+        ],
         "derived": [(name, e.text) for name, e in space.derived.items()],
         "geometry": [e.text for e in (*space.grid, *space.block, space.shared_memory)],
         "reference": sorted((name, e.text) for name, e in op.reference.items()),

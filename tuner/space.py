@@ -21,13 +21,17 @@ Config = dict[str, Value]
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of the kernel. An array has a shape and a role (in, out, inout); a scalar has neither and takes
-    the value of the size or option of its name."""
+    """One argument of the kernel. An array has a shape and a role (in, out, inout), a scalar has neither.
+
+    `value` says what is in it: one expression for a scalar, one for each element of an array. Without it, a scalar is
+    the size or option of its name, and an array is the caller's.
+    """
 
     name: str
     dtype: str
     shape: tuple[Expression, ...] | None = None
     role: str | None = None
+    value: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,13 @@ class Operation:
 
     @property
     def arrays(self) -> tuple[Argument, ...]:
-        """The arguments that are arrays, in order."""
-        return tuple(a for a in self.arguments if a.shape is not None)
+        """The arrays that a caller gives, in order."""
+        return tuple(a for a in self.arguments if a.shape is not None and not a.value)
+
+    @property
+    def constants(self) -> tuple[Argument, ...]:
+        """The arrays that have a value."""
+        return tuple(a for a in self.arguments if a.shape is not None and a.value)
 
 
 @dataclass(frozen=True)
@@ -174,13 +183,16 @@ class Space:
             raise undecided
         return None
 
-    def valid(self, config: Mapping[str, Value], scope: Scope) -> bool:
-        """Whether `config` gives each parameter one of its declared values and satisfies every restriction."""
+    def declares(self, config: Mapping[str, Value]) -> bool:
+        """Whether `config` gives each parameter one of its declared values, and nothing else a value."""
         if config.keys() != self.parameters.keys():
             return False
-        declared = all(any(_same(config[p], v) for v in values) for p, values in self.parameters.items())
+        return all(any(_same(config[p], v) for v in values) for p, values in self.parameters.items())
+
+    def valid(self, config: Mapping[str, Value], scope: Scope) -> bool:
+        """Whether `config` gives each parameter one of its declared values and satisfies every restriction."""
         try:
-            return declared and self.broken(config, scope) is None
+            return self.declares(config) and self.broken(config, scope) is None
         except ExpressionError:
             return False
 

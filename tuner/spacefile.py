@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from tuner import expressions, yamlfile
 from tuner.errors import ExpressionError, SpaceError
 from tuner.expressions import Expression
-from tuner.schema import ArgumentModel, DivisorsModel, OperationModel, RequirementsModel, RestrictionModel, SpaceModel
+from tuner.schema import ArgumentModel, DivisorsModel, OperationModel, SpaceModel
 from tuner.source import without_comments
 from tuner.space import Argument, Operation, Restriction, Space, Value
+from tuner.validation import validated
 from tuner.yamlfile import Document, Where
 
 DEVICE_NAMES = (
@@ -26,7 +25,6 @@ DEVICE_NAMES = (
     "max_shared_memory",
     *(f"max_{what}_{axis}" for what in ("grid", "block") for axis in "xyz"),
 )
-M = TypeVar("M", bound=BaseModel)
 
 
 def read(path: Path, name: str | None = None) -> Space:
@@ -37,67 +35,10 @@ def read(path: Path, name: str | None = None) -> Space:
     shared = document
     if isinstance(document.data.get("operation"), str):
         shared = yamlfile.read(path.parent / document.data["operation"])
-        _validated(OperationModel, shared)
+        validated(OperationModel, shared)
         document.data["operation"] = shared.data
-    model = _validated(SpaceModel, document)
+    model = validated(SpaceModel, document)
     return _Builder(document, shared, model, name or f"{path.resolve().parent.name}/{path.stem}").space()
-
-
-def _validated(kind: type[M], document: Document) -> M:
-    try:
-        return kind.model_validate(document.data)
-    except ValidationError as error:
-        # A misspelt key makes another one missing: the misspelling is what to tell.
-        first = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
-        raise document.error(_where(first["loc"], document), _message(first, kind)) from None
-
-
-def _where(loc: Iterable[int | str], document: Document) -> Where:
-    """The part of pydantic's location that is in the file (it adds names of union members)."""
-    where: Where = ()
-    data: Any = document.data
-    for part in loc:
-        if isinstance(data, dict):
-            if part not in data:
-                return (*where, part) if isinstance(part, str) and part.isidentifier() else where
-            data = data[part]
-        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
-            data = data[part]
-        else:
-            continue
-        where = (*where, part)
-    return where
-
-
-def _message(error: Any, kind: type[BaseModel]) -> str:
-    found = error["input"]
-    match error["type"]:
-        case "extra_forbidden":
-            allowed = _fields(kind, error["loc"][:-1])
-            near = difflib.get_close_matches(str(error["loc"][-1]), allowed, n=1)
-            return "unknown key; " + (f"did you mean `{near[0]}`?" if near else f"allowed are {', '.join(allowed)}")
-        case "missing":
-            return "this key is missing; add it"
-        case "value_error":
-            return str(error["ctx"]["error"])
-        case "string_pattern_mismatch" if error["loc"][-1] == "[key]":
-            return f"{found!r} is not a name; use letters, digits and _"
-    text = repr(found) if not isinstance(found, dict | list) else f"a {type(found).__name__}"
-    return f"{text[:80]}: {error['msg'][0].lower()}{error['msg'][1:]}"
-
-
-def _fields(kind: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
-    """The keys that the model at `loc` has."""
-    nested: Mapping[str, type[BaseModel]] = {
-        "operation": OperationModel,
-        "arguments": ArgumentModel,
-        "restrictions": RestrictionModel,
-        "grid_divisors": DivisorsModel,
-        "requires": RequirementsModel,
-    }
-    for part in loc:
-        kind = nested.get(str(part), kind)
-    return list(kind.model_fields)
 
 
 class _Builder:
@@ -106,7 +47,7 @@ class _Builder:
     def __init__(self, document: Document, shared: Document, model: SpaceModel, name: str) -> None:
         self.document, self.shared, self.model, self.name = document, shared, model, name
         op = model.operation
-        self.scope = {*op.sizes, *op.options, *DEVICE_NAMES}
+        self.scope: set[str] = {*op.sizes, *op.options, *DEVICE_NAMES}
         self.knobs = {*self.scope, *model.parameters}
 
     def space(self) -> Space:
@@ -212,13 +153,33 @@ class _Builder:
         where = (*place, position)
         if (model.shape is None) != (model.role is None):
             raise document.error(where, f"{model.name}: an array has both `shape` and `role`, a scalar neither")
-        if model.shape is None and model.name not in {*self.model.operation.sizes, *self.model.operation.options}:
-            raise document.error(where, f"{model.name}: a scalar takes the value of the size or option of its name")
+        value: list[Expression] = model.value or []
+        options = self.model.operation.options
+        if model.shape is None and (model.name in {*self.model.operation.sizes, *options}) == bool(value):
+            raise document.error(
+                where, f"{model.name}: a scalar has the name of a size or option, whose value it takes, or a `value`"
+            )
         if model.shape is not None and model.name in self.scope:
             raise document.error(where, f"{model.name}: this name is taken by a size or option")
         for extent in model.shape or []:
             self._names(document, (*where, "shape"), extent, self.scope)
-        return Argument(model.name, model.dtype, None if model.shape is None else tuple(model.shape), model.role)
+        # Arrays are made once, for all options that a launch may have.
+        known = self.scope if model.shape is None else self.scope - options.keys()
+        for expression in value:
+            self._names(document, (*where, "value"), expression, known)
+        if model.value is not None:
+            needed = [extent.text for extent in model.shape or []]
+            if model.role not in ("in", None):
+                raise document.error((*where, "role"), f"{model.role!r}: {model.name} has a `value`; write `in`")
+            if not all(text.isdecimal() for text in needed) or math.prod(map(int, needed)) != len(value):
+                kind = f"of shape [{', '.join(needed)}]" if needed else "a scalar"
+                raise document.error(
+                    (*where, "value"),
+                    f"{len(value)} values; {model.name} is {kind}: write one for each element, the shape in numbers",
+                )
+        return Argument(
+            model.name, model.dtype, None if model.shape is None else tuple(model.shape), model.role, tuple(value)
+        )
 
     def _three(self, key: str, given: list[Expression]) -> tuple[Expression, Expression, Expression]:
         """x, y and z; those that are not given are 1."""

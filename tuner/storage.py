@@ -30,13 +30,15 @@ def at(url: str) -> BaseStorage:
     is wrong with the storage itself is one of `errors()`."""
     scheme = url.partition(":")[0]
     kind = scheme.partition("+")[0]
+    if kind == "sqlite" and (url.rstrip("/").endswith(":") or ":memory:" in url):
+        raise RequestError(f"--storage {url!r}: a database in memory ends with the process; write sqlite:///file.db")
     if kind not in (*DATABASES, "grpc"):
         raise RequestError(f"--storage {shown(url)!r}: there is no such storage; write a URL such as {EXAMPLES}")
     try:
         if kind == "grpc":
             host = urlsplit(url)
             if host.hostname is None or host.port is None:
-                raise RequestError(f"--storage {url!r}: write grpc://host:port")
+                raise RequestError(f"--storage {shown(url)!r}: write grpc://host:port")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
                 return optuna.storages.GrpcStorageProxy(host=host.hostname, port=host.port)
@@ -73,6 +75,13 @@ def errors() -> tuple[type[Exception], ...]:
         if module in sys.modules:
             found.append(getattr(sys.modules[module], name))
     return tuple(found)
+
+
+def reason(error: Exception) -> str:
+    """What one of `errors()` says, in a line."""
+    details = getattr(error, "details", None)  # of gRPC, whose text is a dump
+    text = (isinstance(error, OSError) and error.strerror) or (details() if callable(details) else str(error))
+    return str(text).strip().partition("\n")[0]
 
 
 def in_file(path: Path) -> BaseStorage:

@@ -8,166 +8,25 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
+import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
 
-from tuner import paths
+from tuner import locks, paths
 from tuner.errors import RequestError
+from tuner.lookup import MATCHES, Asked, Found, Match, answers, ranked
+from tuner.record import Record
 from tuner.space import Config, Scope, Space
+
+__all__ = ["FORMAT", "MATCHES", "VERSION", "WARM", "Found", "Match", "Record", "Store", "read"]
 
 FORMAT = "tuner results"
 VERSION = 1
-SIMILAR, WARM = 3, 8  # records whose configurations begin a search; how many configurations
-Match = Literal["exact", "nearest_size", "architecture", "other_device", "default"]
-MATCHES: tuple[Match, ...] = ("exact", "nearest_size", "architecture", "other_device", "default")
-
-
-@dataclass(frozen=True)
-class Record:
-    """The best configuration for one problem on one device. Times in ms, rates in GFLOP/s.
-
-    `spread` is the interquartile range over the median of `rounds` rounds; `vs_library` the library's time over ours,
-    measured in the same rounds; `error` and `bound` are of the verification. `objective` was made least, with `caches`
-    warm or cold before each run; `clock_mhz` and `throttled` are of the board during the finals; `registers`, `spills`
-    (bytes) and `occupancy` (a bound, from 0 to 1) are of the build.
-    """
-
-    device: str
-    kind: str
-    architecture: str
-    sizes: dict[str, int]
-    options: dict[str, float]
-    config: Config
-    time_ms: float
-    spread: float
-    rounds: int
-    gflops: float | None
-    library: str | None
-    library_ms: float | None
-    vs_library: float | None
-    error: float
-    bound: float
-    signature: str
-    toolchain: str
-    configurations: int
-    evaluated: int
-    failed: dict[str, int]
-    strategy: str
-    date: str
-    version: str
-    next: list[dict[str, Any]] = field(default_factory=list)
-    objective: str = "time"
-    caches: str = "warm"
-    energy_mj: float | None = None
-    clock_mhz: float | None = None
-    throttled: list[str] = field(default_factory=list)
-    registers: int | None = None
-    spills: int | None = None
-    occupancy: float | None = None
-
-    @property
-    def value(self) -> float:
-        """What tuning made least: ms, mJ, or their product."""
-        energy = self.energy_mj or 0.0
-        return {"energy": energy, "edp": energy * self.time_ms}.get(self.objective, self.time_ms)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it was tuned for time, with caches as they are."""
-        return (self.objective, self.caches) == ("time", "warm")
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Records with one key are about the same thing; a store keeps one of them."""
-        problem = (tuple(sorted(self.sizes.items())), tuple(sorted(self.options.items())))
-        return (self.kind, self.device, *problem, self.signature, self.objective, self.caches)
-
-    def to_line(self) -> str:
-        return json.dumps(asdict(self), sort_keys=False)
-
-    @staticmethod
-    def from_line(line: str) -> Record:
-        """The record in `line`. Raises ValueError, saying why, where it holds none."""
-        data = json.loads(line)
-        if not isinstance(data, dict):
-            raise ValueError("not a record")
-        names = {f.name for f in fields(Record)}
-        needed = {f.name for f in fields(Record) if f.default is MISSING and f.default_factory is MISSING}
-        missing = sorted(needed - data.keys())
-        if missing:
-            raise ValueError(f"no {', '.join(missing)}")
-        record = Record(**{name: data[name] for name in names if name in data})
-        for name, good in _FIELDS.items():
-            if not good(getattr(record, name)):
-                raise ValueError(f"{name} is {str(getattr(record, name))[:40]!r}")
-        return record
-
-
-def _line(value: Any) -> bool:
-    return isinstance(value, str) and value.isprintable() and len(value) < 1000
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e300
-
-
-def _count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-
-
-def _config(value: Any) -> bool:
-    plain = isinstance(value, dict) and all(isinstance(v, bool | int | float | str) for v in value.values())
-    return plain and all(_line(v) for v in [*value, *value.values()] if isinstance(v, str))
-
-
-def _mapping(good: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(_line(k) and good(v) for k, v in value.items())
-
-
-def _or_none(good: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or good(value)
-
-
-def _runners_up(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(v, dict) and _config(v.get("config")) and _number(v.get("time_ms")) for v in value
-    )
-
-
-# A record is data from a file: what is not as it should be gets no further than `Record.from_line`.
-_FIELDS: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("device", "kind", "architecture", "signature", "toolchain", "strategy", "date", "version"), _line),
-    **dict.fromkeys(("objective", "caches"), _line),
-    **dict.fromkeys(("spread", "error", "bound"), _number),
-    **dict.fromkeys(("rounds", "configurations", "evaluated"), _count),
-    **dict.fromkeys(("gflops", "library_ms", "vs_library"), _or_none(_number)),
-    "library": _or_none(_line),
-    "time_ms": lambda value: _number(value) and value > 0,
-    "sizes": _mapping(lambda value: _count(value) and value > 0),
-    "options": _mapping(lambda value: isinstance(value, int | float) and abs(value) < 1e300),
-    "failed": _mapping(_count),
-    "config": _config,
-    "next": _runners_up,
-    "throttled": lambda value: isinstance(value, list) and all(_line(v) for v in value),
-    **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy"), _or_none(_number)),
-    **dict.fromkeys(("registers", "spills"), _or_none(_count)),
-}
-
-
-@dataclass(frozen=True)
-class Found:
-    """A look-up's answer: the configuration, how well it fits, and the record it is from (None for the default).
-    `notes` are warnings for the user."""
-
-    config: Config
-    match: Match
-    record: Record | None = None
-    stale: bool = False
-    notes: tuple[str, ...] = ()
+SIMILAR, WARM = 3, 12  # records whose configurations begin a search; how many configurations
+MOST_BYTES = 1 << 28  # of a file
+_TOLD = 3  # unreadable lines that are reported one by one
 
 
 class Store:
@@ -176,24 +35,17 @@ class Store:
     def __init__(self, kernel: str, folder: Path | None = None) -> None:
         """`folder` instead of the user's own; the shipped results always lie below."""
         roots = dict.fromkeys(root.resolve() for root in (folder or paths.user_results(), paths.shipped("results")))
-        self.paths = [root / f"{kernel}.jsonl" for root in roots]
+        self.paths = [(root / f"{kernel.lstrip('/')}.jsonl").resolve() for root in roots]
         self.kernel = kernel
         self.problems: list[str] = []
         self.records: list[Record] = []
         for path in self.paths:
-            above = {record.key for record in self.records}
-            self.records += [record for record in self._read(path) if record.key not in above]
-
-    def _read(self, path: Path) -> Iterator[Record]:
-        for number, line in enumerate(_lines(path), 1):
-            if number == 1:
-                _check_header(path, line)
-                continue
-            try:
-                yield Record.from_line(line)
-            except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
-                if line.strip():
-                    self.problems.append(f"{path}:{number}: skipped, not a record: {error}")
+            # An imported record hides no verified one.
+            above = {record.key for record in self.records if record.is_verified}
+            found, problems = read(path)
+            self.records += [record for record in found if record.key not in above]
+            self.problems += problems
+        self._parsed: dict[str, Record] = {}
 
     def check_writable(self) -> None:
         """Raise RequestError where `add` could not write; to be asked before hours of tuning."""
@@ -206,138 +58,177 @@ class Store:
             raise self._unwritable(error) from None
 
     def _unwritable(self, error: OSError) -> RequestError:
-        return RequestError(f"{self.paths[0]}: cannot be written: {error.strerror}; name another folder with --results")
+        where = paths.shown(self.paths[0])
+        return RequestError(f"{where}: cannot be written: {error.strerror}; name another folder with --results")
 
     def add(self, record: Record, competes: Callable[[Record], bool] = lambda old: True) -> bool:
-        """Write `record`, unless the same toolchain has found a faster configuration that still `competes`; returns
-        whether.
+        """Write `record`, unless the same toolchain has found a faster configuration that still `competes`, or it is
+        the only one of the two that was not verified; returns whether.
 
         Every other line of the file stays, readable or not. Raises RequestError where the file cannot be written.
         """
-        from filelock import FileLock
+        return bool(self._write([record], lambda old, new: competes(old) and _still_better(old, new)))
 
+    def merge(self, records: Iterable[Record]) -> list[Record]:
+        """Write those of `records` that are better than what is known about the same thing: verified where that is not,
+        else faster (by less of whatever was made least). Merging in any order gives the same records.
+
+        Returns what was written. Raises RequestError where the file cannot be written.
+        """
+        known = {record.key: record for record in reversed(self.records)}
+        best: dict[str, Record] = {}
+        for record in records:
+            old = best.get(record.key) or known.get(record.key)
+            if old is None or not _at_least_as_good(old, record):
+                best[record.key] = record
+        return self._write(best.values(), _at_least_as_good) if best else []
+
+    def _write(self, records: Iterable[Record], stays: Callable[[Record, Record], bool]) -> list[Record]:
+        """Write each of `records`, of which no two have one key, unless the old one of its key `stays`."""
         path = self.paths[0]
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(path.with_suffix(".lock"), mode=0o644):
-                kept, old = _without(_lines(path)[1:], record)
-                if old is not None and competes(old) and _still_better(old, record):
-                    return False
+            with locks.held(path):
+                _clear(path)
+                lines = _lines(path)
+                if lines:
+                    _check_header(path, lines[0])
+                keys = [self._key(line) for line in lines[1:]]
+                old = {key: self._parsed[line] for line, key in zip(lines[1:], keys, strict=True) if key is not None}
+                written = [r for r in records if r.key not in old or not stays(old[r.key], r)]
+                if not written:
+                    return []
+                new = {record.key: record for record in written}
                 header = json.dumps({"format": FORMAT, "version": VERSION, "kernel": self.kernel})
-                text = "\n".join([header, *kept, record.to_line()]) + "\n"
+                kept = [line for line, key in zip(lines[1:], keys, strict=True) if key is None or key not in new]
+                text = "\n".join([header, *kept, *(record.to_line() for record in written)]) + "\n"
                 paths.replace(path, text.encode("utf-8", errors="surrogateescape"))
         except OSError as error:
             raise self._unwritable(error) from None
-        self.records = [record, *(r for r in self.records if r.key != record.key)]
-        return True
+        seen = [r for r in self.records if r.key not in new or (r.is_verified and not new[r.key].is_verified)]
+        self.records = [*written, *seen]
+        return written
+
+    def _key(self, line: str) -> str | None:
+        """The key of the record in `line`; None where it holds none. A line is read once."""
+        if line not in self._parsed:
+            try:
+                self._parsed[line] = Record.from_line(line)
+            except ValueError:
+                return None
+        return self._parsed[line].key
 
     def look_up(self, space: Space, scope: Scope, device: str, kind: str, architecture: str, signature: str) -> Found:
         """The best known configuration that is valid at this size on this device.
 
-        In this order: the device at this size; the device at the nearest size, by the distance of the logarithms;
-        the architecture; any other device; the space's default, or the first valid combination. Records of an
-        earlier version of the source come after all others, and before them those that were tuned for energy or
-        with cold caches. Raises NoConfiguration where nothing is valid.
+        In this order: the device at this size; the device, or a variant of it (`lookup.normalised`), at the nearest
+        size, by the distance of the logarithms; the architecture; any other device; the space's default, or the first
+        valid combination. Records that were imported, and so never verified, come after those of the architecture.
+        Records of an earlier version of the source come after all others, and before them those that were tuned for
+        energy or with cold caches. Where a record's best is not valid here, its first runner-up that is stands for it.
+        Raises NoConfiguration where nothing is valid.
         """
-        ranked = self._ranked(space, scope, device, kind, architecture, signature)
-        if not ranked:
-            return Found(space.first_valid(scope), "default", notes=tuple(self.problems))
-        match, record = ranked[0]
-        notes, stale = [*self.problems], record.signature != signature
-        if stale:
-            notes.append(f"{space.name}: the record is of an earlier version of the kernel; tune it again")
-        return Found(record.config, match, record, stale, tuple(notes))
+        return next(self._answers(space, scope, Asked(device, kind, architecture, signature)))
+
+    def candidates(
+        self, space: Space, scope: Scope, device: str, kind: str, architecture: str, signature: str
+    ) -> list[Found]:
+        """All that is known to be valid here, for whoever finds that the best does not launch: `look_up`'s answer
+        first, each record's runners-up after its best, the default last. Raises as `look_up` does."""
+        return list(self._answers(space, scope, Asked(device, kind, architecture, signature)))
+
+    def _answers(self, space: Space, scope: Scope, asked: Asked) -> Iterator[Found]:
+        for found in answers(self.records, space, scope, asked):
+            yield replace(found, notes=(*self.problems, *found.notes))
 
     def similar(
         self, space: Space, scope: Scope, device: str, kind: str, architecture: str, signature: str
     ) -> list[Config]:
         """Configurations to begin a search with: the best of the SIMILAR records that a look-up would prefer, then
         their second best, and so on, at most WARM; valid at this size on this device."""
-        nearest = [record for _, record in self._ranked(space, scope, device, kind, architecture, signature)][:SIMILAR]
-        lists = [[record.config, *(one["config"] for one in record.next)] for record in nearest]
+        fits = ranked(self.records, scope, Asked(device, kind, architecture, signature))
+        nearest = itertools.islice((f.record for f in fits if space.valid(f.record.config, scope)), SIMILAR)
         found: list[Config] = []
-        for configs in itertools.zip_longest(*lists):
+        for configs in itertools.zip_longest(*(record.configs for record in nearest)):
             for config in configs:
                 if config is not None and config not in found and space.valid(config, scope):
                     found.append(config)
         return found[:WARM]
 
-    def _ranked(
-        self, space: Space, scope: Scope, device: str, kind: str, architecture: str, signature: str
-    ) -> list[tuple[Match, Record]]:
-        """The records that are valid here, those that fit best first."""
-        ranked = []
-        for position, record in enumerate(self.records):
-            if record.sizes.keys() != scope.sizes.keys() or not space.valid(record.config, scope):
-                continue
-            distance = _distance(record.sizes, scope.sizes)
-            match = _match(record, device, kind, architecture, distance)
-            worth = (
-                record.signature != signature,
-                not record.is_plain,
-                MATCHES.index(match),
-                record.kind != kind,
-                distance,
-                record.options != scope.options,
-                position,
-            )
-            ranked.append((worth, match, record))
-        return [(match, record) for _, match, record in sorted(ranked, key=lambda entry: entry[0])]
+
+def read(path: Path) -> tuple[list[Record], list[str]]:
+    """The records of one file, and what there is to say of lines that hold none.
+
+    No file is no records. Raises RequestError for a file that is not ours, is of a newer version, or cannot be read.
+    """
+    records: list[Record] = []
+    problems: list[str] = []
+    skipped = 0
+    for number, line in enumerate(_lines(path), 1):
+        if number == 1:
+            _check_header(path, line)
+            continue
+        try:
+            records.append(Record.from_line(line))
+        except ValueError as error:
+            if line.strip():
+                skipped += 1
+                if skipped <= _TOLD:
+                    problems.append(f"{paths.shown(path)}:{number}: skipped, not a record: {error}")
+    if skipped > _TOLD:
+        problems.append(f"{paths.shown(path)}: {skipped - _TOLD} more lines skipped")
+    return records, problems
 
 
 def _lines(path: Path) -> list[str]:
+    where = paths.shown(path)
     try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise RequestError(f"{where}: the results cannot be read: not a file; move it away")
+        if status.st_size > MOST_BYTES:
+            raise RequestError(f"{where}: {status.st_size} bytes; results have at most {MOST_BYTES}; move it away")
         # What is not UTF-8 must come back as the bytes it was.
-        return path.read_bytes().decode("utf-8", errors="surrogateescape").removesuffix("\n").split("\n")
+        text = path.read_bytes().decode("utf-8", errors="surrogateescape")
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise RequestError(f"{path}: the results cannot be read: {error.strerror}") from None
+        raise RequestError(f"{where}: the results cannot be read: {error.strerror}") from None
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _check_header(path: Path, line: str) -> None:
     """Raise RequestError for a file that is not ours, or of a version that is not known yet."""
+    where = paths.shown(path)
     try:
         header = json.loads(line)
         known = header["format"] == FORMAT
         version = header["version"]
     except (ValueError, TypeError, KeyError, RecursionError):
         known, version = False, None
-    if not known or not isinstance(version, int):
-        raise RequestError(f"{path}:1: not a results file: its first line is not the header; move the file away")
+    if not known or not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise RequestError(f"{where}:1: not a results file: its first line is not the header; move the file away")
     if version > VERSION:
-        raise RequestError(f"{path}:1: written by a newer tuner (format {version}, known is {VERSION}); update tuner")
+        raise RequestError(
+            f"{where}:1: written by a newer tuner: a version that reads format {version} is needed, this one reads "
+            f"{VERSION}; update tuner"
+        )
 
 
-def _without(lines: Iterable[str], record: Record) -> tuple[list[str], Record | None]:
-    """The lines that are not about the same thing as `record`, and the record that is."""
-    kept: list[str] = []
-    old: Record | None = None
-    for line in lines:
-        try:
-            found = Record.from_line(line)
-        except (ValueError, TypeError, ArithmeticError, RecursionError):
-            kept.append(line)
-            continue
-        if found.key == record.key:
-            old = found
-        else:
-            kept.append(line)
-    return kept, old
+def _clear(path: Path) -> None:
+    """Remove what writers of `path` that were killed have left. Its lock is held, so none is at work."""
+    for left in path.parent.iterdir():
+        if left.name.startswith(f".{path.name}."):
+            left.unlink(missing_ok=True)
 
 
 def _still_better(old: Record, new: Record) -> bool:
-    """Whether `old` is of another configuration that the same toolchain made faster than `new`."""
+    """Whether `old` alone is verified, or of another configuration that the same toolchain made faster than `new`."""
+    if old.is_verified != new.is_verified:
+        return old.is_verified
     return old.toolchain == new.toolchain and old.config != new.config and old.value < new.value
 
 
-def _match(record: Record, device: str, kind: str, architecture: str, distance: float) -> Match:
-    if record.kind == kind and record.device == device:
-        return "exact" if distance == 0 else "nearest_size"
-    same = record.kind == kind and record.architecture == architecture
-    return "architecture" if same else "other_device"
-
-
-def _distance(a: Mapping[str, int], b: Mapping[str, int]) -> float:
-    """Euclidean distance of the logarithms of the sizes."""
-    return math.sqrt(sum(math.log(a[name] / b[name]) ** 2 for name in a))
+def _at_least_as_good(old: Record, new: Record) -> bool:
+    """Whether merging keeps `old`."""
+    return (not old.is_verified, old.value) <= (not new.is_verified, new.value)

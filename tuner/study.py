@@ -13,6 +13,7 @@ import os
 import platform
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,12 +22,14 @@ from statistics import median
 from typing import Any
 
 import optuna
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, Timeout
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.exceptions import UpdateFinishedTrialError
+from optuna.storages import BaseStorage
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from tuner import paths, storage
+from tuner import locks, paths, storage
 from tuner.devices.figures import Figures
 from tuner.errors import RequestError
 from tuner.measure import Outcome
@@ -46,8 +49,13 @@ class Trial:
 
     config: Config
     outcome: Outcome
-    value: float | None = None  # what the objective is; None where it failed
+    values: tuple[float, ...] = ()  # one for each objective; none where it failed
     timeout: float = 0.0  # seconds it was given
+
+    @property
+    def value(self) -> float | None:
+        """What decides which trial is best: the first objective's value; None where it failed."""
+        return self.values[0] if self.values else None
 
     @property
     def time_ms(self) -> float | None:
@@ -57,13 +65,15 @@ class Trial:
 
 @dataclass(frozen=True)
 class Problem:
-    """What the trials of one ledger have in common besides the space: sizes, options, the device's name, and in words
-    whatever else their times depend on (signature of the source, toolchain, way of measuring)."""
+    """What the trials of one ledger have in common besides the space: sizes, options, the device's name, in words
+    whatever else their times depend on (signature of the source, toolchain, way of measuring), and what the values to
+    be made least are called."""
 
     sizes: dict[str, int]
     options: dict[str, float]
     device: str
     conditions: str
+    metrics: tuple[str, ...] = ("time_ms",)
 
 
 @dataclass(frozen=True)
@@ -95,7 +105,7 @@ class Ledger:
             name: CategoricalDistribution(values) for name, values in space.parameters.items()
         }
         self._access = threading.RLock()
-        self._file_lock = FileLock(Path(self._where).with_suffix(".lock")) if url is None else None
+        self._file_lock: BaseFileLock | None = None
         self._known: dict[Key, Trial] = {}
         self._new: list[Trial] = []  # of others, since news() was asked
         self._losses: Counter[Key] = Counter()
@@ -115,12 +125,13 @@ class Ledger:
             self._heart.start()
 
     def _open(self, fresh: bool, problem: Problem) -> None:
-        if self._file_lock is None:
+        if self.shared:
             self._storage = storage.at(self._where)
             self._take_latest(fresh)
         else:
             path = Path(self._where)
             paths.private(path.parent)
+            self._file_lock = locks.of(path)
             try:
                 self._file_lock.acquire(timeout=0)
             except Timeout:
@@ -128,12 +139,19 @@ class Ledger:
                     f"{self.name.rpartition(' ')[0]} is being tuned by another process; wait for it, stop it, or let "
                     "both share a database by --storage"
                 ) from None
+            Path(f"{path}.lock").unlink(missing_ok=True)  # Optuna's own, of a process that was killed as it wrote
             if fresh or not self._is_readable(path):
                 _set_aside(path)
             self._storage = storage.in_file(path)
-        study = optuna.create_study(study_name=self.name, storage=self._storage, load_if_exists=True)
+        directions = [StudyDirection.MINIMIZE] * len(problem.metrics)
+        study = optuna.create_study(
+            study_name=self.name, storage=self._storage, load_if_exists=True, directions=directions
+        )
         self._study = study._study_id
         if "device" not in study.user_attrs:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Optuna calls it experimental
+                study.set_metric_names(list(problem.metrics))
             study.set_user_attr("device", problem.device)
             study.set_user_attr("conditions", problem.conditions)
         self._refresh()
@@ -171,9 +189,10 @@ class Ledger:
         self._closing.set()
         if self._heart.is_alive():
             self._heart.join()
-        for key in list(self._mine):
-            with contextlib.suppress(RequestError):
-                self._close(self._mine.pop(key))
+        with self._access:
+            for key in list(self._mine):
+                with contextlib.suppress(RequestError):
+                    self._close(self._mine.pop(key))
         self._unlock()
 
     def _unlock(self) -> None:
@@ -210,11 +229,17 @@ class Ledger:
                     return False
             return True
 
-    def begin(self, config: Config) -> None:
+    def begin(self, config: Config) -> bool:
         """Write down that the device has it from now on: what a process came to its end over was this configuration,
-        not one that was waiting for its turn."""
-        with self._access, self._storage_errors(), contextlib.suppress(UpdateFinishedTrialError):
-            self._storage.set_trial_user_attr(self._mine[_key(config)], "begun", True)
+        not one that was waiting for its turn. False where the claim was lost meanwhile."""
+        key = _key(config)
+        with self._access, self._storage_errors():
+            try:
+                self._storage.set_trial_user_attr(self._mine[key], "begun", True)
+            except UpdateFinishedTrialError:
+                del self._mine[key]
+                return False
+            return True
 
     def finish(self, trial: Trial) -> bool:
         """Write down what came of a claim; it is on disk when this returns. False where the claim was lost meanwhile:
@@ -233,7 +258,8 @@ class Ledger:
 
     def release(self, config: Config) -> None:
         """Give a claim back unmeasured."""
-        self._close(self._mine.pop(_key(config)))
+        with self._access:
+            self._close(self._mine.pop(_key(config)))
 
     def revise(self, trial: Trial) -> None:
         """Write down what a second look at a measured configuration has shown: its last trial counts."""
@@ -326,7 +352,7 @@ class Ledger:
         try:
             yield
         except storage.errors() as error:
-            reason = (isinstance(error, OSError) and error.strerror) or str(error).strip().partition("\n")[0]
+            reason = storage.reason(error)
             where = storage.shown(self._where)
             raise RequestError(f"{where}: the ledger cannot be used: {reason}; {advice}") from None
 
@@ -346,6 +372,15 @@ class Ledger:
         return dict(Counter(t.outcome.failure for t in self.trials if t.outcome.failure is not None))
 
 
+def stored(opened: BaseStorage, beginning: str) -> Iterator[tuple[dict[str, Any], list[Trial]]]:
+    """Attributes and trials of each study in a storage whose name begins so; for reading alone."""
+    for study in opened.get_all_studies():
+        if study.study_name.startswith(beginning):
+            trials = (_from_optuna(trial) for trial in opened.get_all_trials(study._study_id, deepcopy=False))
+            latest = {_key(trial.config): trial for trial in trials if trial is not None}
+            yield study.user_attrs, list(latest.values())
+
+
 def _set_aside(path: Path) -> None:
     """Keep the file under another name, so that what was measured is not lost."""
     if path.exists():
@@ -358,7 +393,7 @@ def _state(trial: Trial) -> TrialState:
 
 
 def _values(trial: Trial) -> list[float] | None:
-    return None if trial.value is None else [trial.value]
+    return list(trial.values) or None
 
 
 def _measured(trial: Trial) -> dict[str, Any]:
@@ -375,7 +410,7 @@ def _measured(trial: Trial) -> dict[str, Any]:
         **outcome.figures.to_json(),
         "occupancy": outcome.occupancy,
         "timeout_s": trial.timeout,
-        "value": trial.value,
+        "values": list(trial.values),
     }
     return {name: value for name, value in kept.items() if value is not None}
 
@@ -395,7 +430,7 @@ def _from_optuna(trial: FrozenTrial) -> Trial | None:
         figures=Figures(kept.get("registers"), kept.get("spills"), kept.get("shared_memory")),
         occupancy=kept.get("occupancy"),
     )
-    return Trial(kept["config"], outcome, kept.get("value"), kept["timeout_s"])
+    return Trial(kept["config"], outcome, tuple(kept["values"]), kept["timeout_s"])
 
 
 def _key(config: Config) -> Key:

@@ -23,7 +23,7 @@ def main() -> None:
     try:
         task = next(asked)
         device = devices.open(task["device"])
-        space, method = form.from_json(task["space"]), Method(**task["method"])
+        space, method = form.from_json(task["space"]), Method.from_json(task["method"])
         scope = Scope(task["sizes"], task["options"], device.language, device.limits)
         measure.check(device, space, scope, method)
         process.reply(stream, {

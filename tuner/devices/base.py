@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from tuner.devices import builds
 from tuner.devices.checks import Wanted, check_addresses, check_count
 from tuner.devices.figures import NO_FIGURES, Figures
+from tuner.devices.peak import Peak
 from tuner.errors import DeviceError
 from tuner.source import Source
 from tuner.space import Geometry, Limits
@@ -48,7 +49,8 @@ class Function:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Device memory for one array, between two guards. `handle` goes to the kernel; `whole` covers the guards too."""
+    """Device memory for one array, between two guards. `handle` goes to the kernel; `whole` covers the guards too, and
+    the memory lives as long as it does."""
 
     handle: Any
     whole: Any
@@ -88,6 +90,7 @@ class Compiler(ABC):
     kind: str
     architecture: str
     portable = False  # whether its builds run on every device of the architecture, whichever version made them
+    tells: tuple[str, ...] = ()  # the figures that every build has
 
     @abstractmethod
     def name(self) -> str:
@@ -152,6 +155,7 @@ class Device(ABC):
     on_processor = False  # whether it is the processor that compilers run on too, so that they disturb its times
     compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
     sensors: Sensors | None = None
+    peak: Peak | None = None  # in FP32, where the device says enough to compute it
     id: str  # cuda:0
     name: str  # as its maker writes it
     architecture: str  # what its binaries run on
@@ -201,12 +205,18 @@ class Device(ABC):
         """A new timer on the device's default queue."""
 
     @abstractmethod
-    def allocate(self, nbytes: int) -> Buffer:
-        """Guarded memory, contents undefined. Raises DeviceError where there is too little."""
+    def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
+        """Memory with `guard` bytes on each side, contents undefined. Raises DeviceError where there is too little."""
 
     @abstractmethod
     def write(self, target: Any, data: Array) -> None:
         """Copy a contiguous array to the start of `target`, a buffer's `handle` or `whole`; returns when done."""
+
+    def upload(self, data: Array) -> Buffer:
+        """Unguarded memory that holds `data`, a contiguous array."""
+        buffer = self.allocate(data.nbytes, guard=0)
+        self.write(buffer.handle, data)
+        return buffer
 
     @abstractmethod
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
@@ -265,6 +275,7 @@ class Device(ABC):
             "memory": self.memory,
             "max_threads": self.limits.max_threads,
             "max_shared_memory": self.limits.max_shared_memory,
+            "peak": asdict(self.peak) if self.peak else None,
         }
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.devices import gpu_arrays, libcuda, nvml, nvrtc
+from tuner.devices import gpu_arrays, libcuda, nvml, nvrtc, peak
 from tuner.devices.base import GUARD, Array, Buffer, Build, Device, Function, Library, Sensors
 from tuner.devices.checks import Given, Wanted, check_addresses, check_array
 from tuner.devices.nvrtc import NvrtcCompiler
@@ -65,6 +65,7 @@ class CudaDevice(Device):
         self.architecture = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
         self.compiler = NvrtcCompiler(self.architecture)
         self.memory = self.free_memory()
+        self.peak = peak.fp32((major, minor), get(at.MULTIPROCESSOR_COUNT), get(at.CLOCK_RATE))
         self.limits = Limits(
             max_threads=get(at.MAX_THREADS_PER_BLOCK),
             max_shared_memory=get(at.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
@@ -145,13 +146,13 @@ class CudaDevice(Device):
     def timer(self) -> _Timer:
         return _Timer(self._context)
 
-    def allocate(self, nbytes: int) -> Buffer:
+    def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
         try:
-            whole = libcuda.Memory(self._context, nbytes + 2 * GUARD)
+            whole = libcuda.Memory(self._context, nbytes + 2 * guard)
         except LaunchError:
             free = self.free_memory()
             raise DeviceError(f"{self.id}: {nbytes} bytes do not fit; {free} are free; try a smaller size") from None
-        return Buffer(int(whole) + GUARD, whole, nbytes)
+        return Buffer(int(whole) + guard, whole, nbytes)
 
     def write(self, target: Any, data: Array) -> None:
         to, nbytes = ctypes.c_uint64(int(target)), ctypes.c_size_t(data.nbytes)

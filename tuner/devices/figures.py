@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tuner.errors import ResourceError
@@ -19,7 +19,7 @@ class Figures:
     """What the compiler says of one kernel; None where it says nothing.
 
     `registers` are a thread's, `spills` the bytes a thread stores to and loads from memory for want of registers,
-    `shared_memory` the static bytes of a block.
+    `shared_memory` the bytes of a block: the static ones of a build, all of a launch.
     """
 
     registers: int | None = None
@@ -28,6 +28,11 @@ class Figures:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    def launched(self, geometry: Geometry) -> Figures:
+        """The same with the shared memory that a launch adds."""
+        static = self.shared_memory
+        return replace(self, shared_memory=None if static is None else static + geometry.shared_memory)
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Figures:

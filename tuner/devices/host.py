@@ -169,14 +169,14 @@ class HostDevice(Device):
     def timer(self) -> _Timer:
         return _Timer()
 
-    def allocate(self, nbytes: int) -> Buffer:
+    def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
         try:
-            whole = np.empty(nbytes + 2 * GUARD + _ALIGNMENT, dtype=np.uint8)
+            whole = np.empty(nbytes + 2 * guard + _ALIGNMENT, dtype=np.uint8)
         except MemoryError:
             raise DeviceError(f"host: {nbytes} bytes do not fit; try a smaller size") from None
         skip = -whole.ctypes.data % _ALIGNMENT
-        guarded = whole[skip : skip + nbytes + 2 * GUARD]
-        return Buffer(guarded.ctypes.data + GUARD, guarded, nbytes)
+        guarded = whole[skip : skip + nbytes + 2 * guard]
+        return Buffer(guarded.ctypes.data + guard, guarded, nbytes)
 
     def write(self, target: Any, data: Array) -> None:
         address = target if isinstance(target, int) else target.ctypes.data

@@ -22,6 +22,7 @@ class NvrtcCompiler(Compiler):
 
     kind = "cuda"
     portable = True
+    tells = ("registers", "shared_memory")
 
     def __init__(self, architecture: str) -> None:
         self.architecture = architecture

@@ -43,6 +43,7 @@ class OpenCLCompiler(Compiler):
     """The driver's own compiler, in a context of the device."""
 
     kind = "opencl"
+    tells = ("shared_memory",)
 
     def __init__(self, context: cl.Context, architecture: str, name: str) -> None:
         self.architecture = architecture
@@ -183,13 +184,13 @@ class OpenCLDevice(Device):
     def timer(self) -> _Timer:
         return _Timer(self)
 
-    def allocate(self, nbytes: int) -> Buffer:
-        if nbytes + 2 * GUARD > self._device.max_mem_alloc_size:
+    def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
+        if nbytes + 2 * guard > self._device.max_mem_alloc_size:
             most = self._device.max_mem_alloc_size
             raise DeviceError(f"{self.id}: one array of {nbytes} bytes; at most {most} can be had; try a smaller size")
         try:
-            whole = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes + 2 * GUARD)
-            return Buffer(whole.get_sub_region(GUARD, nbytes), whole, nbytes)
+            whole = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes + 2 * guard)
+            return Buffer(whole.get_sub_region(guard, nbytes), whole, nbytes)
         except cl.Error as error:
             raise DeviceError(f"{self.id}: {nbytes} bytes do not fit ({error}); try a smaller size") from None
 

@@ -52,12 +52,16 @@ class Budget:
 UNLIMITED = Budget()
 
 
-def check(name: str | None) -> None:
-    """Raises RequestError for a strategy that does not exist, or lacks a package."""
+def check(name: str | None, objectives: int = 1) -> None:
+    """Raises RequestError for a strategy that does not exist, lacks a package, or follows fewer objectives."""
     if name is None:
         return
     if name not in STRATEGIES:
         raise RequestError(f"--strategy {name!r}: there is no such strategy; there are: {', '.join(STRATEGIES)}")
+    if objectives > 1 and name not in _SEVERAL_OBJECTIVES:
+        raise RequestError(
+            f"--strategy {name}: follows one objective; for {objectives}, take {', '.join(_SEVERAL_OBJECTIVES)}"
+        )
     family, _, inner = name.partition(":")
     if family == "kt":
         through_kernel_tuner.check(inner)
@@ -75,17 +79,20 @@ def choose(name: str | None, budget: Budget, configurations: int) -> str:
 
 @dataclass(frozen=True)
 class Hints:
-    """What may be known of a space beforehand: configurations to begin with, such as the best of a similar problem
-    (those not in the pool are left out), and the parameters whose product is the number of threads in a block."""
+    """What may be known of a space beforehand: promising configurations to begin with, such as the best of a similar
+    problem, the parameters whose product is the number of threads in a block, and configurations to be measured before
+    all others for their own sake. Configurations that are not in the pool are left out."""
 
     warm: Sequence[Mapping[str, Value]] = ()
     block: Sequence[str] = ()
+    first: Sequence[Mapping[str, Value]] = ()
 
     @staticmethod
     def of(space: Space, warm: Sequence[Mapping[str, Value]] = ()) -> Hints:
-        """The hints that a space gives: the parameters that its block names."""
+        """The hints that a space gives: the parameters that its block names, and its default, which the best is
+        measured against."""
         named = frozenset().union(*(expression.names for expression in space.block))
-        return Hints(warm, tuple(name for name in space.parameters if name in named))
+        return Hints(warm, tuple(name for name in space.parameters if name in named), [space.default])
 
 
 NO_HINTS = Hints()
@@ -108,21 +115,16 @@ class Search:
         hints: Hints = NO_HINTS,
         objectives: int = 1,
     ) -> None:
-        """Time starts to count now. Raises RequestError for what `check` refuses, and where `name` can follow one
-        objective only."""
-        check(name)
-        if objectives > 1 and name not in _SEVERAL_OBJECTIVES:
-            raise RequestError(
-                f"--strategy {name}: follows one objective; for {objectives}, take {', '.join(_SEVERAL_OBJECTIVES)}"
-            )
+        """Time starts to count now. Raises RequestError for what `check` refuses."""
+        check(name, objectives)
         self.pool = pool
         self._left = min(budget.evaluations or len(pool), len(pool))
         self._deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
-        self._first: list[int] = []
+        self._first = pool.known(hints.first)
         if name == "optuna":
             self._proposer: Proposer = PoolGP(pool, seed, hints.warm, hints.block)
         else:
-            self._first = pool.known(hints.warm)
+            self._first += pool.known(hints.warm)
             self._proposer = _proposer(name, pool, Budget(self._left, budget.seconds), seed, objectives)
 
     def __enter__(self) -> Search:
@@ -138,7 +140,7 @@ class Search:
         is over."""
         if self._left < 1 or (self._deadline is not None and time.monotonic() >= self._deadline):
             return None
-        row = self._warm()
+        row = self._beforehand()
         if row is None:
             row = self._proposer.ask()
         if row is None:
@@ -161,7 +163,7 @@ class Search:
         """Stop; nothing may be asked or told any more."""
         self._proposer.close()
 
-    def _warm(self) -> int | None:
+    def _beforehand(self) -> int | None:
         while self._first:
             row = self._first.pop(0)
             if self._proposer.claim(row):

@@ -1,0 +1,330 @@
+"""What others measured comes in as what it is, and stores of several machines become one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, Done
+from test_lookup import H200, H200_NVL, KERNEL, SIGNATURE, SPACE, at, config, imported
+
+from tuner import recording
+from tuner.errors import ExpressionError
+from tuner.exchange.t1_values import values
+from tuner.recording import Entry, Recording
+from tuner.store import Record, Store
+
+Tune = Callable[..., Done]
+RTX = "NVIDIA GeForce RTX 3090"
+
+
+def measured(folder: Path, times: dict[int, float | None], **header: Any) -> Path:
+    """A Kernel Tuner cache of these tiles."""
+    entries = {
+        tuple(config(tile).values()): Entry(t, (t, t) if t else (), None if t else "compile")
+        for tile, t in times.items()
+    }
+    plain = Recording("sgemm_tiled_1xn", RTX, SPACE.parameters, entries, [4096, 4096])
+    file = folder / "cache.json"
+    recording.write(file, replace(plain, **header))
+    return file
+
+
+def test_what_is_exported_is_imported_again_but_no_longer_verified(tune: Tune, tmp_path: Path) -> None:
+    cache = tmp_path / "cache.json"
+    assert tune("export", KERNEL, "4096", "--to", "kernel-tuner", "--output", cache).status == 0
+    done = tune("import", cache, "--results", tmp_path / "r", "--json")
+    assert done.status == 0, done.err
+    (one,) = done.json
+    known = recording.read(ROOT / "results/recordings/07_tiled_1xn-4096.json.gz")
+    assert (one["kernel"], one["device"], one["size"]) == (KERNEL, H200, {"M": 4096, "N": 4096, "K": 4096, "batch": 1})
+    assert (one["best"]["time_ms"], one["best"]["verified"], one["configurations"]) == (known.optimum_ms, False, 92)
+    (record,) = [r for r in Store(KERNEL, tmp_path / "r").records if not r.is_verified]
+    assert (record.error, record.bound, record.signature, len(record.next)) == (None, None, SIGNATURE, 8)
+    assert record.architecture == "sm_90a", "which the store knows of this device"
+    (best, *_) = [r for r in Store(KERNEL, tmp_path / "r").records if r.is_verified and r.key == record.key]
+    assert best in Store(KERNEL, tmp_path / "r").records, "the shipped one still counts"
+
+
+def test_a_cache_that_does_not_say_all_needs_hints(tune: Tune, tmp_path: Path) -> None:
+    file = measured(tmp_path, {8: 2.0, 16: 1.0, 4: None})
+    done = tune("import", file)
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    assert "its size is [4096, 4096], which leaves K of sgemm/07_tiled_1xn; write --size" in done.err
+    done = tune("import", file, "--size", "4096", "--json")
+    assert done.status == 0, done.err
+    assert done.json[0]["best"] == {"config": config(16), "time_ms": 1.0, "verified": False}
+    (record,) = [r for r in Store(KERNEL).records if r.device == RTX]
+    assert (record.kind, record.architecture, record.failed, record.rounds) == (
+        "cuda",
+        "",
+        {"CompilationFailedConfig": 1},
+        2,
+    )
+    assert record.gflops == pytest.approx(2 * 4096**3 / 1e6)
+    assert "not stored: a better record is there" in tune("import", measured(tmp_path, {8: 2.0}), "--size", "4096").out
+
+
+@pytest.mark.filterwarnings("ignore:The metaschema")  # of Kernel Tuner's own results
+def test_results_of_kernel_tuner_are_records_of_each_device_and_size(tune: Tune, tmp_path: Path) -> None:
+    from kernel_tuner.integration import store_results
+
+    file = tmp_path / "results.json"
+    for device, tile in ((H200_NVL, 8), ("NVIDIA A100-SXM4-80GB", 16)):
+        rows = [{**config(tile), "time": 2.0}, {**config(4), "time": 2.05}]
+        parameters = {name: list(v) for name, v in SPACE.parameters.items()}
+        store_results(file, SPACE.kernel, None, parameters, (2048, 2048), rows, {"device_name": device})
+    done = tune("import", file, "--size", "2048", "--json")
+    assert [one["device"] for one in done.json] == [H200_NVL, "NVIDIA A100 SXM4 80GB"], done.err
+    found = {r.device: r for r in Store(KERNEL).records if not r.is_verified}
+    assert found[H200_NVL].config == config(8)
+    assert [one["time_ms"] for one in found[H200_NVL].next] == [2.05]
+    assert found[H200_NVL].architecture == "sm_90a", "that of its variant"
+
+
+def test_a_t4_file_needs_to_be_told_all(tune: Tune, tmp_path: Path) -> None:
+    assert tune("export", KERNEL, "4096", "--to", "t4", "--output", tmp_path / "t4.json").status == 0
+    assert "name one by --kernel" in tune("import", tmp_path / "t4.json").err
+    hints = ["--kernel", KERNEL, "--size", "4096"]
+    assert "write --device NAME" in tune("import", tmp_path / "t4.json", *hints).err
+    done = tune("import", tmp_path / "t4.json", *hints, "--device", RTX, "--kind", "opencl", "--json")
+    assert (done.json[0]["device"], done.json[0]["configurations"]) == (RTX, 92)
+    assert [r.kind for r in Store(KERNEL).records if r.device == RTX] == ["opencl"]
+
+
+ODD = {
+    "no kernel of ours": ({"kernel": "\x1b]0;owned\x07"}, "which is none of ours; name one by --kernel"),
+    "other parameters": ({"kernel": "sgemm/06_tiled"}, "its parameters are block_size_x, "),
+    "an unknown size": ({"about": {"sizes": {"M": 1, "N": 1, "K": 1, "\x1b[2J": 1}}}, "no size"),
+    "a size that is none": ({"about": {"sizes": {"M": "1", "N": [], "K": None}}}, "is not a whole number"),
+    "a device that is a terminal's": (
+        {"device": "\x1b]0;owned\x07", "about": {"sizes": {"M": 8, "N": 8, "K": 8}}},
+        "device",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_cache_that_says_something_odd_is_one_message(name: str, tune: Tune, tmp_path: Path) -> None:
+    header, message = ODD[name]
+    done = tune("import", measured(tmp_path, {8: 1.0}, **header))
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert message in done.err
+    assert "\x1b" not in done.err
+    assert not (tmp_path / "results").exists(), "nothing is written"
+
+
+HOSTILE: list[Any] = [
+    None, 1, [], {}, {"data": 1, "tunable_parameters": []}, {"data": [[]], "tunable_parameters": {}},
+    {"data": [{"tunable_parameters": {"a": []}, "time": 1}], "tunable_parameters": []},
+    {"data": [{"tunable_parameters": {"a": 1}, "time": 10**400}], "tunable_parameters": []},
+    {"data": [{"tunable_parameters": {"a": 1}, "time": 1.0}], "tunable_parameters": [], "kernel_name": ["x"]},
+    {"cache": {"a": {"time": 1}}, "tune_params": {"a": [[]]}}, {"results": [{"configuration": {"a": {}}}]},
+    {"KernelSpecification": {}}, {"KernelSpecification": {"ProblemSize": 8, "Arguments": [1]}},
+    {"KernelSpecification": {"ProblemSize": 8, "Language": "CUDA"}, "ConfigurationSpace": []},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", HOSTILE, ids=range(len(HOSTILE)))
+def test_what_is_no_file_of_theirs_is_one_message(content: Any, tune: Tune, tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(json.dumps(content))
+    done = tune("import", file, "--output", tmp_path / "x.yaml") if "Kernel" in str(content) else tune("import", file)
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+    assert str(file) in done.err
+
+
+def test_an_import_of_something_endless_ends(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gzip
+
+    bomb = tmp_path / "bomb.json.gz"
+    monkeypatch.setattr(recording, "MOST_BYTES", 1 << 20)
+    bomb.write_bytes(gzip.compress(b" " * (1 << 24)))
+    for file, message in ((bomb, "longer than"), (Path("/dev/zero"), "not a file"), (tmp_path, "not a file")):
+        done = tune("import", file)
+        assert (done.status, message in done.err) == (2, True), done.err
+
+
+T1 = {
+    "General": {"BenchmarkName": "Add two vectors"},
+    "ConfigurationSpace": {
+        "TuningParameters": [
+            {"Name": "block_size_x", "Type": "int", "Values": "[32 * i for i in range(1, 5)]", "Default": 64},
+            {"Name": "items", "Type": "int", "Values": "[1, 2]", "Default": 1},
+        ],
+        "Conditions": [
+            {"Parameters": ["block_size_x", "items"], "Expression": "block_size_x * items <= 128"},
+            {"Parameters": [], "Expression": "__import__('os').system('touch owned')"},
+        ],
+    },
+    "KernelSpecification": {
+        "Language": "OpenCL",
+        "CompilerOptions": ["-std=c++11"],
+        "KernelName": "add",
+        "KernelFile": "add.cl",
+        "GlobalSize": {"X": "ProblemSize[0] // items"},
+        "LocalSize": {"X": "block_size_x"},
+        "ProblemSize": [1000],
+        "Arguments": [
+            {"Name": "c", "Type": "float", "MemoryType": "Vector", "AccessType": "WriteOnly", "Size": 1000},
+            {"Name": "a", "Type": "float", "MemoryType": "Vector", "AccessType": "ReadOnly", "Size": "ProblemSize[0]"},
+            {"Name": "b", "Type": "float", "MemoryType": "Vector", "AccessType": "ReadOnly", "Size": 1000},
+            {"Name": "n", "Type": "int32", "MemoryType": "Scalar", "AccessType": "ReadOnly", "FillValue": 1000},
+            {"Name": "shift", "Type": "float", "MemoryType": "Scalar", "AccessType": "ReadOnly", "FillValue": 0.5},
+        ],
+    },
+}
+ADD = """
+__kernel void add(__global float *c, __global const float *a, __global const float *b, int n, float shift) {
+    for (int i = get_global_id(0) * items; i < n && i < (get_global_id(0) + 1) * items; i++) c[i] = a[i] + b[i] + shift;
+}
+"""
+
+
+def test_a_t1_space_tunes_once_its_reference_is_written(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("add.json").write_text(json.dumps(T1))
+    Path("add.cl").write_text(ADD)
+    done = tune("import", "add.json", "--json")
+    assert done.status == 0, done.err
+    (made,) = done.json
+    assert made["space"] == "add.yaml"
+    told = "\n".join(made["todo"])
+    assert "operation.reference: write the right answer for c" in told
+    assert "os" in told
+    assert "left out -std=c++11" in told
+    assert not Path("owned").exists(), "nothing in the file is run"
+    assert "reference: this key is missing" in tune("validate", "add.yaml").err
+
+    text = Path("add.yaml").read_text()
+    Path("add.yaml").write_text(text.replace("operation:\n", "operation:\n  reference: a + b + shift\n"))
+    shown = tune("show", "add.yaml", "1000", "--json").json
+    assert shown["configurations"] == 6
+    assert shown["default"] == {"block_size_x": 64, "items": 1}
+    tuned = tune("add.yaml", "n=500", "--device", "opencl", "--repeats", "3", "--json")
+    assert (tuned.json["evaluated"], tuned.json["failed"]) == (6, {}), tuned.err
+
+    assert "is there already" in tune("import", "add.json").err
+
+
+def test_grid_divisors_and_unusual_arguments_are_taken_over(tune: Tune, tmp_path: Path) -> None:
+    kernel: dict[str, Any] = {
+        **T1["KernelSpecification"], "Language": "CUDA", "ProblemSize": [64, 32], "GridDivX": ["block_size_x", "items"],
+        "GridDivY": None, "Arguments": [
+            {"Name": "c", "Type": "float4", "MemoryType": "Vector", "AccessType": "ReadWrite", "Size": 512},
+            {"Name": "a", "Type": "half", "MemoryType": "Vector", "Output": 0, "Size": "ProblemSize[0] * items_a + 7"},
+        ],
+    }  # fmt: skip
+    file, space = tmp_path / "t1.json", tmp_path / "t1.yaml"
+    file.write_text(json.dumps({**T1, "KernelSpecification": kernel}))
+    assert tune("import", file, "--output", space).status == 0
+    text = space.read_text()
+    assert "shape:\n    - size_x * size_y" in text, "512 of four are 64 x 32"
+    assert "size_x * items_a + 7" in text
+    assert "grid_divisors:\n  x:\n  - block_size_x\n  - items\nblock:" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[1, 2, 4]", [1, 2, 4]),
+        ("list(range(1, 4))", [1, 2, 3]),
+        ("range(0, 8, 4)", [0, 4]),
+        ("[2**i for i in range(3)]", [1, 2, 4]),
+        ("['row', 'col']", ["row", "col"]),
+        ("(True, False)", [True, False]),
+    ],
+)
+def test_a_t1_files_values_are_read(text: str, expected: list[Any]) -> None:
+    assert values(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('touch owned')", "[open('x') for i in range(3)]", "range(10**9)", "[9**9**9]", "",
+        None, "[i for i in range(3) if i]", "[" * 1000, "range(1, 9, 0)", "[i for i in [j for j in range(2)]](1)",
+        "range('x')", "list(range(5), 3)", "[*range(3)]", "range()",
+    ],
+)  # fmt: skip
+def test_a_t1_files_values_are_not_run(text: Any) -> None:
+    with pytest.raises(ExpressionError):
+        values(text)
+
+
+def files(folder: Path, *records: Record) -> Path:
+    for one in records:
+        Store(KERNEL, folder).add(one)
+    return folder
+
+
+def held(folder: Path) -> dict[int, Record]:
+    return {r.sizes["M"]: r for r in Store(KERNEL, folder).records if r.device == RTX}
+
+
+def test_merging_keeps_the_better_verified_record_in_any_order(tune: Tune, tmp_path: Path) -> None:
+    def rtx(size: int, time_ms: float, **more: Any) -> Record:
+        return at(size, RTX, time_ms=time_ms, **more)
+
+    one = files(tmp_path / "1", rtx(64, 1.0), rtx(128, 5.0), imported(rtx(256, 0.1)), rtx(512, 3.0, toolchain="x"))
+    two = files(
+        tmp_path / "2", rtx(64, 2.0), rtx(128, 4.0), rtx(256, 9.0), rtx(512, 2.0, toolchain="y"), rtx(1024, 1.0)
+    )
+    expected = {64: 1.0, 128: 4.0, 256: 9.0, 512: 2.0, 1024: 1.0}
+    before = {file: file.read_bytes() for folder in (one, two) for file in folder.rglob("*.jsonl")}
+    for name, order in (("a", (one, two)), ("b", (two, one))):
+        done = tune("merge", *order, "--results", tmp_path / name, "--json")
+        assert done.json == {"files": 2, "records": 9, "written": {KERNEL: 5}}, done.err
+        assert {size: record.time_ms for size, record in held(tmp_path / name).items()} == expected
+        again = tune("merge", *order, "--results", tmp_path / name, "--json")
+        assert again.json["written"] == {KERNEL: 0}
+    assert before == {file: file.read_bytes() for file in before}
+    single = tune("merge", *before, "--results", tmp_path / "c")
+    assert "9 records in 2 files; 5 are new or better" in single.out
+
+
+def test_what_cannot_be_read_is_told_and_stays(tune: Tune, tmp_path: Path) -> None:
+    folder = files(tmp_path / "1", at(64, RTX))
+    (file,) = folder.rglob("*.jsonl")
+    file.write_bytes(file.read_bytes() + b"torn\x1b]0;owned\x07\n")
+    done = tune("merge", folder, "--results", tmp_path / "all")
+    assert (done.status, f"{file}:3: skipped" in done.err, "\x1b" in done.err) == (0, True, False)
+
+
+HEADER = '{"format": "tuner results", "version": 1, "kernel": "%s"}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (HEADER % "../../../owned", "names no kernel: '../../../owned'"),
+        (HEADER % "/etc/owned", "names no kernel"),
+        (HEADER % "a//b", "names no kernel"),
+        (HEADER % "\\u001b[2J", "names no kernel"),
+        (HEADER.replace("1", "2") % KERNEL, "a version that reads format 2 is needed"),
+        ('{"events": 1}\n', "not a results file"),
+    ],
+)
+def test_a_file_that_claims_something_odd_stops_the_merge_before_anything_is_written(
+    content: str, message: str, tune: Tune, tmp_path: Path
+) -> None:
+    good, bad = files(tmp_path / "1", at(64, RTX)), tmp_path / "2" / "bad.jsonl"
+    bad.parent.mkdir()
+    bad.write_text(content + at(64, RTX).to_line() + "\n")
+    done = tune("merge", good, bad.parent, "--results", tmp_path / "all")
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+    assert message in done.err
+    assert not (tmp_path / "all").exists()
+    assert not list(tmp_path.rglob("owned*"))
+
+
+def test_nothing_to_merge_is_one_message(tune: Tune, tmp_path: Path) -> None:
+    assert "no results, *.jsonl, in it or below" in tune("merge", tmp_path).err
+    assert "there is no such file" in tune("merge", tmp_path / "none").err
+    assert tune("merge").status == tune("import").status == 2

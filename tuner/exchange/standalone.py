@@ -1,0 +1,31 @@
+"""The source of one configuration as a file that compiles alone."""
+
+from __future__ import annotations
+
+from tuner import source
+from tuner.exchange.names import comment
+from tuner.exchange.target import Target
+from tuner.space import config_text, size_text
+
+SUFFIXES = {"cuda": ".cu", "opencl": ".cl", "c": ".c"}
+
+
+def text(target: Target) -> str:
+    """What tuner and launcher compile, byte for byte, under a comment that says how to launch it."""
+    problem, found, scope = target.problem, target.found, target.scope
+    made = source.render(problem.space, found.config, scope)
+    geometry = made.geometry
+    arguments = ", ".join(
+        f"{a.dtype}{'' if a.shape is None else ' *'} {a.name}" for a in problem.space.operation.arguments
+    )
+    launch = [
+        f"{problem.space.name} at {size_text(problem.sizes)} for {target.device.device}: {found.match}.",
+        config_text(found.config),
+        f"Entry point: {made.kernel}({arguments})",
+    ]
+    if scope.language != "c":
+        shared = f"{geometry.shared_memory} bytes of dynamic shared memory"
+        launch.append(f"Launch: grid {geometry.grid}, block {geometry.block}, {shared}")
+    if made.options:
+        launch.append(f"Compile with: {' '.join(made.options)}")
+    return comment(*launch, "Written by `tune export --to cu`.") + made.text

@@ -1,0 +1,79 @@
+"""FAIR T4 files, https://github.com/odgaard/TuningSchema: results of tuning, and metadata about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuner import __version__
+from tuner.exchange.trials import Trials
+from tuner.recording import Entry
+
+SCHEMA_VERSION = "1.0.0"
+_INVALIDITY = {
+    "timeout": "timeout",
+    "compile": "compile",
+    "CompilationFailedConfig": "compile",
+    "InvalidConfig": "constraints",
+    **dict.fromkeys(("geometry", "resources", "threads", "registers", "shared memory"), "constraints"),
+    **dict.fromkeys(
+        ("wrong result", "changes from run to run", "writes to an input", "writes outside", "correctness"),
+        "correctness",
+    ),
+}  # all other failures are `runtime`
+_UNITS = {"energy_mj": "mJ", "spills": "byte", "shared_memory": "byte"}
+_TIMINGS = {
+    "compile_time": "compilation",
+    "benchmark_time": "benchmark",
+    "framework_time": "framework",
+    "strategy_time": "search_algorithm",
+    "verification_time": "validation",
+}  # Kernel Tuner's names, and T4's
+
+
+def results(trials: Trials) -> dict[str, Any]:
+    """The results file: every trial, failed ones too. Times are in ms."""
+    recording = trials.recording
+    return {
+        "results": [
+            _result(dict(zip(recording.parameters, key, strict=True)), entry)
+            for key, entry in recording.entries.items()
+        ],
+        "schema_version": SCHEMA_VERSION,
+        "metadata": {"timeunit": "milliseconds"},
+    }
+
+
+def _result(config: dict[str, Any], entry: Entry) -> dict[str, Any]:
+    known = entry.extra
+    measured = {name: value for name, value in known.items() if isinstance(value, int | float) and name not in _TIMINGS}
+    measurements = [{"name": name, "value": value, "unit": _UNITS.get(name, "")} for name, value in measured.items()]
+    if entry.time_ms is not None:
+        measurements.insert(0, {"name": "time", "value": entry.time_ms, "unit": "ms"})
+    reason = str(known.get("reason", entry.failure))
+    result = {
+        "configuration": config,
+        "objectives": ["time"],
+        "times": {
+            **{name: known[ours] for ours, name in _TIMINGS.items() if isinstance(known.get(ours), int | float)},
+            "runtimes": list(entry.times),
+        },
+        "invalidity": "correct" if entry.failure is None else _INVALIDITY.get(reason, "runtime"),
+        "correctness": int(entry.failure is None),
+        "measurements": measurements,
+    }
+    return {"timestamp": known["timestamp"], **result} if isinstance(known.get("timestamp"), str) else result
+
+
+def metadata(trials: Trials) -> dict[str, Any]:
+    """The metadata file: what is known of where the results come from, and nothing of the machine that exports."""
+    recording = trials.recording
+    return {
+        "metadata": {
+            "hardware": {"hardware_description": [{"device": recording.device}]},
+            "environment": {
+                "device_query": {"toolchain": trials.toolchain, "kernel": recording.kernel, "size": recording.size},
+                "requirements": [f"tuner=={__version__}"],
+            },
+        },
+        "schema_version": SCHEMA_VERSION,
+    }

@@ -1,0 +1,214 @@
+"""Experiment files: YAML -> Experiment, checked against the spaces of the stages that they name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from tuner import catalog, expressions, operation, yamlfile
+from tuner.errors import RequestError
+from tuner.experiments.published import Experiment, Loads, Published, Row, Table
+from tuner.schema import Allowed, Formula, Identifier
+from tuner.space import Config, Limits, Operation, Scope, Space
+from tuner.validation import validated
+from tuner.yamlfile import Document, Where
+
+FOLDER = Path(__file__).parent
+CONTRADICTS = 0.1  # by how much a printed rate may differ from the printed time without a note: rounding makes 0.03
+
+_NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
+_UNITS = {"time": "ms", "rate": "|gflops|tflops", "share": "%"}
+_FACTORS = {"ms": 1.0, "": 1.0, "gflops": 1.0, "tflops": 1000.0, "%": 0.01}
+_EXAMPLES = {"time": "840 ms", "rate": "~1,343 GFLOPS", "share": "11.6%"}
+
+
+def _value(kind: str, text: str) -> float | None:
+    """The number that is printed as `text`: ms, GFLOP/s or a share; None where it is none."""
+    found = re.fullmatch(rf"~?{_NUMBER}(?:-{_NUMBER})?\s*({_UNITS[kind]})", text.lower())
+    if found is None:
+        return None
+    low, high, unit = found.groups()
+    numbers = [float(number.replace(",", "")) for number in (low, high) if number]
+    return sum(numbers) / len(numbers) * _FACTORS[unit]
+
+
+def _printed(kind: str) -> Any:
+    def check(text: object) -> object:
+        if not isinstance(text, str) or not _value(kind, text):
+            raise ValueError(f"{text!r}: write it as it is printed, a number and its unit, such as {_EXAMPLES[kind]}")
+        return text
+
+    return Annotated[str | None, BeforeValidator(check)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, strict=True)
+
+
+class LoadsModel(_Model):
+    """Loads from global memory."""
+
+    printed: str = Field(description="for one output, as printed")
+    counted: Formula = Field(description="for all of them, over sizes and parameters")
+
+
+class RowModel(_Model):
+    """One row, as printed, and what it is here."""
+
+    name: str = Field(min_length=1, max_length=200)
+    stage: str | None = Field(None, description="of the catalogue, or a space file beside this one")
+    config: dict[Identifier, Allowed] = Field({}, description="the published constants")
+    reference: Literal["library", "peak"] | None = None
+    time: _printed("time") = None  # type: ignore[valid-type]
+    rate: _printed("rate") = None  # type: ignore[valid-type]
+    share: _printed("share") = None  # type: ignore[valid-type]
+    loads: LoadsModel | None = None
+    note: str = ""
+
+
+class TableModel(_Model):
+    """Rows at one size."""
+
+    title: str = Field(min_length=1, max_length=200)
+    size: str | int
+    small: str | int = Field(description="the size on a processor")
+    rows: list[RowModel] = Field(min_length=1)
+    note: str = ""
+
+
+class ExperimentModel(_Model):
+    """A published series of measurements."""
+
+    title: str = Field(min_length=1, max_length=200)
+    author: str
+    where: str
+    device: str
+    note: str = ""
+    tables: list[TableModel] = Field(min_length=1)
+
+
+def names() -> list[str]:
+    """The experiments that ship."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def find(name: str) -> Experiment:
+    """The experiment called `name`, or with it as a unique part of its name, or in the YAML file of that path.
+
+    Raises RequestError, with those that there are, where it is none or several; SpaceError for a faulty file.
+    """
+    if Path(name).suffix in (".yaml", ".yml"):
+        return read(Path(name))
+    known = names()
+    matches = [one for one in known if one == name] or [one for one in known if name and name in one]
+    if len(matches) != 1:
+        several = f"could be {', '.join(matches)}; write more of the name" if matches else "there is no such experiment"
+        raise RequestError(f"experiment {name!r}: {several}; there are: {', '.join(known)}")
+    return read(FOLDER / f"{matches[0]}.yaml")
+
+
+def read(path: Path) -> Experiment:
+    """The Experiment in `path`. SpaceError, with file, line and key, for anything wrong with it."""
+    document = yamlfile.read(path)
+    model = validated(ExperimentModel, document)
+    return Experiment(
+        name=path.stem,
+        title=model.title,
+        author=model.author,
+        where=model.where,
+        device=model.device,
+        tables=tuple(_table(document, ("tables", i), table) for i, table in enumerate(model.tables)),
+        note=model.note,
+    )
+
+
+def _table(document: Document, where: Where, model: TableModel) -> Table:
+    places: list[Where] = [(*where, "rows", position) for position in range(len(model.rows))]
+    spaces = [_space(document, place, row) for place, row in zip(places, model.rows, strict=True)]
+    if all(row.stage is None for row in model.rows):
+        raise document.error((*where, "rows"), "none of them is a `stage`: there is nothing to measure")
+    known = next((space.operation for space in spaces if space is not None), None)
+    sizes = _sizes(document, (*where, "size"), model.size, known)
+    small = _sizes(document, (*where, "small"), model.small, known)
+    work = operation.gflops(known, Scope(sizes, known.options, "cuda", Limits()), 1.0) if known else None
+    library = next((_published(row, work) for row in model.rows if row.reference == "library"), None)
+    rows = [
+        _row(document, place, row, space, _published(row, work, library))
+        for place, row, space in zip(places, model.rows, spaces, strict=True)
+    ]
+    return Table(model.title, sizes, small, known, tuple(rows), model.note)
+
+
+def _space(document: Document, where: Where, row: RowModel) -> Space | None:
+    """The row's space; None for a reference, and for a stage that the catalogue does not have."""
+    if (row.stage is None) == (row.reference is None):
+        raise document.error(where, f"{row.name}: a row has either `stage` or `reference`")
+    if row.stage is None:
+        return None
+    if row.stage.endswith((".yaml", ".yml")):
+        return catalog.load(str(document.path.parent / row.stage))
+    return catalog.load(row.stage) if row.stage in catalog.names() else None
+
+
+def _sizes(document: Document, where: Where, text: str | int, known: Operation | None) -> Mapping[str, int]:
+    try:
+        return operation.parse_size(text, known) if known else {}
+    except RequestError as error:
+        raise document.error(where, str(error)) from None
+
+
+def _published(row: RowModel, work: float | None, library: Published | None = None) -> Published:
+    """What the row prints, and what follows from it, where a run of 1 ms has a rate of `work` GFLOP/s."""
+    printed = {kind: text for kind in _UNITS if (text := getattr(row, kind)) is not None}
+    values = {kind: _value(kind, text) for kind, text in printed.items()}
+    time_ms, gflops, share = values.get("time"), values.get("rate"), values.get("share")
+    contradicts = False
+    if work and time_ms and gflops:
+        contradicts = abs(gflops * time_ms / work - 1) > CONTRADICTS
+    elif work and time_ms:
+        gflops = work / time_ms
+    elif work and gflops:
+        time_ms = work / gflops
+    if share is None and time_ms and library and library.time_ms:
+        share = library.time_ms / time_ms
+    return Published(time_ms, gflops, share, printed, contradicts)
+
+
+def _row(document: Document, where: Where, row: RowModel, space: Space | None, published: Published) -> Row:
+    if published.contradicts and not row.note:
+        raise document.error((*where, "rate"), f"{row.rate} does not follow from {row.time}; say so in a `note`")
+    if space is not None and row.loads is not None:
+        known = {*space.operation.sizes, *space.parameters}
+        for name in sorted(row.loads.counted.names - known):
+            raise document.error((*where, "loads", "counted"), expressions.unknown_name(name, known))
+    return Row(
+        name=row.name,
+        published=published,
+        stage=row.stage,
+        space=space,
+        config=_config(document, (*where, "config"), row, space) if space else dict(row.config),
+        reference=row.reference,
+        loads=Loads(row.loads.printed, row.loads.counted) if row.loads else None,
+        note=row.note,
+    )
+
+
+def _config(document: Document, where: Where, row: RowModel, space: Space) -> Config:
+    """The published constants, and the default of every parameter that the source does not have."""
+    for name, value in row.config.items():
+        if name not in space.parameters:
+            raise document.error((*where, name), expressions.unknown_name(name, space.parameters))
+        if value not in space.parameters[name]:
+            allowed = list(space.parameters[name])
+            raise document.error(
+                (*where, name), f"{value!r} is not a declared value of {space.name}; allowed: {allowed}"
+            )
+    config = {**space.default, **row.config}
+    for name in space.parameters:
+        if name not in config:
+            raise document.error(where, f"no value for {name}, and {space.name} has no default")
+    return config

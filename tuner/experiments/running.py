@@ -1,0 +1,104 @@
+"""An experiment on the devices at hand, stage by stage, with its references beside them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median
+
+from tuner import devices, operation, scratch
+from tuner.devices.peak import Peak
+from tuner.errors import DeviceError, TunerError
+from tuner.experiments.published import Experiment, Row, Table
+from tuner.experiments.results import Measured, Reproduced, Reproduction
+from tuner.experiments.stage import Request, Stage
+from tuner.search.strategies import Budget
+from tuner.supervisor import TIMEOUT, Supervisor, Task
+
+HOST_TIMEOUT = 1800.0  # three plain loops at 2048 take a minute or more, ten times over
+
+
+def run(experiment: Experiment, request: Request, say: Callable[[str], None]) -> Iterator[Reproduction]:
+    """Measure stage by stage, and give what there is after each. What fails costs the rows that it concerns.
+
+    Raises RequestError where the request is wrong.
+    """
+    Budget.parse(request.budget)
+    if request.device is not None:
+        kind, number = devices.split(request.device)
+        if number >= devices.count(kind):
+            raise DeviceError(f"device {request.device!r}: this machine has none of this name; see `tune devices`")
+    made = [[_left_out(row, "not measured: the run was interrupted") for row in t.rows] for t in experiment.tables]
+    stages = [(number, stage) for number, table in enumerate(experiment.tables) for stage in _stages(table)]
+    for number, positions in stages:
+        table = experiment.tables[number]
+        reproduced = _stage(table, [table.rows[position] for position in positions], request, say)
+        for position, one in zip(positions, reproduced, strict=True):
+            made[number][position] = one
+        whole = tuple(
+            tuple(_reference(one.row, table, rows) if one.row.reference else one for one in rows)
+            for table, rows in zip(experiment.tables, made, strict=True)
+        )
+        yield Reproduction(experiment, whole, finished=(number, positions) == stages[-1])
+
+
+def _left_out(row: Row, reason: str) -> Reproduced:
+    return Reproduced(row, Measured(row.config or None, reason=reason), Measured(reason=row.stage and reason))
+
+
+def _stages(table: Table) -> list[list[int]]:
+    """The positions of the rows of each stage."""
+    found: dict[str, list[int]] = {}
+    for position, row in enumerate(table.rows):
+        if row.stage is not None:
+            found.setdefault(row.stage, []).append(position)
+    return list(found.values())
+
+
+def _reference(row: Row, table: Table, rows: Sequence[Reproduced]) -> Reproduced:
+    """The vendor's library as it was beside the rows of its table, or the peak of the device that they ran on."""
+    measured = [one for one in rows if one.is_measured and one.row.space and one.row.space.languages != ("c",)]
+    if not measured or table.operation is None:
+        return _left_out(row, "no row beside it was measured")
+    device, scope = measured[0].device, measured[0].scope
+    assert device is not None
+    assert scope is not None
+    work = operation.gflops(table.operation, scope, 1.0)  # of a run of 1 ms
+    library_ms = [one.library_ms for one in measured if one.library_ms is not None]
+    if row.reference == "library" and library_ms:
+        time_ms = median(library_ms)
+    elif row.reference == "peak" and device["peak"] and work:
+        time_ms = work / Peak(**device["peak"]).gflops
+    elif row.reference == "peak":
+        return _left_out(row, f"{device['name']} does not tell how many FP32 lanes it has, and at which clock")
+    else:
+        return _left_out(row, f"there is no library of a vendor for {device['name']}")
+    vs_library = median(library_ms) / time_ms if library_ms else None
+    here = Measured(time_ms=time_ms, gflops=work / time_ms if work else None, vs_library=vs_library)
+    return Reproduced(row, here, device=device, scope=scope)
+
+
+def _stage(table: Table, rows: Sequence[Row], request: Request, say: Callable[[str], None]) -> list[Reproduced]:
+    """The rows of one stage, measured on the device for it."""
+    space = rows[0].space
+    if space is None:
+        return [_left_out(row, f"{row.stage} is not in the catalogue") for row in rows]
+    try:
+        device_id = devices.for_space(space, request.device)
+        small = request.small or (device_id.startswith("opencl") and _is_processor(device_id))
+        sizes = dict(table.small if small else table.sizes)
+        timeout = request.timeout or (HOST_TIMEOUT if device_id.startswith("host") else TIMEOUT)
+        task = Task(space, sizes, dict(space.operation.options), timeout=timeout)
+        with scratch.file() as products, contextlib.closing(Supervisor(task, device_id, products)) as worker:
+            worker.start()
+            return Stage(worker, rows, request, say).reproduced()
+    except TunerError as error:  # of the device, mostly: then nothing of the stage can be measured
+        return [_left_out(row, str(error)) for row in rows]
+
+
+def _is_processor(device_id: str) -> bool:
+    device = devices.open(device_id)
+    try:
+        return device.on_processor
+    finally:
+        device.close()
