@@ -29,7 +29,7 @@ restrictions: ["fault == 0 or v < 2", "fault not in [%s] or v == 0"]
 %s
 """
 SLOW_FAULTS = "2, 4"  # those that cost a whole --timeout
-TIMEOUT = "12"
+TIMEOUT = "8"
 
 # Each line of a macro stands for two of the line before it: a compiler never comes to the end of 2^40 words.
 ENDLESS_MACRO = "".join(["#define E0 sum += 1;\n", *(f"#define E{i} E{i - 1} E{i - 1}\n" for i in range(1, 41))])
