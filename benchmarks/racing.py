@@ -17,8 +17,9 @@ from statistics import median
 import numpy as np
 
 from tuner import recording
-from tuner.driver import FINALISTS
-from tuner.measure import RACE, STANDARD
+from tuner.measure import RACE
+from tuner.method import STANDARD
+from tuner.selection import FINALISTS
 
 
 def raced(configurations: list[list[float]], order: list[int]) -> tuple[float, int]:

@@ -26,7 +26,7 @@ from tuner import catalog, devices, driver, operation, source
 from tuner.measure import Bench
 from tuner.search.enumeration import enumerate_space
 from tuner.space import Config, Scope, Space
-from tuner.study import Trial
+from tuner.trial import Trial
 
 REPEATS = 7
 

@@ -11,7 +11,8 @@ from conftest import ROOT, scope_of
 from tuner import catalog
 from tuner.devices import Device
 from tuner.errors import WrongResult
-from tuner.measure import Bench, Method
+from tuner.measure import Bench
+from tuner.method import Method
 from tuner.space import Config, Space
 from tuner.verify import compare
 

@@ -82,7 +82,7 @@ def tune(
     from tuner.console import TuningProgress
     from tuner.driver import Request
     from tuner.driver import tune as run
-    from tuner.measure import Method, parse_objectives
+    from tuner.method import Method, parse_objectives
 
     method = Method(repeats, cold=flush, objectives=parse_objectives(objective), race=not full)
     progress = TuningProgress()

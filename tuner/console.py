@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from tuner import operation
 from tuner.space import Scope, Space, config_text, size_text
-from tuner.study import Trial
+from tuner.trial import Trial
 
 PLAIN_SECONDS = 10.0  # between lines in a pipe when nothing improves
 

@@ -13,11 +13,12 @@ from typing import Any, Protocol
 from tuner import scratch
 from tuner.builders import Builders
 from tuner.errors import DeviceError, RequestError, TrialError, WorkerDied
-from tuner.measure import Outcome, objective_values
+from tuner.method import Outcome, objective_values
 from tuner.search.strategies import Search
 from tuner.space import Config, Scope
-from tuner.study import Ledger, Trial
+from tuner.study import Ledger
 from tuner.supervisor import Supervisor, Task
+from tuner.trial import Trial
 
 LOOK_AHEAD = 256  # configurations that are looked at for something to build
 POLL_SECONDS = 0.5  # between looks at what other processes have done

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from tuner import __version__, catalog, devices, operation, source
 from tuner.crew import Crew, Measured
 from tuner.errors import RequestError
-from tuner.measure import STANDARD, Method
+from tuner.method import STANDARD, Method
 from tuner.search import strategies
 from tuner.search.enumeration import enumerate_space
 from tuner.search.pool import Pool
@@ -21,8 +21,9 @@ from tuner.selection import Selection, default_trial, next_best, non_dominated, 
 from tuner.space import Config, Scope, Space
 from tuner.storage import EXAMPLES
 from tuner.store import Record, Store
-from tuner.study import Ledger, Problem, Trial
+from tuner.study import Ledger, Problem
 from tuner.supervisor import TIMEOUT, Supervisor, Task
+from tuner.trial import Trial
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from tuner.errors import RequestError
 from tuner.space import Space, Value
 
 if TYPE_CHECKING:
-    from tuner.study import Trial
+    from tuner.trial import Trial
 
 Key = tuple[Value, ...]
 MOST_BYTES = 1 << 29  # of a file, decompressed

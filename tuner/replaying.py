@@ -34,7 +34,7 @@ def record(
     from tuner import catalog, recording
     from tuner.console import TuningProgress
     from tuner.driver import Request, tune
-    from tuner.measure import Method
+    from tuner.method import Method
 
     space = catalog.load(kernel)
     progress = TuningProgress()

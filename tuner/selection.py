@@ -9,10 +9,11 @@ from typing import Any
 
 from tuner.errors import TrialError, WorkerDied
 from tuner.finals import Final, Finals
-from tuner.measure import Objective, Outcome, objective_values
+from tuner.method import Objective, Outcome, objective_values
 from tuner.space import Config, Scope, Space
-from tuner.study import Ledger, Trial
+from tuner.study import Ledger
 from tuner.supervisor import Supervisor
+from tuner.trial import Trial
 
 FINALISTS = 5
 MOST_TRADED_OFF = 20  # finalists, where several objectives are traded off

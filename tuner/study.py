@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import optuna
@@ -30,37 +29,15 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner import locks, paths, storage
-from tuner.devices.figures import Figures
 from tuner.errors import RequestError
-from tuner.measure import Outcome
-from tuner.space import Config, Space, Value, size_text
+from tuner.method import Outcome
+from tuner.space import Config, Space, size_text
+from tuner.trial import Key, Trial, attribute, from_optuna, key_of, state_of, values_of
 
 BEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between signs of life; a claim without one for so long is nobody's
 MOST_LOSSES = 3  # measurements of one configuration that ended with their process; then it is not tried again
 
 _GO_ON = "what was measured before is kept, and the same command goes on from there"
-
-Key = tuple[tuple[str, bool, Value], ...]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A configuration and what came of it."""
-
-    config: Config
-    outcome: Outcome
-    values: tuple[float, ...] = ()  # one for each objective; none where it failed
-    timeout: float = 0.0  # seconds it was given
-
-    @property
-    def value(self) -> float | None:
-        """What decides which trial is best: the first objective's value; None where it failed."""
-        return self.values[0] if self.values else None
-
-    @property
-    def time_ms(self) -> float | None:
-        """The median time in ms; None where it failed."""
-        return median(self.outcome.times) if self.outcome.times else None
 
 
 @dataclass(frozen=True)
@@ -177,7 +154,7 @@ class Ledger:
             opened = storage.in_file(path)
             for study in opened.get_all_studies():
                 for trial in opened.get_all_trials(study._study_id, deepcopy=False):
-                    _from_optuna(trial)
+                    from_optuna(trial)
         except (LookupError, TypeError, ValueError, AssertionError, AttributeError):  # JSON, but not of a study
             return False
         return True
@@ -201,7 +178,7 @@ class Ledger:
 
     def known(self, config: Config, timeout: float) -> Trial | None:
         """The trial of `config`, if it has been measured already, and not given up after less than `timeout` s."""
-        key = _key(config)
+        key = key_of(config)
         trial = self._known.get(key)
         if trial is not None and trial.outcome.failure == "timeout" and trial.timeout < timeout:
             return None
@@ -212,7 +189,7 @@ class Ledger:
 
     def claim(self, config: Config, timeout: float) -> bool:
         """Take `config` to be measured by this process; whether nobody else has it, or has measured it."""
-        key = _key(config)
+        key = key_of(config)
         attributes: dict[str, Any] = {"worker": f"{platform.node()} {os.getpid()}", "beat": 0}
         template = create_trial(
             state=TrialState.RUNNING, params=config, distributions=self._distributions, user_attrs=attributes
@@ -232,7 +209,7 @@ class Ledger:
     def begin(self, config: Config) -> bool:
         """Write down that the device has it from now on: what a process came to its end over was this configuration,
         not one that was waiting for its turn. False where the claim was lost meanwhile."""
-        key = _key(config)
+        key = key_of(config)
         with self._access, self._storage_errors():
             try:
                 self._storage.set_trial_user_attr(self._mine[key], "begun", True)
@@ -244,11 +221,11 @@ class Ledger:
     def finish(self, trial: Trial) -> bool:
         """Write down what came of a claim; it is on disk when this returns. False where the claim was lost meanwhile:
         then somebody else measures it."""
-        key = _key(trial.config)
+        key = key_of(trial.config)
         with self._access, self._storage_errors():
             try:
-                self._storage.set_trial_user_attr(self._mine[key], "measured", _measured(trial))
-                self._storage.set_trial_state_values(self._mine[key], _state(trial), _values(trial))
+                self._storage.set_trial_user_attr(self._mine[key], "measured", attribute(trial))
+                self._storage.set_trial_state_values(self._mine[key], state_of(trial), values_of(trial))
             except UpdateFinishedTrialError:
                 return False
             finally:
@@ -259,20 +236,20 @@ class Ledger:
     def release(self, config: Config) -> None:
         """Give a claim back unmeasured."""
         with self._access:
-            self._close(self._mine.pop(_key(config)))
+            self._close(self._mine.pop(key_of(config)))
 
     def revise(self, trial: Trial) -> None:
         """Write down what a second look at a measured configuration has shown: its last trial counts."""
         written = create_trial(
-            state=_state(trial),
-            values=_values(trial),
+            state=state_of(trial),
+            values=values_of(trial),
             params=trial.config,
             distributions=self._distributions,
-            user_attrs={"measured": _measured(trial)},
+            user_attrs={"measured": attribute(trial)},
         )
         with self._access, self._storage_errors():
             self._storage.create_new_trial(self._study, template_trial=written)
-            self._known[_key(trial.config)] = trial
+            self._known[key_of(trial.config)] = trial
 
     def news(self) -> list[Trial]:
         """The trials of other processes that have become known since this was last asked, or since the ledger was
@@ -286,7 +263,7 @@ class Ledger:
 
     def is_claimed(self, config: Config) -> bool:
         """Whether another process holds `config`, as far as `news` has seen."""
-        return _key(config) in self._theirs
+        return key_of(config) in self._theirs
 
     def _refresh(self) -> None:
         """Take in what other processes have written, and which claims they hold."""
@@ -295,16 +272,16 @@ class Ledger:
             claims: dict[Key, _Claim] = {}
             mine = set(self._mine.values())
             for trial in trials[self._settled :]:
-                key = _key(trial.params)
+                key = key_of(trial.params)
                 if trial.state == TrialState.RUNNING:
                     if trial._trial_id not in mine and key not in claims:
                         claims[key] = self._seen_alive(trial, self._theirs.get(key))
                 elif trial.number not in self._taken_in:
                     self._taken_in.add(trial.number)
                     self._losses[key] += bool(trial.user_attrs.get("lost"))
-                    found = _from_optuna(trial)
+                    found = from_optuna(trial)
                     if found is not None:
-                        if (measured := _key(found.config)) not in self._known:
+                        if (measured := key_of(found.config)) not in self._known:
                             self._new.append(found)
                         self._known[measured] = found
             self._theirs = claims
@@ -321,10 +298,10 @@ class Ledger:
         """Close claims of processes that are gone. What was measured, and not closed, is kept."""
         for key in keys:
             trial = self._theirs.pop(key).trial
-            measured = _from_optuna(trial)
+            measured = from_optuna(trial)
             with contextlib.suppress(UpdateFinishedTrialError):  # another process has closed it
                 if measured is not None:
-                    self._storage.set_trial_state_values(trial._trial_id, _state(measured), _values(measured))
+                    self._storage.set_trial_state_values(trial._trial_id, state_of(measured), values_of(measured))
                     continue
                 if trial.user_attrs.get("begun"):
                     self._storage.set_trial_user_attr(trial._trial_id, "lost", True)
@@ -376,8 +353,8 @@ def stored(opened: BaseStorage, beginning: str) -> Iterator[tuple[dict[str, Any]
     """Attributes and trials of each study in a storage whose name begins so; for reading alone."""
     for study in opened.get_all_studies():
         if study.study_name.startswith(beginning):
-            trials = (_from_optuna(trial) for trial in opened.get_all_trials(study._study_id, deepcopy=False))
-            latest = {_key(trial.config): trial for trial in trials if trial is not None}
+            trials = (from_optuna(trial) for trial in opened.get_all_trials(study._study_id, deepcopy=False))
+            latest = {key_of(trial.config): trial for trial in trials if trial is not None}
             yield study.user_attrs, list(latest.values())
 
 
@@ -386,52 +363,3 @@ def _set_aside(path: Path) -> None:
     if path.exists():
         aside = (path.with_suffix(f".{i}.log") for i in itertools.count(1))
         path.rename(next(path for path in aside if not path.exists()))
-
-
-def _state(trial: Trial) -> TrialState:
-    return TrialState.COMPLETE if trial.outcome.failure is None else TrialState.FAIL
-
-
-def _values(trial: Trial) -> list[float] | None:
-    return list(trial.values) or None
-
-
-def _measured(trial: Trial) -> dict[str, Any]:
-    """What a study keeps of a trial besides its value, in one attribute, so that it is one write."""
-    outcome = trial.outcome
-    kept = {
-        "config": trial.config,  # a damaged journal may have lost the parameters that Optuna keeps
-        "times_ms": list(outcome.times),
-        "error": outcome.error,
-        "bound": outcome.bound,
-        "energy_mj": outcome.energy_mj,
-        "failure": outcome.failure,
-        "log": outcome.log[-4000:] or None,
-        **outcome.figures.to_json(),
-        "occupancy": outcome.occupancy,
-        "timeout_s": trial.timeout,
-        "values": list(trial.values),
-    }
-    return {name: value for name, value in kept.items() if value is not None}
-
-
-def _from_optuna(trial: FrozenTrial) -> Trial | None:
-    """The trial that has been written; None where none was measured."""
-    kept = trial.user_attrs.get("measured")
-    if kept is None:
-        return None
-    outcome = Outcome(
-        times=tuple(kept["times_ms"]),
-        error=kept["error"],
-        bound=kept["bound"],
-        energy_mj=kept.get("energy_mj"),
-        failure=kept.get("failure"),
-        log=kept.get("log", ""),
-        figures=Figures(kept.get("registers"), kept.get("spills"), kept.get("shared_memory")),
-        occupancy=kept.get("occupancy"),
-    )
-    return Trial(kept["config"], outcome, tuple(kept["values"]), kept["timeout_s"])
-
-
-def _key(config: Config) -> Key:
-    return tuple((name, isinstance(value, bool), value) for name, value in sorted(config.items()))

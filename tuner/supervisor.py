@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from tuner import form
 from tuner.errors import DeviceError, TunerError, WorkerDied
 from tuner.finals import FINAL_SECONDS, Finals
-from tuner.measure import STANDARD, Method, Outcome
+from tuner.method import STANDARD, Method, Outcome
 from tuner.process import Process
 from tuner.space import Config, Limits, Scope, Space
 

@@ -11,7 +11,8 @@ from dataclasses import asdict
 from typing import Any, BinaryIO
 
 from tuner import devices, errors, form, measure, process
-from tuner.measure import Bench, Method
+from tuner.measure import Bench
+from tuner.method import Method
 from tuner.products import Products
 from tuner.space import Scope
 

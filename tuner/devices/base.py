@@ -234,7 +234,7 @@ class Device(ABC):
         return None
 
     def exported(self, function: Function) -> bytes:
-        """The binary of a loaded function, with what its launches have added."""
+        """The binary of a loaded function, with what its launches have added; for devices that compile at launch."""
         raise NotImplementedError
 
     def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:

@@ -72,7 +72,7 @@ def _built(program: cl.Program, source: Source) -> cl.Program:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cl.CompilerWarning)
-            program.build(options=list(source.options), cache_dir=False)  # type: ignore[arg-type]
+            program.build(options=list(source.options), cache_dir=False)  # type: ignore[arg-type]  # wrongly annotated
             return program
     except cl.Error as error:
         # What the compiler said stands behind what pyopencl says of the device.

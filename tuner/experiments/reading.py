@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -36,13 +37,15 @@ def _value(kind: str, text: str) -> float | None:
     return sum(numbers) / len(numbers) * _FACTORS[unit]
 
 
-def _printed(kind: str) -> Any:
-    def check(text: object) -> object:
-        if not isinstance(text, str) or not _value(kind, text):
-            raise ValueError(f"{text!r}: write it as it is printed, a number and its unit, such as {_EXAMPLES[kind]}")
-        return text
+def _printed(kind: str, text: object) -> object:
+    if not isinstance(text, str) or not _value(kind, text):
+        raise ValueError(f"{text!r}: write it as it is printed, a number and its unit, such as {_EXAMPLES[kind]}")
+    return text
 
-    return Annotated[str | None, BeforeValidator(check)]
+
+Time = Annotated[str | None, BeforeValidator(partial(_printed, "time"))]
+Rate = Annotated[str | None, BeforeValidator(partial(_printed, "rate"))]
+Share = Annotated[str | None, BeforeValidator(partial(_printed, "share"))]
 
 
 class _Model(BaseModel):
@@ -63,9 +66,9 @@ class RowModel(_Model):
     stage: str | None = Field(None, description="of the catalogue, or a space file beside this one")
     config: dict[Identifier, Allowed] = Field({}, description="the published constants")
     reference: Literal["library", "peak"] | None = None
-    time: _printed("time") = None  # type: ignore[valid-type]
-    rate: _printed("rate") = None  # type: ignore[valid-type]
-    share: _printed("share") = None  # type: ignore[valid-type]
+    time: Time = None
+    rate: Rate = None
+    share: Share = None
     loads: LoadsModel | None = None
     note: str = ""
 

@@ -63,7 +63,7 @@ class Pool:
         """The row of `config`; None where it is not in the pool."""
         code = 0
         for name, positions, radix in zip(self.names, self._positions, self._radix, strict=True):
-            position = positions.get(config.get(name))  # type: ignore[call-overload]
+            position = positions.get(config.get(name))  # type: ignore[call-overload]  # no key of ours: None
             if position is None:
                 return None
             code += position * radix
