@@ -1,18 +1,29 @@
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
+import shutil
 import subprocess
 import sys
+import threading
+import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import ROOT, Done
 
 import tuner
-from tuner.devices import Device
-from tuner.errors import ArgumentError, RequestError, SpaceError
+from tuner import catalog, operation, paths, source
+from tuner.devices import Device, builds, nvrtc
+from tuner.errors import ArgumentError, BuildError, RequestError, SpaceError
+from tuner.space import Limits, Scope, Space
+from tuner.store import Record, Store
 
 # An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
@@ -46,13 +57,97 @@ def test_a_loaded_kernel_computes_on_pyopencl_arrays(opencl: Any) -> None:
     np.testing.assert_allclose(on_device[0].get(), A @ B, rtol=1e-5)
 
 
-def test_a_bound_launch_can_be_repeated(host: Device) -> None:
+def test_a_bound_launch_can_be_repeated_and_keeps_its_arrays(host: Device) -> None:
     kernel = tuner.load("sgemm/00_host_simple", SHAPE, device=host)
     C, A, B = arrays()
-    launch = kernel.bind(C, A, B)
+    launch = kernel.bind(C, A, B, alpha=3.0)
     A *= 2
     launch()
-    np.testing.assert_allclose(C, A @ B, rtol=1e-5)
+    expected, kept = 3 * (A @ B), weakref.ref(A)
+    np.testing.assert_allclose(C, expected, rtol=1e-5)
+    del A, B
+    C[:] = 0
+    launch()
+    np.testing.assert_allclose(C, expected, rtol=1e-5)
+    del launch, kernel
+    assert kept() is None
+
+
+def test_options_hold_for_one_launch(host: Device) -> None:
+    kernel = tuner.load("sgemm/00_host_simple", SHAPE, device=host)
+    C, A, B = arrays()
+    for options in ({"alpha": 2.0}, {}, {"alpha": 3.0}, {"alpha": 2.0}):
+        kernel(C, A, B, **options)
+        np.testing.assert_allclose(C, options.get("alpha", 1.0) * (A @ B), rtol=1e-5)
+
+
+def in_threads(work: Callable[[int], None], count: int = 4) -> None:
+    """Runs `work` with 0, 1, 2 .. at the same time, taking turns as often as can be; raises what one of them raises."""
+    interval, together = sys.getswitchinterval(), threading.Barrier(count)
+    sys.setswitchinterval(1e-6)
+
+    def begin(number: int) -> None:
+        together.wait(10)
+        work(number)
+
+    try:
+        with ThreadPoolExecutor(count) as pool:
+            list(pool.map(begin, range(count)))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_threads_share_a_kernel(opencl: Any) -> None:
+    import pyopencl as cl
+    from pyopencl import array
+
+    kernel = tuner.load("sgemm/03_naive", SHAPE, device=opencl)
+    _, A, B = arrays()
+    zero = np.zeros((1, 40, 30), np.float32)
+    queues = [cl.CommandQueue(opencl.context) for _ in range(4)]
+    given = [[array.to_device(q, x) for x in (zero, A * n, B)] for n, q in enumerate(queues, 1)]
+
+    def work(number: int) -> None:
+        for _ in range(500):
+            kernel(*given[number], beta=1.0)
+
+    in_threads(work)
+    for number, (C, *_) in enumerate(given, 1):
+        np.testing.assert_allclose(C.get(), 500 * number * (A @ B), rtol=1e-4)
+
+
+@pytest.mark.parametrize("given", ["the array's own", "named", "bound"])
+def test_a_launch_goes_into_the_queue_of_the_array_or_the_one_that_is_named(given: str, opencl: Any) -> None:
+    import pyopencl as cl
+    from pyopencl import array
+
+    kernel = tuner.load("sgemm/03_naive", SHAPE, device=opencl)
+    queue, gate = cl.CommandQueue(opencl.context), cl.UserEvent(opencl.context)
+    own = queue if given == "the array's own" else opencl.queue
+    C, A, B = (array.to_device(own, x) for x in arrays())
+    before = C.get()
+    cl.enqueue_barrier(queue, wait_for=[gate])  # nothing after it runs in this queue until the gate opens
+    if given == "bound":
+        kernel.bind(C, A, B, stream=queue)()
+    else:
+        kernel(C, A, B, **({"stream": queue} if given == "named" else {}))
+    now = np.empty_like(before)
+    cl.enqueue_copy(opencl.queue, now, C.base_data).wait()
+    np.testing.assert_array_equal(now, before)
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    queue.finish()
+    np.testing.assert_allclose(C.get(queue), A.get() @ B.get(), rtol=1e-5)
+
+
+def test_a_stream_that_is_none_is_refused(host: Device, opencl: Any) -> None:
+    from pyopencl import array
+
+    with pytest.raises(ArgumentError, match="stream: the host has none"):
+        tuner.load("sgemm/00_host_simple", SHAPE, device=host)(*arrays(), stream=7)
+    with pytest.raises(ArgumentError, match="stream: a int; pass a queue"):
+        tuner.load("sgemm/03_naive", SHAPE, device=opencl)(
+            *(array.to_device(opencl.queue, x) for x in arrays()), stream=7
+        )
 
 
 def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -70,6 +165,8 @@ MISFITS: dict[str, tuple[tuple[Any, ...], str]] = {
     "device": ((C, [1.0], B), "A: a list; pass a NumPy array"),
     "read-only": ((read_only(C), A, B), "C: is read-only"),
     "too few": ((C, A), "2 arrays given; it takes 3: C, A, B"),
+    "none": ((), "0 arrays given"),
+    "unaligned": ((C, A, np.zeros(6001, np.uint8)[1:].view(np.float32).reshape(1, 50, 30)), "B: begins . bytes after"),
 }
 
 
@@ -77,8 +174,9 @@ MISFITS: dict[str, tuple[tuple[Any, ...], str]] = {
 def test_an_argument_that_does_not_fit_is_named(misfit: str, host: Device) -> None:
     given, message = MISFITS[misfit]
     kernel = tuner.load("sgemm/00_host_simple", SHAPE, device=host)
-    with pytest.raises(ArgumentError, match=message):
-        kernel(*given)
+    for launch in (kernel, kernel.bind):
+        with pytest.raises(ArgumentError, match=message):
+            launch(*given)
 
 
 def test_an_argument_from_another_opencl_context_is_named(opencl: Any) -> None:
@@ -103,6 +201,62 @@ def test_an_output_that_is_an_input_too_is_named(host: Device) -> None:
     first, second = (memory[start : start + 256].reshape(1, 16, 16) for start in (0, 255))
     with pytest.raises(ArgumentError, match="C: shares memory with B"):
         kernel(first, np.zeros((1, 16, 16), np.float32), second)
+    kernel(first, second.copy(), first.copy())
+
+
+ALIGNED = "void aligned(float *C, const float *A, const float *B, int M, int N, int K, int batch, float a, float b) { }"
+
+
+def test_a_stage_says_where_its_arrays_must_begin(stage: Callable[..., Path], host: Device) -> None:
+    kernel = tuner.load(stage(ALIGNED, "aligned", "{x: [1]}", more="alignment: 64"), 16, device=host)
+    memory = np.zeros(2000, np.float32)
+    begin = -memory.ctypes.data % 64 // 4
+    C, A, B = (memory[begin + start : begin + start + 256].reshape(1, 16, 16) for start in (0, 256, 512 + 4))
+    with pytest.raises(ArgumentError, match="B: begins 16 bytes after a multiple of 64"):
+        kernel(C, A, B)
+    kernel(C, A, A)
+
+
+CHOOSY = """
+#if mode > 2
+#error "this does not compile"
+#elif mode == 2
+void another_name(void) { }
+void choosy() __attribute__((alias("no_such_symbol")));
+#else
+void choosy(float *C, const float *A, const float *B, int M, int N, int K, int batch, float a, float b) { C[0] = mode; }
+#endif
+"""
+
+
+def a_record(host: Device, space: Space, modes: list[int]) -> Record:
+    """A record whose best configuration and runners-up have these modes."""
+    best, *others = ({"mode": mode} for mode in modes)
+    return Record(
+        device=host.name, kind=host.kind, architecture=host.architecture, sizes={"M": 16, "N": 16, "K": 16, "batch": 1},
+        options=dict(space.operation.options), config=best, time_ms=1.0, spread=0.01, rounds=9, gflops=1.0,
+        library=None, library_ms=None, vs_library=None, error=0.0, bound=1.0, signature=source.signature(space),
+        toolchain="cc", configurations=4, evaluated=4, failed={}, strategy="brute_force",
+        date="2026-11-21T00:00:00+00:00", version="1", next=[{"config": one, "time_ms": 2.0} for one in others],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("modes", "taken"), [([3, 4, 1, 0], 1), ([3, 4], 0), ([2, 1], 1)])
+def test_the_next_best_is_taken_with_a_warning_where_the_best_does_not_run(
+    modes: list[int], taken: int, stage: Callable[..., Path], host: Device, tmp_path: Path
+) -> None:
+    file = stage(CHOOSY, "choosy", "{mode: [0, 1, 2, 3, 4]}", more="default: {mode: 0}")
+    space = catalog.load(str(file))
+    assert Store(space.name, tmp_path / "store").add(a_record(host, space, modes))
+    with pytest.warns(UserWarning, match=f"mode={taken}>: taken because what should be better does not run here: "):
+        kernel = tuner.load(file, 16, device=host, results=tmp_path / "store")
+    C, A, B = (np.full((1, 16, 16), 9, np.float32) for _ in "CAB")
+    kernel(C, A, B)
+    assert (kernel.config, C[0, 0, 0]) == ({"mode": taken}, taken)
+    assert kernel.match == ("default" if taken == 0 else "exact")
+    if modes == [3, 4]:
+        with pytest.raises(BuildError, match="this does not compile"):
+            tuner.load(file, 16, device=host, results=tmp_path / "store", strict=True)
 
 
 def test_load_refuses_what_cannot_be(host: Device) -> None:
@@ -154,18 +308,111 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_launch_needs_only_numpy_platformdirs_and_the_device(tmp_path: Path, stage: Callable[..., Path]) -> None:
-    """The tuning side's packages are made impossible to import, as on a machine installed with --no-deps."""
-    blocked = tmp_path / "blocked"
-    script = LAUNCH.format(kernel="sgemm/01_host_blocked", device="host", heavy=HEAVY, sealed=False)
-    warm = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert warm.returncode == 0, warm.stderr
-    for name in HEAVY:
-        (blocked / name).mkdir(parents=True)
-        (blocked / name / "__init__.py").write_text("raise ImportError('not installed')")
-    path = os.pathsep.join([str(blocked), os.environ.get("PYTHONPATH", "")])
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package, installed without its dependencies."""
+    site = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-compile"]
     done = subprocess.run(
-        [sys.executable, "-c", script.replace("print(", "0 and print(")],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
+        [*command, "--no-index", "--disable-pip-version-check", "--target", site, ROOT],
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    return site
+
+
+@pytest.mark.parametrize(
+    ("device", "kernel", "library"),
+    [
+        ("host", "sgemm/01_host_blocked", []),
+        ("opencl", "sgemm/03_naive", ["pyopencl", "pytools", "platformdirs", "siphash24", "typing_extensions"]),
+    ],
+)
+def test_the_package_without_its_dependencies_launches_beside_numpy_and_the_device_library(
+    device: str, kernel: str, library: list[str], installed: Path, tmp_path: Path
+) -> None:
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    for name in ["numpy", *library]:
+        wheel = importlib.metadata.distribution(name)
+        for part in {file.parts[0] for file in wheel.files or []} - {"..", "__pycache__"}:
+            (beside / part).symlink_to(Path(str(wheel.locate_file(part))))
+    script = f"import sys; sys.path[:0] = {[str(installed), str(beside)]!r}\n" + LAUNCH.format(
+        kernel=kernel, device=device, heavy=HEAVY, sealed=False
+    )
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_launch_form_is_as_true_where_kernel_space_and_cache_were_copied_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
+    here, there = tmp_path / "here", tmp_path / "far" / "there"
+    for folder in ("spaces", "kernels"):
+        shutil.copytree(ROOT / folder / "sgemm", here / folder / "sgemm")
+    first = catalog.load(str(here / "spaces/sgemm/03_naive.yaml"))
+    shutil.copytree(here, there)
+    monkeypatch.setitem(sys.modules, "tuner.spacefile", None)  # cannot be imported, as where pydantic is missing
+    monkeypatch.delattr(tuner, "spacefile")
+    second = catalog.load(str(there / "spaces/sgemm/03_naive.yaml"))
+    assert second.source == there / "kernels/sgemm/03_naive.cu"
+    assert replace(second, source=first.source, files=first.files) == first
+    (there / "spaces/sgemm/operation.yaml").write_text("another")
+    with pytest.raises(RequestError, match=r"reading it needs .*, which is not installed; pip install"):
+        catalog.load(str(there / "spaces/sgemm/03_naive.yaml"))
+
+
+NO_COMPILER = """
+import sys
+sys.modules |= {"cuda": None, "nvidia": None}
+from tuner import catalog, operation, paths, source
+from tuner.devices.nvrtc import NvrtcCompiler
+from tuner.errors import DeviceError
+from tuner.space import Limits, Scope
+space = catalog.load("sgemm/03_naive")
+sizes = operation.parse_size(64, space.operation)
+scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
+made = source.render(space, dict(space.default), scope)
+print(paths.digest(NvrtcCompiler("sm_90a").build(made).binary))
+try:
+    NvrtcCompiler("sm_53").build(made)
+except DeviceError as error:
+    print(error)
+"""
+
+
+def test_without_nvrtc_what_another_has_built_is_taken_and_else_one_message_says_what_is_missing() -> None:
+    space = catalog.load("sgemm/03_naive")
+    sizes = operation.parse_size(64, space.operation)
+    scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
+    built = nvrtc.NvrtcCompiler("sm_90a").build(source.render(space, dict(space.default), scope))
+    done = subprocess.run([sys.executable, "-c", NO_COMPILER], capture_output=True, text=True, check=True)
+    taken, message = done.stdout.splitlines()
+    assert taken == paths.digest(built.binary)
+    assert re.match(
+        r"sgemm_naive: compiling CUDA needs NVRTC; pip .* holds no build .* for sm_53: name a copy", message
+    )
+
+
+def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(
+    tune: Callable[..., Done], tmp_path: Path
+) -> None:
+    bundle = tmp_path / "bundle"
+    asked = ("export", "sgemm/03_naive", "64", "--to", "cubin", "--architecture", "sm_80,sm_90a", "--output", bundle)
+    assert tune(*asked).status == 0
+    (exported,) = builds.exported(bundle, "sm_90a")
+    space = catalog.load("sgemm/03_naive")
+    sizes = operation.parse_size(64, space.operation)
+    scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
+    assert exported.source == source.render(space, exported.config, scope).digest
+    assert exported.binary == (bundle / "sm_90a.cubin").read_bytes()
+    assert builds.exported(bundle, "sm_75") == []
+    for text in ("{", "[]", '{"builds": [{"architecture": "sm_90a"}]}'):
+        (bundle / "launch.json").write_text(text)
+        with pytest.raises(RequestError, match="bundle: not a folder that `tune export --to cubin` wrote"):
+            builds.exported(bundle, "sm_90a")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from tuner.errors import TunerError
 
 if TYPE_CHECKING:
-    from tuner.launcher import Kernel, load
+    from tuner.kernel import Kernel
+    from tuner.launcher import load
 
 __version__ = "0.1.0"
 __all__ = ["Kernel", "TunerError", "load"]

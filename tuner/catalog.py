@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
+import contextlib
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from tuner.errors import RequestError
 
 if TYPE_CHECKING:
     from tuner.space import Space
+
+_MAX_BYTES = 1_000_000
 
 
 def names() -> list[str]:
@@ -37,6 +40,8 @@ def find(kernel: str) -> tuple[Path, str]:
         return paths.shipped("spaces") / f"{matches[0]}.yaml", matches[0]
     if matches:
         raise RequestError(f"kernel {kernel!r} could be {', '.join(matches)}; write more of the name")
+    import difflib
+
     stages = {name.rpartition("/")[2]: name for name in known} | {name: name for name in known}
     near = dict.fromkeys(stages[match] for match in difflib.get_close_matches(kernel, stages, n=3, cutoff=0.4))
     hint = f"did you mean {' or '.join(near)}?" if near else "`tune list` shows all"
@@ -44,33 +49,63 @@ def find(kernel: str) -> tuple[Path, str]:
 
 
 def load(kernel: str) -> Space:
-    """The Space of `kernel`, from its launch form where that is still true, else from its YAML.
+    """The Space of `kernel`, from its launch form where one is still true, else from its YAML.
 
-    Reading YAML imports pydantic and yaml; what it gives is left in the cache so that the next launch does not.
+    Forms lie beside the spaces that ship, and in the cache. Reading YAML imports pydantic and yaml; what it gives is
+    left in the cache so that the next launch does not. Raises RequestError.
     """
     path, name = find(kernel)
-    kept = paths.cache() / "forms" / f"{paths.digest(str(path.resolve()), name)}.json"
-    known = _still_true(kept)
+    folder = path.resolve().parent
+    kept = f"forms/{paths.digest(name, _beginning(path))}.json"
+    known = _still_true(paths.shipped("forms").parent / kept, folder) or _still_true(paths.cache() / kept, folder)
     if known is not None:
         return known
-    from tuner import spacefile
-
+    try:
+        from tuner import spacefile
+    except ModuleNotFoundError as missing:
+        raise RequestError(
+            f"{path}: reading it needs {missing.name}, which is not installed; pip install {missing.name}, or load "
+            f"{name} where it is, and name a copy of that machine's cache folder with TUNER_CACHE"
+        ) from None
     made = spacefile.read(path, name)
-    files = [*made.files, made.source]
-    stamps = {str(file.resolve()): paths.digest(file.read_bytes()) for file in files}
-    paths.replace(kept, json.dumps({"files": stamps, "space": form.to_json(made)}).encode())
+    with contextlib.suppress(OSError):  # a read-only cache costs the next load the same again, nothing else
+        paths.replace(paths.cache() / kept, _form(made, folder))
     return made
 
 
-def _still_true(kept: Path) -> Space | None:
+def _beginning(path: Path) -> bytes:
+    """All of a file that is no longer than a space file may be."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_MAX_BYTES)
+    except OSError:
+        return b""  # the reader of YAML says what is wrong
+
+
+def _form(space: Space, folder: Path) -> bytes:
+    """The launch form of a space. Files are named as they lie from the YAML's `folder`, so that the form is as true
+    where they were all copied to."""
+
+    def near(file: Path) -> str:
+        return os.path.relpath(file, folder)
+
+    stamps = {near(file): paths.digest(file.read_bytes()) for file in (*space.files, space.source)}
+    placed = {"source": near(space.source), "files": [near(file) for file in space.files]}
+    return json.dumps({"files": stamps, "space": {**form.to_json(space), **placed}}).encode()
+
+
+def _still_true(kept: Path, folder: Path) -> Space | None:
     """The Space of a launch form whose files have not changed since; None otherwise."""
     try:
         data: Any = json.loads(kept.read_bytes())
-        if data["space"]["version"] != form.VERSION:
+        space = data["space"]
+        if space["version"] != form.VERSION:
             return None
         for file, digest in data["files"].items():
-            if paths.digest(Path(file).read_bytes()) != digest:
+            if paths.digest((folder / file).read_bytes()) != digest:
                 return None
-        return form.from_json(data["space"])
-    except (OSError, ValueError, KeyError, TypeError):
+        space["source"] = os.path.normpath(folder / space["source"])
+        space["files"] = [os.path.normpath(folder / file) for file in space["files"]]
+        return form.from_json(space)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

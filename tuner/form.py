@@ -9,7 +9,7 @@ from typing import Any
 from tuner.expressions import Expression, parse
 from tuner.space import Argument, Operation, Restriction, Space
 
-VERSION = 3
+VERSION = 4
 
 
 def to_json(space: Space) -> dict[str, Any]:
@@ -34,6 +34,7 @@ def to_json(space: Space) -> dict[str, Any]:
         "shared_memory": space.shared_memory.text,
         "default": dict(space.default),
         "compile_options": {language: list(options) for language, options in space.compile_options.items()},
+        "alignment": space.alignment,
         "source_note": space.source_note,
         "files": [str(file) for file in space.files],
         "operation": {
@@ -96,6 +97,7 @@ def from_json(data: Mapping[str, Any]) -> Space:
         shared_memory=parse(data["shared_memory"]),
         default=data["default"],
         compile_options={language: tuple(options) for language, options in data["compile_options"].items()},
+        alignment=data["alignment"],
         source_note=data["source_note"],
         files=tuple(Path(file) for file in data["files"]),
     )

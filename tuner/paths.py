@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
-
-import platformdirs
 
 from tuner.errors import RequestError
 
@@ -22,17 +19,23 @@ def shipped(folder: str) -> Path:
 
 def user_results() -> Path:
     """The user's own store, laid over the shipped one. TUNER_RESULTS names another folder."""
-    return Path(os.environ.get("TUNER_RESULTS") or platformdirs.user_data_path("tuner") / "results")
+    return Path(os.environ.get("TUNER_RESULTS") or _user("XDG_DATA_HOME", ".local/share") / "results")
 
 
 def state() -> Path:
     """Ledgers of tuning runs. TUNER_STATE names another folder."""
-    return private(Path(os.environ.get("TUNER_STATE") or platformdirs.user_state_path("tuner")))
+    return private(Path(os.environ.get("TUNER_STATE") or _user("XDG_STATE_HOME", ".local/state")))
 
 
 def cache() -> Path:
     """Builds and launch forms; safe to delete. TUNER_CACHE names another folder."""
-    return private(Path(os.environ.get("TUNER_CACHE") or platformdirs.user_cache_path("tuner")))
+    return private(Path(os.environ.get("TUNER_CACHE") or _user("XDG_CACHE_HOME", ".cache")))
+
+
+def _user(variable: str, beneath: str) -> Path:
+    """The user's own folder of one kind, by the XDG Base Directory Specification."""
+    named = os.environ.get(variable, "")
+    return (Path(named) if os.path.isabs(named) else Path.home() / beneath) / "tuner"
 
 
 def private(folder: Path) -> Path:
@@ -70,6 +73,8 @@ def digest(*parts: str | bytes) -> str:
 
 def replace(path: Path, data: bytes) -> None:
     """Write `data` to `path` so that a reader, or a crash at any moment, finds the old bytes or the new ones."""
+    import tempfile  # slow to import, and a launch writes nothing
+
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -11,7 +11,7 @@ from tuner import catalog, devices, launcher, operation, process
 from tuner.devices import Device
 from tuner.errors import TrialError, TunerError, WorkerDied
 from tuner.finals import Final, interleave
-from tuner.launcher import Kernel
+from tuner.kernel import Kernel
 from tuner.process import Process
 from tuner.space import Scope, Space
 from tuner.store import Found, Record

@@ -122,6 +122,7 @@ class SpaceModel(_Model):
     block: list[Formula] = Field([], max_length=3)
     shared_memory: Formula = expressions.parse(0)
     requires: RequirementsModel | None = None
+    alignment: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256] = Field(1, description="bytes; where arrays must begin")
     default: dict[Identifier, Allowed] = {}
     compile_options: dict[Literal["cuda", "opencl", "c"], list[Annotated[str, BeforeValidator(_option)]]] = {}
     extent: Annotated[list[Formula], Field(min_length=1, max_length=3)] | None = None

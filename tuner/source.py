@@ -24,6 +24,11 @@ class Source:
     options: tuple[str, ...]
     geometry: Geometry
 
+    @property
+    def digest(self) -> str:
+        """Names what is compiled, whatever compiles it, for whichever device."""
+        return paths.digest(*self.options, self.kernel, self.text)
+
 
 def render(space: Space, config: Config, scope: Scope) -> Source:
     """The Source of one configuration: its values and the derived ones as macros, then the kernel file with its own

@@ -135,7 +135,10 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Space:
-    """One stage: a kernel, what it computes, and the configurations it may be compiled with."""
+    """One stage: a kernel, what it computes, and the configurations it may be compiled with.
+
+    Arrays begin at multiples of `alignment` bytes, and at least where their elements may.
+    """
 
     name: str
     title: str
@@ -151,6 +154,7 @@ class Space:
     shared_memory: Expression
     default: Mapping[str, Value]
     compile_options: Mapping[str, tuple[str, ...]]
+    alignment: int = 1
     source_note: str = ""
     files: tuple[Path, ...] = ()  # the YAML files it was read from
 

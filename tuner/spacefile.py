@@ -78,6 +78,7 @@ class _Builder:
             shared_memory=model.shared_memory,
             default=self._default(),
             compile_options={language: tuple(options) for language, options in model.compile_options.items()},
+            alignment=model.alignment,
             source_note=model.source_note,
             files=tuple(dict.fromkeys(d.path.resolve() for d in (self.document, self.shared))),
         )

@@ -11,11 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from tuner.devices import builds
+from tuner.devices.checks import Wanted, check_addresses, check_count
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.devices.peak import Peak
-from tuner.errors import ArgumentError
+from tuner.errors import DeviceError
 from tuner.source import Source
-from tuner.space import Argument, Geometry, Limits
+from tuner.space import Geometry, Limits
 
 Array = np.ndarray[Any, np.dtype[Any]]
 GUARD = 1 << 20  # bytes on each side of a guarded buffer; a multiple of every alignment that a device asks for
@@ -75,33 +76,6 @@ class Library(Protocol):
 
 
 @dataclass(frozen=True)
-class Given:
-    """An array that a caller gave, whatever library it is of. `strides` are in bytes; None means contiguous."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    strides: tuple[int, ...] | None
-    writable: bool = True
-
-
-def check_array(argument: Argument, given: Given, shape: tuple[int, ...]) -> None:
-    """Raise ArgumentError unless `given` has the argument's dtype, is of `shape`, contiguous in C order, and writable
-    where the kernel writes to it."""
-    name, dtype = argument.name, np.dtype(argument.dtype)
-    if tuple(given.shape) != shape or given.dtype != dtype:
-        raise ArgumentError(
-            f"{name}: has shape {tuple(given.shape)} and dtype {given.dtype}; needed are {shape} and {dtype}"
-        )
-    expected = dtype.itemsize
-    for extent, stride in zip(reversed(shape), reversed(given.strides or ()), strict=False):
-        if extent > 1 and stride != expected:
-            raise ArgumentError(f"{name}: has strides {given.strides} (bytes); it must be contiguous in C order")
-        expected *= extent
-    if argument.role != "in" and not given.writable:
-        raise ArgumentError(f"{name}: is read-only, and the kernel writes to it; pass an array that may be written")
-
-
-@dataclass(frozen=True)
 class Build:
     """A binary, and what the compiler said of it; `fresh` if it did not come from the cache."""
 
@@ -115,27 +89,46 @@ class Compiler(ABC):
 
     kind: str
     architecture: str
+    portable = False  # whether its builds run on every device of the architecture, whichever version made them
     tells: tuple[str, ...] = ()  # the figures that every build has
 
     @abstractmethod
     def name(self) -> str:
         """The compiler and its version: whatever else than the source changes what it makes. Must be cheap to ask,
-        since a launch from the cache asks it too."""
+        since a launch from the cache asks it too. Raises DeviceError where the compiler is missing."""
 
     @abstractmethod
     def compile(self, source: Source) -> Build:
         """`source` built by the compiler. Raises BuildError with its log."""
 
+    def source_key(self, source: Source) -> str:
+        """With this begin the names of all builds of `source` for this architecture."""
+        return builds.key(self.kind, self.architecture, source.digest)
+
     def key(self, source: Source) -> str:
         """The name of a build: covers everything that changes what `compile` returns."""
-        return builds.key(self.kind, self.architecture, self.name(), *source.options, source.kernel, source.text)
+        return f"{self.source_key(source)}-{builds.key(self.name())}"
 
     def build(self, source: Source) -> Build:
-        """`source` built, from the cache where it is there. Raises BuildError with the log."""
-        key = self.key(source)
-        if (binary := builds.read(key)) is not None:
-            return Build(binary, _figures(builds.read(f"{key}.json")), fresh=False)
-        build = self.compile(source)
+        """`source` built, from the cache where it is there.
+
+        Where there is no compiler, what another version of it has built will do, if that runs here. Raises BuildError
+        with the log, DeviceError where there is neither build nor compiler.
+        """
+        try:
+            key = self.key(source)
+            if (binary := builds.read(key)) is not None:
+                return Build(binary, _figures(builds.read(f"{key}.json")), fresh=False)
+            build = self.compile(source)
+        except DeviceError as missing:
+            other = builds.newest(self.source_key(source)) if self.portable else None
+            if other is None:
+                raise DeviceError(
+                    f"{source.kernel}: {missing}; and {builds.folder()} holds no build of this configuration for "
+                    f"{self.architecture}: name a copy of another machine's with TUNER_CACHE, or a folder that `tune "
+                    f"export --to cubin` wrote with load(binaries=...)"
+                ) from None
+            return Build(other, fresh=False)
         self.keep(source, build)
         return build
 
@@ -176,7 +169,8 @@ class Device(ABC):
         """Compiler and driver, with versions: what a time depends on besides source and device."""
 
     def build(self, source: Source) -> Build:
-        """`source` built, from the cache or by the compiler. Raises BuildError with the log."""
+        """`source` built, from the cache or by the compiler. Raises BuildError with the log, DeviceError where there is
+        neither build nor compiler."""
         return self.compiler.build(source)
 
     @abstractmethod
@@ -184,11 +178,22 @@ class Device(ABC):
         """A launchable function. Raises LaunchError."""
 
     @abstractmethod
-    def bind(self, function: Function, arguments: Sequence[Any]) -> Callable[[], None]:
+    def bind(self, function: Function, arguments: Sequence[Any], stream: Any = None) -> Callable[[], None]:
         """A call without arguments that enqueues one launch and returns.
 
         `arguments` are buffers' handles and NumPy scalars, in the kernel's order; they are packed here, once, so that
-        the call costs what the driver's launch costs. Binding and calling raise LaunchError.
+        the call costs what the driver's launch costs. `stream` is what the method of that name gives; the default one
+        if omitted. Threads may share the call. Binding and calling raise LaunchError.
+        """
+
+    @abstractmethod
+    def launcher(
+        self, function: Function, arguments: Sequence[Any], wanted: Sequence[Wanted]
+    ) -> Callable[[Sequence[Any], Any], None]:
+        """A call that takes arrays as a caller gives them, and a stream or None, checks them and enqueues one launch.
+
+        `arguments` are as for `bind`, with None where the arrays go. The call belongs to one thread. It raises
+        ArgumentError and LaunchError.
         """
 
     @abstractmethod
@@ -218,8 +223,26 @@ class Device(ABC):
         """Fill a contiguous array from `target`, starting `offset` bytes in; returns when done."""
 
     @abstractmethod
-    def pointer(self, argument: Argument, value: Any, shape: tuple[int, ...]) -> Any:
-        """The handle of an array that a caller of a launch gave. Raises ArgumentError that names the argument."""
+    def handle(self, wanted: Wanted, array: Any) -> Any:
+        """The handle of an array that a caller gave. Raises ArgumentError that names the argument which it does not
+        fit."""
+
+    def handles(self, wanted: Sequence[Wanted], arrays: Sequence[Any]) -> Sequence[Any]:
+        """The handles of arrays that a caller gave. Raises ArgumentError where one does not fit, or where the kernel
+        writes to one that shares memory with another."""
+        check_count(wanted, arrays)
+        found = [self.handle(one, array) for one, array in zip(wanted, arrays, strict=True)]
+        self.check_handles(wanted, found)
+        return found
+
+    def check_handles(self, wanted: Sequence[Wanted], handles: Sequence[Any]) -> None:
+        """Raise ArgumentError where arrays begin where they may not, or share memory. Handles are addresses here."""
+        check_addresses(wanted, handles)
+
+    @abstractmethod
+    def stream(self, given: Any, array: Any) -> Any:
+        """Where to enqueue a launch on `array`: what the caller gave, or where the array's library works if that is
+        None. Raises ArgumentError for what is no stream of this device."""
 
     @abstractmethod
     def fill(self, target: Any, byte: int, nbytes: int) -> None:

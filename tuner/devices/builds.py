@@ -7,10 +7,14 @@ folder exceeds MAX_BYTES.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tuner import paths
+from tuner.errors import RequestError
 
 MAX_BYTES = 2 << 30
 _SWEEP_EVERY = 200
@@ -36,6 +40,37 @@ def read(name: str) -> bytes | None:
             os.utime(path)
         return data or None
     return None
+
+
+def newest(beginning: str) -> bytes | None:
+    """Of the builds whose names begin like this, the last that was made or used."""
+    found = [path for path in folder().glob(f"{beginning}-*") if path.suffix != ".json"]
+    return read(max(found, key=lambda path: path.stat().st_mtime).name) if found else None
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A build that was exported: of which source, by its digest, in which configuration."""
+
+    source: str
+    config: dict[str, Any]
+    binary: bytes
+
+
+def exported(place: Path, architecture: str) -> list[Exported]:
+    """The builds for this architecture in a folder that `tune export --to cubin` wrote.
+
+    Raises RequestError where the folder is no such one.
+    """
+    try:
+        listed = json.loads((place / "launch.json").read_bytes())["builds"]
+        return [
+            Exported(one["source"], dict(one["config"]), (place / Path(one["file"]).name).read_bytes())
+            for one in listed
+            if one["architecture"] == architecture
+        ]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise RequestError(f"{place}: not a folder that `tune export --to cubin` wrote: {error}") from None
 
 
 def write(name: str, data: bytes) -> None:

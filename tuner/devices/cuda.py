@@ -1,23 +1,25 @@
-"""NVIDIA GPUs: NVRTC compiles to a cubin for the exact architecture; PyCUDA loads, launches and times it."""
+"""NVIDIA GPUs: NVRTC compiles to a cubin for the exact architecture; PyCUDA knows the devices, and the driver itself
+loads, launches and times."""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
-import struct
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tuner.devices import nvml, nvrtc, peak
-from tuner.devices.base import GUARD, Array, Buffer, Build, Device, Function, Given, Library, Sensors, check_array
+from tuner.devices import gpu_arrays, libcuda, nvml, nvrtc, peak
+from tuner.devices.base import GUARD, Array, Buffer, Build, Device, Function, Library, Sensors
+from tuner.devices.checks import Given, Wanted, check_addresses, check_array
 from tuner.devices.nvrtc import NvrtcCompiler
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.source import Source
-from tuner.space import Argument, Limits
+from tuner.space import Limits
 
 try:
     import pycuda.driver as driver
@@ -38,7 +40,8 @@ def count() -> int:
 
 
 class CudaDevice(Device):
-    """One GPU, in its primary context: the one that CuPy and torch use too."""
+    """One GPU, in the context that the thread which opens it works in, if that is one of this GPU; else in its primary
+    one, which CuPy and torch use too."""
 
     kind = "cuda"
     language = "cuda"
@@ -52,8 +55,7 @@ class CudaDevice(Device):
             raise DeviceError(f"device cuda:{number}: this machine has {found} NVIDIA GPUs; see `tune devices`")
         self._device = driver.Device(number)
         self._number = number
-        self._flushing: Any = None
-        self._activate()
+        self._context = _context(self._device, number)
         at = driver.device_attribute
         get = self._device.get_attribute
         major, minor = self._device.compute_capability()
@@ -62,7 +64,7 @@ class CudaDevice(Device):
         # From Hopper on, the instructions that make a chip fast exist only in its own architecture, sm_90a.
         self.architecture = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
         self.compiler = NvrtcCompiler(self.architecture)
-        self.memory = driver.mem_get_info()[0]
+        self.memory = self.free_memory()
         self.peak = peak.fp32((major, minor), get(at.MULTIPROCESSOR_COUNT), get(at.CLOCK_RATE))
         self.limits = Limits(
             max_threads=get(at.MAX_THREADS_PER_BLOCK),
@@ -79,97 +81,104 @@ class CudaDevice(Device):
             reserved_shared_memory=get(at.RESERVED_SHARED_MEMORY_PER_BLOCK),
         )
 
-    def _activate(self) -> None:
-        """Make this device's primary context the one that the calling thread works in."""
-        if getattr(_thread, "number", None) != self._number:
-            if getattr(_thread, "number", None) is not None:
-                driver.Context.pop()
-            _primary_context(self._number).push()
-            _thread.number = self._number
-
     @property
     def toolchain(self) -> str:
         version = driver.get_driver_version()
         return f"NVRTC {nvrtc.version()}, CUDA driver {version // 1000}.{version % 1000 // 10}"
 
     def load(self, build: Build, source: Source) -> Function:
-        self._activate()
-        try:
-            module = driver.module_from_buffer(build.binary)
-            function = module.get_function(source.kernel)
-            if source.geometry.shared_memory > 48 * 1024:
-                attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-                function.set_attribute(attribute, source.geometry.shared_memory)
-        except driver.Error as error:
-            raise _failed(f"loading {source.kernel}", error) from None
-        return Function((module, function), source.kernel, source.geometry)
-
-    def bind(self, function: Function, arguments: Sequence[Any]) -> Callable[[], None]:
-        geometry = function.geometry
+        geometry = source.geometry
         for axis, blocks, most in zip("xyz", geometry.grid, self.limits.max_grid, strict=True):
             if blocks > most:
                 raise LaunchError(f"{blocks} blocks in {axis}; the device launches at most {most}")
-        values = [a if isinstance(a, np.generic) else int(a) for a in arguments]
-        codes = [a.dtype.char if isinstance(a, np.generic) else "P" for a in values]
-        packed = struct.pack("".join(codes), *values)  # native alignment: as the kernel lays out its parameters
-        launch, grid, block, shared = (
-            function.handle[1]._launch_kernel,
-            geometry.grid,
-            geometry.block,
-            geometry.shared_memory,
-        )
+        module = libcuda.Module(self._context, build.binary, source.kernel, geometry)
+        return Function(module, source.kernel, geometry)
+
+    def bind(self, function: Function, arguments: Sequence[Any], stream: int | None = None) -> Callable[[], None]:
+        launch = libcuda.Launch(function.handle, function.geometry, arguments, stream or 0)
+        enqueue = launch.enqueue
 
         def call() -> None:
-            self._activate()
-            try:
-                launch(grid, block, packed, shared, None)
-            except driver.Error as error:
-                raise _failed(f"launching {function.kernel}", error) from None
+            if status := enqueue():
+                self._again(function, launch, status)
 
         return call
 
+    def launcher(
+        self, function: Function, arguments: Sequence[Any], wanted: Sequence[Wanted]
+    ) -> Callable[[Sequence[Any], Any], None]:
+        launch = libcuda.Launch(function.handle, function.geometry, arguments)
+        cells, changing, config, enqueue = launch.cells, launch.changing, launch.config, launch.enqueue
+        readers = gpu_arrays.Readers(wanted, self._number, count(), functools.partial(self.handles, wanted))
+        last: Sequence[int] = ()
+
+        def call(arrays: Sequence[Any], stream: Any) -> None:
+            nonlocal last
+            read, current = readers[type(arrays[0]) if arrays else type(None)]
+            addresses = read(arrays)
+            if addresses != last:  # what is checked here follows from the addresses alone
+                check_addresses(wanted, addresses)
+                cells[changing] = last = addresses  # type: ignore[call-overload]  # ctypes takes any sequence
+            config.stream = current(arrays[0]) if stream is None else gpu_arrays.stream_handle(stream)
+            if status := enqueue():
+                self._again(function, launch, status)
+
+        return call
+
+    def _again(self, function: Function, launch: libcuda.Launch, status: int) -> None:
+        """A launch that was refused, made again where another context was current.
+
+        The driver checks that for us: it refuses a function of another context than the current one's, or the
+        stream's, before anything is enqueued. Asking beforehand would cost every launch.
+        """
+        if status in libcuda.WRONG_CONTEXT:
+            for address in launch.addresses:
+                if libcuda.context_of(address) not in (None, self._context.handle.value):
+                    raise ArgumentError(
+                        f"{function.kernel}: its arrays lie in another context of {self.id} than it was loaded in; "
+                        f"make theirs first (`import pycuda.autoinit` makes one), then load the kernel"
+                    )
+        self._context.again(f"launching {function.kernel}", status, launch.enqueue)
+
     def synchronize(self) -> None:
-        self._activate()
-        try:
-            driver.Context.synchronize()
-        except driver.Error as error:
-            raise _failed("running", error) from None
+        self._context.call("running", "cuCtxSynchronize")
 
     def timer(self) -> _Timer:
-        self._activate()
-        return _Timer()
+        return _Timer(self._context)
 
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
-        self._activate()
         try:
-            whole = driver.mem_alloc(nbytes + 2 * guard)
-        except driver.Error:
-            free = driver.mem_get_info()[0]
+            whole = libcuda.Memory(self._context, nbytes + 2 * guard)
+        except LaunchError:
+            free = self.free_memory()
             raise DeviceError(f"{self.id}: {nbytes} bytes do not fit; {free} are free; try a smaller size") from None
         return Buffer(int(whole) + guard, whole, nbytes)
 
     def write(self, target: Any, data: Array) -> None:
-        self._activate()
-        _checked(driver.memcpy_htod, int(target), data)
+        to, nbytes = ctypes.c_uint64(int(target)), ctypes.c_size_t(data.nbytes)
+        self._context.call("copying", "cuMemcpyHtoD_v2", to, ctypes.c_void_p(data.ctypes.data), nbytes)
 
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
-        self._activate()
-        _checked(driver.memcpy_dtoh, data, int(target) + offset)
+        at, nbytes = ctypes.c_uint64(int(target) + offset), ctypes.c_size_t(data.nbytes)
+        self._context.call("copying", "cuMemcpyDtoH_v2", ctypes.c_void_p(data.ctypes.data), at, nbytes)
 
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
-        self._activate()
-        _checked(driver.memset_d8, int(target), byte, nbytes)
+        self._context.call("filling", "cuMemsetD8_v2", ctypes.c_uint64(int(target)), byte, ctypes.c_size_t(nbytes))
 
     def flush(self) -> None:
-        self._activate()
-        nbytes = 2 * self._device.get_attribute(driver.device_attribute.L2_CACHE_SIZE)
-        if self._flushing is None:
-            self._flushing = driver.mem_alloc(nbytes)
-        driver.memset_d8_async(int(self._flushing), 0, nbytes)
+        memory, nbytes = self._flushing
+        size = ctypes.c_size_t(nbytes)
+        self._context.call("filling", "cuMemsetD8Async", ctypes.c_uint64(int(memory)), 0, size, None)
 
-    def free_memory(self) -> int | None:
-        self._activate()
-        return int(driver.mem_get_info()[0])
+    @functools.cached_property
+    def _flushing(self) -> tuple[libcuda.Memory, int]:
+        nbytes = 2 * self._device.get_attribute(driver.device_attribute.L2_CACHE_SIZE)
+        return libcuda.Memory(self._context, nbytes), nbytes
+
+    def free_memory(self) -> int:
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self._context.call("asking for memory", "cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        return free.value
 
     @functools.cached_property
     def sensors(self) -> Sensors | None:  # type: ignore[override]  # computed when first asked for
@@ -178,21 +187,31 @@ class CudaDevice(Device):
         except OSError:
             return None
 
-    def pointer(self, argument: Argument, value: Any, shape: tuple[int, ...]) -> int:
+    def handle(self, wanted: Wanted, array: Any) -> int:
         """The address in `__cuda_array_interface__`, which PyCUDA, CuPy and torch arrays all have."""
+        name = wanted.argument.name
         try:
-            interface = value.__cuda_array_interface__
+            interface = array.__cuda_array_interface__
         except (AttributeError, TypeError, RuntimeError):
-            kind = type(value).__name__
-            raise ArgumentError(f"{argument.name}: a {kind} is not on the GPU; pass an array that is") from None
-        address, read_only = interface["data"]
-        dtype = np.dtype(interface["typestr"])
-        check_array(argument, Given(tuple(interface["shape"]), dtype, interface.get("strides"), not read_only), shape)
-        where = _ordinal(int(address))
+            if getattr(array, "requires_grad", False):
+                raise ArgumentError(f"{name}: requires grad, which a launch does not track; pass .detach()") from None
+            kind = type(array).__name__
+            raise ArgumentError(f"{name}: a {kind} is not on the GPU; pass an array that is") from None
+        address, read_only = int(interface["data"][0]), interface["data"][1]
+        dtype, strides = np.dtype(interface["typestr"]), interface.get("strides")
+        check_array(wanted, Given(tuple(interface["shape"]), dtype, strides, not read_only))
+        with self._context.active():
+            where = libcuda.device_of(address)
         if where != self._number:
             place = "no GPU" if where is None else f"cuda:{where}"
-            raise ArgumentError(f"{argument.name}: lies on {place}; the kernel was loaded on {self.id}")
-        return int(address)
+            raise ArgumentError(f"{name}: lies on {place}; the kernel was loaded on {self.id}")
+        return address
+
+    def stream(self, given: Any, array: Any) -> int:
+        """The handle of a stream of any library; without one, the stream that the array's library works in."""
+        if given is not None:
+            return gpu_arrays.stream_handle(given)
+        return gpu_arrays.current_stream(type(array), self._number)(array)
 
     def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
         from tuner.devices import cublas
@@ -200,69 +219,45 @@ class CudaDevice(Device):
         return cublas.library(routine, arguments, dtypes)
 
 
-_thread = threading.local()  # number: the device whose context the thread works in, if it is one of ours
+def _context(device: Any, number: int) -> libcuda.Context:
+    """The context of `device` that the calling thread works in, if it does, else the primary one.
+
+    Arrays can be used only in the context that they were made in, and `pycuda.autoinit` makes one of its own.
+    """
+    current, primary = libcuda.current_context(), _primary(number)
+    if current not in (None, primary.handle) and driver.Context.get_device() == device:
+        return libcuda.Context(current)
+    if current in (None, primary.handle) and threading.current_thread() is threading.main_thread():
+        _tell_pycuda(number)
+    return libcuda.Context(primary.handle)
 
 
 @functools.cache
-def _primary_context(number: int) -> Any:
+def _primary(number: int) -> Any:
     """The context that CuPy and torch use too, retained once for the process."""
-    context = driver.Device(number).retain_primary_context()
+    return driver.Device(number).retain_primary_context()
+
+
+@functools.cache
+def _tell_pycuda(number: int) -> None:
+    """Put the primary context on PyCUDA's own stack, so that its arrays can be made, and take it off at exit."""
+    _primary(number).push()
     atexit.register(_leave)
-    return context
 
 
 def _leave() -> None:
-    """A context that is still current at exit aborts the process."""
-    if getattr(_thread, "number", None) is not None:
+    """PyCUDA ends the process noisily where a context is still on its stack at exit."""
+    with contextlib.suppress(driver.Error):
         driver.Context.pop()
-        _thread.number = None
-
-
-def _ordinal(address: int) -> int | None:
-    """The number of the GPU whose memory `address` is in; None for any other address. PyCUDA does not ask this."""
-    device_ordinal, found = 9, ctypes.c_int(-1)
-    status = _libcuda().cuPointerGetAttribute(ctypes.byref(found), device_ordinal, ctypes.c_uint64(address))
-    return found.value if status == 0 else None
-
-
-@functools.cache
-def _libcuda() -> ctypes.CDLL:
-    return ctypes.CDLL("libcuda.so.1")
-
-
-_REASONS = ("illegal memory access", "misaligned address", "out of memory", "too many resources")
-
-
-def _failed(what: str, error: Exception) -> LaunchError:
-    """The error for what the driver said, with a reason of its own where a kernel did it."""
-    text = str(error)
-    return LaunchError(f"{what}: {text}", next((reason for reason in _REASONS if reason in text), None))
-
-
-def _checked(copy: Callable[..., None], *arguments: Any) -> None:
-    try:
-        copy(*arguments)
-    except driver.Error as error:
-        raise _failed("copying", error) from None
 
 
 class _Timer:
     """A pair of events on the default stream."""
 
-    def __init__(self) -> None:
-        self._start, self._stop = driver.Event(), driver.Event()
-
-    def start(self) -> None:
-        self._start.record()
-
-    def stop(self) -> None:
-        self._stop.record()
-
-    def finished(self) -> bool:
-        try:
-            return bool(self._stop.query())
-        except driver.Error as error:
-            raise _failed("running", error) from None
+    def __init__(self, context: libcuda.Context) -> None:
+        self._start, self._stop = libcuda.Event(context), libcuda.Event(context)
+        self.start, self.stop = self._start.record, self._stop.record
+        self.finished = self._stop.passed
 
     def milliseconds(self) -> float:
-        return float(self._stop.time_since(self._start))
+        return self._stop.milliseconds_since(self._start)

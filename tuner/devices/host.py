@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from tuner.devices import builds
-from tuner.devices.base import GUARD, Array, Buffer, Build, Compiler, Device, Function, Given, check_array
+from tuner.devices.base import GUARD, Array, Buffer, Build, Compiler, Device, Function
+from tuner.devices.checks import Given, Wanted, check_array
 from tuner.errors import ArgumentError, BuildError, DeviceError, LaunchError
 from tuner.source import Source
-from tuner.space import Argument, Limits
+from tuner.space import Limits
 
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 _ALIGNMENT = 64  # a cache line
@@ -143,12 +144,24 @@ class HostDevice(Device):
         function.restype = None
         return Function(function, source.kernel, source.geometry)
 
-    def bind(self, function: Function, arguments: Sequence[Any]) -> Callable[[], None]:
-        try:
-            made = [ctypes.c_void_p(a) if isinstance(a, int) else _C_TYPES[a.dtype.name](a.item()) for a in arguments]
-        except KeyError as error:
-            raise LaunchError(f"arguments of {function.kernel}: C has no {error.args[0]}") from None
-        return functools.partial(function.handle, *made)
+    def bind(self, function: Function, arguments: Sequence[Any], stream: None = None) -> Callable[[], None]:
+        return functools.partial(function.handle, *_as_c(function, arguments))
+
+    def launcher(
+        self, function: Function, arguments: Sequence[Any], wanted: Sequence[Wanted]
+    ) -> Callable[[Sequence[Any], Any], None]:
+        fixed = _as_c(function, arguments)
+        changing = [position for position, argument in enumerate(arguments) if argument is None]
+
+        def call(arrays: Sequence[Any], stream: Any) -> None:
+            addresses = self.handles(wanted, arrays)
+            self.stream(stream, arrays[0])
+            given = fixed.copy()
+            for position, address in zip(changing, addresses, strict=True):
+                given[position] = ctypes.c_void_p(address)
+            function.handle(*given)
+
+        return call
 
     def synchronize(self) -> None:
         """A call returns when it is done."""
@@ -187,12 +200,28 @@ class HostDevice(Device):
             last_level = 0
         return np.empty(_FLUSHED * max(last_level, _SMALLEST_CACHE), np.uint8)
 
-    def pointer(self, argument: Argument, value: Any, shape: tuple[int, ...]) -> int:
+    def handle(self, wanted: Wanted, array: Any) -> int:
         """The address of a NumPy array."""
-        if not isinstance(value, np.ndarray):
-            raise ArgumentError(f"{argument.name}: a {type(value).__name__}; pass a NumPy array")
-        check_array(argument, Given(value.shape, value.dtype, value.strides, value.flags.writeable), shape)
-        return int(value.ctypes.data)
+        if not isinstance(array, np.ndarray):
+            raise ArgumentError(f"{wanted.argument.name}: a {type(array).__name__}; pass a NumPy array")
+        check_array(wanted, Given(array.shape, array.dtype, array.strides, array.flags.writeable))
+        return int(array.ctypes.data)
+
+    def stream(self, given: Any, array: Any) -> None:
+        """None: a call on the host returns when it is done."""
+        if given is not None:
+            raise ArgumentError("stream: the host has none; leave it out")
+
+
+def _as_c(function: Function, arguments: Sequence[Any]) -> list[Any]:
+    """Addresses and scalars as C has them; None stays. Raises LaunchError for a scalar that C does not have."""
+    try:
+        return [
+            _C_TYPES[a.dtype.name](a.item()) if isinstance(a, np.generic) else a if a is None else ctypes.c_void_p(a)
+            for a in arguments
+        ]
+    except KeyError as error:
+        raise LaunchError(f"arguments of {function.kernel}: C has no {error.args[0]}") from None
 
 
 class _Timer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,14 @@ class NvrtcCompiler(Compiler):
     """CUDA C++ to a cubin for one architecture, such as sm_90a."""
 
     kind = "cuda"
+    portable = True
     tells = ("registers", "shared_memory")
 
     def __init__(self, architecture: str) -> None:
         self.architecture = architecture
 
     def name(self) -> str:
-        headers = [_installed(f"nvidia-cuda-{wheel}") for wheel in ("runtime", "crt", "cccl")]
+        headers = [_installed(wheel) for wheel in ("runtime", "crt", "cccl")]
         return f"NVRTC {version()} {STANDARD} headers {headers}"
 
     def compile(self, source: Source) -> Build:
@@ -61,17 +61,25 @@ def compile_cubin(source: Source, architecture: str) -> Build:
 
 
 @functools.cache
-def _installed(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+def _roots() -> tuple[Path, ...]:
+    """The folders that NVIDIA's wheels unpack into, called `nvidia`."""
+    spec = importlib.util.find_spec("nvidia")
+    return tuple(Path(root) for root in (spec.submodule_search_locations or [])) if spec else ()
+
+
+@functools.cache
+def _installed(wheel: str) -> str | None:
+    """The version of the wheel nvidia-cuda-`wheel`, by the name of the folder beside it that describes it: a launch
+    from the cache asks too, and importing importlib.metadata takes longer than all the rest of it."""
+    found = (path.name for root in _roots() for path in root.parent.glob(f"nvidia_cuda_{wheel}-*.dist-info"))
+    return next((name.removesuffix(".dist-info").rpartition("-")[2] for name in sorted(found)), None)
 
 
 @functools.cache
 def version() -> str:
-    """NVRTC's version: its wheel's where there is one, which costs no loading of the library, else its own word."""
-    found = _installed("nvidia-cuda-nvrtc")
+    """NVRTC's version: its wheel's where there is one, which costs no loading of the library, else its own word.
+    Raises DeviceError where there is none."""
+    found = _installed("nvrtc")
     if found is None:
         _, major, minor = _nvrtc().nvrtcVersion()
         found = f"{major}.{minor}"
@@ -81,17 +89,19 @@ def version() -> str:
 @functools.cache
 def _include_options() -> tuple[str, ...]:
     """CUDA's own headers (cuda_fp16.h, mma.h, cuda/barrier), from the wheels or from an installed toolkit."""
-    spec = importlib.util.find_spec("nvidia")
-    roots = [Path(p) / "cu13" / "include" for p in (spec.submodule_search_locations or [])] if spec else []
-    roots.append(Path("/usr/local/cuda/include"))
+    roots = [*(root / "cu13" / "include" for root in _roots()), Path("/usr/local/cuda/include")]
     found = [folder for root in roots for folder in (root, root / "cccl") if folder.is_dir()]
     return tuple(f"--include-path={folder}" for folder in found)
 
 
+@functools.cache
 def _nvrtc() -> Any:
+    """The bindings of NVRTC, which load the library when it is first called."""
     try:
         from cuda.bindings import nvrtc
-    except ImportError:
+
+        nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError):
         raise DeviceError("compiling CUDA needs NVRTC; pip install 'tuner[cuda]'") from None
     return nvrtc
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
-from tuner.devices.base import GUARD, Array, Buffer, Build, Compiler, Device, Function, Given, check_array
+from tuner.devices.base import GUARD, Array, Buffer, Build, Compiler, Device, Function
+from tuner.devices.checks import Given, Wanted, check_array, pairs, shared
 from tuner.devices.figures import Figures
 from tuner.errors import ArgumentError, BuildError, DeviceError, LaunchError
 from tuner.source import Source
-from tuner.space import Argument, Limits
+from tuner.space import Limits
 
 _UNLIMITED = 2**31 - 1
 
@@ -116,31 +118,61 @@ class OpenCLDevice(Device):
 
     def load(self, build: Build, source: Source) -> Function:
         program = _built(cl.Program(self.context, [self._device], [build.binary]), source)
+        threads = math.prod(source.geometry.block)
         try:
-            cl.Kernel(program, source.kernel)
+            most = cl.Kernel(program, source.kernel).get_work_group_info(
+                cl.kernel_work_group_info.WORK_GROUP_SIZE, self._device
+            )
         except cl.Error as error:
             raise _failed(f"loading {source.kernel}", error) from None
+        if threads > most:
+            what = f"loading {source.kernel}: {threads} work-items a group; the device can run {most} of it"
+            raise LaunchError(what, "too many resources")
         return Function(program, source.kernel, source.geometry)
 
-    def bind(self, function: Function, arguments: Sequence[Any]) -> Callable[[], None]:
+    def bind(
+        self, function: Function, arguments: Sequence[Any], stream: cl.CommandQueue | None = None
+    ) -> Callable[[], None]:
+        return functools.partial(self._enqueue(function, arguments), (), stream or self.queue)
+
+    def launcher(
+        self, function: Function, arguments: Sequence[Any], wanted: Sequence[Wanted]
+    ) -> Callable[[Sequence[Any], Any], None]:
+        enqueue = self._enqueue(function, arguments)
+
+        def call(arrays: Sequence[Any], queue: Any) -> None:
+            enqueue(self.handles(wanted, arrays), self.stream(queue, arrays[0]))
+
+        return call
+
+    def _enqueue(
+        self, function: Function, arguments: Sequence[Any]
+    ) -> Callable[[Sequence[Any], cl.CommandQueue], None]:
+        """A call with the buffers that go where `arguments` has None, and a queue."""
         geometry = function.geometry
         kernel = cl.Kernel(function.handle, function.kernel)  # of its own, because arguments are its state
         total = tuple(blocks * threads for blocks, threads in zip(geometry.grid, geometry.block, strict=True))
-        try:
-            for position, argument in enumerate(arguments):
-                kernel.set_arg(position, argument)
-        except cl.Error as error:
-            raise _failed(f"arguments of {function.kernel}", error) from None
+        changing = [position for position, argument in enumerate(arguments) if argument is None]
 
-        def call() -> None:
+        def put(positions: Iterable[int], values: Sequence[Any]) -> None:
             try:
-                event = cl.enqueue_nd_range_kernel(self.queue, kernel, total, geometry.block)
-                self.queue.flush()
+                for position, value in zip(positions, values, strict=True):
+                    kernel.set_arg(position, value)
+            except cl.Error as error:
+                raise _failed(f"arguments of {function.kernel}", error) from None
+
+        def call(buffers: Sequence[Any], queue: cl.CommandQueue) -> None:
+            put(changing, buffers)
+            try:
+                event = cl.enqueue_nd_range_kernel(queue, kernel, total, geometry.block)
+                queue.flush()
             except cl.Error as error:
                 raise _failed(f"launching {function.kernel}", error) from None
             if self._launched is not None:
                 self._launched.append(event)
 
+        fixed = [position for position in range(len(arguments)) if position not in changing]
+        put(fixed, [arguments[position] for position in fixed])
         return call
 
     def synchronize(self) -> None:
@@ -183,19 +215,31 @@ class OpenCLDevice(Device):
     def exported(self, function: Function) -> bytes:
         return _binary(function.handle)
 
-    def pointer(self, argument: Argument, value: Any, shape: tuple[int, ...]) -> Any:
-        """The buffer of a pyopencl array in this device's context."""
-        from pyopencl import array
+    def handle(self, wanted: Wanted, array: Any) -> Any:
+        """The buffer of a pyopencl array in this device's context. A buffer begins where any type may."""
+        from pyopencl.array import Array as ClArray
 
-        name = argument.name
-        if not isinstance(value, array.Array):
-            raise ArgumentError(f"{name}: a {type(value).__name__}; pass a pyopencl array")
-        check_array(argument, Given(value.shape, value.dtype, value.strides), shape)
-        if value.context != self.context:
+        name = wanted.argument.name
+        if not isinstance(array, ClArray):
+            raise ArgumentError(f"{name}: a {type(array).__name__}; pass a pyopencl array")
+        check_array(wanted, Given(array.shape, array.dtype, array.strides))
+        if array.context != self.context:
             raise ArgumentError(f"{name}: lies in another OpenCL context; make it on the queue `kernel.device.queue`")
-        if value.offset:
-            raise ArgumentError(f"{name}: begins {value.offset} bytes inside another array; pass a copy of it")
-        return value.base_data
+        if array.offset:
+            raise ArgumentError(f"{name}: begins {array.offset} bytes inside another array; pass a copy of it")
+        return array.base_data
+
+    def stream(self, given: Any, array: Any) -> cl.CommandQueue:
+        """A queue of this device's context: what is given, else the array's own, else the device's."""
+        queue = (array.queue or self.queue) if given is None else given
+        if not isinstance(queue, cl.CommandQueue) or queue.context != self.context:
+            raise ArgumentError(f"stream: a {type(given).__name__}; pass a queue made in `kernel.device.context`")
+        return queue
+
+    def check_handles(self, wanted: Sequence[Wanted], handles: Sequence[Any]) -> None:
+        for output, other in pairs(wanted):
+            if handles[output] == handles[other]:
+                raise shared(wanted[output], wanted[other])
 
     def close(self) -> None:
         self.queue.finish()

@@ -133,7 +133,7 @@ def _build_json(built: Built) -> dict[str, Any]:
         "registers": built.build.figures.registers,
         "static_shared_memory": built.build.figures.shared_memory,
         # Names what was compiled: equal texts and options make equal cubins.
-        "source": paths.digest(*built.source.options, built.source.kernel, built.source.text),
+        "source": built.source.digest,
     }
 
 

@@ -1,0 +1,122 @@
+"""From `python` to a first result, with a warm cache, beside what importing the device library and opening it takes.
+
+    python benchmarks/first_launch.py --device cuda
+
+Each time is of an interpreter of its own, from start to end; the programs take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from statistics import quantiles
+
+OPENED = {
+    "cuda": """
+import pycuda.driver as driver
+driver.init()
+context = driver.Device(NUMBER).retain_primary_context()
+context.push()
+driver.mem_get_info()
+context.pop()
+""",
+    "opencl": """
+import pyopencl as cl
+queue = cl.CommandQueue(cl.Context([[d for p in cl.get_platforms() for d in p.get_devices()][NUMBER]]))
+""",
+    "host": "import numpy",
+}
+ARRAYS = {
+    "cuda": """
+import numpy as np
+import pycuda.driver as driver
+from pycuda import gpuarray
+driver.init()
+context = driver.Device(NUMBER).retain_primary_context()
+context.push()
+C, A, B = (gpuarray.to_gpu(np.ones((1, 64, 64), np.float32)) for _ in "CAB")
+C.get()
+del C, A, B
+context.pop()
+""",
+    "opencl": """
+import numpy as np
+import pyopencl as cl
+from pyopencl import array
+queue = cl.CommandQueue(cl.Context([[d for p in cl.get_platforms() for d in p.get_devices()][NUMBER]]))
+C, A, B = (array.to_device(queue, np.ones((1, 64, 64), np.float32)) for _ in "CAB")
+C.get()
+""",
+    "host": """
+import numpy as np
+C, A, B = (np.ones((1, 64, 64), np.float32) for _ in "CAB")
+""",
+}
+LAUNCHED = {
+    "cuda": """
+import tuner
+kernel = tuner.load("sgemm/07_tiled_1xn", 64, device="cuda:NUMBER")
+import numpy as np
+from pycuda import gpuarray
+C, A, B = (gpuarray.to_gpu(np.ones((1, 64, 64), np.float32)) for _ in "CAB")
+kernel(C, A, B)
+assert (C.get() == 64).all()
+""",
+    "opencl": """
+import tuner
+kernel = tuner.load("sgemm/03_naive", 64, device="opencl:NUMBER")
+import numpy as np
+from pyopencl import array
+C, A, B = (array.to_device(kernel.device.queue, np.ones((1, 64, 64), np.float32)) for _ in "CAB")
+kernel(C, A, B)
+assert (C.get() == 64).all()
+""",
+    "host": """
+import tuner
+kernel = tuner.load("sgemm/01_host_blocked", 64, device="host")
+import numpy as np
+C, A, B = (np.ones((1, 64, 64), np.float32) for _ in "CAB")
+kernel(C, A, B)
+assert (C == 64).all()
+""",
+}
+
+
+def milliseconds(program: str) -> float:
+    """Time of an interpreter that runs `program`."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
+    return (time.perf_counter() - began) * 1e3
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args()
+    kind, _, number = options.device.partition(":")
+    programs = {
+        "the device library, and a context": OPENED[kind],
+        "the same, with arrays there and back": ARRAYS[kind],
+        "from `python` to a first result of ours": LAUNCHED[kind],
+    }
+    programs = {name: text.replace("NUMBER", number or "0") for name, text in programs.items()}
+    for program in programs.values():
+        milliseconds(program)  # fills the cache
+    times: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(options.rounds):
+        for name, program in programs.items():
+            times[name].append(milliseconds(program))
+    middles = {name: quantiles(found, n=4) for name, found in times.items()}
+    first = next(iter(middles.values()))[1]
+    print(f"{options.device}, {options.rounds} rounds\n")
+    print("| an interpreter that does | ms, median | quartiles | over the first |\n|---|---|---|---|")
+    for name, (low, middle, high) in middles.items():
+        print(f"| {name} | {middle:.0f} | {low:.0f} to {high:.0f} | {middle - first:.0f} |")
+
+
+if __name__ == "__main__":
+    main()

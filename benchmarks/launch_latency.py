@@ -1,0 +1,196 @@
+"""Host time of a launch, ours beside everybody else's.
+
+    python benchmarks/launch_latency.py --device cuda
+
+Every way that is installed launches a kernel so small that the device keeps up, many times in a row, waiting before and
+after; the rounds take turns. The floor is the driver's own call by ctypes, with arguments that were built before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib.util
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from statistics import quantiles
+from typing import Any
+
+import numpy as np
+
+import tuner
+from tuner import source
+
+SIZE = 16
+KERNELS = {"cuda": "sgemm/03_naive", "opencl": "sgemm/03_naive", "host": "sgemm/00_host_simple"}
+Ways = dict[str, Callable[[], object]]  # by name; each calls nothing of ours or Python's around what it measures
+
+
+def numpy_arrays() -> list[Any]:
+    """C, A and B."""
+    return [np.ones((1, SIZE, SIZE), np.float32) for _ in "CAB"]
+
+
+def installed(name: str) -> bool:
+    """Whether a package is there."""
+    return importlib.util.find_spec(name) is not None
+
+
+def on_cuda(kernel: tuner.Kernel) -> Ways:
+    """The ways on an NVIDIA GPU."""
+    from pycuda import driver, gpuarray
+
+    from tuner.devices import libcuda
+
+    made = source.render(kernel.space, kernel.config, kernel.scope)
+    binary, geometry = kernel.device.build(made).binary, made.geometry
+    arrays = [gpuarray.to_gpu(x) for x in numpy_arrays()]
+    scalars = [np.int32(SIZE)] * 3 + [np.int32(1), np.float32(1), np.float32(0)]
+    values = [ctypes.c_uint64(x.ptr) for x in arrays]
+    values += [(ctypes.c_int if x.dtype.kind == "i" else ctypes.c_float)(x.item()) for x in scalars]
+    parameters = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+    numbers = [ctypes.c_uint(n) for n in (*geometry.grid, *geometry.block, geometry.shared_memory)]
+    arguments = (kernel.function.handle.function, *numbers, ctypes.c_void_p(0), parameters, None)
+    launch = libcuda.library().cuLaunchKernel
+    function = driver.module_from_buffer(binary).get_function(made.kernel)
+    function.prepare("PPPiiiiff")
+    plain = [*(x.gpudata for x in arrays), *(x.item() for x in scalars)]
+    floor = partial(launch, *arguments)
+    floor.__dict__["kept"] = values
+    ways: Ways = {
+        "the floor: ctypes cuLaunchKernel": floor,
+        "tuner: bind(C, A, B)()": kernel.bind(*arrays),
+        "tuner: kernel(C, A, B), PyCUDA": partial(kernel, *arrays),
+        "tuner: kernel(C, A, B, alpha=2.0), PyCUDA": partial(kernel, *arrays, alpha=2.0),
+        "PyCUDA: prepared_async_call": partial(
+            function.prepared_async_call, geometry.grid, geometry.block, None, *plain
+        ),
+        "PyCUDA: function(...)": partial(function, *arrays, *scalars, block=geometry.block, grid=geometry.grid),
+    }
+    if installed("cupy"):
+        ways |= with_cupy(kernel, made, binary, scalars)
+    if installed("torch"):
+        ways |= with_torch(kernel)
+    return ways
+
+
+def with_cupy(kernel: tuner.Kernel, made: source.Source, binary: bytes, scalars: list[Any]) -> Ways:
+    """Ours with CuPy's arrays, and CuPy's own."""
+    import cupy
+
+    C, A, B = (cupy.asarray(x) for x in numpy_arrays())
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(binary)
+        file.flush()
+        raw = cupy.RawModule(path=file.name).get_function(made.kernel)
+        own = partial(raw, made.geometry.grid, made.geometry.block, (C, A, B, *scalars))
+        own()
+    return {"tuner: kernel(C, A, B), CuPy": partial(kernel, C, A, B), "CuPy: RawKernel": own}
+
+
+def with_torch(kernel: tuner.Kernel) -> Ways:
+    """Ours with torch's tensors, torch's own, and Triton's."""
+    import torch
+
+    C, A, B = (torch.from_numpy(x).cuda() for x in numpy_arrays())
+    ways: Ways = {
+        "tuner: kernel(C, A, B), torch": partial(kernel, C, A, B),
+        "torch: add(A, B, out=C)": partial(torch.add, A, B, out=C),
+        "torch: mm(A, B, out=C)": partial(torch.mm, A[0], B[0], out=C[0]),
+    }
+    if installed("triton"):
+        import triton
+        from triton import language
+
+        globals()["language"] = language  # Triton looks names up among the module's
+
+        @triton.jit  # type: ignore[untyped-decorator]
+        def added(C, A, B, n, block: language.constexpr):  # type: ignore[no-untyped-def]
+            at = language.arange(0, block)
+            sums = language.load(A + at, mask=at < n) + language.load(B + at, mask=at < n)
+            language.store(C + at, sums, mask=at < n)
+
+        ways["Triton: kernel[grid](C, A, B, n)"] = lambda: added[(1,)](C, A, B, SIZE * SIZE, block=256)
+    return ways
+
+
+def on_opencl(kernel: tuner.Kernel) -> Ways:
+    """The ways on an OpenCL device."""
+    import pyopencl as cl
+    from pyopencl import array
+
+    device: Any = kernel.device
+    C, A, B = (array.to_device(device.queue, x) for x in numpy_arrays())
+    geometry = kernel.function.geometry
+    total = tuple(blocks * threads for blocks, threads in zip(geometry.grid, geometry.block, strict=True))
+    theirs = cl.Kernel(kernel.function.handle, kernel.function.kernel)
+    scalars = [np.int32(SIZE)] * 3 + [np.int32(1), np.float32(1), np.float32(0)]
+    theirs.set_args(C.data, A.data, B.data, *scalars)
+
+    def floor() -> None:
+        cl.enqueue_nd_range_kernel(device.queue, theirs, total, geometry.block)
+        device.queue.flush()
+
+    own = cl.Kernel(kernel.function.handle, kernel.function.kernel)
+    return {
+        "the floor: enqueue_nd_range_kernel, flush": floor,
+        "tuner: bind(C, A, B)()": kernel.bind(C, A, B),
+        "tuner: kernel(C, A, B)": partial(kernel, C, A, B),
+        "pyopencl: kernel(queue, ...)": partial(
+            own, device.queue, total, geometry.block, C.data, A.data, B.data, *scalars
+        ),
+    }
+
+
+def on_host(kernel: tuner.Kernel) -> Ways:
+    """The ways on the host, where a launch runs the kernel too."""
+    C, A, B = numpy_arrays()
+    addresses = [ctypes.c_void_p(x.ctypes.data) for x in (C, A, B)]
+    arguments = [*addresses, *[ctypes.c_int(SIZE)] * 3, ctypes.c_int(1), ctypes.c_float(1), ctypes.c_float(0)]
+    function = kernel.function.handle
+    return {
+        "the floor: ctypes": partial(function, *arguments),
+        "tuner: bind(C, A, B)()": kernel.bind(C, A, B),
+        "tuner: kernel(C, A, B)": partial(kernel, C, A, B),
+    }
+
+
+def microseconds(way: Callable[[], object], launches: int, device: tuner.devices.Device) -> float:
+    """Host time of one launch."""
+    device.synchronize()
+    began = time.perf_counter()
+    for _ in range(launches):
+        way()
+    took = time.perf_counter() - began
+    device.synchronize()
+    return took / launches * 1e6
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--launches", type=int, default=500, help="in a row; a GPU's queue holds about a thousand")
+    options = parser.parse_args()
+    kind = options.device.partition(":")[0]
+    kernel = tuner.load(KERNELS[kind], SIZE, device=options.device)
+    ways = {"cuda": on_cuda, "opencl": on_opencl, "host": on_host}[kind](kernel)
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for way in ways.values():
+        microseconds(way, 50, kernel.device)
+    for _ in range(options.rounds):
+        for name, way in ways.items():
+            times[name].append(microseconds(way, options.launches, kernel.device))
+    middles = {name: quantiles(found, n=4) for name, found in times.items()}
+    floor = next(iter(middles.values()))[1]
+    print(f"{kernel.space.name} at {SIZE} on {kernel.device.name}: {options.rounds} rounds of {options.launches}\n")
+    print("| way | us, median | quartiles | of the floor |\n|---|---|---|---|")
+    for name, (low, middle, high) in middles.items():
+        print(f"| {name} | {middle:.2f} | {low:.2f} to {high:.2f} | {middle / floor:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
