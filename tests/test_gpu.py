@@ -171,7 +171,7 @@ def test_the_sanitizer_finds_nothing_in_any_stage(tool: str) -> None:
     if sanitizer is None:
         pytest.skip("compute-sanitizer is not installed")
     stages = "tests/test_stages.py", "-k", "(right_on_cuda and 100x37x53) or bests"
-    pytest_ = sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", "0", *stages
+    pytest_ = sys.executable, "-m", "pytest", "-m", "gpu", "-n", "0", *stages
     command = [sanitizer, "--tool", tool, "--error-exitcode", "9", *pytest_]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout[-5000:]

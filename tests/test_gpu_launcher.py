@@ -60,6 +60,7 @@ def captured(cupy: Any, stream: Any, launch: Callable[[], None], C: Any) -> None
         assert (C.get() == 16).all()
 
 
+@pytest.mark.filterwarnings("ignore:ExternalStream is deprecated")
 @pytest.mark.parametrize("way", ["current", "stream", "handle", "protocol", "pycuda", "bound", "bound while current"])
 def test_a_launch_goes_into_the_stream_that_is_named_or_current_and_can_be_captured(way: str, cuda: Device) -> None:
     cupy = pytest.importorskip("cupy")
