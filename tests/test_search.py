@@ -168,15 +168,15 @@ def test_warm_configurations_come_first_and_do_not_take_the_place_of_the_start(n
 
 
 @pytest.mark.parametrize("name", ["optuna", "random", "brute_force", "kt:pso", "optuna:tpe"])
-def test_what_is_to_be_first_is_first_and_then_what_is_warm(name: str) -> None:
+def test_what_is_to_be_first_comes_after_the_best_that_is_known_and_before_all_others(name: str) -> None:
     pool = Pool(PARAMETERS, VALID)
-    hints = Hints(warm=[pool.config(5)], first=[{"tile": 99}, pool.config(70)])
+    hints = Hints(warm=[{"tile": 99}, pool.config(5), pool.config(100)], first=[{"tile": 99}, pool.config(70)])
     with Search(name, pool, Budget(evaluations=4), hints=hints) as search:
         asked = []
         while (config := search.ask()) is not None:
             asked.append(config)
             search.tell(config, time_of(config))
-    assert asked[:2] == [pool.config(70), pool.config(5)]
+    assert asked[:3] == [pool.config(5), pool.config(70), pool.config(100)]
 
 
 @pytest.mark.parametrize("name", ["optuna", "random", "brute_force", "kt:mls", "optuna:qmc"])

@@ -12,8 +12,8 @@ from typing import Any
 from tuner.devices.base import Device
 
 MIN_ROUNDS, MAX_ROUNDS = 5, 50
-ENQUEUE_MS, MOST_PRIMING = 0.05, 20
-PRIMED_MS = 1.0  # a launch delay of microseconds is nothing to a call that takes longer
+ENQUEUE_MS = 0.2  # several times what a library called through Python needs on a busy host
+WARMED_MS = 1.0  # what a longer call finds in the caches matters little
 FINAL_SECONDS = 3.0
 ENERGY_SECONDS = 1.0  # a board counts its energy some ten times a second
 
@@ -131,17 +131,17 @@ class Stopwatch:
     def start(self, call: Callable[[], None], expected_ms: float) -> None:
         """Start the clock for `call`, which takes about `expected_ms`.
 
-        A device that waits for its host counts that wait as time, and a library called through Python makes it wait
-        longer than a packed launch does. So a short call is run, unwaited for, just before the clock starts, often
-        enough to keep the device busy for ENQUEUE_MS: meanwhile the host enqueues the one that counts. Flushing keeps
-        it busy too.
+        A short call is run just before, so that it finds in the caches what it left there. A device that waits for its
+        host counts that wait as time, and a library called through Python makes it wait longer than a packed launch
+        does. So the device is kept busy meanwhile, as nvbench's blocking kernel does it.
         """
         self._device.synchronize()
         if self._cold:
             self._device.flush()
-        elif self._device.asynchronous and expected_ms < PRIMED_MS:
-            for _ in range(max(1, min(MOST_PRIMING, math.ceil(ENQUEUE_MS / max(expected_ms, 1e-3))))):
-                call()
+        elif self._device.asynchronous and expected_ms < WARMED_MS:
+            call()
+        if self._device.asynchronous:
+            self._device.occupy(ENQUEUE_MS)
         self.timer.start()
 
     def time(self, call: Callable[[], None], expected_ms: float = math.inf) -> float:

@@ -47,16 +47,12 @@ def results_table(table: list[Row]) -> str:
     """A Markdown table, a line for each kernel and device: rate in GFLOP/s and share of the vendor's library at each
     size, and the best configuration at the largest. The library has a line of its own after the kernels that it was
     measured beside: the median of what it reached in their finals."""
-    sizes = sorted({tuple(row.record.sizes.values()): short_size(row.record.sizes) for row in table}.items())
-    columns = list(dict.fromkeys(name for _, name in sizes))
+    columns = _columns(table)
     lines = [
         f"| kernel | device | {' | '.join(columns)} | best configuration at the largest |",
         "|---|---|" + "---|" * (len(columns) + 1),
     ]
-    groups: dict[tuple[str, str], dict[str, Record]] = {}
-    for row in table:
-        groups.setdefault((row.kernel, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
-    for family, kernels in itertools.groupby(groups.items(), key=lambda group: _family(group[0][0])):
+    for family, kernels in itertools.groupby(_groups(table).items(), key=lambda group: _family(group[0][0])):
         beside: dict[tuple[str, str], dict[str, list[float]]] = {}
         for (kernel, device), records in kernels:
             cells = [_cell(records.get(column)) for column in columns]
@@ -73,23 +69,38 @@ def results_table(table: list[Row]) -> str:
 
 
 def gains_table(table: list[Row]) -> str:
-    """A Markdown table, a line for each record: what the published constants, which are the space's default, reach, and
-    what the best configuration does, as time, rate and share of the vendor's library. Empty where there is none."""
-    lines = [
-        "| kernel | device | size | published constants | share | tuned | share | gain |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in table:
-        record = row.record
-        assert record.default_ms is not None
-        gain = record.default_ms / record.time_ms
-        cells = []
-        for time_ms in (record.default_ms, record.time_ms):
-            rate = f", {_rate(record.gflops * record.time_ms / time_ms)} GFLOP/s" if record.gflops else ""
-            cells += [f"{time_ms:.4g} ms{rate}", f"{record.library_ms / time_ms:.1%}" if record.library_ms else ""]
-        where = f"{row.kernel} | {record.device} | {short_size(record.sizes)}"
-        lines.append(f"| {where} | {' | '.join(cells)} | {gain:.2f} x |")
+    """A Markdown table, a line for each kernel and device: at each size the time with the published constants, which
+    are the space's default, and with the best configuration, in ms; what is gained; and what the shares of the
+    vendor's library are. Empty where there is none."""
+    columns = _columns(table)
+    lines = [f"| kernel | device | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
+    for (kernel, device), records in _groups(table).items():
+        cells = [_gain(records[column]) if column in records else "" for column in columns]
+        lines.append(f"| {kernel} | {device} | {' | '.join(cells)} |")
     return "\n".join(lines) if table else ""
+
+
+def _gain(record: Record) -> str:
+    """`3.594 to 3.022 ms, 1.19 x, 75.7 to 90.0%`."""
+    before, after = record.default_ms or 0.0, record.time_ms
+    gain = f"{before / after:.2f}" if before < 100 * after else f"{before / after:,.0f}"
+    library = record.library_ms
+    shares = f", {100 * library / before:.1f} to {library / after:.1%}" if library else ""
+    return f"{before:.4g} to {after:.4g} ms, {gain} x{shares}"
+
+
+def _columns(table: list[Row]) -> list[str]:
+    """All sizes, ascending."""
+    sizes = sorted({tuple(row.record.sizes.values()): short_size(row.record.sizes) for row in table}.items())
+    return list(dict.fromkeys(name for _, name in sizes))
+
+
+def _groups(table: list[Row]) -> dict[tuple[str, str], dict[str, Record]]:
+    """The records of each kernel and device, by size."""
+    groups: dict[tuple[str, str], dict[str, Record]] = {}
+    for row in table:
+        groups.setdefault((row.kernel, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
+    return groups
 
 
 def _family(kernel: str) -> str:
@@ -113,10 +124,11 @@ def _cell(record: Record | None) -> str:
 
 
 def short_size(sizes: dict[str, int]) -> str:
-    """4096 for 4096x4096x4096x1, else all of them: 4096x2048x1024x1."""
-    values = list(sizes.values())
-    core = values[:-1] if len(values) > 1 and values[-1] == 1 else values
-    return str(core[0]) if len(set(core)) == 1 else "x".join(map(str, values))
+    """As on the command line: 4096 where all are, 4096x2048x1024 where not, and 1000,batch=100 for a batch."""
+    core = {name: value for name, value in sizes.items() if name != "batch"} or sizes
+    text = str(next(iter(core.values()))) if len(set(core.values())) == 1 else "x".join(map(str, core.values()))
+    batch = sizes.get("batch", 1)
+    return text if core is sizes or batch == 1 else f"{text},batch={batch}"
 
 
 def put_into(file: Path, tables: Mapping[str, str]) -> None:

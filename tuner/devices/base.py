@@ -248,6 +248,10 @@ class Device(ABC):
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
         """Set the first `nbytes` bytes of `target` to `byte`; returns when done."""
 
+    def occupy(self, ms: float) -> None:
+        """Enqueue what keeps the device busy for `ms` and touches no memory; for `asynchronous` devices."""
+        raise NotImplementedError
+
     @abstractmethod
     def flush(self) -> None:
         """Enqueue what pushes the arrays of earlier launches out of the device's caches."""

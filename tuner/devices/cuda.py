@@ -9,6 +9,7 @@ import ctypes
 import functools
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from tuner.devices.checks import Given, Wanted, check_addresses, check_array
 from tuner.devices.nvrtc import NvrtcCompiler
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.source import Source
-from tuner.space import Limits
+from tuner.space import Geometry, Limits
 
 try:
     import pycuda.driver as driver
@@ -164,6 +165,15 @@ class CudaDevice(Device):
 
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
         self._context.call("filling", "cuMemsetD8_v2", ctypes.c_uint64(int(target)), byte, ctypes.c_size_t(nbytes))
+
+    def occupy(self, ms: float) -> None:
+        self.bind(self._occupying, [np.int64(ms * 1e6)])()
+
+    @functools.cached_property
+    def _occupying(self) -> Function:
+        text = Path(__file__).with_name("occupy.cu").read_text(encoding="utf-8")
+        source = Source(text, "occupy", (), Geometry((1, 1, 1), (1, 1, 1), 0))
+        return self.load(self.build(source), source)
 
     def flush(self) -> None:
         memory, nbytes = self._flushing

@@ -81,7 +81,7 @@ def choose(name: str | None, budget: Budget, configurations: int) -> str:
 class Hints:
     """What may be known of a space beforehand: promising configurations to begin with, such as the best of a similar
     problem, the parameters whose product is the number of threads in a block, and configurations to be measured before
-    all others for their own sake. Configurations that are not in the pool are left out."""
+    all others but the most promising, for their own sake. Configurations that are not in the pool are left out."""
 
     warm: Sequence[Mapping[str, Value]] = ()
     block: Sequence[str] = ()
@@ -120,7 +120,8 @@ class Search:
         self.pool = pool
         self._left = min(budget.evaluations or len(pool), len(pool))
         self._deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
-        self._first = pool.known(hints.first)
+        # The best that is known goes before them: beside it they are stopped where they are slow.
+        self._first = pool.known(hints.warm)[:1] + pool.known(hints.first)
         if name == "optuna":
             self._proposer: Proposer = PoolGP(pool, seed, hints.warm, hints.block)
         else:
