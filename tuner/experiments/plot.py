@@ -25,6 +25,7 @@ def available() -> bool:
 def png(done: Reproduction) -> bytes:
     """The picture. A panel of rates for each table, and one of shares beside it where there are any."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     shares = any(value for rows in done.tables for one in rows for value in _shares(one))
     heights = [0.4 + 0.45 * len(rows) for rows in done.tables]
@@ -32,9 +33,14 @@ def png(done: Reproduction) -> bytes:
     panels = figure.subplots(len(heights), 1 + shares, squeeze=False, height_ratios=heights)
     for line, table, rows in zip(panels, done.experiment.tables, done.tables, strict=True):
         sizes = {short_size(dict(one.scope.sizes)) for one in rows if one.scope}
-        title = f"{table.title}: published at {short_size(dict(table.sizes))}, here at {', '.join(sorted(sizes))}"
+        here = f"here at {', '.join(sorted(sizes))}" if sizes else "nothing here"
+        title = f"{table.title}: published at {short_size(dict(table.sizes))}, {here}"
         _panel(line[0], rows, _rates, title)
         line[0].set(xscale="log", xlabel="GFLOP/s")
+        low, high = line[0].get_xlim()
+        line[0].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+        line[0].xaxis.set_major_formatter("{x:,g}")
+        line[0].xaxis.set_minor_formatter(NullFormatter())
         line[0].set_yticks(range(len(rows)), [one.row.name for one in rows])
         if shares:
             _panel(line[1], rows, _shares, "")
