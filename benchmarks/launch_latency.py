@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import importlib.util
+import itertools
 import tempfile
 import time
 from collections.abc import Callable
@@ -38,6 +39,12 @@ def installed(name: str) -> bool:
     return importlib.util.find_spec(name) is not None
 
 
+def alternating(kernel: tuner.Kernel, one: list[Any], other: list[Any]) -> Callable[[], object]:
+    """A call on the one arrays and the other by turns."""
+    turns = itertools.cycle((partial(kernel, *one), partial(kernel, *other)))
+    return lambda: next(turns)()
+
+
 def on_cuda(kernel: tuner.Kernel) -> Ways:
     """The ways on an NVIDIA GPU."""
     from pycuda import driver, gpuarray
@@ -46,7 +53,7 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
 
     made = source.render(kernel.space, kernel.config, kernel.scope)
     binary, geometry = kernel.device.build(made).binary, made.geometry
-    arrays = [gpuarray.to_gpu(x) for x in numpy_arrays()]
+    arrays, others = ([gpuarray.to_gpu(x) for x in numpy_arrays()] for _ in range(2))
     scalars = [np.int32(SIZE)] * 3 + [np.int32(1), np.float32(1), np.float32(0)]
     values = [ctypes.c_uint64(x.ptr) for x in arrays]
     values += [(ctypes.c_int if x.dtype.kind == "i" else ctypes.c_float)(x.item()) for x in scalars]
@@ -58,11 +65,14 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
     function.prepare("PPPiiiiff")
     plain = [*(x.gpudata for x in arrays), *(x.item() for x in scalars)]
     floor = partial(launch, *arguments)
-    floor.__dict__["kept"] = values
+    shorter = libcuda.Launch(kernel.function.handle, geometry, [*(x.ptr for x in arrays), *scalars])
+    floor.__dict__["kept"] = values, shorter
     ways: Ways = {
         "the floor: ctypes cuLaunchKernel": floor,
+        "ctypes cuLaunchKernelEx": shorter.enqueue,
         "tuner: bind(C, A, B)()": kernel.bind(*arrays),
         "tuner: kernel(C, A, B), PyCUDA": partial(kernel, *arrays),
+        "tuner: the same with other arrays each time, PyCUDA": alternating(kernel, arrays, others),
         "tuner: kernel(C, A, B, alpha=2.0), PyCUDA": partial(kernel, *arrays, alpha=2.0),
         "PyCUDA: prepared_async_call": partial(
             function.prepared_async_call, geometry.grid, geometry.block, None, *plain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,9 @@ def captured(cupy: Any, stream: Any, launch: Callable[[], None], C: Any) -> None
 
 
 @pytest.mark.filterwarnings("ignore:ExternalStream is deprecated")
-@pytest.mark.parametrize("way", ["current", "stream", "handle", "protocol", "pycuda", "bound", "bound while current"])
+@pytest.mark.parametrize(
+    "way", ["current", "stream", "handle", "protocol", "pycuda", "bound", "bound while current", "foreign"]
+)
 def test_a_launch_goes_into_the_stream_that_is_named_or_current_and_can_be_captured(way: str, cuda: Device) -> None:
     cupy = pytest.importorskip("cupy")
     kernel = tuner.load("sgemm/03_naive", 16, device=cuda)
@@ -79,6 +82,9 @@ def test_a_launch_goes_into_the_stream_that_is_named_or_current_and_can_be_captu
     elif way == "bound while current":
         with stream:
             captured(cupy, stream, kernel.bind(C, A, B), C)
+    elif way == "foreign":
+        arrays = [Foreign(interface=x.__cuda_array_interface__) for x in (C, A, B)]
+        captured(cupy, stream, lambda: kernel(*arrays, stream=stream), C)
     elif way == "bound":
         captured(cupy, stream, kernel.bind(C, A, B, stream=stream), C)
     else:
@@ -224,7 +230,7 @@ def test_what_another_library_makes_current_in_between_does_no_harm(library: str
         assert libcuda.current_context() == before
         with pytest.raises(LaunchError, match="invalid"):
             kernel(C, A, B, stream=driver.Stream())  # of the other context
-        with pytest.raises(ArgumentError, match="lie in another context of cuda:0"):
+        with pytest.raises(ArgumentError, match="C: lies in another context of cuda:0"):
             kernel(*(on_gpu("pycuda", x) for x in arrays()))
     finally:
         other.pop()
@@ -249,6 +255,34 @@ print("done")
 
 def test_a_kernel_works_in_the_context_that_pycudas_autoinit_makes() -> None:
     done = subprocess.run([sys.executable, "-c", AUTOINIT], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+SECOND_FIRST = """
+import threading
+import cupy, tuner
+kernel = tuner.load("sgemm/03_naive", 16, device="cuda:1")
+with cupy.cuda.Device(1):
+    given = [cupy.ones((1, 16, 16), "float32") for _ in "CAB"]
+    cupy.cuda.Device().synchronize()
+def work():
+    before = cupy.cuda.runtime.getDevice()
+    kernel(*given)
+    kernel.device.synchronize()
+    assert cupy.cuda.runtime.getDevice() == before == 0
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+assert (given[0].get() == 16).all()
+print("done")
+"""
+
+
+def test_a_launch_on_another_gpu_does_not_change_where_other_libraries_work() -> None:
+    pytest.importorskip("cupy")
+    if devices.count("cuda") < 2:
+        pytest.skip("one GPU")
+    done = subprocess.run([sys.executable, "-c", SECOND_FIRST], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
@@ -327,7 +361,12 @@ def test_an_exported_cubin_is_launched_where_there_is_no_compiler(
     bundle = tmp_path / "bundle"
     done = tune("export", "sgemm/03_naive", "16", "--to", "cubin", "--device", "cuda", "--output", bundle)
     assert done.status == 0, done.err
-    (exported,) = builds.exported(bundle, cuda.architecture)
+    (exported,) = builds.exported(bundle, "sgemm/03_naive")
+    space = catalog.load("sgemm/03_naive")
+    better = replace(a_record(cuda, space, []), config={"block_size_x": 256, "block_size_y": 4, "fixed_sizes": 0})
+    assert better.config != exported.config  # the bundle's is taken all the same
+    assert Store(space.name, tmp_path / "store").add(better)
+    monkeypatch.setenv("TUNER_RESULTS", str(tmp_path / "store"))
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "empty"))
     command = [sys.executable, "-c", EXPORTED, str(bundle)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -4,9 +4,11 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -231,7 +233,7 @@ void choosy(float *C, const float *A, const float *B, int M, int N, int K, int b
 
 def a_record(host: Device, space: Space, modes: list[int]) -> Record:
     """A record whose best configuration and runners-up have these modes."""
-    best, *others = ({"mode": mode} for mode in modes)
+    best, *others = ({"mode": mode} for mode in modes or [0])
     return Record(
         device=host.name, kind=host.kind, architecture=host.architecture, sizes={"M": 16, "N": 16, "K": 16, "batch": 1},
         options=dict(space.operation.options), config=best, time_ms=1.0, spread=0.01, rounds=9, gflops=1.0,
@@ -266,6 +268,15 @@ def test_load_refuses_what_cannot_be(host: Device) -> None:
         tuner.load("sgemm/00_host_simple", 64, device=host, config={"openmp": 7})
     with pytest.raises(RequestError, match="no such option"):
         tuner.load("sgemm/00_host_simple", SHAPE, device=host)(*arrays(), gamma=1)
+    for wrong, message in [
+        ({"config": {"openmp": 1}, "strict": True}, "what is given is not looked up"),
+        ({"config": 5}, r"load\(config=5\): write names with values"),
+        ({"options": [1]}, r"load\(options=\[1\]\): write names with values"),
+        ({"results": 5}, r"load\(results=5\): write the path"),
+        ({"binaries": "a\0b"}, "write the path of a folder"),
+    ]:
+        with pytest.raises(RequestError, match=message):
+            tuner.load("sgemm/00_host_simple", 64, device=host, **wrong)
 
 
 LAUNCH = """
@@ -405,14 +416,221 @@ def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(
     bundle = tmp_path / "bundle"
     asked = ("export", "sgemm/03_naive", "64", "--to", "cubin", "--architecture", "sm_80,sm_90a", "--output", bundle)
     assert tune(*asked).status == 0
-    (exported,) = builds.exported(bundle, "sm_90a")
+    _, exported = builds.exported(bundle, "sgemm/03_naive")
     space = catalog.load("sgemm/03_naive")
     sizes = operation.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
     assert exported.source == source.render(space, exported.config, scope).digest
     assert exported.binary == (bundle / "sm_90a.cubin").read_bytes()
-    assert builds.exported(bundle, "sm_75") == []
+    assert [e.architecture for e in builds.exported(bundle, "sgemm/03_naive")] == ["sm_80", "sm_90a"]
     for text in ("{", "[]", '{"builds": [{"architecture": "sm_90a"}]}'):
         (bundle / "launch.json").write_text(text)
         with pytest.raises(RequestError, match="bundle: not a folder that `tune export --to cubin` wrote"):
-            builds.exported(bundle, "sm_90a")
+            builds.exported(bundle, "sgemm/03_naive")
+
+
+def test_two_kernels_that_are_loaded_by_name_take_the_same_pyopencl_arrays() -> None:
+    from pyopencl import array
+
+    first, second = (tuner.load(name, SHAPE, device="opencl") for name in ("sgemm/03_naive", "sgemm/06_tiled"))
+    assert isinstance(first.device, Device)
+    queue: Any = first.device.queue  # type: ignore[attr-defined]
+    C, A, B = (array.to_device(queue, x) for x in arrays())
+    first(C, A, B)
+    second(C, A, B, beta=1.0)
+    np.testing.assert_allclose(C.get(), 2 * (A.get() @ B.get()), rtol=1e-5)
+
+
+def test_a_launch_within_a_launch_of_the_same_kernel_takes_nothing_of_it(opencl: Any) -> None:
+    """As a signal handler's may be, at any point of the other one."""
+    from pyopencl import array
+
+    kernel = tuner.load("sgemm/03_naive", 16, device=opencl)
+    ones = np.ones((1, 16, 16), np.float32)
+    outer, inner = ([array.to_device(opencl.queue, x) for x in (0 * ones, ones, ones)] for _ in "XY")
+    within = 0
+
+    def handler(*_: object) -> None:
+        nonlocal within
+        within += 1
+        kernel(*inner, alpha=2.0, beta=1.0)
+
+    kernel(*outer, beta=1.0)
+    before = signal.signal(signal.SIGALRM, handler)
+    random = np.random.default_rng(1)
+    try:
+        for _ in range(999):
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 1e-4))
+            kernel(*outer, beta=1.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert within > 10
+    assert (outer[0].get() == 16_000).all()
+    assert (inner[0].get() == within * 32).all()
+
+
+def test_threads_share_a_bound_launch(opencl: Any) -> None:
+    from pyopencl import array
+
+    kernel = tuner.load("sgemm/03_naive", 16, device=opencl)
+    ones = np.ones((1, 16, 16), np.float32)
+    C, A, B = (array.to_device(opencl.queue, x) for x in (0 * ones, ones, ones))
+    launch = kernel.bind(C, A, B, beta=1.0)
+    in_threads(lambda number: [launch() for _ in range(250)] and None)
+    assert (C.get() == 16_000).all()
+
+
+def test_options_are_what_it_was_loaded_with_where_a_launch_names_no_others(host: Device) -> None:
+    kernel = tuner.load("sgemm/00_host_simple", SHAPE, device=host, options={"alpha": 2.0})
+    C, A, B = arrays()
+    for options, factor in (
+        ({}, 2),
+        ({"alpha": 1.0}, 1),
+        ({"beta": 0.0}, 2),
+        ({"alpha": -0.0}, 0),
+        ({"alpha": 0.0}, 0),
+    ):
+        kernel(C, A, B, **options)
+        np.testing.assert_allclose(C, factor * (A @ B), rtol=1e-5)
+    assert not np.signbit(C).any()  # 0.0 is not taken for -0.0, nor True for 1.0
+    with pytest.raises(RequestError, match="option alpha = True: a finite number"):
+        kernel(C, A, B, alpha=True)
+    with pytest.raises(RequestError, match=r"option alpha = 1.*: a finite number"):
+        kernel(C, A, B, alpha=10**400)
+    with pytest.raises(RequestError, match="does not fit the kernel's float32"):
+        kernel(C, A, B, alpha=1e300)
+
+
+SCALED = """
+title: Every step-th element
+operation:
+  sizes: {n: }
+  options: {step: 1, a: 1.0}
+  extent: [n]
+  arguments:
+    - {name: y, dtype: float32, shape: [n * step], role: out}
+    - {name: n, dtype: int32}
+    - {name: a, dtype: float32}
+  reference: a + 0 * y
+kernel: scaled
+source: scaled.c
+languages: [c]
+parameters: {x: [1]}
+"""
+
+
+def test_an_option_that_shapes_or_code_depend_on_is_settled_when_the_kernel_is_loaded(
+    host: Device, tmp_path: Path
+) -> None:
+    file = tmp_path / "scaled.yaml"
+    file.write_text(SCALED)
+    (tmp_path / "scaled.c").write_text(
+        "void scaled(float *y, int n, float a) { for (int i = 0; i < n; i++) y[i] = a; }"
+    )
+    kernel = tuner.load(file, 8, device=host)
+    y = np.zeros(8, np.float32)
+    kernel(y, a=3.0, step=1)
+    assert (y == 3).all()
+    for launch in (kernel, kernel.bind):
+        with pytest.raises(RequestError, match=r"option step = 4: .* settled when .*; load it with options={'step'"):
+            launch(y, step=4)
+    tuner.load(file, 8, device=host, options={"step": 4})(np.zeros(32, np.float32))
+
+
+@pytest.mark.parametrize(("kernel", "device"), [("sgemm/01_host_blocked", "host"), ("sgemm/03_naive", "opencl")])
+@pytest.mark.parametrize("damage", ["cut short", "changed"])
+def test_a_damaged_build_is_made_again(
+    damage: str, kernel: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path))
+    script = LAUNCH.format(kernel=kernel, device=device, heavy=HEAVY, sealed=False)
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        kept = list(builds.folder().iterdir())
+        assert kept
+        for file in kept:
+            data = bytearray(file.read_bytes())
+            data[len(data) // 2] ^= 255
+            file.write_bytes(data[:1000] if damage == "cut short" else data)
+
+
+def test_a_pyopencl_array_whose_memory_is_not_what_it_says_is_named(opencl: Any) -> None:
+    import pyopencl as cl
+    from pyopencl import array
+
+    kernel = tuner.load("sgemm/03_naive", 128, device=opencl)
+    nbytes = 4 * 128 * 128
+
+    def over(buffer: Any) -> Any:
+        return array.Array(opencl.queue, (1, 128, 128), np.float32, data=buffer)
+
+    def made(size: int, flag: Any = cl.mem_flags.READ_WRITE) -> Any:
+        return cl.Buffer(opencl.context, flag, size)
+
+    A, B = over(made(nbytes)), over(made(nbytes))
+    whole = made(4 * nbytes)
+    first, second = (whole.get_sub_region(begin, nbytes) for begin in (0, nbytes - 4096))
+    for given, message in [
+        ((over(made(1000)), A, B), "C: its buffer has 1000 bytes; 65536 are needed"),
+        ((over(made(nbytes, cl.mem_flags.READ_ONLY)), A, B), "C: its buffer may only be read"),
+        ((A, over(made(nbytes, cl.mem_flags.WRITE_ONLY)), B), "A: its buffer may only be written"),
+        ((over(first), A, over(second)), "C: shares memory with B"),
+        ((over(whole), over(first), B), "C: shares memory with A"),
+    ]:
+        with pytest.raises(ArgumentError, match=message):
+            kernel(*given)
+    kernel(over(first), A, over(whole.get_sub_region(nbytes, nbytes)))
+    unordered = cl.CommandQueue(opencl.context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+    with pytest.raises(ArgumentError, match="stream: a queue that runs out of order"):
+        kernel(over(first), A, B, stream=unordered)
+
+
+def test_what_is_told_of_a_record_is_told_of_the_one_that_is_taken(
+    stage: Callable[..., Path], host: Device, tmp_path: Path
+) -> None:
+    space = catalog.load(str(stage(CHOOSY, "choosy", "{mode: [0, 1, 2, 3, 4]}", more="default: {mode: 0}")))
+    store = Store(space.name, tmp_path / "store")
+    fresh, stale = a_record(host, space, [3]), replace(a_record(host, space, [1]), signature="another")
+    assert store.add(fresh)
+    assert store.add(stale)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        kernel = tuner.load(tmp_path / "choosy.yaml", 16, device=host, results=tmp_path / "store")
+    assert (kernel.config, kernel.found.stale) == ({"mode": 1}, True)
+    assert [bool(re.search("earlier version", str(w.message))) for w in told] == [True, False]
+    assert store.add(replace(a_record(host, space, [3]), signature="another"))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*earlier version")
+        warnings.filterwarnings("ignore", ".*taken because")
+        assert tuner.load(tmp_path / "choosy.yaml", 16, device=host, results=tmp_path / "store").match == "default"
+
+
+def test_a_configuration_in_which_a_derived_value_has_none_is_passed_over(
+    stage: Callable[..., Path], host: Device, tmp_path: Path
+) -> None:
+    more = "default: {mode: 0}\nderived: {inverse: 16 // (mode - 2)}"
+    file = stage(CHOOSY, "choosy", "{mode: [0, 1, 2]}", more=more)
+    space = catalog.load(str(file))
+    assert Store(space.name, tmp_path / "store").add(a_record(host, space, [2, 1]))
+    with pytest.warns(UserWarning, match=r"mode=1>: taken because .*division"):
+        tuner.load(file, 16, device=host, results=tmp_path / "store")
+
+
+def test_a_bundle_that_is_of_no_use_here_is_told_of(tune: Callable[..., Done], opencl: Device, tmp_path: Path) -> None:
+    asked = ("export", "sgemm/03_naive", "64", "--to", "cubin", "--architecture", "sm_80", "--output", tmp_path)
+    assert tune(*asked).status == 0
+    with pytest.warns(UserWarning, match="holds sm_80; opencl:0 is "):
+        tuner.load("sgemm/03_naive", 64, device=opencl, binaries=tmp_path)
+    with pytest.raises(RequestError, match="was exported for sgemm/03_naive, not for sgemm/06_tiled"):
+        tuner.load("sgemm/06_tiled", 64, device=opencl, binaries=tmp_path)
+    with pytest.raises(RequestError, match=r"not a folder that .* wrote: launch.json: No such file"):
+        tuner.load("sgemm/06_tiled", 64, device=opencl, binaries=tmp_path / "nowhere")
+
+
+def test_the_command_line_says_what_it_lacks() -> None:
+    script = "import sys; sys.modules['click'] = None; from tuner.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "the command line needs click" in done.stderr

@@ -11,19 +11,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.errors import TunerError
+from tuner.errors import ArgumentError, RequestError, TunerError
 
 if TYPE_CHECKING:
     from tuner.kernel import Kernel
     from tuner.launcher import load
 
 __version__ = "0.1.0"
-__all__ = ["Kernel", "TunerError", "load"]
+__all__ = ["ArgumentError", "Kernel", "RequestError", "TunerError", "load"]
 
 
 def __getattr__(name: str) -> object:
-    if name in ("Kernel", "load"):
-        from tuner import launcher
+    if name == "Kernel":
+        from tuner.kernel import Kernel
 
-        return getattr(launcher, name)
+        return Kernel
+    if name == "load":
+        from tuner.launcher import load
+
+        return load
     raise AttributeError(f"module 'tuner' has no attribute {name!r}")

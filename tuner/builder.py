@@ -14,7 +14,7 @@ from typing import Any
 
 from tuner import devices, form, operation, process, source
 from tuner.devices import Build, Compiler, Device, figures
-from tuner.errors import DeviceError, ExpressionError, GeometryError, TrialError, TunerError
+from tuner.errors import DeviceError, TrialError, TunerError
 from tuner.source import Source
 from tuner.space import Config, Limits, Scope, Space
 
@@ -24,10 +24,7 @@ def build(compiler: Compiler, space: Space, config: Config, scope: Scope) -> tup
 
     Raises GeometryError, BuildError, or ResourceError where the device could not launch it; no device is asked.
     """
-    try:
-        made = source.render(space, config, scope)
-    except ExpressionError as error:
-        raise GeometryError(str(error)) from None
+    made = source.render(space, config, scope)
     built = compiler.build(made)
     figures.check(built.figures, made.geometry, scope.limits)
     return made, built

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import form, paths
-from tuner.errors import RequestError
+from tuner.errors import RequestError, TunerError
 
 if TYPE_CHECKING:
     from tuner.space import Space
@@ -64,7 +64,7 @@ def load(kernel: str) -> Space:
         from tuner import spacefile
     except ModuleNotFoundError as missing:
         raise RequestError(
-            f"{path}: reading it needs {missing.name}, which is not installed; pip install {missing.name}, or load "
+            f"{path}: reading it needs {missing.name}, which is not installed; pip install pydantic pyyaml, or load "
             f"{name} where it is, and name a copy of that machine's cache folder with TUNER_CACHE"
         ) from None
     made = spacefile.read(path, name)
@@ -107,5 +107,5 @@ def _still_true(kept: Path, folder: Path) -> Space | None:
         space["source"] = os.path.normpath(folder / space["source"])
         space["files"] = [os.path.normpath(folder / file) for file in space["files"]]
         return form.from_json(space)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, TunerError, RecursionError):
         return None

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tuner import operation, source
-from tuner.devices import Buffer, Build, Device, Function, figures
+from tuner.devices import Build, Device, figures
 from tuner.devices.checks import Wanted
-from tuner.space import Config, Operation, Scope, Space, config_text
+from tuner.errors import RequestError
+from tuner.space import Config, Scope, Space, config_text
 from tuner.store import Found, Match, Record
 
-Launch = Callable[[Sequence[Any], Any], None]  # with arrays, and a stream or None
-MOST_OPTIONS = 64  # sets of options whose launches a thread keeps ready
+Launch = Callable[[Sequence[Any], Any, Any], None]  # with arrays, a stream or None, and packed scalars
+MOST_OPTIONS = 64  # sets of options whose scalars are kept packed
 
 
 class Kernel:
     """A kernel with its configuration, loaded on a device: call it with the arrays it was declared with.
 
-    `config` is what it was compiled with, `match` how well the look-up fitted, `record` what was measured (None for
-    the default configuration), `device` the device it is loaded on. Threads may share it.
+    `config` is what it was compiled with, `match` how well the look-up fitted, `record` the record that it comes from,
+    of which another configuration may be the best (None for the default configuration, or one that was given or
+    exported), `device` the device it is loaded on. Threads and signal handlers may share it.
     """
 
     def __init__(
@@ -37,15 +37,19 @@ class Kernel:
         built = device.build(made) if given is None else Build(given)
         figures.check(built.figures, made.geometry, scope.limits)
         self.function = device.load(built, made)
-        arrays = space.operation.arrays
-        wanted = [Wanted.of(a, operation.shape(a, scope), space.alignment) for a in arrays]
-        constants = {name: device.upload(data) for name, data in operation.constants(space.operation, scope).items()}
-        self._loaded = _Loaded(device, self.function, space.operation, scope, wanted, constants)
-        self._own = _Own(self._loaded)
+        op = space.operation
+        self._wanted = [Wanted.of(a, operation.shape(a, scope), space.alignment) for a in op.arrays]
+        self._constants = {name: device.upload(data) for name, data in operation.constants(op, scope).items()}
+        self._settled = _settled(space)
+        self._scalars = self._packed({})
+        self._others: dict[str, Any] = {}
+        # A launch is one call's alone, because arrays and scalars are written into it. So there are as many as calls
+        # that were ever under way at once: of threads, or of a signal handler within another call.
+        self._idle: list[Launch] = []
 
     @property
     def config(self) -> Config:
-        return self.found.config
+        return dict(self.found.config)
 
     @property
     def match(self) -> Match:
@@ -58,75 +62,86 @@ class Kernel:
     def __call__(self, *arrays: Any, stream: Any = None, **options: float) -> None:
         """Enqueue one launch on `arrays`, in the order of the operation (for a matrix product: C, A, B).
 
-        `options` overrides those of the operation, as in alpha=2.0. On cuda any array with
+        `options` overrides those that it was loaded with, as in alpha=2.0. On cuda any array with
         `__cuda_array_interface__` will do, on opencl a pyopencl array, on host a NumPy array; each contiguous, in C
         order. `stream` is a stream of PyCUDA, CuPy or torch, or a handle; a pyopencl queue. Without one, the launch
         goes where the library of the first array works just now: CuPy's and torch's current stream, PyCUDA's
-        default stream, the pyopencl array's queue. It returns before the kernel has finished, on host after. Raises
-        ArgumentError that names the argument which does not fit.
+        default stream, the pyopencl array's queue. It returns before the kernel has finished, on host after. A CUDA
+        graph that has captured it needs the kernel to live.
+
+        Raises ArgumentError that names the argument which does not fit, RequestError for an option, LaunchError where
+        the device refuses, which it may do for what an earlier launch did.
         """
-        launch = self._own.launch if not options else self._own.launch_with(options)
-        launch(arrays, stream)
+        scalars = self._scalars if not options else self._chosen(options)
+        try:
+            launch = self._idle.pop()
+        except IndexError:
+            launch = self._launch()
+        try:
+            launch(arrays, stream, scalars)
+        finally:
+            self._idle.append(launch)
 
     def bind(self, *arrays: Any, stream: Any = None, **options: float) -> Callable[[], None]:
         """The same launch as a call without arguments: everything is checked here, once, and the stream is settled.
 
         The call keeps its arrays alive, and threads may share it. To be captured in a CUDA graph it is bound to the
-        stream that is being captured, or while that is current.
+        stream that is being captured, or while that is current. Raises what a launch does; so does the call, but for
+        ArgumentError and RequestError.
         """
-        handles = self.device.handles(self._loaded.wanted, arrays)
+        handles = self.device.handles(self._wanted, arrays)
         where = self.device.stream(stream, arrays[0])
-        launch = self.device.bind(self.function, self._loaded.arguments(handles, options), where)
-        launch.__dict__["kept"] = (self, arrays, stream)
+        launch = self.device.bind(self.function, self._arguments(handles, options), where)
+        launch.__dict__["kept"] = (self, arrays, where)
         return launch
 
     def __repr__(self) -> str:
         return f"<{self.space.name} on {self.device.name}, {self.match}: {config_text(self.config)}>"
 
+    def _launch(self) -> Launch:
+        arguments = self._arguments([None] * len(self._wanted), {})
+        return self.device.launcher(self.function, arguments, self._wanted)
 
-@dataclass(frozen=True)
-class _Loaded:
-    """A function on its device, and what it takes."""
-
-    device: Device
-    function: Function
-    operation: Operation
-    scope: Scope
-    wanted: Sequence[Wanted]
-    constants: Mapping[str, Buffer]  # arrays that no caller gives, by name
-
-    def arguments(self, handles: Sequence[Any], options: Mapping[str, float]) -> list[Any]:
+    def _arguments(self, handles: Sequence[Any], options: Mapping[str, float]) -> list[Any]:
         """In the kernel's order: the handles of arrays, and scalars."""
+        given = dict(zip((one.argument.name for one in self._wanted), handles, strict=True))
+        given |= {name: buffer.handle for name, buffer in self._constants.items()}
+        scalars = iter(self._values(options))
+        return [given[a.name] if a.shape is not None else next(scalars) for a in self.space.operation.arguments]
+
+    def _chosen(self, options: Mapping[str, float]) -> Any:
+        """The packed scalars with these options: kept, because programs give the same ones again and again."""
+        key = repr(options)  # which tells 1 from True, and 0.0 from -0.0
+        packed = self._others.get(key)
+        if packed is None:
+            packed = self._packed(options)
+            if len(self._others) >= MOST_OPTIONS:
+                self._others.clear()
+            self._others[key] = packed
+        return packed
+
+    def _packed(self, options: Mapping[str, float]) -> Any:
+        return self.device.packed(self.function, self._values(options))
+
+    def _values(self, options: Mapping[str, float]) -> Sequence[Any]:
+        """The scalars with these options, in the kernel's order, of NumPy's types."""
         scope = self.scope
         if options:
-            chosen = operation.parse_options(options, self.operation)
-            scope = Scope(scope.sizes, chosen, scope.language, scope.limits)
-        given = dict(zip((one.argument.name for one in self.wanted), handles, strict=True))
-        given |= {name: buffer.handle for name, buffer in self.constants.items()}
-        scalars = iter(operation.scalars(self.operation, scope))
-        return [given[a.name] if a.shape is not None else next(scalars) for a in self.operation.arguments]
+            chosen = operation.parse_options(options, self.space.operation)
+            for name in options.keys() & self._settled:
+                if chosen[name] != scope.options[name]:
+                    raise RequestError(
+                        f"option {name} = {options[name]!r}: what was compiled, or the shape of an array, depends on "
+                        f"it, so it is settled when the kernel is loaded; load it with options={{{name!r}: ...}}"
+                    )
+            changed = {**scope.options, **{name: chosen[name] for name in options}}
+            scope = Scope(scope.sizes, changed, scope.language, scope.limits)
+        return operation.scalars(self.space.operation, scope)
 
-    def launch(self, options: Mapping[str, float]) -> Launch:
-        """A launch with these options, for one thread."""
-        return self.device.launcher(self.function, self.arguments([None] * len(self.wanted), options), self.wanted)
 
-
-class _Own(threading.local):
-    """A thread's own launches, since arrays and stream are written into them."""
-
-    def __init__(self, loaded: _Loaded) -> None:
-        """Called for each thread."""
-        self.loaded, self.launch = loaded, loaded.launch({})
-        self.others: dict[tuple[tuple[str, float], ...], Launch] = {}
-
-    def launch_with(self, options: Mapping[str, float]) -> Launch:
-        """The launch with these options: kept, because programs give the same ones again and again."""
-        key = tuple(options.items())
-        try:
-            return self.others[key]
-        except (KeyError, TypeError):  # a TypeError is of a value that no option can have
-            launch = self.loaded.launch(options)
-        if len(self.others) >= MOST_OPTIONS:
-            self.others.clear()
-        self.others[key] = launch
-        return launch
+def _settled(space: Space) -> set[str]:
+    """The options that code, geometry, restrictions or the shapes of arrays depend on."""
+    shapes = [extent for argument in space.operation.arguments for extent in argument.shape or ()]
+    conditions = [restriction.that for restriction in space.restrictions]
+    read = (*space.derived.values(), *space.grid, *space.block, space.shared_memory, *conditions, *shapes)
+    return {name for expression in read for name in expression.names} & space.operation.options.keys()

@@ -16,11 +16,12 @@ from tuner.store import Found, Store
 
 
 def load(
-    kernel: str,
+    kernel: str | Path,
     size: str | int | Mapping[str, int],
     *,
     device: str | Device | None = None,
     config: Mapping[str, Value] | None = None,
+    options: Mapping[str, float] | None = None,
     strict: bool = False,
     results: str | Path | None = None,
     binaries: str | Path | None = None,
@@ -29,20 +30,33 @@ def load(
 
     `kernel` is a name from `tune list`, a unique part of one, or the path of a YAML file; `size` is written as for
     `tune`: 4096, "4096x2048x1024", {"M": 100, "N": 37, "K": 53}. `device` is a name such as "cuda:1" or an open
-    device; the first that speaks the kernel's language if omitted. `config` is used instead of a look-up (its match is
-    then "default"); `strict` refuses any match but an exact one. `binaries` is a folder that `tune export --to cubin`
-    wrote: its configuration is taken before all others, and its cubin needs no compiler. One that does not run here is
-    passed over for the next best, with a warning. Raises RequestError for a request that cannot be met.
+    device; the first that speaks the kernel's language if omitted, and for one name other than cuda the same device
+    each time, so that kernels share its arrays. `config` is used instead of a look-up; `strict` refuses any match but
+    an exact one. `options` are those of the operation, such as alpha, that hold where a launch names no others.
+    `binaries` is a folder that `tune export --to cubin` wrote: its configuration is taken before all others, and its
+    cubin needs no compiler. The match of either is "default". What does not run here is passed over for the next best,
+    with a warning.
+
+    Raises RequestError for a request that cannot be met, DeviceError where there is no such device, or neither build
+    nor compiler, and, where nothing runs, the TrialError of what should have been the best.
     """
     if not isinstance(kernel, str | Path) or not (device is None or isinstance(device, str | Device)):
         raise RequestError(f"load({kernel!r}, device={device!r}): a kernel and a device are given by name")
+    for name, folder in (("results", results), ("binaries", binaries)):
+        if not (folder is None or (isinstance(folder, str | Path) and "\0" not in str(folder))):
+            raise RequestError(f"load({name}={folder!r}): write the path of a folder")
+    for name, given in (("config", config), ("options", options)):
+        if not (given is None or isinstance(given, Mapping)):
+            raise RequestError(f"load({name}={given!r}): write names with values, as {{'alpha': 2.0}}")
+    if config is not None and strict:
+        raise RequestError("load(config=..., strict=True): what is given is not looked up; leave one of them out")
     space = catalog.load(str(kernel))
     sizes = operation.parse_size(size, space.operation)
-    options = operation.parse_options({}, space.operation)
-    opened = device if isinstance(device, Device) else devices.open(devices.for_space(space, device))
+    settings = operation.parse_options(options or {}, space.operation)
+    opened = device if isinstance(device, Device) else devices.shared(devices.for_space(space, device))
     devices.for_space(space, opened.id)  # it must speak a language of the kernel
-    scope = Scope(sizes, options, opened.language, opened.limits)
-    exported = builds.exported(Path(binaries), opened.architecture) if binaries else []
+    scope = Scope(sizes, settings, opened.language, opened.limits)
+    exported = _exported(Path(binaries), space, opened) if binaries else []
     if config is not None:
         candidates = [Found(space.checked(config, scope), "default")]
     else:
@@ -57,12 +71,20 @@ def load(
     return _first_that_runs(space, scope, opened, candidates, {one.source: one.binary for one in exported})
 
 
+def _exported(folder: Path, space: Space, device: Device) -> list[builds.Exported]:
+    """What was exported for this device's architecture; a warning where there is nothing."""
+    found = builds.exported(folder, space.name)
+    here = [one for one in found if one.architecture == device.architecture]
+    if not here:
+        there = ", ".join(sorted({one.architecture for one in found})) or "nothing"
+        warnings.warn(f"{folder}: holds {there}; {device.id} is {device.architecture}", stacklevel=3)
+    return here
+
+
 def _first_that_runs(
     space: Space, scope: Scope, device: Device, candidates: Sequence[Found], binaries: Mapping[str, bytes]
 ) -> Kernel:
     """The first of `candidates` that builds and loads. Raises what is wrong with the very first where none does."""
-    for note in candidates[0].notes:
-        warnings.warn(note, stacklevel=3)
     failures: list[TrialError | DeviceError] = []
     for found in candidates:
         try:
@@ -70,6 +92,8 @@ def _first_that_runs(
         except (TrialError, DeviceError) as error:
             failures.append(error)
             continue
+        for note in found.notes:
+            warnings.warn(note, stacklevel=3)
         if failures:
             why = str(failures[0]).partition("\n")[0]
             warnings.warn(f"{kernel!r}: taken because what should be better does not run here: {why}", stacklevel=3)

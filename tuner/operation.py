@@ -94,7 +94,7 @@ def parse_options(settings: Mapping[str, float], operation: Operation) -> dict[s
         if name not in operation.options:
             known = ", ".join(operation.options) or "none"
             raise RequestError(f"option {name}: no such option; there are: {known}")
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not _is_finite(value):
             raise RequestError(f"option {name} = {value!r}: a finite number is needed")
         dtypes = [a.dtype for a in operation.arguments if a.name == name]
         for dtype in dtypes:
@@ -103,10 +103,17 @@ def parse_options(settings: Mapping[str, float], operation: Operation) -> dict[s
     return {**operation.options, **{name: float(value) for name, value in settings.items()}}
 
 
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False
+
+
 def _representable(value: float, dtype: str) -> bool:
     """Whether `value` is within what `dtype` holds, and whole where that holds whole numbers."""
     limits = np.iinfo(dtype) if "int" in dtype else np.finfo(dtype)
-    return bool(limits.min <= value <= limits.max) and ("int" not in dtype or value == int(value))
+    return bool(float(limits.min) <= value <= float(limits.max)) and ("int" not in dtype or value == int(value))
 
 
 def shape(argument: Argument, scope: Scope) -> tuple[int, ...]:

@@ -47,7 +47,10 @@ def private(folder: Path) -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
         if status.st_uid != os.getuid():
-            raise RequestError(f"{folder}: belongs to another user, who could put code into it; name another folder")
+            raise RequestError(
+                f"{folder}: belongs to another user, who could put code into it; copy it, and name the copy with "
+                f"TUNER_CACHE or TUNER_STATE"
+            )
         if status.st_mode & 0o022:
             folder.chmod(status.st_mode & 0o755)
     except OSError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner import paths
-from tuner.errors import SpaceError
+from tuner.errors import ExpressionError, GeometryError, SpaceError
 from tuner.space import Config, Geometry, Scope, Space, Value
 
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
@@ -32,13 +32,17 @@ class Source:
 
 def render(space: Space, config: Config, scope: Scope) -> Source:
     """The Source of one configuration: its values and the derived ones as macros, then the kernel file with its own
-    includes put in. Raises SpaceError where an include is missing."""
-    text = defines(space, config, scope) + f'#line 1 "{space.source.name}"\n' + inlined(space.source)
+    includes put in. Raises SpaceError where an include is missing, GeometryError where a derived value, the grid or the
+    block has no value in this configuration."""
+    try:
+        macros, geometry = defines(space, config, scope), space.geometry(config, scope)
+    except ExpressionError as error:
+        raise GeometryError(str(error)) from None
     return Source(
-        text=text,
+        text=macros + f'#line 1 "{space.source.name}"\n' + inlined(space.source),
         kernel=space.kernel,
         options=tuple(space.compile_options.get(scope.language, ())),
-        geometry=space.geometry(config, scope),
+        geometry=geometry,
     )
 
 

@@ -1,6 +1,6 @@
 """Devices: where kernels are built, loaded, launched and timed.
 
-    cuda     an NVIDIA GPU; NVRTC compiles, PyCUDA does the rest
+    cuda     an NVIDIA GPU; NVRTC compiles, the driver does the rest
     opencl   any OpenCL device, a CPU through PoCL included; pyopencl
     host     this machine's processor; a C compiler and OpenMP
 
@@ -9,6 +9,7 @@ A device is named `cuda`, `opencl:1`, `host`; without a number it is the first o
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ __all__ = [
     "available",
     "for_space",
     "open",
+    "shared",
 ]
 
 LANGUAGES = {"cuda": "cuda", "opencl": "opencl", "host": "c"}
@@ -51,7 +53,7 @@ def open(name: str) -> Device:
     """The device called `name`, ready for use. Raises DeviceError where it, or what drives it, is missing."""
     kind, number = split(name)
     if kind in _EXTRA and importlib.util.find_spec(_EXTRA[kind]) is None:
-        raise DeviceError(f"device {name!r}: {_EXTRA[kind]} is not installed; pip install 'tuner[{kind}]'")
+        raise DeviceError(f"device {name!r}: {_EXTRA[kind]} is not installed; pip install {_EXTRA[kind]}")
     if kind == "cuda":
         from tuner.devices.cuda import CudaDevice
 
@@ -63,6 +65,17 @@ def open(name: str) -> Device:
     from tuner.devices.host import HostDevice
 
     return HostDevice(number)
+
+
+def shared(name: str) -> Device:
+    """The device called `name`, for kernels that are to share arrays: on all but cuda, whose context is the one that is
+    current, it is opened once. Raises DeviceError."""
+    return open(name) if split(name)[0] == "cuda" else _opened_once(name)
+
+
+@functools.cache
+def _opened_once(name: str) -> Device:
+    return open(name)
 
 
 def compiler(kind: str, architecture: str) -> Compiler:
@@ -106,8 +119,10 @@ def for_space(space: Space, name: str | None) -> str:
     if name is None:
         name = next((f"{kind}:0" for kind in kinds if count(kind)), None)
         if name is None:
+            missing = [_EXTRA[kind] for kind in kinds if importlib.util.find_spec(_EXTRA.get(kind, "sys")) is None]
+            hint = f"pip install {' '.join(missing)}, or " if missing else ""
             raise DeviceError(
-                f"{space.name} runs on {' or '.join(kinds)}, and this machine has neither; see `tune devices`"
+                f"{space.name} runs on {' or '.join(kinds)}, which this machine does not have; {hint}see `tune devices`"
             )
     kind, number = split(name)
     if kind not in kinds:

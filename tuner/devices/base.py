@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tuner.devices import builds
-from tuner.devices.checks import Wanted, check_addresses, check_count
+from tuner.devices.checks import Wanted, address_check, check_count
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.devices.peak import Peak
 from tuner.errors import DeviceError
@@ -118,24 +118,25 @@ class Compiler(ABC):
         try:
             key = self.key(source)
             if (binary := builds.read(key)) is not None:
-                return Build(binary, _figures(builds.read(f"{key}.json")), fresh=False)
+                return Build(binary, _figures(builds.read(key + builds.FIGURES)), fresh=False)
             build = self.compile(source)
         except DeviceError as missing:
             other = builds.newest(self.source_key(source)) if self.portable else None
-            if other is None:
+            binary = builds.read(other) if other else None
+            if binary is None:
                 raise DeviceError(
                     f"{source.kernel}: {missing}; and {builds.folder()} holds no build of this configuration for "
                     f"{self.architecture}: name a copy of another machine's with TUNER_CACHE, or a folder that `tune "
                     f"export --to cubin` wrote with load(binaries=...)"
                 ) from None
-            return Build(other, fresh=False)
+            return Build(binary, _figures(builds.read(f"{other}{builds.FIGURES}")), fresh=False)
         self.keep(source, build)
         return build
 
     def keep(self, source: Source, build: Build) -> None:
         """Put a build into the cache."""
         key = self.key(source)
-        builds.write(f"{key}.json", json.dumps(build.figures.to_json()).encode())
+        builds.write(key + builds.FIGURES, json.dumps(build.figures.to_json()).encode())
         builds.write(key, build.binary)
 
 
@@ -189,12 +190,17 @@ class Device(ABC):
     @abstractmethod
     def launcher(
         self, function: Function, arguments: Sequence[Any], wanted: Sequence[Wanted]
-    ) -> Callable[[Sequence[Any], Any], None]:
-        """A call that takes arrays as a caller gives them, and a stream or None, checks them and enqueues one launch.
+    ) -> Callable[[Sequence[Any], Any, Any], None]:
+        """A call that takes arrays as a caller gives them, a stream or None, and `packed` scalars, checks the arrays
+        and enqueues one launch.
 
-        `arguments` are as for `bind`, with None where the arrays go. The call belongs to one thread. It raises
-        ArgumentError and LaunchError.
+        `arguments` are as for `bind`, with None where the arrays go. One call at a time. It raises ArgumentError and
+        LaunchError.
         """
+
+    @abstractmethod
+    def packed(self, function: Function, scalars: Sequence[Any]) -> Any:
+        """All scalars of a kernel, of NumPy's types and in its order, as a `launcher`'s call takes them."""
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -237,12 +243,12 @@ class Device(ABC):
 
     def check_handles(self, wanted: Sequence[Wanted], handles: Sequence[Any]) -> None:
         """Raise ArgumentError where arrays begin where they may not, or share memory. Handles are addresses here."""
-        check_addresses(wanted, handles)
+        address_check(wanted)(handles)
 
     @abstractmethod
     def stream(self, given: Any, array: Any) -> Any:
-        """Where to enqueue a launch on `array`: what the caller gave, or where the array's library works if that is
-        None. Raises ArgumentError for what is no stream of this device."""
+        """Where to enqueue a launch on `array`, as `bind` takes it: what the caller gave, or where the array's library
+        works if that is None. Raises ArgumentError for what is no stream of this device."""
 
     @abstractmethod
     def fill(self, target: Any, byte: int, nbytes: int) -> None:

@@ -1,12 +1,14 @@
 """Builds on disk, named by everything that changes them, shared by tuner and launcher.
 
-A build is written aside and renamed, so concurrent processes see whole files only. The oldest used go when the
-folder exceeds MAX_BYTES.
+A build is written aside and renamed, so concurrent processes see whole files only. It ends with its checksum, because a
+damaged one (a cache may be copied from another machine) takes the process down that loads it. The oldest used go when
+the folder exceeds MAX_BYTES.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -17,6 +19,9 @@ from tuner import paths
 from tuner.errors import RequestError
 
 MAX_BYTES = 2 << 30
+BUNDLE = ("tuner bundle", 1)  # format and version of launch.json
+FIGURES = ".figures"  # ends the name of what the compiler said of a build
+_CHECKSUM = 32  # bytes; loaders ignore what follows a library
 _SWEEP_EVERY = 200
 _written = 0
 
@@ -32,51 +37,71 @@ def folder() -> Path:
 
 
 def read(name: str) -> bytes | None:
-    """The build called `name`, if it is there."""
+    """The build called `name`, if it is there and whole."""
     path = folder() / name
     with contextlib.suppress(OSError):
-        data = path.read_bytes()
-        with contextlib.suppress(OSError):  # a cache that may only be read still serves
-            os.utime(path)
-        return data or None
+        found = path.read_bytes()
+        data, checksum = found[:-_CHECKSUM], found[-_CHECKSUM:]
+        if data and checksum == _checksum(data):
+            with contextlib.suppress(OSError):  # a cache that may only be read still serves
+                os.utime(path)
+            return data
     return None
 
 
-def newest(beginning: str) -> bytes | None:
-    """Of the builds whose names begin like this, the last that was made or used."""
-    found = [path for path in folder().glob(f"{beginning}-*") if path.suffix != ".json"]
-    return read(max(found, key=lambda path: path.stat().st_mtime).name) if found else None
+def _checksum(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def newest(beginning: str) -> str | None:
+    """Of the builds whose names begin like this, the name of the last that was made or used."""
+    found: dict[float, str] = {}
+    for path in folder().glob(f"{beginning}-*"):
+        with contextlib.suppress(FileNotFoundError):  # another process swept it
+            if path.suffix != FIGURES:
+                found[path.stat().st_mtime] = path.name
+    return found[max(found)] if found else None
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A build that was exported: of which source, by its digest, in which configuration."""
+    """A build that was exported: for which architecture, of which source, by its digest, in which configuration."""
 
+    architecture: str
     source: str
     config: dict[str, Any]
     binary: bytes
 
 
-def exported(place: Path, architecture: str) -> list[Exported]:
-    """The builds for this architecture in a folder that `tune export --to cubin` wrote.
+def exported(place: Path, kernel: str) -> list[Exported]:
+    """The builds in a folder that `tune export --to cubin` wrote.
 
-    Raises RequestError where the folder is no such one.
+    Raises RequestError where the folder is no such one, or of another kernel than the one called `kernel`.
     """
     try:
-        listed = json.loads((place / "launch.json").read_bytes())["builds"]
+        bundle = json.loads((place / "launch.json").read_bytes())
+        about = bundle["format"], bundle["version"]
+        if about != BUNDLE:
+            raise RequestError(f"{place}: launch.json is of {about}; {BUNDLE} can be read; export it again")
+        if bundle["kernel"] != kernel:
+            raise RequestError(f"{place}: was exported for {paths.shown(str(bundle['kernel']))}, not for {kernel}")
         return [
-            Exported(one["source"], dict(one["config"]), (place / Path(one["file"]).name).read_bytes())
-            for one in listed
-            if one["architecture"] == architecture
+            Exported(
+                one["architecture"], one["source"], dict(one["config"]), (place / Path(one["file"]).name).read_bytes()
+            )
+            for one in bundle["builds"]
         ]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise RequestError(f"{place}: not a folder that `tune export --to cubin` wrote: {error}") from None
+    except OSError as error:
+        why = f"{Path(str(error.filename)).name}: {error.strerror}"
+    except (ValueError, LookupError, TypeError, RecursionError):
+        why = "launch.json is damaged"
+    raise RequestError(f"{place}: not a folder that `tune export --to cubin` wrote: {why}; export it again")
 
 
 def write(name: str, data: bytes) -> None:
     """Keep a build. A full disk or a read-only cache costs the next launch a compilation, nothing else."""
     with contextlib.suppress(OSError):
-        paths.replace(folder() / name, data)
+        paths.replace(folder() / name, data + _checksum(data))
         _count()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,19 +66,24 @@ def check_count(wanted: Sequence[Wanted], arrays: Sequence[Any]) -> None:
         raise ArgumentError(f"{len(arrays)} arrays given; it takes {len(wanted)}: {names}")
 
 
-def check_addresses(wanted: Sequence[Wanted], addresses: Sequence[int]) -> None:
-    """Raise ArgumentError where an array is not aligned, or an output shares memory with another array, which a kernel
-    may assume it does not."""
-    for one, address in zip(wanted, addresses, strict=True):
-        if address % one.alignment:
-            raise ArgumentError(
-                f"{one.argument.name}: begins {address % one.alignment} bytes after a multiple of {one.alignment}, and "
-                f"this kernel needs one; pass a copy"
-            )
-    for output, other in pairs(wanted):
-        apart = addresses[other] - addresses[output]
-        if -wanted[other].nbytes < apart < wanted[output].nbytes:
-            raise shared(wanted[output], wanted[other])
+def address_check(wanted: Sequence[Wanted]) -> Callable[[Sequence[int]], None]:
+    """A function of addresses that raises ArgumentError where an array is not aligned, or an output shares memory with
+    another array, which a kernel may assume it does not."""
+    aligned = [(position, one.alignment) for position, one in enumerate(wanted)]
+    apart = [(output, other, -wanted[other].nbytes, wanted[output].nbytes) for output, other in pairs(wanted)]
+
+    def check(addresses: Sequence[int]) -> None:
+        for position, alignment in aligned:
+            if after := addresses[position] % alignment:
+                raise ArgumentError(
+                    f"{wanted[position].argument.name}: begins {after} bytes after a multiple of {alignment}, and this "
+                    f"kernel needs one; pass a copy"
+                )
+        for output, other, least, most in apart:
+            if least < addresses[other] - addresses[output] < most:
+                raise shared(wanted[output], wanted[other])
+
+    return check
 
 
 def pairs(wanted: Sequence[Wanted]) -> list[tuple[int, int]]:

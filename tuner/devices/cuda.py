@@ -16,7 +16,7 @@ import numpy as np
 
 from tuner.devices import gpu_arrays, libcuda, nvml, nvrtc, peak
 from tuner.devices.base import GUARD, Array, Buffer, Build, Device, Function, Library, Sensors
-from tuner.devices.checks import Given, Wanted, check_addresses, check_array
+from tuner.devices.checks import Given, Wanted, address_check, check_array
 from tuner.devices.nvrtc import NvrtcCompiler
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.source import Source
@@ -95,51 +95,60 @@ class CudaDevice(Device):
         module = libcuda.Module(self._context, build.binary, source.kernel, geometry)
         return Function(module, source.kernel, geometry)
 
-    def bind(self, function: Function, arguments: Sequence[Any], stream: int | None = None) -> Callable[[], None]:
-        launch = libcuda.Launch(function.handle, function.geometry, arguments, stream or 0)
-        enqueue = launch.enqueue
+    def bind(self, function: Function, arguments: Sequence[Any], stream: Any = None) -> Callable[[], None]:
+        where = 0 if stream is None else gpu_arrays.stream_handle(stream)
+        launch = libcuda.Launch(function.handle, function.geometry, arguments, where)
+        enqueue, what = launch.enqueue, f"launching {function.kernel}"
 
         def call() -> None:
             if status := enqueue():
-                self._again(function, launch, status)
+                self._context.again(what, status, launch.enqueue)  # which also keeps what the driver reads
 
         return call
 
     def launcher(
         self, function: Function, arguments: Sequence[Any], wanted: Sequence[Wanted]
-    ) -> Callable[[Sequence[Any], Any], None]:
+    ) -> Callable[[Sequence[Any], Any, Any], None]:
         launch = libcuda.Launch(function.handle, function.geometry, arguments)
-        cells, changing, config, enqueue = launch.cells, launch.changing, launch.config, launch.enqueue
-        readers = gpu_arrays.Readers(wanted, self._number, count(), functools.partial(self.handles, wanted))
+        cells, config, enqueue = launch.cells, launch.config, launch.enqueue
+        readers = gpu_arrays.Readers(wanted, self._number, functools.partial(self.handles, wanted))
+        check, is_ours = address_check(wanted), libcuda.all_in(self._context)
         last: Sequence[int] = ()
+        put: Any = None
 
-        def call(arrays: Sequence[Any], stream: Any) -> None:
-            nonlocal last
+        def call(arrays: Sequence[Any], stream: Any, scalars: Any) -> None:
+            nonlocal last, put
             read, current = readers[type(arrays[0]) if arrays else type(None)]
             addresses = read(arrays)
-            if addresses != last:  # what is checked here follows from the addresses alone
-                check_addresses(wanted, addresses)
-                cells[changing] = last = addresses  # type: ignore[call-overload]  # ctypes takes any sequence
+            if addresses != last:  # what is checked here follows from the addresses
+                check(addresses)
+                if not is_ours(addresses):
+                    self._check_place(wanted, addresses)
+                cells[launch.changing] = last = addresses  # type: ignore[call-overload]  # ctypes takes any sequence
+            if scalars is not put:
+                cells[launch.scalars] = put = scalars
             config.stream = current(arrays[0]) if stream is None else gpu_arrays.stream_handle(stream)
             if status := enqueue():
-                self._again(function, launch, status)
+                self._context.again(f"launching {function.kernel}", status, enqueue)
 
         return call
 
-    def _again(self, function: Function, launch: libcuda.Launch, status: int) -> None:
-        """A launch that was refused, made again where another context was current.
+    def packed(self, function: Function, scalars: Sequence[Any]) -> list[int]:
+        return [libcuda.bits(scalar) for scalar in scalars]
 
-        The driver checks that for us: it refuses a function of another context than the current one's, or the
-        stream's, before anything is enqueued. Asking beforehand would cost every launch.
-        """
-        if status in libcuda.WRONG_CONTEXT:
-            for address in launch.addresses:
-                if libcuda.context_of(address) not in (None, self._context.handle.value):
-                    raise ArgumentError(
-                        f"{function.kernel}: its arrays lie in another context of {self.id} than it was loaded in; "
-                        f"make theirs first (`import pycuda.autoinit` makes one), then load the kernel"
-                    )
-        self._context.again(f"launching {function.kernel}", status, launch.enqueue)
+    def _check_place(self, wanted: Sequence[Wanted], addresses: Sequence[int]) -> None:
+        """Raise ArgumentError where an array lies in another context than the kernel. Memory of a pool has none."""
+        with self._context.active():
+            for one, address in zip(wanted, addresses, strict=True):
+                if libcuda.context_of(address) in (None, self._context.handle.value):
+                    continue
+                name, where = one.argument.name, libcuda.device_of(address)
+                if where != self._number:
+                    raise ArgumentError(f"{name}: lies on cuda:{where}; the kernel was loaded on {self.id}")
+                raise ArgumentError(
+                    f"{name}: lies in another context of {self.id} than the kernel was loaded in; make that one "
+                    f"current first (`import pycuda.autoinit` makes one), then load the kernel"
+                )
 
     def synchronize(self) -> None:
         self._context.call("running", "cuCtxSynchronize")
@@ -150,7 +159,9 @@ class CudaDevice(Device):
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
         try:
             whole = libcuda.Memory(self._context, nbytes + 2 * guard)
-        except LaunchError:
+        except LaunchError as error:
+            if error.reason != "out of memory":  # an earlier kernel's fault, a capture of a graph under way
+                raise DeviceError(f"{self.id}: {error}") from None
             free = self.free_memory()
             raise DeviceError(f"{self.id}: {nbytes} bytes do not fit; {free} are free; try a smaller size") from None
         return Buffer(int(whole) + guard, whole, nbytes)
@@ -212,16 +223,17 @@ class CudaDevice(Device):
         check_array(wanted, Given(tuple(interface["shape"]), dtype, strides, not read_only))
         with self._context.active():
             where = libcuda.device_of(address)
-        if where != self._number:
-            place = "no GPU" if where is None else f"cuda:{where}"
-            raise ArgumentError(f"{name}: lies on {place}; the kernel was loaded on {self.id}")
+        if where is None:
+            raise ArgumentError(f"{name}: lies on no GPU; the kernel was loaded on {self.id}")
+        self._check_place([wanted], [address])
         return address
 
-    def stream(self, given: Any, array: Any) -> int:
-        """The handle of a stream of any library; without one, the stream that the array's library works in."""
-        if given is not None:
-            return gpu_arrays.stream_handle(given)
-        return gpu_arrays.current_stream(type(array), self._number)(array)
+    def stream(self, given: Any, array: Any) -> Any:
+        """A stream of any library; without one, that which the array's library works in."""
+        if given is None:
+            return gpu_arrays.kept_stream(array, self._number)
+        gpu_arrays.stream_handle(given)
+        return given
 
     def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
         from tuner.devices import cublas
@@ -236,10 +248,10 @@ def _context(device: Any, number: int) -> libcuda.Context:
     """
     current, primary = libcuda.current_context(), _primary(number)
     if current not in (None, primary.handle) and driver.Context.get_device() == device:
-        return libcuda.Context(current)
+        return libcuda.Context(current, number)
     if current in (None, primary.handle) and threading.current_thread() is threading.main_thread():
         _tell_pycuda(number)
-    return libcuda.Context(primary.handle)
+    return libcuda.Context(primary.handle, number)
 
 
 @functools.cache

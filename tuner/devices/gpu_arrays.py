@@ -7,11 +7,11 @@ looked at through the interface, which says what is wrong with it, or that it wi
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tuner.devices import libcuda
 from tuner.devices.checks import Wanted
 from tuner.errors import ArgumentError
 
@@ -23,11 +23,11 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
     """By the type of the first array: what checks all arrays and gives their addresses, and what gives the current
     stream. Made when a type is first met."""
 
-    def __init__(self, wanted: Sequence[Wanted], number: int, gpus: int, slow: Addresses) -> None:
-        """For the GPU with this number, of `gpus`. What is not plainly as wanted is left to `slow`, which raises
-        ArgumentError or gives the addresses."""
+    def __init__(self, wanted: Sequence[Wanted], number: int, slow: Addresses) -> None:
+        """For the GPU with this number. What is not plainly as wanted is left to `slow`, which raises ArgumentError or
+        gives the addresses. Which context an array of PyCUDA's lies in is not looked at: it does not know."""
         super().__init__()
-        self._wanted, self._number, self._gpus, self._slow = wanted, number, gpus, slow
+        self._wanted, self._number, self._slow = wanted, number, slow
 
     def __missing__(self, kind: type) -> tuple[Addresses, Stream]:
         reader = {"pycuda": self._pycuda, "cupy": self._cupy, "torch": self._torch}.get(_library(kind))
@@ -35,15 +35,13 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
         return made
 
     def _pycuda(self) -> Addresses:
-        slow, several, here = self._slow, self._gpus > 1, libcuda.all_on(self._number)
+        slow = self._slow
         expected = [(one.shape, one.dtype, one.strides) for one in self._wanted]
 
         def addresses(arrays: Sequence[Any]) -> Sequence[int]:
             try:
                 if [(array.shape, array.dtype, array.strides) for array in arrays] == expected:
-                    found = [array.gpudata.__int__() for array in arrays]  # int() takes longer
-                    if not several or here(found):  # arrays of PyCUDA's do not know their GPU
-                        return found
+                    return [array.gpudata.__int__() for array in arrays]  # int() takes longer
             except AttributeError:  # one of another library among them
                 pass
             return slow(arrays)
@@ -110,6 +108,14 @@ def current_stream(kind: type, number: int) -> Stream:
     return lambda array: array.__cuda_array_interface__.get("stream") or 0
 
 
+def kept_stream(array: Any, number: int) -> Any:
+    """The stream that the library of `array` works in just now, for `stream_handle`. CuPy destroys one of its own that
+    nobody holds; this holds it."""
+    if _library(type(array)) == "cupy":
+        return sys.modules["cupy"].cuda.get_current_stream(number)
+    return current_stream(type(array), number)(array)
+
+
 def stream_handle(stream: Any) -> int:
     """The handle of a stream of any library. Raises ArgumentError for anything else."""
     found = stream
@@ -117,7 +123,11 @@ def stream_handle(stream: Any) -> int:
         found = stream.__cuda_stream__()[1]
     else:  # torch, CuPy, PyCUDA
         found = next((getattr(stream, n) for n in ("cuda_stream", "ptr", "handle") if hasattr(stream, n)), stream)
-    if not isinstance(found, int) or found < 0:
+    try:
+        handle = -1 if isinstance(found, bool) else operator.index(found)
+    except TypeError:
+        handle = -1
+    if handle < 0:
         kind = type(stream).__name__
         raise ArgumentError(f"stream: a {kind} is none; pass a stream of PyCUDA, CuPy or torch, or its handle")
-    return found
+    return handle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -129,7 +130,8 @@ class HostDevice(Device):
     def load(self, build: Build, source: Source) -> Function:
         path = builds.folder() / self.compiler.key(source)
         if path.is_file():
-            return self._opened(path, source)
+            with contextlib.suppress(LaunchError):  # another process may have swept it
+                return self._opened(path, source)
         with tempfile.NamedTemporaryFile(suffix=".so") as file:
             file.write(build.binary)
             file.flush()
@@ -145,23 +147,34 @@ class HostDevice(Device):
         return Function(function, source.kernel, source.geometry)
 
     def bind(self, function: Function, arguments: Sequence[Any], stream: None = None) -> Callable[[], None]:
-        return functools.partial(function.handle, *_as_c(function, arguments))
+        run, values = function.handle, _as_c(function, arguments)
+
+        def call() -> None:
+            run(*values)
+
+        return call
 
     def launcher(
         self, function: Function, arguments: Sequence[Any], wanted: Sequence[Wanted]
-    ) -> Callable[[Sequence[Any], Any], None]:
+    ) -> Callable[[Sequence[Any], Any, Any], None]:
         fixed = _as_c(function, arguments)
         changing = [position for position, argument in enumerate(arguments) if argument is None]
+        scalar = [position for position, argument in enumerate(arguments) if isinstance(argument, np.generic)]
 
-        def call(arrays: Sequence[Any], stream: Any) -> None:
+        def call(arrays: Sequence[Any], stream: Any, scalars: Any) -> None:
             addresses = self.handles(wanted, arrays)
             self.stream(stream, arrays[0])
             given = fixed.copy()
             for position, address in zip(changing, addresses, strict=True):
                 given[position] = ctypes.c_void_p(address)
+            for position, value in zip(scalar, scalars, strict=True):
+                given[position] = value
             function.handle(*given)
 
         return call
+
+    def packed(self, function: Function, scalars: Sequence[Any]) -> list[Any]:
+        return _as_c(function, scalars)
 
     def synchronize(self) -> None:
         """A call returns when it is done."""
@@ -204,6 +217,8 @@ class HostDevice(Device):
         """The address of a NumPy array."""
         if not isinstance(array, np.ndarray):
             raise ArgumentError(f"{wanted.argument.name}: a {type(array).__name__}; pass a NumPy array")
+        if isinstance(array, np.ma.MaskedArray):
+            raise ArgumentError(f"{wanted.argument.name}: is masked, which a kernel does not see; pass .filled()")
         check_array(wanted, Given(array.shape, array.dtype, array.strides, array.flags.writeable))
         return int(array.ctypes.data)
 

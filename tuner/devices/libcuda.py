@@ -27,6 +27,7 @@ WRONG_CONTEXT = (201, 400)
 _REASONS = {2: "out of memory", 700: "illegal memory access", 701: "too many resources", 716: "misaligned address"}
 _MAX_THREADS, _DYNAMIC_SHARED_MEMORY = 0, 8  # of CUfunction_attribute
 _CONTEXT, _DEVICE_ORDINAL = 1, 9  # of CUpointer_attribute
+_RELAXED = 2  # of CUstreamCaptureMode
 
 
 @functools.cache
@@ -46,19 +47,16 @@ def failed(what: str, status: int) -> LaunchError:
 class Context:
     """A context of one GPU. Most calls of the driver work in the one that is current on the calling thread."""
 
-    def __init__(self, handle: int) -> None:
-        self.handle = ctypes.c_void_p(handle)
+    def __init__(self, handle: int, number: int) -> None:
+        self.handle, self.number = ctypes.c_void_p(handle), number
         self.cuda = library()
 
     @contextlib.contextmanager
-    def active(self) -> Iterator[None]:
-        """This one is current within; then again the one that was before, whoever made it so.
-
-        A thread that has none keeps this one, as it would after its first call of CUDA's runtime. Raises LaunchError
-        where the context is gone.
-        """
+    def active(self, stay: bool = False) -> Iterator[None]:
+        """This one is current within; then again what was before, whoever made it so. With `stay`, a thread that had
+        none keeps it. Raises LaunchError where the context is gone."""
         before, status = current_context(), 0
-        pushed = before not in (None, self.handle.value)
+        pushed = before != self.handle.value and not (stay and before is None)
         if pushed:
             status = self.cuda.cuCtxPushCurrent_v2(self.handle)
         elif before is None:
@@ -84,16 +82,24 @@ class Context:
         Raises LaunchError otherwise, and where it is refused again.
         """
         if status in WRONG_CONTEXT:
-            with self.active():
+            # A thread's first call of CUDA's runtime leaves the context of GPU 0 current, and so does this, to spare
+            # the next launch the same. That of another GPU would change where CuPy and torch work.
+            with self.active(stay=self.number == 0):
                 status = enqueue()
         if status:
             raise failed(what, status)
 
     def drop(self, name: str, handle: ctypes.c_void_p | ctypes.c_uint64) -> None:
-        """Give back what `handle` names, unless the process is ending, or the context is gone."""
+        """Give back what `handle` names, unless the process is ending, or the context is gone.
+
+        It may come to that at any time, and must not break a capture of a graph that is under way.
+        """
         if handle.value and not sys.is_finalizing():
+            mode = ctypes.c_int(_RELAXED)
+            self.cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
             with contextlib.suppress(LaunchError):
                 self.call("giving back", name, handle)
+            self.cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
 
 
 class Module:
@@ -176,28 +182,26 @@ class _Config(ctypes.Structure):
 class Launch:
     """A launch with its arguments where the driver reads them.
 
-    `cells[changing]` are the addresses of the arrays that were left open, `config.stream` is the stream. One thread at
-    a time may set both before it launches; what is not changed may be launched by several.
+    `cells[changing]` are the addresses of the arrays that were left open, `cells[scalars]` the `bits` of the scalars,
+    `config.stream` is the stream. One call at a time may set them before it launches; what is not changed may be
+    launched by several threads.
     """
 
     def __init__(self, module: Module, geometry: Geometry, arguments: Sequence[Any], stream: int = 0) -> None:
         """`arguments` are addresses, NumPy scalars, and None for an array that is left open."""
         self.module = module
         self.config = _Config(*geometry.grid, *geometry.block, geometry.shared_memory, stream)
-        # A cell of eight bytes holds any one of them. The open ones lie together: one assignment sets them all.
-        order = sorted(range(len(arguments)), key=lambda position: arguments[position] is not None)
+        # A cell of eight bytes holds any one of them. The open arrays lie together, and so do the scalars: one
+        # assignment sets all of a kind.
+        order = sorted(range(len(arguments)), key=lambda position: _kind(arguments[position]))
+        kinds = [_kind(arguments[position]) for position in order]
+        self.changing, self.scalars = slice(kinds.count(0)), slice(kinds.count(0), kinds.count(0) + kinds.count(1))
         self.cells = (ctypes.c_uint64 * len(order))()
-        self.changing = slice(sum(value is None for value in arguments))
         parameters = (ctypes.c_void_p * len(order))()
-        self._held: list[int] = []  # the cells of arrays
         for cell, position in enumerate(order):
             value = arguments[position]
-            parameters[position] = place = ctypes.addressof(self.cells) + 8 * cell
-            if isinstance(value, np.generic):
-                ctypes.memmove(place, value.tobytes(), value.itemsize)
-                continue
-            self.cells[cell] = int(value or 0)
-            self._held.append(cell)
+            self.cells[cell] = bits(value) if isinstance(value, np.generic) else int(value or 0)
+            parameters[position] = ctypes.addressof(self.cells) + 8 * cell
         # cuLaunchKernelEx, because its four arguments cost ctypes half of what cuLaunchKernel's eleven do.
         self.enqueue = functools.partial(
             library().cuLaunchKernelEx,
@@ -207,10 +211,15 @@ class Launch:
             None,
         )
 
-    @property
-    def addresses(self) -> list[int]:
-        """Of all arrays."""
-        return [self.cells[cell] for cell in self._held]
+
+def _kind(argument: Any) -> int:
+    """0 for an array that is left open, 1 for a scalar, 2 for any other array."""
+    return 0 if argument is None else 1 if isinstance(argument, np.generic) else 2
+
+
+def bits(scalar: Any) -> int:
+    """What a NumPy scalar is in a cell."""
+    return int.from_bytes(scalar.tobytes(), sys.byteorder)
 
 
 def current_context() -> int | None:
@@ -227,15 +236,15 @@ def device_of(address: int) -> int | None:
     return None if status else found.value
 
 
-def all_on(number: int) -> Callable[[Iterable[int]], bool]:
-    """A function that says whether all addresses are in memory of the GPU with this number; for one thread."""
-    found, cell = ctypes.c_int(), ctypes.c_uint64()
-    ask = functools.partial(library().cuPointerGetAttribute, ctypes.byref(found), _DEVICE_ORDINAL, cell)
+def all_in(context: Context) -> Callable[[Iterable[int]], bool]:
+    """A function that says whether all addresses were allocated in `context`; for one call at a time."""
+    found, cell, own = ctypes.c_void_p(), ctypes.c_uint64(), context.handle.value
+    ask = functools.partial(library().cuPointerGetAttribute, ctypes.byref(found), _CONTEXT, cell)
 
     def asked(addresses: Iterable[int]) -> bool:
         for address in addresses:
             cell.value = address
-            if ask() or found.value != number:
+            if ask() or found.value != own:
                 return False
         return True
 

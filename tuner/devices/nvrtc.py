@@ -102,7 +102,7 @@ def _nvrtc() -> Any:
 
         nvrtc.nvrtcVersion()
     except (ImportError, RuntimeError):
-        raise DeviceError("compiling CUDA needs NVRTC; pip install 'tuner[cuda]'") from None
+        raise DeviceError("compiling CUDA needs NVRTC; pip install cuda-bindings nvidia-cuda-nvrtc") from None
     return nvrtc
 
 

@@ -90,7 +90,8 @@ class OpenCLDevice(Device):
     def __init__(self, number: int = 0) -> None:
         devices = _devices()
         if number >= len(devices):
-            hint = "see `tune devices`" if devices else "PoCL runs on any CPU: apt-get install pocl-opencl-icd"
+            pocl = "PoCL runs on any CPU: apt-get install pocl-opencl-icd; it needs a home folder, or POCL_CACHE_DIR"
+            hint = "see `tune devices`" if devices else pocl
             raise DeviceError(f"device opencl:{number}: this machine has {len(devices)} OpenCL devices; {hint}")
         self._device = device = devices[number]
         self.context = cl.Context([device])
@@ -117,7 +118,11 @@ class OpenCLDevice(Device):
         return f"{self._device.platform.version.strip()}, driver {self._device.driver_version.strip()}"
 
     def load(self, build: Build, source: Source) -> Function:
-        program = _built(cl.Program(self.context, [self._device], [build.binary]), source)
+        try:
+            unbuilt = cl.Program(self.context, [self._device], [build.binary])
+        except cl.Error as error:  # made for another device, or another version of the driver
+            raise _failed(f"loading {source.kernel}", error) from None
+        program = _built(unbuilt, source)
         threads = math.prod(source.geometry.block)
         try:
             most = cl.Kernel(program, source.kernel).get_work_group_info(
@@ -133,26 +138,37 @@ class OpenCLDevice(Device):
     def bind(
         self, function: Function, arguments: Sequence[Any], stream: cl.CommandQueue | None = None
     ) -> Callable[[], None]:
-        return functools.partial(self._enqueue(function, arguments), (), stream or self.queue)
+        enqueue, queue = self._enqueue(function, arguments), stream or self.queue
 
-    def launcher(
-        self, function: Function, arguments: Sequence[Any], wanted: Sequence[Wanted]
-    ) -> Callable[[Sequence[Any], Any], None]:
-        enqueue = self._enqueue(function, arguments)
-
-        def call(arrays: Sequence[Any], queue: Any) -> None:
-            enqueue(self.handles(wanted, arrays), self.stream(queue, arrays[0]))
+        def call() -> None:
+            enqueue((), None, queue)
 
         return call
 
+    def launcher(
+        self, function: Function, arguments: Sequence[Any], wanted: Sequence[Wanted]
+    ) -> Callable[[Sequence[Any], Any, Any], None]:
+        enqueue = self._enqueue(function, arguments)
+
+        def call(arrays: Sequence[Any], queue: Any, scalars: Any) -> None:
+            enqueue(self.handles(wanted, arrays), scalars, self.stream(queue, arrays[0]))
+
+        return call
+
+    def packed(self, function: Function, scalars: Sequence[Any]) -> list[Any]:
+        return list(scalars)
+
     def _enqueue(
         self, function: Function, arguments: Sequence[Any]
-    ) -> Callable[[Sequence[Any], cl.CommandQueue], None]:
-        """A call with the buffers that go where `arguments` has None, and a queue."""
+    ) -> Callable[[Sequence[Any], Sequence[Any] | None, cl.CommandQueue], None]:
+        """A call with the buffers that go where `arguments` has None, the scalars if they are not those of `arguments`,
+        and a queue."""
         geometry = function.geometry
         kernel = cl.Kernel(function.handle, function.kernel)  # of its own, because arguments are its state
         total = tuple(blocks * threads for blocks, threads in zip(geometry.grid, geometry.block, strict=True))
         changing = [position for position, argument in enumerate(arguments) if argument is None]
+        scalar = [position for position, argument in enumerate(arguments) if isinstance(argument, np.generic)]
+        last: Sequence[Any] | None = None
 
         def put(positions: Iterable[int], values: Sequence[Any]) -> None:
             try:
@@ -161,8 +177,12 @@ class OpenCLDevice(Device):
             except cl.Error as error:
                 raise _failed(f"arguments of {function.kernel}", error) from None
 
-        def call(buffers: Sequence[Any], queue: cl.CommandQueue) -> None:
+        def call(buffers: Sequence[Any], scalars: Sequence[Any] | None, queue: cl.CommandQueue) -> None:
+            nonlocal last
             put(changing, buffers)
+            if scalars is not last and scalars is not None:
+                put(scalar, scalars)
+                last = scalars
             try:
                 event = cl.enqueue_nd_range_kernel(queue, kernel, total, geometry.block)
                 queue.flush()
@@ -227,22 +247,44 @@ class OpenCLDevice(Device):
             raise ArgumentError(f"{name}: lies in another OpenCL context; make it on the queue `kernel.device.queue`")
         if array.offset:
             raise ArgumentError(f"{name}: begins {array.offset} bytes inside another array; pass a copy of it")
-        return array.base_data
+        buffer, written = array.base_data, wanted.argument.role != "in"
+        if not isinstance(buffer, cl.Buffer):
+            raise ArgumentError(f"{name}: lies in a {type(buffer).__name__}; pass an array in a buffer")
+        if buffer.size < wanted.nbytes:
+            raise ArgumentError(f"{name}: its buffer has {buffer.size} bytes; {wanted.nbytes} are needed")
+        refused = cl.mem_flags.READ_ONLY if written else cl.mem_flags.WRITE_ONLY
+        if buffer.flags & refused:
+            how = "read" if written else "written"
+            raise ArgumentError(f"{name}: its buffer may only be {how}; pass one made with READ_WRITE")
+        return buffer
 
     def stream(self, given: Any, array: Any) -> cl.CommandQueue:
         """A queue of this device's context: what is given, else the array's own, else the device's."""
         queue = (array.queue or self.queue) if given is None else given
+        if queue is self.queue:
+            return queue
         if not isinstance(queue, cl.CommandQueue) or queue.context != self.context:
             raise ArgumentError(f"stream: a {type(given).__name__}; pass a queue made in `kernel.device.context`")
+        if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
+            raise ArgumentError("stream: a queue that runs out of order; pass one that runs in order")
         return queue
 
     def check_handles(self, wanted: Sequence[Wanted], handles: Sequence[Any]) -> None:
         for output, other in pairs(wanted):
-            if handles[output] == handles[other]:
+            if handles[output] == handles[other] or _overlap(handles[output], handles[other]):
                 raise shared(wanted[output], wanted[other])
 
     def close(self) -> None:
         self.queue.finish()
+
+
+def _overlap(one: cl.Buffer, other: cl.Buffer) -> bool:
+    """Whether two buffers are parts of one that have bytes in common."""
+    info = cl.mem_info
+    first, second = (buffer.get_info(info.ASSOCIATED_MEMOBJECT) or buffer for buffer in (one, other))
+    begin: Any = one.get_info(info.OFFSET)
+    start: Any = other.get_info(info.OFFSET)
+    return bool(first == second and begin < start + other.size and start < begin + one.size)
 
 
 def _failed(what: str, error: cl.Error) -> LaunchError:

@@ -14,6 +14,7 @@ import numpy as np
 from tuner import __version__, builder, devices, operation, paths
 from tuner import source as sources
 from tuner.devices.base import Build
+from tuner.devices.builds import BUNDLE
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.exchange import target as targets
 from tuner.exchange.names import comment, identifier
@@ -23,7 +24,6 @@ from tuner.source import Source
 from tuner.space import Geometry, size_text
 
 EXAMPLE = Path(__file__).with_name("example.c")
-VERSION = 1  # of launch.json
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def _json(problem: Problem, builds: Sequence[Built]) -> dict[str, Any]:
             about |= {"value": constants[a.name].ravel().tolist()} if a.name in constants else {}
         arguments.append({"name": a.name, "dtype": a.dtype, **about})
     return {
-        "format": "tuner bundle",
-        "version": VERSION,
+        "format": BUNDLE[0],
+        "version": BUNDLE[1],
         "tuner": __version__,
         "kernel": space.name,
         "entry": space.kernel,
