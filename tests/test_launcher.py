@@ -634,3 +634,16 @@ def test_the_command_line_says_what_it_lacks() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "the command line needs click" in done.stderr
+
+
+def test_what_was_measured_stays_true_where_comments_change_and_not_where_code_does(
+    stage: Callable[..., Path],
+) -> None:
+    code = '#include "portable.h"\nKERNEL void k(GLOBAL float *C, int n) {\n    C[0] = n; // one\n}\n'
+    file = stage(code, "k", "{x: [1]}", "opencl", "grid: [1]\nblock: [1]")
+    before = source.signature(catalog.load(str(file)))
+    kernel = file.with_suffix(".cu")
+    kernel.write_text(f"// Two lines\n/* more of\n   them */\n{code.replace('one', 'another')}")
+    assert source.signature(catalog.load(str(file))) == before
+    kernel.write_text(code.replace("= n", "= n + 1"))
+    assert source.signature(catalog.load(str(file))) != before

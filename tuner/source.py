@@ -92,9 +92,10 @@ def _inlined(path: Path, seen: set[Path]) -> str:
 
 
 def without_comments(text: str) -> str:
-    """C source with comments, blank lines and trailing space gone; strings are kept as they are."""
+    """C source with comments, blank lines, trailing space and the numbers of lines gone; strings are kept as they
+    are."""
     stripped = _COMMENT.sub(lambda match: match[1] or " ", text)
-    return "\n".join(line.rstrip() for line in stripped.splitlines() if line.strip())
+    return "\n".join(line.rstrip() for line in stripped.splitlines() if line.strip() and not line.startswith("#line "))
 
 
 def signature(space: Space) -> str:

@@ -4,8 +4,8 @@
 // wmma_m x wmma_n outputs and reads its operands from global memory, 16 columns of A and rows of B at a time; the warps
 // of a block share nothing but the L1 cache. What lies outside the matrices, or is not aligned as WMMA wants it, is
 // laid out in shared memory, with 0 around it, so any size works.
-// Against sgemm/03_naive: a warp multiplies 16 x 16 by 16 x 16 numbers in one instruction, where a thread multiplies
-// one by one.
+// Against sgemm/03_naive: a warp multiplies 16 x 16 by 16 x 16 numbers in one call, two instructions, where a thread
+// multiplies one by one.
 // Idea: cuda-gemm-from-scratch, stage 7.
 #include "portable.h"
 

@@ -7,8 +7,8 @@
 //                warp block_n / warp_n | ..         block_m / warp_m rows of warps
 //
 // Against 03_mma_hierarchical: tiles are copied 16 bytes at a time, an eighth of the instructions, and outputs are
-// written 8 bytes at a time. Where rows of a matrix do not begin at multiples of 16 bytes, and at its edges, a slower
-// copy takes what is there, so any size works.
+// written 8 bytes at a time, past the caches, which they would only crowd. Where rows of a matrix do not begin at
+// multiples of 16 bytes, and at its edges, a slower copy takes what is there, so any size works.
 // Idea: cuda-gemm-from-scratch, stage 10.
 #include "portable.h"
 

@@ -8,11 +8,13 @@
 //
 // Against 06_mma_buffered: ldmatrix reads four matrices of 8 x 8 at a time instead of two or one, at addresses that are
 // worked out before the loop, one for each step in k of A and one for every 16 columns of B; from there the others are
-// constant distances away. So nearly all instructions left are ldmatrix and mma.
+// constant distances away. So nearly all instructions left are ldmatrix and mma. Sizes are not compiled in any more
+// (fixed_sizes), since what depends on them is worked out before the loop.
 // Idea: cuda-gemm-from-scratch, stage 13. Besides, and off by default: mma twice as deep (mma_k); several tiles in
 // shared memory (stages), copied there in the background and past the registers (cp_async); the next step read into
 // registers while one is multiplied, across tiles too (fragments); and an order of blocks that keeps those which run at
-// one time near one another, so that more of what they read is in the L2 cache (group_m).
+// one time near one another, so that more of what they read is in the L2 cache (group_m); and registers for two blocks
+// a multiprocessor (min_blocks).
 #include "portable.h"
 
 #include "hgemm.h"

@@ -1,9 +1,10 @@
 // C[b] = alpha * A[b] B[b] + beta * C[b], row-major, one thread an output, with rows along x.
 //
 // A is M x K, B is K x N, C is M x N; blocks are (rows, columns, batch).
-// Against the host stages: the two outer loops are gone, each thread does the inner one. But threads that run
-// together differ in x, so here in their row: at each step a warp reads 32 rows of A, K floats apart, and writes 32
-// rows of C. Every access takes a memory transaction of its own; 03_naive turns the block around.
+// Against the host stages: the outer loops are gone, each thread does the inner one. But threads that run together
+// differ in x, so here in their row: at each step a warp reads 32 elements of A, K floats apart, each a memory
+// transaction of its own (of B it reads one, a broadcast), and at the end it writes 32 outputs, N floats apart.
+// 03_naive turns the block around.
 // Idea: the first CUDA kernel of a university lecture, which maps x to rows in this way.
 #include "portable.h"
 

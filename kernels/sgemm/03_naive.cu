@@ -3,7 +3,8 @@
 // A is M x K, B is K x N, C is M x N; blocks are (columns, rows, batch).
 // Against 02_naive_uncoalesced: x and y have changed places. The threads of a warp now share a row of A, which is one
 // broadcast, and read neighbouring columns of B and write neighbouring outputs, which is one wide transaction each.
-// Told N and K when it is compiled, it runs twice as fast on an H200 at 4096: 20 ms against 41.
+// N and K may be compiled in (fixed_sizes): 16 steps then take 56 instructions instead of 89. Tuned so, it takes 20 ms
+// on an H200 at 4096; with the 16 x 16 threads of the tutorial, for any size, 41.
 // Ideas: Kernel Tuner's matrix multiplication tutorial, whose sizes are constants; cuda-gemm-from-scratch, stage 1.
 #include "portable.h"
 

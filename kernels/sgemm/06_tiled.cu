@@ -3,10 +3,11 @@
 // A is M x K, B is K x N, C is M x N; blocks are (columns, rows, batch).
 // Against 03_naive: a block first copies a tile of A (block_size_y x tile_k) and one of B (tile_k x block_size_x) into
 // shared memory, then all its threads multiply from there. An element of A is read from global memory once for
-// block_size_x outputs, one of B once for block_size_y. What lies outside the matrices is staged as 0, so any size works.
-// Against 05_blocked_coarse: what 05 keeps in one thread's registers, and reads from global memory for that thread alone,
-// is shared by a block of threads. But each product still takes two reads of shared memory where 05's takes none, and
-// tuned, 05 is faster on an H200: 7.8 ms at 4096, against 16.9 here. 07_tiled_1xn does both.
+// block_size_x outputs, one of B once for block_size_y. What lies outside the matrices is staged as 0, so any size
+// works.
+// Against 05_blocked_coarse: what 05 keeps in one thread's registers, and reads from global memory for that thread
+// alone, is shared by a block of threads. But each product still takes two values from shared memory where 05's takes
+// none, and tuned, 05 is faster on an H200: 7.8 ms at 4096, against 16.9 here. 07_tiled_1xn does both.
 // Ideas: Kernel Tuner's matrix multiplication tutorial, the shared-memory kernel; cuda-gemm-from-scratch, stage 2;
 // both with square tiles, block_size_x = block_size_y = tile_k.
 #include "portable.h"

@@ -4,10 +4,11 @@
 // (block_size_y * tile_size_y) rows by (block_size_x * tile_size_x) columns; a thread's outputs lie block_size_y rows
 // and block_size_x columns apart, so that neighbouring threads still touch neighbouring memory:
 //
-//       x: thread 0 1 2 .. block_size_x | 0 1 2 ..      tile_size_x times
+//       x: thread 0 1 2 .. block_size_x - 1 | 0 1 2 ..      tile_size_x times
 //
 // Against 06_tiled: each value that a thread reads from shared memory serves several outputs kept in registers, so
-// there are fewer shared reads, fewer threads and fewer barriers for the same work.
+// there are fewer shared reads, fewer threads and fewer barriers for the same work. The tile of A is square, as deep as
+// it has rows, so that each thread copies tile_size_y elements of it.
 // Idea: Kernel Tuner's matrix multiplication tutorial, 1xN tiling in both directions. (There the sums start
 // uninitialised and sizes must be multiples of the tile; here neither.)
 #include "portable.h"

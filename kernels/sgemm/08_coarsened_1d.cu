@@ -7,9 +7,9 @@
 //     rows TM..2TM-1   thread BN    ..
 //
 // Against 07_tiled_1xn: the threads of a block are a row of numbers, and each phase lays that row over its own
-// rectangle: over a tile of A, a tile of B, or the outputs. So a tile may be of any shape, BK shallow included, where
-// 07 needs tiles as deep as they are high. The outputs of a thread lie below one another: an element of B is read from
-// shared memory once for TM of them.
+// rectangle: over a tile of A, a tile of B, or the outputs. So a tile may be of any shape, a shallow one included,
+// where 07 needs tiles as deep as they are high. The outputs of a thread lie below one another: an element of B is read
+// from shared memory once for TM of them. From here on the compiler is told the number of threads (launch_bounds.h).
 // It is slower than 07 for all that, on an H200 at 4096, tuned: 5.4 ms against 4.0. A column of TM outputs needs TM + 1
 // values from shared memory at each k, 33 for 32; 07's best, 8 x 4 outputs, needs 12. 09_coarsened_2d has both.
 // Idea: cuda-gemm-from-scratch, stage 3, 1D coarsening. (There BM = BN = BK * TM, and sizes are multiples of the tile.)

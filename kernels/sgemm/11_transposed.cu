@@ -7,9 +7,10 @@
 //     strided = 1, four from each repetition: 0 0 0 0 1 1 1 1 .. 0 0 0 0 1 1 1 1 ..
 //
 // Against 10_vectorized: the tile of A is stored transposed, BK rows of BM, so that the rows of a thread at one k lie
-// side by side as its columns of B do. It reads both four at a time, where 10 reads A float by float, and writes C four
-// at a time. A's four neighbours along k, loaded at once, are stored to four rows; `pad` more floats a row spread them
-// over the banks of shared memory.
+// side by side as its columns of B do, and it reads both four at a time. In 10 the rows of a thread lie BK floats
+// apart: the compiler reads four k of each at once, which takes four times the registers and comes from the same few
+// banks. C is written four at a time. A's four neighbours along k, loaded at once, are stored to four rows; 4 more
+// floats a row (`pad`) let twice as many of them be stored at once.
 // Idea: cuda-gemm-from-scratch, stage 5, transposed (outputs together, no padding). (There sizes are multiples of the
 // tile.)
 #include "portable.h"

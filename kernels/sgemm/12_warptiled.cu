@@ -10,8 +10,9 @@
 //
 // Against 11_transposed: the outputs of a warp are a compact rectangle, not a strip as wide as the block, so that its
 // 32 lanes read few different values of either operand, and those lie in different banks of shared memory.
-// `quads`: lanes 2i and 2i + 1 read the same columns, lanes i and i + 2 the same rows, and shared memory can serve the
-// 16-byte reads of half a warp at once, where it otherwise serves a quarter.
+// `quads`: of the lanes 4i to 4i + 3 the first two read the same columns, and so do the last two; the first and the
+// third read the same rows, and so do the second and the fourth. Then shared memory can serve the 16-byte reads of half
+// a warp at once, where it otherwise serves a quarter.
 // Idea: cuda-gemm-from-scratch, stage 6, warp tiling. (There WN follows from the number of threads by a formula that
 // holds for its own constants only; here the number of threads follows from WM and WN.)
 #include "portable.h"

@@ -12,9 +12,10 @@
 //
 // cp_async: the hardware copies to shared memory by itself; 2 copies A too, float by float, because that transposes it.
 // Otherwise tiles go through registers, which are loaded before a tile is multiplied, and stored after.
-// Four rows of A (16 through registers) are copied at once by a warp, 8 floats of each, which is as much as global
-// memory gives at least; a row of the tile is 4 floats longer than BM, so that they are stored to 32 different banks.
-// parts = 2: what a thread multiplies at the next k is read from shared memory before it multiplies at this k, from
+// Four rows of A (16 through registers) are copied at once by a warp, 8 floats of each (a slab), which are 32 bytes,
+// the least that global memory gives at once; a row of the tile is 4 floats longer than BM (12's `pad`, always), so
+// that they are stored to 32 different banks.
+// fragments = 2: what a thread multiplies at the next k is read from shared memory before it multiplies at this k, from
 // one tile to the next too. group_m: blocks are walked in bands of group_m block rows, so that those that run at the
 // same time share rows of A and columns of B in the L2 cache.
 // Idea: the batched kernel for an RTX 3050 names double buffering as its next step.
@@ -56,8 +57,8 @@
 #ifndef cp_async
 #define cp_async 0 // what cp.async copies, CUDA's from sm_80 on: 0 nothing, 1 tiles of B, 2 those of A too
 #endif
-#ifndef parts
-#define parts 2 // sets of registers for what a thread multiplies at one k; with 2 it reads ahead
+#ifndef fragments
+#define fragments 2 // sets of registers for what a thread multiplies at one k; with 2 it reads ahead
 #endif
 #ifndef group_m
 #define group_m 1 // block rows in a band
@@ -93,7 +94,7 @@
 #define WIDTH (cp_async == 2 ? 1 : 4) // floats in one copy from A
 #define STEP_A (THREADS * WIDTH / BK) // rows of A, and rows of B, that the block copies at once
 #define STEP_B (THREADS / (BN / 4))
-#define AHEAD (parts - 1) // how far a thread reads ahead
+#define AHEAD (fragments - 1) // how far a thread reads ahead
 
 #if BM % WM != 0 || BN % WN != 0
 #error "the warps must fill the block: WM must divide BM, and WN BN"
@@ -110,33 +111,33 @@
 #if THREADS % (BN / 4) != 0 || BK * BN % (4 * THREADS) != 0
 #error "the threads must be whole rows of the tile of B, and fill it in whole rounds"
 #endif
-#if stages < 2 || parts < 1 || parts > 2 || cp_async < 0 || cp_async > 2
-#error "stages: at least 2; parts: 1 or 2; cp_async: 0, 1 or 2"
+#if stages < 2 || fragments < 1 || fragments > 2 || cp_async < 0 || cp_async > 2
+#error "stages: at least 2; fragments: 1 or 2; cp_async: 0, 1 or 2"
 #endif
 #if cp_async && defined __OPENCL_VERSION__
 #error "cp_async is CUDA's"
 #endif
 
 // Read what a thread multiplies at one k; its first values there are *a and *b.
-INLINE void read_parts(float *part_a, float *part_b, LOCAL const float *a, LOCAL const float *b) {
+INLINE void read_fragments(float *fragment_a, float *fragment_b, LOCAL const float *a, LOCAL const float *b) {
 #pragma unroll
     for (int i = 0; i < ROWS; i += 4) {
         const float4 four = SHARED4(a + ROW(i));
-        part_a[i] = four.x, part_a[i + 1] = four.y, part_a[i + 2] = four.z, part_a[i + 3] = four.w;
+        fragment_a[i] = four.x, fragment_a[i + 1] = four.y, fragment_a[i + 2] = four.z, fragment_a[i + 3] = four.w;
     }
 #pragma unroll
     for (int j = 0; j < COLUMNS; j += 4) {
         const float4 four = SHARED4(b + COLUMN(j));
-        part_b[j] = four.x, part_b[j + 1] = four.y, part_b[j + 2] = four.z, part_b[j + 3] = four.w;
+        fragment_b[j] = four.x, fragment_b[j + 1] = four.y, fragment_b[j + 2] = four.z, fragment_b[j + 3] = four.w;
     }
 }
 
-INLINE void multiply(float (*sum)[COLUMNS], const float *part_a, const float *part_b) {
+INLINE void multiply(float (*sum)[COLUMNS], const float *fragment_a, const float *fragment_b) {
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
 #pragma unroll
         for (int j = 0; j < COLUMNS; j++) {
-            sum[i][j] += part_a[i] * part_b[j];
+            sum[i][j] += fragment_a[i] * fragment_b[j];
         }
     }
 }
@@ -169,7 +170,7 @@ void sgemm_double_buffered(GLOBAL float *__restrict__ C, GLOBAL const float *__r
     B += b * K * N + (size_t)bk * N + column0 + bj;
     C += b * M * N;
 
-    float sum[ROWS][COLUMNS], part_a[parts][ROWS], part_b[parts][COLUMNS];
+    float sum[ROWS][COLUMNS], fragment_a[fragments][ROWS], fragment_b[fragments][COLUMNS];
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
 #pragma unroll
@@ -191,7 +192,7 @@ void sgemm_double_buffered(GLOBAL float *__restrict__ C, GLOBAL const float *__r
     LOCAL const float *at_a = shared + STAGE + ty, *at_b = shared + STAGE + BK * PITCH + tx;
     int stage = 0;
     for (int k0 = (1 - stages) * BK, k1 = 0; k0 < K; k0 += BK, k1 += BK) {
-        // Stage, unless it was the last tile; what lies outside the matrices becomes 0.
+        // Fetch, unless the last tile is already on its way; what lies outside the matrices becomes 0.
         if (k1 < K) {
 #pragma unroll
             for (int i = 0; i < BM; i += STEP_A) {
@@ -222,8 +223,9 @@ void sgemm_double_buffered(GLOBAL float *__restrict__ C, GLOBAL const float *__r
 #pragma unroll
             for (int k = 0; k < BK - AHEAD; k++) {
                 const int ahead = k + AHEAD;
-                read_parts(part_a[ahead % parts], part_b[ahead % parts], at_a + ahead * PITCH, at_b + ahead * BN);
-                multiply(sum, part_a[k % parts], part_b[k % parts]);
+                read_fragments(fragment_a[ahead % fragments], fragment_b[ahead % fragments], at_a + ahead * PITCH,
+                               at_b + ahead * BN);
+                multiply(sum, fragment_a[k % fragments], fragment_b[k % fragments]);
             }
         }
 
@@ -249,9 +251,9 @@ void sgemm_double_buffered(GLOBAL float *__restrict__ C, GLOBAL const float *__r
         to_a += step_to, to_b += step_to, at_a += step_at, at_b += step_at;
         stage = stage == stages - 1 ? 0 : stage + 1;
 #if AHEAD
-        read_parts(part_a[0], part_b[0], at_a, at_b);
+        read_fragments(fragment_a[0], fragment_b[0], at_a, at_b);
         if (k0 >= 0) {
-            multiply(sum, part_a[1], part_b[1]);
+            multiply(sum, fragment_a[1], fragment_b[1]);
         }
 #endif
     }
