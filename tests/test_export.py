@@ -333,6 +333,11 @@ def test_what_comes_from_a_file_is_no_formula(tune: Tune, tmp_path: Path) -> Non
         ((KERNEL, "1024", "--to", "cu", "--device", "Voodoo"), "those are: NVIDIA H200"),
         ((KERNEL, "1024", "--to", "csv", "--device", "Voodoo"), "nothing has been measured"),
         ((KERNEL, "1024", "--to", "header", "--output", "/proc/no/where.h"), "cannot be written"),
+        ((KERNEL, "1024", "--to", "header", "--output", ""), "--output '': names no file"),
+        ((KERNEL, "1024", "--to", "header", "--output", "-"), "--output '-': names no file"),
+        ((KERNEL, "1024", "--to", "header", "--output", "/proc"), "/proc: cannot be written: Is a directory"),
+        ((KERNEL, "4096", "--to", "kernel-tuner", "--output", "/proc"), "/proc: cannot be written: Is a directory"),
+        ((KERNEL, "1024", "--to", "header", "--output", "/dev/null"), "/dev/null: cannot be written: not a regular"),
         ((KERNEL, "1024", "--to", "pdf"), "--to"),
         ((KERNEL, "1024"), "Missing option '--to'. Choose from: header, cubin"),
         ((KERNEL, "1024", "--to", "csv", "--storage", "sqlite:////no/where.db"), "the ledger cannot be read"),
@@ -342,6 +347,17 @@ def test_what_cannot_be_exported_is_one_message(arguments: tuple[str, ...], mess
     done = tune("export", *arguments)
     assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
     assert message in done.err
+
+
+@pytest.mark.parametrize("to", ["header", "kernel-tuner"])
+def test_what_is_written_goes_through_a_link(to: str, tune: Tune, tmp_path: Path) -> None:
+    link, target = tmp_path / "link", tmp_path / "elsewhere" / "target"
+    link.symlink_to(target)
+    for _ in range(2):
+        assert tune("export", KERNEL, "4096", "--to", to, "--output", link).status == 0
+        assert link.is_symlink()
+        assert target.stat().st_size > 0
+        target.write_text("")
 
 
 def test_a_stale_or_imported_record_is_told(tune: Tune, tmp_path: Path) -> None:

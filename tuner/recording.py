@@ -89,7 +89,8 @@ def read(path: Path) -> Recording:
 def write(path: Path, recording: Recording) -> None:
     """Write `recording` as a cache file that Kernel Tuner's simulation mode reads; compressed where `path` ends in .gz.
 
-    The same recording gives the same bytes. A crash leaves the old file or the new one.
+    The same recording gives the same bytes. A crash leaves the old file or the new one. Raises RequestError where the
+    file cannot be written.
     """
     header = {
         "device_name": recording.device,
@@ -113,7 +114,12 @@ def write(path: Path, recording: Recording) -> None:
         lines.append(f"{json.dumps(','.join(map(str, key)))}: {json.dumps({**result, **timings, **entry.extra})}")
     written = json.dumps(header, indent=0)[:-2] + ',\n"cache": {\n' + ",\n".join(lines) + "}\n}\n"
     data = written.encode()
-    paths.replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    try:
+        paths.replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    except OSError as error:
+        raise RequestError(
+            f"{paths.shown(path)}: cannot be written: {error.strerror}; name another place by --output"
+        ) from None
 
 
 _HEADER = ("device_name", "kernel_name", "problem_size", "tune_params_keys", "tune_params", "objective")
