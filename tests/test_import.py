@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ from test_lookup import H200, H200_NVL, KERNEL, SIGNATURE, SPACE, at, config, im
 
 from tuner import recording
 from tuner.errors import ExpressionError
+from tuner.exchange import jsonfile
 from tuner.exchange.t1_values import values
 from tuner.recording import Entry, Recording
 from tuner.store import Record, Store
@@ -138,11 +141,62 @@ def test_what_is_no_file_of_theirs_is_one_message(content: Any, tune: Tune, tmp_
     assert str(file) in done.err
 
 
-def test_an_import_of_something_endless_ends(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import gzip
+NO_JSON: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "empty; give a Kernel Tuner cache"),
+    "a store": (b'{"format": "tuner results", "version": 1}\n{}\n', "a store of results, which `tune merge` reads"),
+    "a program": (b"\x7fELF\x02\x00\x01", "not JSON: "),
+    "a table": (b"kernel,device\nsgemm,H200\n", "not JSON: "),
+    "UTF-16": ('{"cache": {}}'.encode("utf-16"), "not JSON: "),
+    "a cut archive": (gzip.compress(b'{"device_name": "x"}')[:20], "not JSON: "),
+    "T1 without a space": (b'{"General": {"BenchmarkName": "x"}}', "has neither `cache`, `results` nor, as a T1 file"),
+    "failures alone": (
+        b'{"tune_params": {"a": [1]}, "cache": {"1": {"a": 1, "time": "x"}}}',
+        "no configuration with a time in it: none of 1 in `cache`",
+    ),
+    "no end of braces": (b'{"cache":' * 100_000, "nested too deeply"),
+    "no end of torn entries": (b'{"cache":' + b'{"a":{"b":}' * 100_000, "not JSON: "),
+}
 
+
+@pytest.mark.parametrize("name", NO_JSON)
+def test_a_file_without_a_time_says_what_it_is(name: str, tune: Tune, tmp_path: Path) -> None:
+    content, message = NO_JSON[name]
+    file = tmp_path / "x.json"
+    file.write_bytes(content)
+    before = time.monotonic()
+    done = tune("import", file)
+    assert time.monotonic() - before < 3, "not again from every brace"
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+    assert f"{file}: {message}" in done.err
+
+
+def t4(measurements: Any, **more: Any) -> bytes:
+    configuration = config(8)
+    return json.dumps({"results": [{"configuration": configuration, "measurements": measurements, **more}]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (t4([{"name": "time", "value": 5, "unit": "furlong"}]), "a time's unit is 'furlong'; known are ms, s, us, ns"),
+        (t4([{"name": "time", "value": 5, "unit": []}]), "a time's unit is '[]'"),
+        (t4([{"name": "time", "value": 1e-320, "unit": "ms"}]), "no configuration with a time in it"),
+        (t4(5), "no configuration with a time in it"),
+        (t4([], objectives=5, times=5), "no configuration with a time in it"),
+    ],
+)
+def test_a_t4_file_with_an_odd_time_is_one_message(content: bytes, message: str, tune: Tune, tmp_path: Path) -> None:
+    file = tmp_path / "t4.json"
+    file.write_bytes(content)
+    for arguments in (("import", file, "--kernel", KERNEL, "--size", "64", "--device", RTX), ("replay", file)):
+        done = tune(*arguments)
+        assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+        assert message in done.err
+
+
+def test_an_import_of_something_endless_ends(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = tmp_path / "bomb.json.gz"
-    monkeypatch.setattr(recording, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(jsonfile, "MOST_BYTES", 1 << 20)
     bomb.write_bytes(gzip.compress(b" " * (1 << 24)))
     for file, message in ((bomb, "longer than"), (Path("/dev/zero"), "not a file"), (tmp_path, "not a file")):
         done = tune("import", file)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tuner import __version__, catalog, operation, paths, recording, source
 from tuner.errors import RequestError
-from tuner.exchange import kernel_tuner_files, t1
+from tuner.exchange import jsonfile, kernel_tuner_files, t1
 from tuner.finals import spread
 from tuner.lookup import normalised
 from tuner.recording import Entry, Recording
@@ -99,7 +99,7 @@ def import_all(files: Sequence[Path], hints: Hints) -> list[ImportedRecord | Imp
 def _read(file: Path) -> Mapping[str, Any] | list[Recording]:
     """The T1 data in a file, or its recordings. Raises RequestError for anything else."""
     try:
-        data = json.loads(recording.text(file))
+        data = json.loads(jsonfile.text(file))
     except (ValueError, RecursionError):
         data = None  # a cache that was cut short may still be read
     if isinstance(data, dict) and t1.is_space(data):
