@@ -316,6 +316,22 @@ def test_kernel_tuner_replays_an_exported_cache_and_reads_the_results(tune: Tune
     assert tuple(found["tunable_parameters"].values()) == best
 
 
+def test_a_storage_that_is_named_holds_the_trials_or_is_refused(tune: Tune, tmp_path: Path, opencl: Device) -> None:
+    file = tmp_path / "study.db"
+    asked = ["export", "sgemm/03_naive", "16", "--to", "csv", "--output", tmp_path / "x.csv"]
+    storage = ["--storage", f"sqlite:///{file}"]
+    assert tune("sgemm/03_naive", "16", "--device", "opencl", "--budget", "3").status == 0, "a record is there"
+    assert "there is no such file" in tune(*asked, *storage).err
+    assert not file.exists()
+    file.touch()
+    assert "holds no trials; name a database that tuning has written" in tune(*asked, *storage).err
+    assert file.read_bytes() == b""
+    assert tune("sgemm/03_naive", "8", "--device", "opencl", "--budget", "3", *storage).status == 0
+    assert "nothing of sgemm/03_naive at M=16, N=16, K=16, batch=1 in it" in tune(*asked, *storage).err
+    assert not (tmp_path / "x.csv").exists()
+    assert tune("export", "sgemm/03_naive", "8", *asked[3:], *storage).status == 0
+
+
 def test_what_comes_from_a_file_is_no_formula(tune: Tune, tmp_path: Path) -> None:
     folder, file = stored(tmp_path / "r", at(2000, "=cmd|' /C calc'!A0")), tmp_path / "trials.csv"
     assert tune("export", KERNEL, "2000", "--to", "csv", "--results", folder, "--output", file).status == 0
@@ -340,7 +356,16 @@ def test_what_comes_from_a_file_is_no_formula(tune: Tune, tmp_path: Path) -> Non
         ((KERNEL, "1024", "--to", "header", "--output", "/dev/null"), "/dev/null: cannot be written: not a regular"),
         ((KERNEL, "1024", "--to", "pdf"), "--to"),
         ((KERNEL, "1024"), "Missing option '--to'. Choose from: header, cubin"),
-        ((KERNEL, "1024", "--to", "csv", "--storage", "sqlite:////no/where.db"), "the ledger cannot be read"),
+        ((KERNEL, "1024", "--to", "csv", "--storage", "sqlite:////no/where.db"), "there is no such file"),
+        ((KERNEL, "1024", "--to", "csv", "--storage", "sqlite:////bin/sh"), "the ledger cannot be read"),
+        (
+            (KERNEL, "1024", "--to", "cubin", "--device", "opencl"),
+            "--device opencl: a bundle is for CUDA devices; name",
+        ),
+        (
+            (KERNEL, "1024", "--to", "cubin", "--device", "opencl", "--architecture", "sm_80"),
+            "--device opencl: a bundle is for CUDA devices; name",
+        ),
     ],
 )
 def test_what_cannot_be_exported_is_one_message(arguments: tuple[str, ...], message: str, tune: Tune) -> None:

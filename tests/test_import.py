@@ -15,6 +15,7 @@ from conftest import ROOT, Done
 from test_lookup import H200, H200_NVL, KERNEL, SIGNATURE, SPACE, at, config, imported
 
 from tuner import recording
+from tuner.devices import Device
 from tuner.errors import ExpressionError
 from tuner.exchange import jsonfile
 from tuner.exchange.t1_values import values
@@ -89,14 +90,102 @@ def test_results_of_kernel_tuner_are_records_of_each_device_and_size(tune: Tune,
     assert found[H200_NVL].architecture == "sm_90a", "that of its variant"
 
 
-def test_a_t4_file_needs_to_be_told_all(tune: Tune, tmp_path: Path) -> None:
+def test_a_t4_file_without_its_metadata_needs_to_be_told_all(tune: Tune, tmp_path: Path) -> None:
     assert tune("export", KERNEL, "4096", "--to", "t4", "--output", tmp_path / "t4.json").status == 0
+    (tmp_path / "t4-metadata.json").unlink()
     assert "name one by --kernel" in tune("import", tmp_path / "t4.json").err
     hints = ["--kernel", KERNEL, "--size", "4096"]
     assert "write --device NAME" in tune("import", tmp_path / "t4.json", *hints).err
     done = tune("import", tmp_path / "t4.json", *hints, "--device", RTX, "--kind", "opencl", "--json")
     assert (done.json[0]["device"], done.json[0]["configurations"]) == (RTX, 92)
     assert [r.kind for r in Store(KERNEL).records if r.device == RTX] == ["opencl"]
+
+
+@pytest.mark.parametrize("to", ["kernel-tuner", "kernel-tuner results", "t4"])
+def test_what_was_exported_says_all_that_an_import_needs(to: str, tune: Tune, tmp_path: Path, opencl: Device) -> None:
+    assert tune("sgemm/03_naive", "8", "--device", "opencl", "--budget", "3").status == 0
+    form, _, second = to.partition(" ")
+    done = tune("export", "sgemm/03_naive", "8", "--to", form, "--output", tmp_path / "x.json", "--json")
+    assert done.status == 0, done.err
+    assert tune("import", done.json["files"][bool(second)], "--results", tmp_path / "r").status == 0
+    (record,) = [r for r in Store("sgemm/03_naive", tmp_path / "r").records if r.device == opencl.name]
+    assert (record.kind, record.architecture, record.is_verified) == ("opencl", opencl.architecture, False)
+    assert record.sizes == {"M": 8, "N": 8, "K": 8, "batch": 1}
+
+
+def test_a_metadata_file_of_another_shape_says_nothing(tune: Tune, tmp_path: Path) -> None:
+    (tmp_path / "t4.json").write_bytes(t4([{"name": "time", "value": 5}]))
+    hints = ["--kernel", KERNEL, "--size", "64", "--device", RTX]
+    for content in ("", "[]", '{"metadata": 5}', '{"metadata": {"hardware": {"hardware_description": []}}}'):
+        (tmp_path / "t4-metadata.json").write_text(content)
+        assert tune("import", tmp_path / "t4.json", *hints).status == 0, content
+
+
+SIZES = {"about": {"sizes": {"M": 64, "N": 64, "K": 64}}}
+
+
+@pytest.mark.parametrize(
+    ("header", "hints", "message"),
+    [
+        (SIZES, ("--size", "128"), "its size is 'M=64, N=64, K=64', --size is 'M=128, N=128, K=128, batch=1'; leave"),
+        ({}, ("--size", "128"), "its size is 'N=4096, M=4096', --size is"),
+        (SIZES, ("--device", "Voodoo"), f"its device is '{RTX}', --device is 'Voodoo'"),
+        (SIZES, ("--device", "Bad\x1b[31m"), "--device is 'Bad\\x1b[31m'; a device's name has at most 200 printable"),
+        (SIZES, ("--device", "x" * 1000), f"--device is '{'x' * 60}'; a device's name"),
+        (SIZES, ("--kernel", "06_tiled"), f"its kernel is '{KERNEL}', --kernel is '06_tiled'"),
+        (SIZES, ("--kind", "host"), "--kind is 'host'; sgemm/07_tiled_1xn runs on cuda and opencl"),
+        ({"about": {**SIZES["about"], "kind": "opencl"}}, ("--kind", "cuda"), "its kind is 'opencl', --kind is 'cuda'"),
+        ({"about": {**SIZES["about"], "kind": []}}, (), "its kind is '[]'; sgemm/07_tiled_1xn runs on cuda and opencl"),
+    ],
+)
+def test_what_a_file_says_is_not_overridden(
+    header: dict[str, Any], hints: tuple[str, ...], message: str, tune: Tune, tmp_path: Path
+) -> None:
+    done = tune("import", measured(tmp_path, {8: 1.0}, **header), *hints)
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+    assert message in done.err
+    assert not (tmp_path / "results").exists(), "nothing is written"
+
+
+@pytest.mark.parametrize(
+    "hints", [("--size", "64"), ("--device", RTX.upper()), ("--kernel", "07_tiled"), ("--kind", "cuda")]
+)
+def test_hints_may_say_what_the_file_says(hints: tuple[str, ...], tune: Tune, tmp_path: Path) -> None:
+    assert tune("import", measured(tmp_path, {8: 1.0}, **SIZES), *hints).status == 0
+
+
+@pytest.mark.parametrize("device", [None, 5, []])
+def test_a_device_that_is_no_text_is_none(device: Any, tune: Tune, tmp_path: Path) -> None:
+    done = tune("import", measured(tmp_path, {8: 1.0}, device=device, **SIZES))
+    assert (done.status, "does not name the device" in done.err) == (2, True), done.err
+
+
+def test_a_configuration_that_is_valid_nowhere_is_not_imported(tune: Tune, tmp_path: Path) -> None:
+    done = tune("import", measured(tmp_path, {7: 1.0}, **SIZES))
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    message = (
+        "no valid configuration with a time; the fastest of 1: sgemm/07_tiled_1xn: tile_size_y = 7; allowed: [1, 2"
+    )
+    assert message in done.err
+    fast = {**config(8), "block_size_y": 8}
+    entries = {tuple(fast.values()): Entry(0.1), tuple(config(8).values()): Entry(1.0)}
+    file = tmp_path / "cache.json"
+    recording.write(file, Recording("sgemm_tiled_1xn", RTX, SPACE.parameters, entries, None, SIZES["about"]))
+    assert tune("import", file, "--json").json[0]["best"]["config"] == config(8), "the fastest breaks a restriction"
+    recording.write(
+        file, Recording("sgemm_tiled_1xn", RTX, SPACE.parameters, dict([*entries.items()][:1]), None, SIZES["about"])
+    )
+    assert "the configuration breaks `block_size_x == block_size_y * tile_size_y`" in tune("import", file).err
+
+
+def test_an_imported_record_that_is_valid_nowhere_gives_way(tune: Tune, tmp_path: Path) -> None:
+    assert tune("import", measured(tmp_path, {8: 1.0}, **SIZES)).status == 0
+    store = Store(KERNEL)
+    (good,) = [r for r in store.records if r.device == RTX]
+    store.paths[0].unlink()
+    Store(KERNEL).add(replace(good, config={**config(8), "block_size_y": 32}, time_ms=0.1))
+    assert "(stored, unverified)" in tune("import", measured(tmp_path, {8: 1.0}, **SIZES)).out
+    assert [r.config for r in Store(KERNEL).records if r.device == RTX] == [config(8)]
 
 
 ODD = {

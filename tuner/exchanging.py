@@ -93,8 +93,9 @@ def import_(
     Example: tune import cache.json --kernel sgemm/07_tiled_1xn --size 4096
     """
     from tuner.exchange import importing
+    from tuner.exchange.identity import Hints
 
-    hints = importing.Hints(kernel, size, device, kind, path, results)
+    hints = Hints(kernel, size, device, kind, path, results)
     done = importing.import_all(files, hints)
     if as_json:
         output.document([one.to_json() for one in done])

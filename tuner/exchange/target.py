@@ -141,6 +141,16 @@ def limits_of(kind: str, architecture: str) -> Limits:
     return Limits(max_shared_memory=shared, compute_capability=capability[0] + capability[1] / 10)
 
 
+def widest(kind: str, architecture: str) -> Limits:
+    """The most that a device may allow of which no more is known: what is not valid there is valid nowhere."""
+    if kind != "cuda":
+        return Limits(max_threads=8192, max_shared_memory=1 << 30)  # Intel's CPUs; local memory may be plain memory
+    if compute_capability(architecture) is not None:
+        return limits_of(kind, architecture)
+    newest = max(_SHARED_KIB)
+    return Limits(max_shared_memory=max(_SHARED_KIB.values()) * 1024, compute_capability=newest / 10)
+
+
 def compute_capability(architecture: str) -> tuple[int, int] | None:
     """(9, 0) of sm_90a; None for what is no such name."""
     found = re.fullmatch(r"sm_(\d{1,2})(\d)[af]?", architecture)
