@@ -1,4 +1,4 @@
-"""What others measured comes in as what it is, and stores of several machines become one."""
+"""What others measured comes in as what it is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, Done
-from test_lookup import H200, H200_NVL, KERNEL, SIGNATURE, SPACE, at, config, imported
+from test_lookup import H200, H200_NVL, KERNEL, SIGNATURE, SPACE, config
 
 from tuner import recording
 from tuner.devices import Device
@@ -20,7 +20,7 @@ from tuner.errors import ExpressionError
 from tuner.exchange import jsonfile
 from tuner.exchange.t1_values import values
 from tuner.recording import Entry, Recording
-from tuner.store import Record, Store
+from tuner.store import Store
 
 Tune = Callable[..., Done]
 RTX = "NVIDIA GeForce RTX 3090"
@@ -399,75 +399,3 @@ def test_a_t1_files_values_are_read(text: str, expected: list[Any]) -> None:
 def test_a_t1_files_values_are_not_run(text: Any) -> None:
     with pytest.raises(ExpressionError):
         values(text)
-
-
-def files(folder: Path, *records: Record) -> Path:
-    for one in records:
-        Store(KERNEL, folder).add(one)
-    return folder
-
-
-def held(folder: Path) -> dict[int, Record]:
-    return {r.sizes["M"]: r for r in Store(KERNEL, folder).records if r.device == RTX}
-
-
-def test_merging_keeps_the_better_verified_record_in_any_order(tune: Tune, tmp_path: Path) -> None:
-    def rtx(size: int, time_ms: float, **more: Any) -> Record:
-        return at(size, RTX, time_ms=time_ms, **more)
-
-    one = files(tmp_path / "1", rtx(64, 1.0), rtx(128, 5.0), imported(rtx(256, 0.1)), rtx(512, 3.0, toolchain="x"))
-    two = files(
-        tmp_path / "2", rtx(64, 2.0), rtx(128, 4.0), rtx(256, 9.0), rtx(512, 2.0, toolchain="y"), rtx(1024, 1.0)
-    )
-    expected = {64: 1.0, 128: 4.0, 256: 9.0, 512: 2.0, 1024: 1.0}
-    before = {file: file.read_bytes() for folder in (one, two) for file in folder.rglob("*.jsonl")}
-    for name, order in (("a", (one, two)), ("b", (two, one))):
-        done = tune("merge", *order, "--results", tmp_path / name, "--json")
-        assert done.json == {"files": 2, "records": 9, "written": {KERNEL: 5}}, done.err
-        assert {size: record.time_ms for size, record in held(tmp_path / name).items()} == expected
-        again = tune("merge", *order, "--results", tmp_path / name, "--json")
-        assert again.json["written"] == {KERNEL: 0}
-    assert before == {file: file.read_bytes() for file in before}
-    single = tune("merge", *before, "--results", tmp_path / "c")
-    assert "9 records in 2 files; 5 are new or better" in single.out
-
-
-def test_what_cannot_be_read_is_told_and_stays(tune: Tune, tmp_path: Path) -> None:
-    folder = files(tmp_path / "1", at(64, RTX))
-    (file,) = folder.rglob("*.jsonl")
-    file.write_bytes(file.read_bytes() + b"torn\x1b]0;owned\x07\n")
-    done = tune("merge", folder, "--results", tmp_path / "all")
-    assert (done.status, f"{file}:3: skipped" in done.err, "\x1b" in done.err) == (0, True, False)
-
-
-HEADER = '{"format": "tuner results", "version": 1, "kernel": "%s"}\n'
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (HEADER % "../../../owned", "names no kernel: '../../../owned'"),
-        (HEADER % "/etc/owned", "names no kernel"),
-        (HEADER % "a//b", "names no kernel"),
-        (HEADER % "\\u001b[2J", "names no kernel"),
-        (HEADER.replace("1", "2") % KERNEL, "a version that reads format 2 is needed"),
-        ('{"events": 1}\n', "not a results file"),
-    ],
-)
-def test_a_file_that_claims_something_odd_stops_the_merge_before_anything_is_written(
-    content: str, message: str, tune: Tune, tmp_path: Path
-) -> None:
-    good, bad = files(tmp_path / "1", at(64, RTX)), tmp_path / "2" / "bad.jsonl"
-    bad.parent.mkdir()
-    bad.write_text(content + at(64, RTX).to_line() + "\n")
-    done = tune("merge", good, bad.parent, "--results", tmp_path / "all")
-    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
-    assert message in done.err
-    assert not (tmp_path / "all").exists()
-    assert not list(tmp_path.rglob("owned*"))
-
-
-def test_nothing_to_merge_is_one_message(tune: Tune, tmp_path: Path) -> None:
-    assert "no results, *.jsonl, in it or below" in tune("merge", tmp_path).err
-    assert "there is no such file" in tune("merge", tmp_path / "none").err
-    assert tune("merge").status == tune("import").status == 2

@@ -122,6 +122,5 @@ def merge(sources: tuple[Path, ...], results: Path | None, as_json: bool) -> int
     if as_json:
         output.document({"files": done.files, "records": done.records, "written": done.written})
         return 0
-    total = sum(done.written.values())
-    click.echo(f"{done.records} records in {done.files} files; {total} are new or better")
+    click.echo(str(done))
     return 0

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.exchange import jsonfile
+from tuner.record import SHORTEST_MS
 from tuner.space import Space, Value
 
 if TYPE_CHECKING:
     from tuner.trial import Trial
 
 Key = tuple[Value, ...]
-SHORTEST_MS = 1e-6  # less than a nanosecond is no time of a launch
 _UNITS = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}  # in ms
 _CORRECT = ("correct", "valid")  # of a T4 result that is good
 _FAILURES = {"compile": "CompilationFailedConfig"}  # Kernel Tuner's names; all others are RuntimeFailedConfig

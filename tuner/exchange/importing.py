@@ -83,7 +83,7 @@ def import_all(files: Sequence[Path], hints: Hints) -> list[ImportedRecord | Imp
         target = hints.output or Path(f"{file.name.partition('.')[0]}.yaml")
         done.append(ImportedSpace(file, target, t1.write(file, data, target)))
     for file, space, record in found:
-        stored = Store(space.name, hints.results).add(record, partial(_usable, space))
+        stored = Store(space.name, hints.results).add(record, partial(targets.possible, space))
         done.append(ImportedRecord(file, space.name, record, stored))
     return done
 
@@ -101,12 +101,6 @@ def _read(file: Path) -> Mapping[str, Any] | list[Recording]:
     found = recording.read(file)
     is_t4 = isinstance(data, dict) and "cache" not in data and "results" in data
     return [t4.with_metadata(file, found) if is_t4 else found]
-
-
-def _usable(space: Space, record: Record) -> bool:
-    """Whether its configuration may be valid on some device."""
-    limits = targets.widest(record.kind, record.architecture)
-    return space.valid(record.config, Scope(record.sizes, record.options, devices.LANGUAGES[record.kind], limits))
 
 
 def _record(file: Path, found: Recording, hints: Hints) -> tuple[Space, Record]:

@@ -11,7 +11,7 @@ from tuner import devices, operation, paths, source
 from tuner.errors import RequestError
 from tuner.lookup import MATCHES, Found, normalised
 from tuner.space import Limits, Scope, Space
-from tuner.store import Store
+from tuner.store import Record, Store
 
 # Bytes of shared memory that a block may ask for: CUDA C++ Programming Guide, "Technical Specifications per Compute
 # Capability".
@@ -149,6 +149,16 @@ def widest(kind: str, architecture: str) -> Limits:
         return limits_of(kind, architecture)
     newest = max(_SHARED_KIB)
     return Limits(max_shared_memory=max(_SHARED_KIB.values()) * 1024, compute_capability=newest / 10)
+
+
+def possible(space: Space, record: Record) -> bool:
+    """Whether the configuration of a record may be valid on some device."""
+    language = devices.LANGUAGES.get(record.kind, "")
+    if language not in space.languages or record.sizes.keys() != space.operation.sizes.keys():
+        return False
+    options = {**space.operation.options, **record.options}
+    scope = Scope(record.sizes, options, language, widest(record.kind, record.architecture))
+    return space.valid(record.config, scope)
 
 
 def compute_capability(architecture: str) -> tuple[int, int] | None:
