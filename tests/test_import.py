@@ -231,7 +231,7 @@ def test_what_is_no_file_of_theirs_is_one_message(content: Any, tune: Tune, tmp_
 
 
 NO_JSON: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "empty; give a Kernel Tuner cache"),
+    "nothing": (b"", "empty, or cut short before anything; give a Kernel Tuner cache"),
     "a store": (b'{"format": "tuner results", "version": 1}\n{}\n', "a store of results, which `tune merge` reads"),
     "a program": (b"\x7fELF\x02\x00\x01", "not JSON: "),
     "a table": (b"kernel,device\nsgemm,H200\n", "not JSON: "),

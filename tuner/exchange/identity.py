@@ -150,7 +150,8 @@ def _sizes(where: str, found: Recording, space: Space, hints: Hints) -> dict[str
 def _said_sizes(found: Recording, space: Space) -> dict[str, Any]:
     """What the file says of sizes: by name, or as Kernel Tuner's problem_size, where that is the result's extent."""
     op = space.operation
-    given = found.about.get("sizes", found.size)
+    sizes = found.about.get("sizes")
+    given = sizes if isinstance(sizes, dict) else found.size
     if isinstance(given, int | list) and not isinstance(given, bool):
         values = given if isinstance(given, list) else [given]
         needed = [e for e in op.extent if op.sizes.get(e.text, 1) is None]

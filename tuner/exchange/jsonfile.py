@@ -80,7 +80,7 @@ def nothing_in(content: str, member: str | None, entries: list[Any]) -> str:
     """Why a file gave no time, and what would."""
     wanted = "give a Kernel Tuner cache (.json, .json.gz) or a T4 file"
     if not content.strip():
-        return f"empty; {wanted}"
+        return f"empty, or cut short before anything; {wanted}"
     try:
         first = json.loads(content.strip().partition("\n")[0])
         if isinstance(first, dict) and first.get("format") == "tuner results":

@@ -92,10 +92,9 @@ def with_metadata(path: Path, found: Recording) -> Recording:
     try:
         data = json.loads(jsonfile.text(file))["metadata"]
         device, about = data["hardware"]["hardware_description"][0], data["environment"]["device_query"]
-        known = {"kernel": about.get("kernel"), "sizes": about.get("size")}
-        known |= {name: device.get(name) for name in ("kind", "architecture")}
-        name = device.get("device")
+        known = {"kernel": about.get("kernel"), "kind": device.get("kind"), "architecture": device.get("architecture")}
+        name, size = device.get("device"), about.get("size")
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return found  # of another shape
     known = {key: value for key, value in known.items() if value}
-    return replace(found, device=name if isinstance(name, str) else "", about=known)
+    return replace(found, device=name if isinstance(name, str) else "", size=size, about=known)
