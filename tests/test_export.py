@@ -316,6 +316,22 @@ def test_kernel_tuner_replays_an_exported_cache_and_reads_the_results(tune: Tune
     assert tuple(found["tunable_parameters"].values()) == best
 
 
+def test_a_storage_that_is_named_holds_the_trials_or_is_refused(tune: Tune, tmp_path: Path, opencl: Device) -> None:
+    file = tmp_path / "study.db"
+    asked = ["export", "sgemm/03_naive", "16", "--to", "csv", "--output", tmp_path / "x.csv"]
+    storage = ["--storage", f"sqlite:///{file}"]
+    assert tune("sgemm/03_naive", "16", "--device", "opencl", "--budget", "3").status == 0, "a record is there"
+    assert "there is no such file" in tune(*asked, *storage).err
+    assert not file.exists()
+    file.touch()
+    assert "holds no trials; name a database that tuning has written" in tune(*asked, *storage).err
+    assert file.read_bytes() == b""
+    assert tune("sgemm/03_naive", "8", "--device", "opencl", "--budget", "3", *storage).status == 0
+    assert "nothing of sgemm/03_naive at M=16, N=16, K=16, batch=1 in it" in tune(*asked, *storage).err
+    assert not (tmp_path / "x.csv").exists()
+    assert tune("export", "sgemm/03_naive", "8", *asked[3:], *storage).status == 0
+
+
 def test_what_comes_from_a_file_is_no_formula(tune: Tune, tmp_path: Path) -> None:
     folder, file = stored(tmp_path / "r", at(2000, "=cmd|' /C calc'!A0")), tmp_path / "trials.csv"
     assert tune("export", KERNEL, "2000", "--to", "csv", "--results", folder, "--output", file).status == 0
@@ -333,15 +349,40 @@ def test_what_comes_from_a_file_is_no_formula(tune: Tune, tmp_path: Path) -> Non
         ((KERNEL, "1024", "--to", "cu", "--device", "Voodoo"), "those are: NVIDIA H200"),
         ((KERNEL, "1024", "--to", "csv", "--device", "Voodoo"), "nothing has been measured"),
         ((KERNEL, "1024", "--to", "header", "--output", "/proc/no/where.h"), "cannot be written"),
+        ((KERNEL, "1024", "--to", "header", "--output", ""), "--output '': names no file"),
+        ((KERNEL, "1024", "--to", "header", "--output", "-"), "--output '-': names no file"),
+        ((KERNEL, "1024", "--to", "header", "--output", "/proc"), "/proc: cannot be written: Is a directory"),
+        ((KERNEL, "4096", "--to", "kernel-tuner", "--output", "/proc"), "/proc: cannot be written: Is a directory"),
+        ((KERNEL, "1024", "--to", "header", "--output", "/dev/null"), "/dev/null: cannot be written: not a regular"),
         ((KERNEL, "1024", "--to", "pdf"), "--to"),
         ((KERNEL, "1024"), "Missing option '--to'. Choose from: header, cubin"),
-        ((KERNEL, "1024", "--to", "csv", "--storage", "sqlite:////no/where.db"), "the ledger cannot be read"),
+        ((KERNEL, "1024", "--to", "csv", "--storage", "sqlite:////no/where.db"), "there is no such file"),
+        ((KERNEL, "1024", "--to", "csv", "--storage", "sqlite:////bin/sh"), "the ledger cannot be read"),
+        (
+            (KERNEL, "1024", "--to", "cubin", "--device", "opencl"),
+            "--device opencl: a bundle is for CUDA devices; name",
+        ),
+        (
+            (KERNEL, "1024", "--to", "cubin", "--device", "opencl", "--architecture", "sm_80"),
+            "--device opencl: a bundle is for CUDA devices; name",
+        ),
     ],
 )
 def test_what_cannot_be_exported_is_one_message(arguments: tuple[str, ...], message: str, tune: Tune) -> None:
     done = tune("export", *arguments)
     assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
     assert message in done.err
+
+
+@pytest.mark.parametrize("to", ["header", "kernel-tuner"])
+def test_what_is_written_goes_through_a_link(to: str, tune: Tune, tmp_path: Path) -> None:
+    link, target = tmp_path / "link", tmp_path / "elsewhere" / "target"
+    link.symlink_to(target)
+    for _ in range(2):
+        assert tune("export", KERNEL, "4096", "--to", to, "--output", link).status == 0
+        assert link.is_symlink()
+        assert target.stat().st_size > 0
+        target.write_text("")
 
 
 def test_a_stale_or_imported_record_is_told(tune: Tune, tmp_path: Path) -> None:

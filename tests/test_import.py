@@ -1,8 +1,10 @@
-"""What others measured comes in as what it is, and stores of several machines become one."""
+"""What others measured comes in as what it is."""
 
 from __future__ import annotations
 
+import gzip
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +12,15 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, Done
-from test_lookup import H200, H200_NVL, KERNEL, SIGNATURE, SPACE, at, config, imported
+from test_lookup import H200, H200_NVL, KERNEL, SIGNATURE, SPACE, config
 
 from tuner import recording
+from tuner.devices import Device
 from tuner.errors import ExpressionError
+from tuner.exchange import jsonfile
 from tuner.exchange.t1_values import values
 from tuner.recording import Entry, Recording
-from tuner.store import Record, Store
+from tuner.store import Store
 
 Tune = Callable[..., Done]
 RTX = "NVIDIA GeForce RTX 3090"
@@ -86,14 +90,102 @@ def test_results_of_kernel_tuner_are_records_of_each_device_and_size(tune: Tune,
     assert found[H200_NVL].architecture == "sm_90a", "that of its variant"
 
 
-def test_a_t4_file_needs_to_be_told_all(tune: Tune, tmp_path: Path) -> None:
+def test_a_t4_file_without_its_metadata_needs_to_be_told_all(tune: Tune, tmp_path: Path) -> None:
     assert tune("export", KERNEL, "4096", "--to", "t4", "--output", tmp_path / "t4.json").status == 0
+    (tmp_path / "t4-metadata.json").unlink()
     assert "name one by --kernel" in tune("import", tmp_path / "t4.json").err
     hints = ["--kernel", KERNEL, "--size", "4096"]
     assert "write --device NAME" in tune("import", tmp_path / "t4.json", *hints).err
     done = tune("import", tmp_path / "t4.json", *hints, "--device", RTX, "--kind", "opencl", "--json")
     assert (done.json[0]["device"], done.json[0]["configurations"]) == (RTX, 92)
     assert [r.kind for r in Store(KERNEL).records if r.device == RTX] == ["opencl"]
+
+
+@pytest.mark.parametrize("to", ["kernel-tuner", "kernel-tuner results", "t4"])
+def test_what_was_exported_says_all_that_an_import_needs(to: str, tune: Tune, tmp_path: Path, opencl: Device) -> None:
+    assert tune("sgemm/03_naive", "8", "--device", "opencl", "--budget", "3").status == 0
+    form, _, second = to.partition(" ")
+    done = tune("export", "sgemm/03_naive", "8", "--to", form, "--output", tmp_path / "x.json", "--json")
+    assert done.status == 0, done.err
+    assert tune("import", done.json["files"][bool(second)], "--results", tmp_path / "r").status == 0
+    (record,) = [r for r in Store("sgemm/03_naive", tmp_path / "r").records if r.device == opencl.name]
+    assert (record.kind, record.architecture, record.is_verified) == ("opencl", opencl.architecture, False)
+    assert record.sizes == {"M": 8, "N": 8, "K": 8, "batch": 1}
+
+
+def test_a_metadata_file_of_another_shape_says_nothing(tune: Tune, tmp_path: Path) -> None:
+    (tmp_path / "t4.json").write_bytes(t4([{"name": "time", "value": 5}]))
+    hints = ["--kernel", KERNEL, "--size", "64", "--device", RTX]
+    for content in ("", "[]", '{"metadata": 5}', '{"metadata": {"hardware": {"hardware_description": []}}}'):
+        (tmp_path / "t4-metadata.json").write_text(content)
+        assert tune("import", tmp_path / "t4.json", *hints).status == 0, content
+
+
+SIZES = {"about": {"sizes": {"M": 64, "N": 64, "K": 64}}}
+
+
+@pytest.mark.parametrize(
+    ("header", "hints", "message"),
+    [
+        (SIZES, ("--size", "128"), "its size is 'M=64, N=64, K=64', --size is 'M=128, N=128, K=128, batch=1'; leave"),
+        ({}, ("--size", "128"), "its size is 'N=4096, M=4096', --size is"),
+        (SIZES, ("--device", "Voodoo"), f"its device is '{RTX}', --device is 'Voodoo'"),
+        (SIZES, ("--device", "Bad\x1b[31m"), "--device is 'Bad\\x1b[31m'; a device's name has at most 200 printable"),
+        (SIZES, ("--device", "x" * 1000), f"--device is '{'x' * 60}'; a device's name"),
+        (SIZES, ("--kernel", "06_tiled"), f"its kernel is '{KERNEL}', --kernel is '06_tiled'"),
+        (SIZES, ("--kind", "host"), "--kind is 'host'; sgemm/07_tiled_1xn runs on cuda and opencl"),
+        ({"about": {**SIZES["about"], "kind": "opencl"}}, ("--kind", "cuda"), "its kind is 'opencl', --kind is 'cuda'"),
+        ({"about": {**SIZES["about"], "kind": []}}, (), "its kind is '[]'; sgemm/07_tiled_1xn runs on cuda and opencl"),
+    ],
+)
+def test_what_a_file_says_is_not_overridden(
+    header: dict[str, Any], hints: tuple[str, ...], message: str, tune: Tune, tmp_path: Path
+) -> None:
+    done = tune("import", measured(tmp_path, {8: 1.0}, **header), *hints)
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+    assert message in done.err
+    assert not (tmp_path / "results").exists(), "nothing is written"
+
+
+@pytest.mark.parametrize(
+    "hints", [("--size", "64"), ("--device", RTX.upper()), ("--kernel", "07_tiled"), ("--kind", "cuda")]
+)
+def test_hints_may_say_what_the_file_says(hints: tuple[str, ...], tune: Tune, tmp_path: Path) -> None:
+    assert tune("import", measured(tmp_path, {8: 1.0}, **SIZES), *hints).status == 0
+
+
+@pytest.mark.parametrize("device", [None, 5, []])
+def test_a_device_that_is_no_text_is_none(device: Any, tune: Tune, tmp_path: Path) -> None:
+    done = tune("import", measured(tmp_path, {8: 1.0}, device=device, **SIZES))
+    assert (done.status, "does not name the device" in done.err) == (2, True), done.err
+
+
+def test_a_configuration_that_is_valid_nowhere_is_not_imported(tune: Tune, tmp_path: Path) -> None:
+    done = tune("import", measured(tmp_path, {7: 1.0}, **SIZES))
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    message = (
+        "no valid configuration with a time; the fastest of 1: sgemm/07_tiled_1xn: tile_size_y = 7; allowed: [1, 2"
+    )
+    assert message in done.err
+    fast = {**config(8), "block_size_y": 8}
+    entries = {tuple(fast.values()): Entry(0.1), tuple(config(8).values()): Entry(1.0)}
+    file = tmp_path / "cache.json"
+    recording.write(file, Recording("sgemm_tiled_1xn", RTX, SPACE.parameters, entries, None, SIZES["about"]))
+    assert tune("import", file, "--json").json[0]["best"]["config"] == config(8), "the fastest breaks a restriction"
+    recording.write(
+        file, Recording("sgemm_tiled_1xn", RTX, SPACE.parameters, dict([*entries.items()][:1]), None, SIZES["about"])
+    )
+    assert "the configuration breaks `block_size_x == block_size_y * tile_size_y`" in tune("import", file).err
+
+
+def test_an_imported_record_that_is_valid_nowhere_gives_way(tune: Tune, tmp_path: Path) -> None:
+    assert tune("import", measured(tmp_path, {8: 1.0}, **SIZES)).status == 0
+    store = Store(KERNEL)
+    (good,) = [r for r in store.records if r.device == RTX]
+    store.paths[0].unlink()
+    Store(KERNEL).add(replace(good, config={**config(8), "block_size_y": 32}, time_ms=0.1))
+    assert "(stored, unverified)" in tune("import", measured(tmp_path, {8: 1.0}, **SIZES)).out
+    assert [r.config for r in Store(KERNEL).records if r.device == RTX] == [config(8)]
 
 
 ODD = {
@@ -138,11 +230,62 @@ def test_what_is_no_file_of_theirs_is_one_message(content: Any, tune: Tune, tmp_
     assert str(file) in done.err
 
 
-def test_an_import_of_something_endless_ends(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import gzip
+NO_JSON: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "empty, or cut short before anything; give a Kernel Tuner cache"),
+    "a store": (b'{"format": "tuner results", "version": 1}\n{}\n', "a store of results, which `tune merge` reads"),
+    "a program": (b"\x7fELF\x02\x00\x01", "not JSON: "),
+    "a table": (b"kernel,device\nsgemm,H200\n", "not JSON: "),
+    "UTF-16": ('{"cache": {}}'.encode("utf-16"), "not JSON: "),
+    "a cut archive": (gzip.compress(b'{"device_name": "x"}')[:20], "not JSON: "),
+    "T1 without a space": (b'{"General": {"BenchmarkName": "x"}}', "has neither `cache`, `results` nor, as a T1 file"),
+    "failures alone": (
+        b'{"tune_params": {"a": [1]}, "cache": {"1": {"a": 1, "time": "x"}}}',
+        "no configuration with a time in it: none of 1 in `cache`",
+    ),
+    "no end of braces": (b'{"cache":' * 100_000, "nested too deeply"),
+    "no end of torn entries": (b'{"cache":' + b'{"a":{"b":}' * 100_000, "not JSON: "),
+}
 
+
+@pytest.mark.parametrize("name", NO_JSON)
+def test_a_file_without_a_time_says_what_it_is(name: str, tune: Tune, tmp_path: Path) -> None:
+    content, message = NO_JSON[name]
+    file = tmp_path / "x.json"
+    file.write_bytes(content)
+    before = time.monotonic()
+    done = tune("import", file)
+    assert time.monotonic() - before < 3, "not again from every brace"
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+    assert f"{file}: {message}" in done.err
+
+
+def t4(measurements: Any, **more: Any) -> bytes:
+    configuration = config(8)
+    return json.dumps({"results": [{"configuration": configuration, "measurements": measurements, **more}]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (t4([{"name": "time", "value": 5, "unit": "furlong"}]), "a time's unit is 'furlong'; known are ms, s, us, ns"),
+        (t4([{"name": "time", "value": 5, "unit": []}]), "a time's unit is '[]'"),
+        (t4([{"name": "time", "value": 1e-320, "unit": "ms"}]), "no configuration with a time in it"),
+        (t4(5), "no configuration with a time in it"),
+        (t4([], objectives=5, times=5), "no configuration with a time in it"),
+    ],
+)
+def test_a_t4_file_with_an_odd_time_is_one_message(content: bytes, message: str, tune: Tune, tmp_path: Path) -> None:
+    file = tmp_path / "t4.json"
+    file.write_bytes(content)
+    for arguments in (("import", file, "--kernel", KERNEL, "--size", "64", "--device", RTX), ("replay", file)):
+        done = tune(*arguments)
+        assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+        assert message in done.err
+
+
+def test_an_import_of_something_endless_ends(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = tmp_path / "bomb.json.gz"
-    monkeypatch.setattr(recording, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(jsonfile, "MOST_BYTES", 1 << 20)
     bomb.write_bytes(gzip.compress(b" " * (1 << 24)))
     for file, message in ((bomb, "longer than"), (Path("/dev/zero"), "not a file"), (tmp_path, "not a file")):
         done = tune("import", file)
@@ -256,75 +399,3 @@ def test_a_t1_files_values_are_read(text: str, expected: list[Any]) -> None:
 def test_a_t1_files_values_are_not_run(text: Any) -> None:
     with pytest.raises(ExpressionError):
         values(text)
-
-
-def files(folder: Path, *records: Record) -> Path:
-    for one in records:
-        Store(KERNEL, folder).add(one)
-    return folder
-
-
-def held(folder: Path) -> dict[int, Record]:
-    return {r.sizes["M"]: r for r in Store(KERNEL, folder).records if r.device == RTX}
-
-
-def test_merging_keeps_the_better_verified_record_in_any_order(tune: Tune, tmp_path: Path) -> None:
-    def rtx(size: int, time_ms: float, **more: Any) -> Record:
-        return at(size, RTX, time_ms=time_ms, **more)
-
-    one = files(tmp_path / "1", rtx(64, 1.0), rtx(128, 5.0), imported(rtx(256, 0.1)), rtx(512, 3.0, toolchain="x"))
-    two = files(
-        tmp_path / "2", rtx(64, 2.0), rtx(128, 4.0), rtx(256, 9.0), rtx(512, 2.0, toolchain="y"), rtx(1024, 1.0)
-    )
-    expected = {64: 1.0, 128: 4.0, 256: 9.0, 512: 2.0, 1024: 1.0}
-    before = {file: file.read_bytes() for folder in (one, two) for file in folder.rglob("*.jsonl")}
-    for name, order in (("a", (one, two)), ("b", (two, one))):
-        done = tune("merge", *order, "--results", tmp_path / name, "--json")
-        assert done.json == {"files": 2, "records": 9, "written": {KERNEL: 5}}, done.err
-        assert {size: record.time_ms for size, record in held(tmp_path / name).items()} == expected
-        again = tune("merge", *order, "--results", tmp_path / name, "--json")
-        assert again.json["written"] == {KERNEL: 0}
-    assert before == {file: file.read_bytes() for file in before}
-    single = tune("merge", *before, "--results", tmp_path / "c")
-    assert "9 records in 2 files; 5 are new or better" in single.out
-
-
-def test_what_cannot_be_read_is_told_and_stays(tune: Tune, tmp_path: Path) -> None:
-    folder = files(tmp_path / "1", at(64, RTX))
-    (file,) = folder.rglob("*.jsonl")
-    file.write_bytes(file.read_bytes() + b"torn\x1b]0;owned\x07\n")
-    done = tune("merge", folder, "--results", tmp_path / "all")
-    assert (done.status, f"{file}:3: skipped" in done.err, "\x1b" in done.err) == (0, True, False)
-
-
-HEADER = '{"format": "tuner results", "version": 1, "kernel": "%s"}\n'
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (HEADER % "../../../owned", "names no kernel: '../../../owned'"),
-        (HEADER % "/etc/owned", "names no kernel"),
-        (HEADER % "a//b", "names no kernel"),
-        (HEADER % "\\u001b[2J", "names no kernel"),
-        (HEADER.replace("1", "2") % KERNEL, "a version that reads format 2 is needed"),
-        ('{"events": 1}\n', "not a results file"),
-    ],
-)
-def test_a_file_that_claims_something_odd_stops_the_merge_before_anything_is_written(
-    content: str, message: str, tune: Tune, tmp_path: Path
-) -> None:
-    good, bad = files(tmp_path / "1", at(64, RTX)), tmp_path / "2" / "bad.jsonl"
-    bad.parent.mkdir()
-    bad.write_text(content + at(64, RTX).to_line() + "\n")
-    done = tune("merge", good, bad.parent, "--results", tmp_path / "all")
-    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
-    assert message in done.err
-    assert not (tmp_path / "all").exists()
-    assert not list(tmp_path.rglob("owned*"))
-
-
-def test_nothing_to_merge_is_one_message(tune: Tune, tmp_path: Path) -> None:
-    assert "no results, *.jsonl, in it or below" in tune("merge", tmp_path).err
-    assert "there is no such file" in tune("merge", tmp_path / "none").err
-    assert tune("merge").status == tune("import").status == 2

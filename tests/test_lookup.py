@@ -191,3 +191,14 @@ def test_best_tells_variants_and_what_was_imported(tune: Callable[..., Done], tm
     assert (done.json["match"], done.json["variant"]) == ("nearest_size", True)
     assert "imported and has not been verified" in done.err
     assert "of a variant" in tune("best", kernel, "64", "--results", tmp_path).out
+
+
+def test_best_says_how_a_stale_record_stands_with_strict(
+    tune: Callable[..., Done], tmp_path: Path, host: Device
+) -> None:
+    kernel, size = "sgemm/01_host_blocked", "M=61,N=62,K=63"
+    here = {"device": host.name, "architecture": host.architecture, "sizes": {"M": 61, "N": 62, "K": 63, "batch": 1}}
+    Store(kernel, tmp_path).add(record(**here, signature="an earlier one"))
+    done = tune("best", kernel, size, "--results", tmp_path, "--json")
+    assert (done.json["match"], done.json["stale"]) == ("exact", True)
+    assert "of an earlier version of the kernel, which strict=True refuses; tune it again" in done.err

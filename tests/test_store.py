@@ -153,6 +153,22 @@ def test_a_line_that_is_no_record_is_reported_skipped_and_kept(
 
 
 @pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"device": 5}, "device is 5; allowed: a line of text"),
+        ({"sizes": {"M": 0}}, "sizes is {'M': 0}; allowed: whole numbers from 1 on, by name"),
+        ({"gflops": "fast"}, "gflops is 'fast'; allowed: a number from 0 on, or null"),
+        ({"time_ms": 0}, "time_ms is 0; allowed: a number from 1e-06 on"),
+    ],
+)
+def test_a_field_that_may_not_be_so_is_told_with_what_may(changed: dict[str, Any], said: str, tmp_path: Path) -> None:
+    Store(KERNEL, tmp_path).add(EXACT)
+    path = tmp_path / f"{KERNEL}.jsonl"
+    path.write_text(path.read_text() + json.dumps({**asdict(EXACT), **changed}) + "\n")
+    assert Store(KERNEL, tmp_path).problems == [f"{path}:3: skipped, not a record: {said}"]
+
+
+@pytest.mark.parametrize(
     ("header", "said"),
     [("", "not a results file"), ("{}", "not a results file"), ('{"format": "tuner results", "version": 99}', "newer")],
 )

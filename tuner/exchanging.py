@@ -8,6 +8,14 @@ import click
 
 from tuner import output
 from tuner.command import JSON, KERNEL, RESULTS, SET, SIZE, cli
+from tuner.errors import RequestError
+
+
+def _output(_ctx: click.Context, _param: click.Parameter, given: str | None) -> Path | None:
+    """A path that names something. Raises RequestError for others: a Path of "" would be this folder."""
+    if given in ("", "-"):
+        raise RequestError(f"--output {given!r}: names no file, and standard output is for the report; write a path")
+    return None if given is None else Path(given)
 
 
 @cli.command()
@@ -19,9 +27,7 @@ from tuner.command import JSON, KERNEL, RESULTS, SET, SIZE, cli
     type=click.Choice(["header", "cubin", "cu", "kernel-tuner", "t4", "csv"]),
     help="A C header of macros; a folder of cubins with a C example; the source; files of all trials.",
 )
-@click.option(
-    "--output", "path", type=click.Path(path_type=Path), metavar="PATH", help="The file, or the bundle's folder."
-)
+@click.option("--output", "path", callback=_output, metavar="PATH", help="The file, or the bundle's folder.")
 @click.option("--device", metavar="NAME", help="cuda, opencl or host, or part of the name of one in the store.")
 @click.option("--architecture", metavar="NAMES", help="Of a bundle: sm_80,sm_90a; that of the device if omitted.")
 @click.option("--storage", metavar="URL", help="The shared ledger to take all trials from.")
@@ -69,7 +75,7 @@ def export(
 @click.option("--size", metavar="SIZE", help="Its size, likewise.")
 @click.option("--device", metavar="NAME", help="The device's name as its maker writes it, likewise.")
 @click.option("--kind", type=click.Choice(["cuda", "opencl", "host"]), help="The kernel's first language if omitted.")
-@click.option("--output", "path", type=click.Path(path_type=Path), metavar="FILE", help="Where a T1 file's space goes.")
+@click.option("--output", "path", callback=_output, metavar="FILE", help="Where a T1 file's space goes.")
 @RESULTS
 @JSON
 def import_(
@@ -87,8 +93,9 @@ def import_(
     Example: tune import cache.json --kernel sgemm/07_tiled_1xn --size 4096
     """
     from tuner.exchange import importing
+    from tuner.exchange.identity import Hints
 
-    hints = importing.Hints(kernel, size, device, kind, path, results)
+    hints = Hints(kernel, size, device, kind, path, results)
     done = importing.import_all(files, hints)
     if as_json:
         output.document([one.to_json() for one in done])
@@ -115,6 +122,5 @@ def merge(sources: tuple[Path, ...], results: Path | None, as_json: bool) -> int
     if as_json:
         output.document({"files": done.files, "records": done.records, "written": done.written})
         return 0
-    total = sum(done.written.values())
-    click.echo(f"{done.records} records in {done.files} files; {total} are new or better")
+    click.echo(str(done))
     return 0

@@ -127,7 +127,8 @@ def _fit(record: Record, asked: Asked, distance: float) -> Ranked:
 
 def _notes(fit: Ranked, space: Space) -> tuple[str, ...]:
     if fit.stale:
-        return (f"{space.name}: the record is of an earlier version of the kernel; tune it again",)
+        told = "the record is of an earlier version of the kernel, which strict=True refuses; tune it again"
+        return (f"{space.name}: {told}",)
     if not fit.record.is_verified:
         return (f"{space.name}: the record was imported and has not been verified here; tune it",)
     return ()

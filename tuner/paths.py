@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from pathlib import Path
@@ -75,18 +76,29 @@ def digest(*parts: str | bytes) -> str:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write `data` to `path` so that a reader, or a crash at any moment, finds the old bytes or the new ones."""
+    """Write `data` to `path` so that a reader, or a crash at any moment, finds the old bytes or the new ones.
+
+    A link stays, and what it leads to is replaced. Raises OSError, which names `path`, where it cannot be written, or
+    is a folder, a device or a pipe.
+    """
     import tempfile  # slow to import, and a launch writes nothing
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(aside, 0o644)
-        os.replace(aside, path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
+        target = Path(os.path.realpath(path))  # renaming over a link would put a file in its place
+        if target.exists() and not target.is_file():
+            code = errno.EISDIR if target.is_dir() else errno.EINVAL
+            raise OSError(code, os.strerror(code) if target.is_dir() else "not a regular file")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(aside, 0o644)
+            os.replace(aside, target)
+        except BaseException:
+            Path(aside).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the name that was given, not the one aside

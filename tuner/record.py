@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 from tuner.space import Config
 
 LONGEST = 1 << 16  # characters of a line
+SHORTEST_MS = 1e-6  # less than a nanosecond is no time of a launch
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Record:
     registers: int | None = None
     spills: int | None = None
     occupancy: float | None = None
+    _origin: ClassVar[str] = ""  # of one that was read, what it was read from; no field, since nobody compares it
 
     @property
     def is_verified(self) -> bool:
@@ -90,7 +92,8 @@ class Record:
         return json.dumps([*problem, self.signature, self.objective, self.caches])
 
     def to_line(self) -> str:
-        return json.dumps(asdict(self), sort_keys=False)
+        """The very line it was read from, which may hold fields of a newer version, or a new one."""
+        return self._origin or json.dumps(asdict(self), sort_keys=False)
 
     @staticmethod
     def from_line(line: str) -> Record:
@@ -98,9 +101,25 @@ class Record:
         if len(line) > LONGEST:
             raise ValueError(f"{len(line)} characters; a record has at most {LONGEST}")
         try:
-            return _checked(json.loads(line))
+            record = _checked(json.loads(line))
         except RecursionError:
             raise ValueError("nested too deeply") from None
+        record.__dict__["_origin"] = line  # past the freeze, as cached_property does
+        return record
+
+
+def better_first(records: Iterable[Record]) -> list[Record]:
+    """`records` in their order, but of those about one thing, as a file that was put together by hand may hold, the
+    better before the others, where the first of them stood."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(record.key, []).append(record)
+    return [record for group in groups.values() for record in sorted(group, key=rank)]
+
+
+def rank(record: Record) -> tuple[bool, float]:
+    """Less for what merging prefers."""
+    return not record.is_verified, record.value
 
 
 def _checked(data: Any) -> Record:
@@ -110,9 +129,10 @@ def _checked(data: Any) -> Record:
     if missing:
         raise ValueError(f"no {', '.join(missing)}")
     record = Record(**{name: data[name] for name in _NAMES if name in data})
-    for name, good in _FIELDS.items():
-        if not good(getattr(record, name)):
-            raise ValueError(f"{name} is {str(getattr(record, name))[:40]!r}")
+    for name, rule in _FIELDS.items():
+        value = getattr(record, name)
+        if not rule.good(value):
+            raise ValueError(f"{name} is {repr(value)[:40]}; allowed: {rule.allowed}")
     if record.objective in ("energy", "edp") and record.energy_mj is None:
         raise ValueError(f"energy_mj is None; {record.objective!r} was made least")
     return replace(record, next=[{"config": one["config"], "time_ms": one["time_ms"]} for one in record.next])
@@ -128,6 +148,10 @@ def _line(value: Any) -> bool:
 
 def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e300
+
+
+def _time(value: Any) -> bool:
+    return _number(value) and value >= SHORTEST_MS
 
 
 def _count(value: Any) -> bool:
@@ -151,25 +175,42 @@ _config = _mapping(_value)
 
 def _runners_up(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(v, dict) and _config(v.get("config")) and _number(v.get("time_ms")) for v in value
+        isinstance(v, dict) and _config(v.get("config")) and _time(v.get("time_ms")) for v in value
     )
 
 
-_FIELDS: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("device", "kind", "architecture", "signature", "toolchain", "strategy", "date", "version"), _line),
-    **dict.fromkeys(("objective", "caches"), _line),
-    "spread": _number,
-    **dict.fromkeys(("rounds", "configurations", "evaluated"), _count),
-    **dict.fromkeys(("error", "bound", "gflops", "library_ms", "vs_library"), _or_none(_number)),
-    "library": _or_none(_line),
-    "time_ms": lambda value: _number(value) and value > 0,
-    "sizes": _mapping(lambda value: _count(value) and value > 0),
-    "options": _mapping(lambda value: isinstance(value, int | float) and abs(value) < 1e300),
-    "failed": _mapping(_count),
-    "config": _config,
-    "next": _runners_up,
-    "throttled": lambda value: isinstance(value, list) and all(_line(v) for v in value),
-    **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy"), _or_none(_number)),
-    "default_ms": lambda value: value is None or (_number(value) and value > 0),
-    **dict.fromkeys(("registers", "spills"), _or_none(_count)),
+class _Rule(NamedTuple):
+    """Whether a value may stand in a field, and what may."""
+
+    good: Callable[[Any], bool]
+    allowed: str
+
+
+_TEXT = _Rule(_line, "a line of text")
+_COUNT = _Rule(_count, "a whole number from 0 on")
+_NUMBER = _Rule(_number, "a number from 0 on")
+_TIME = _Rule(_time, f"a number from {SHORTEST_MS:g} on")
+
+
+def _optional(rule: _Rule) -> _Rule:
+    return _Rule(_or_none(rule.good), f"{rule.allowed}, or null")
+
+
+_FIELDS: Mapping[str, _Rule] = {
+    **dict.fromkeys(("device", "kind", "architecture", "signature", "toolchain", "strategy", "date", "version"), _TEXT),
+    **dict.fromkeys(("objective", "caches"), _TEXT),
+    "spread": _NUMBER,
+    **dict.fromkeys(("rounds", "configurations", "evaluated"), _COUNT),
+    **dict.fromkeys(("error", "bound", "gflops", "library_ms", "vs_library"), _optional(_NUMBER)),
+    "library": _optional(_TEXT),
+    "time_ms": _TIME,
+    "sizes": _Rule(_mapping(lambda value: _count(value) and value > 0), "whole numbers from 1 on, by name"),
+    "options": _Rule(_mapping(lambda value: isinstance(value, int | float) and abs(value) < 1e300), "numbers by name"),
+    "failed": _Rule(_mapping(_count), "whole numbers by reason"),
+    "config": _Rule(_config, "numbers and text by name"),
+    "next": _Rule(_runners_up, "a list of objects with config and time_ms"),
+    "throttled": _Rule(lambda value: isinstance(value, list) and all(_line(v) for v in value), "a list of text"),
+    **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy"), _optional(_NUMBER)),
+    "default_ms": _optional(_TIME),
+    **dict.fromkeys(("registers", "spills"), _optional(_COUNT)),
 }

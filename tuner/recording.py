@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import gzip
 import json
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
+from tuner.exchange import jsonfile
+from tuner.record import SHORTEST_MS
 from tuner.space import Space, Value
 
 if TYPE_CHECKING:
     from tuner.trial import Trial
 
 Key = tuple[Value, ...]
-MOST_BYTES = 1 << 29  # of a file, decompressed
 _UNITS = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}  # in ms
 _CORRECT = ("correct", "valid")  # of a T4 result that is good
 _FAILURES = {"compile": "CompilationFailedConfig"}  # Kernel Tuner's names; all others are RuntimeFailedConfig
@@ -78,18 +78,19 @@ def of_trials(space: Space, sizes: Mapping[str, int], device: str, trials: Itera
 
 def read(path: Path) -> Recording:
     """The recording in a .json or .json.gz file. Raises RequestError where no configuration in it succeeded."""
-    header, member, entries = _parts(text(path))
-    found = _from_t4(entries) if member == "results" else _from_cache(header, entries)
-    if member is None or not any(entry.time_ms is not None for entry in found.entries.values()):
-        wanted = "give a Kernel Tuner cache (.json, .json.gz) or a T4 file"
-        raise RequestError(f"{paths.shown(path)}: no configuration with a time in it; {wanted}")
+    content = jsonfile.text(path)
+    header, member, entries = jsonfile.parts(content)
+    found = _from_t4(path, entries) if member == "results" else _from_cache(header, entries)
+    if not any(entry.time_ms is not None for entry in found.entries.values()):
+        raise RequestError(f"{paths.shown(path)}: {jsonfile.nothing_in(content, member, entries)}")
     return found
 
 
 def write(path: Path, recording: Recording) -> None:
     """Write `recording` as a cache file that Kernel Tuner's simulation mode reads; compressed where `path` ends in .gz.
 
-    The same recording gives the same bytes. A crash leaves the old file or the new one.
+    The same recording gives the same bytes. A crash leaves the old file or the new one. Raises RequestError where the
+    file cannot be written.
     """
     header = {
         "device_name": recording.device,
@@ -113,66 +114,16 @@ def write(path: Path, recording: Recording) -> None:
         lines.append(f"{json.dumps(','.join(map(str, key)))}: {json.dumps({**result, **timings, **entry.extra})}")
     written = json.dumps(header, indent=0)[:-2] + ',\n"cache": {\n' + ",\n".join(lines) + "}\n}\n"
     data = written.encode()
-    paths.replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    try:
+        paths.replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    except OSError as error:
+        raise RequestError(
+            f"{paths.shown(path)}: cannot be written: {error.strerror}; name another place by --output"
+        ) from None
 
 
 _HEADER = ("device_name", "kernel_name", "problem_size", "tune_params_keys", "tune_params", "objective")
 _TIMINGS = ("compile_time", "verification_time", "benchmark_time", "strategy_time", "framework_time")
-
-
-def text(path: Path) -> str:
-    """The text of a .json or .json.gz file, as far as it goes. Raises RequestError for what is no file, or too long."""
-    where = paths.shown(path)
-    try:
-        if path.exists() and not path.is_file():
-            raise RequestError(f"{where}: not a file; give a recording, .json or .json.gz")
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise RequestError(f"{where}: cannot be read: {error.strerror}; give a recording, .json or .json.gz") from None
-    if data[:2] == b"\x1f\x8b":
-        try:
-            # Unlike gzip, this gives what there is of a file that was cut.
-            data = zlib.decompressobj(wbits=31).decompress(data, MOST_BYTES + 1)
-        except zlib.error as error:
-            raise RequestError(f"{where}: cannot be decompressed: {error}; record it again") from None
-    if len(data) > MOST_BYTES:
-        raise RequestError(f"{where}: longer than {MOST_BYTES} bytes, the most that is read")
-    return data.decode(errors="replace")
-
-
-def _parts(text: str) -> tuple[dict[str, Any], str | None, list[Any]]:
-    """The members before the entries, which kind of file it is, and the entries, whole or not."""
-    try:
-        data = json.loads(text)
-        for member in ("cache", "results"):
-            if isinstance(data, dict) and isinstance(data.get(member), dict | list):
-                inner = data.pop(member)
-                return data, member, list(inner.values() if isinstance(inner, dict) else inner)
-        return {}, None, []
-    except (ValueError, RecursionError):
-        pass
-    for member in ("cache", "results"):
-        before, quoted, after = text.partition(f'"{member}"')
-        if quoted:
-            try:
-                header = json.loads(before.rstrip().rstrip(",") + "}")
-            except (ValueError, RecursionError):
-                header = {}
-            return header, member, list(_whole(after))
-    return {}, None, []
-
-
-def _whole(text: str) -> Iterator[Any]:
-    """The objects in `text` that are whole, of those that are not within another."""
-    decoder = json.JSONDecoder()
-    position = text.find("{") + 1 if text.lstrip(": \n\t").startswith("{") else 0
-    while (position := text.find("{", position)) >= 0:
-        try:
-            value, position = decoder.raw_decode(text, position)
-            yield value
-        except (ValueError, RecursionError):
-            position += 1
 
 
 def _from_cache(header: Mapping[str, Any], entries: list[Any]) -> Recording:
@@ -186,8 +137,8 @@ def _from_cache(header: Mapping[str, Any], entries: list[Any]) -> Recording:
             failure = None if time_ms is not None else str(entry.get("__error__", entry.get("time")))
             found[tuple(entry[name] for name in names)] = Entry(time_ms, _times(entry.get("times")), failure, extra)
     return Recording(
-        str(header.get("kernel_name", "")),
-        str(header.get("device_name", "")),
+        _name(header.get("kernel_name")),
+        _name(header.get("device_name")),
         _values(names, found, declared if isinstance(declared, dict) else {}),
         found,
         header.get("problem_size"),
@@ -195,7 +146,13 @@ def _from_cache(header: Mapping[str, Any], entries: list[Any]) -> Recording:
     )
 
 
-def _from_t4(entries: list[Any]) -> Recording:
+def _name(value: Any) -> str:
+    """A name; empty for what is no text."""
+    return value if isinstance(value, str) else ""
+
+
+def _from_t4(path: Path, entries: list[Any]) -> Recording:
+    """Raises RequestError for a time in a unit that is not known."""
     names: list[str] = []
     found: dict[Key, Entry] = {}
     for entry in entries:
@@ -205,17 +162,28 @@ def _from_t4(entries: list[Any]) -> Recording:
         names = names or list(config)
         if set(config) != set(names):
             continue
-        wanted = (entry.get("objectives") or ["time"])[0]
-        measured = [
-            m for m in entry.get("measurements", []) if isinstance(m, dict) and m.get("name") in (wanted, "time")
-        ]
-        time_ms = milliseconds(measured[0].get("value"), measured[0].get("unit", "")) if measured else None
+        time_ms = _t4_time(path, entry)
         invalidity = str(entry.get("invalidity", _CORRECT[0]))
         good = invalidity in _CORRECT and time_ms is not None
-        times = _times((entry.get("times") or {}).get("runtimes"))
+        measured = entry.get("times")
+        times = _times(measured.get("runtimes")) if isinstance(measured, dict) else ()
         key = tuple(config[name] for name in names)
         found[key] = Entry(time_ms if good else None, times, None if good else invalidity)
     return Recording("", "", _values(names, found, {}), found)
+
+
+def _t4_time(path: Path, entry: Mapping[str, Any]) -> float | None:
+    """What was measured of the first objective, else as `time`, in ms."""
+    objectives, measurements = entry.get("objectives"), entry.get("measurements")
+    wanted = [*(objectives[:1] if isinstance(objectives, list) else []), "time"]
+    for one in measurements if isinstance(measurements, list) else []:
+        if isinstance(one, dict) and one.get("name") in wanted:
+            unit = one.get("unit", "")
+            if not isinstance(unit, str) or unit not in _UNITS:
+                known = ", ".join(filter(None, _UNITS))
+                raise RequestError(f"{paths.shown(path)}: a time's unit is {str(unit)[:40]!r}; known are {known}")
+            return milliseconds(one.get("value"), unit)
+    return None
 
 
 def _values(names: list[str], found: Mapping[Key, Entry], declared: Mapping[str, Any]) -> dict[str, tuple[Value, ...]]:
@@ -234,12 +202,12 @@ def is_value(value: Any) -> bool:
     return isinstance(value, int | float | str)
 
 
-def milliseconds(value: Any, unit: Any = "") -> float | None:
+def milliseconds(value: Any, unit: str = "") -> float | None:
     """A time in ms; None for what is none, such as the name of a failure."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    # Old versions wrote a failure as 1e20.
-    return float(value) * _UNITS.get(str(unit), 1.0) if 0 < value < 1e20 else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e20:
+        return None  # old versions wrote a failure as 1e20
+    time_ms = value * _UNITS[unit]
+    return time_ms if time_ms >= SHORTEST_MS else None
 
 
 def _times(values: Any) -> tuple[float, ...]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from tuner import locks, paths
 from tuner.errors import RequestError
 from tuner.lookup import MATCHES, Asked, Found, Match, answers, ranked
-from tuner.record import Record
+from tuner.record import Record, better_first, rank
 from tuner.space import Config, Scope, Space
 
 __all__ = ["FORMAT", "MATCHES", "VERSION", "WARM", "Found", "Match", "Record", "Store", "read"]
@@ -42,13 +42,15 @@ class Store:
         for path in self.paths:
             # An imported record hides no verified one.
             above = {record.key for record in self.records if record.is_verified}
-            found, problems = read(path)
-            self.records += [record for record in found if record.key not in above]
+            found, problems = read(path, kernel)
+            self.records += [record for record in better_first(found) if record.key not in above]
             self.problems += problems
         self._parsed: dict[str, Record] = {}
 
     def check_writable(self) -> None:
         """Raise RequestError where `add` could not write; to be asked before hours of tuning."""
+        for line in _lines(self.paths[0])[:1]:
+            self._check_header(line)
         folder = self.paths[0].parent
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -69,19 +71,23 @@ class Store:
         """
         return bool(self._write([record], lambda old, new: competes(old) and _still_better(old, new)))
 
-    def merge(self, records: Iterable[Record]) -> list[Record]:
-        """Write those of `records` that are better than what is known about the same thing: verified where that is not,
-        else faster (by less of whatever was made least). Merging in any order gives the same records.
+    def merge(self, records: Iterable[Record], usable: Callable[[Record], bool] = lambda old: True) -> list[Record]:
+        """Write those of `records` that are better than what is known about the same thing and `usable`: verified where
+        that is not, else faster (by less of whatever was made least). Merging in any order gives the same records.
 
         Returns what was written. Raises RequestError where the file cannot be written.
         """
-        known = {record.key: record for record in reversed(self.records)}
+
+        def stays(old: Record, new: Record) -> bool:
+            return rank(old) <= rank(new) and usable(old)
+
+        known = {record.key: record for record in reversed(better_first(self.records))}
         best: dict[str, Record] = {}
         for record in records:
             old = best.get(record.key) or known.get(record.key)
-            if old is None or not _at_least_as_good(old, record):
+            if old is None or not stays(old, record):
                 best[record.key] = record
-        return self._write(best.values(), _at_least_as_good) if best else []
+        return self._write(best.values(), stays) if best else []
 
     def _write(self, records: Iterable[Record], stays: Callable[[Record, Record], bool]) -> list[Record]:
         """Write each of `records`, of which no two have one key, unless the old one of its key `stays`."""
@@ -92,9 +98,10 @@ class Store:
                 _clear(path)
                 lines = _lines(path)
                 if lines:
-                    _check_header(path, lines[0])
+                    self._check_header(lines[0])
                 keys = [self._key(line) for line in lines[1:]]
-                old = {key: self._parsed[line] for line, key in zip(lines[1:], keys, strict=True) if key is not None}
+                there = [self._parsed[line] for line, key in zip(lines[1:], keys, strict=True) if key is not None]
+                old = {record.key: record for record in reversed(better_first(there))}
                 written = [r for r in records if r.key not in old or not stays(old[r.key], r)]
                 if not written:
                     return []
@@ -108,6 +115,12 @@ class Store:
         seen = [r for r in self.records if r.key not in new or (r.is_verified and not new[r.key].is_verified)]
         self.records = [*written, *seen]
         return written
+
+    def _check_header(self, line: str) -> None:
+        """Raise RequestError where the file to be written is not ours, or of another kernel."""
+        named = _check_header(self.paths[0], line)
+        if named != self.kernel:
+            raise RequestError(f"{_misplaced(self.paths[0], named, self.kernel)}; move the file away")
 
     def _key(self, line: str) -> str | None:
         """The key of the record in `line`; None where it holds none. A line is read once."""
@@ -156,8 +169,9 @@ class Store:
         return found[:WARM]
 
 
-def read(path: Path) -> tuple[list[Record], list[str]]:
-    """The records of one file, and what there is to say of lines that hold none.
+def read(path: Path, kernel: str | None = None) -> tuple[list[Record], list[str]]:
+    """The records of one file, and what there is to say of lines that hold none; none of a file whose header names
+    another kernel than `kernel`.
 
     No file is no records. Raises RequestError for a file that is not ours, is of a newer version, or cannot be read.
     """
@@ -166,7 +180,9 @@ def read(path: Path) -> tuple[list[Record], list[str]]:
     skipped = 0
     for number, line in enumerate(_lines(path), 1):
         if number == 1:
-            _check_header(path, line)
+            named = _check_header(path, line)
+            if kernel is not None and named != kernel:
+                return [], [f"{_misplaced(path, named, kernel)}; skipped"]
             continue
         try:
             records.append(Record.from_line(line))
@@ -197,8 +213,13 @@ def _lines(path: Path) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _check_header(path: Path, line: str) -> None:
-    """Raise RequestError for a file that is not ours, or of a version that is not known yet."""
+def _misplaced(path: Path, named: object, kernel: str) -> str:
+    return f"{paths.shown(path)}:1: its header names kernel {str(named)[:60]!r}, not {kernel}, whose place this is"
+
+
+def _check_header(path: Path, line: str) -> object:
+    """What the header says the kernel is. Raises RequestError for a file that is not ours, or of a version that is not
+    known yet."""
     where = paths.shown(path)
     try:
         header = json.loads(line)
@@ -213,6 +234,7 @@ def _check_header(path: Path, line: str) -> None:
             f"{where}:1: written by a newer tuner: a version that reads format {version} is needed, this one reads "
             f"{VERSION}; update tuner"
         )
+    return header.get("kernel")
 
 
 def _clear(path: Path) -> None:
@@ -227,8 +249,3 @@ def _still_better(old: Record, new: Record) -> bool:
     if old.is_verified != new.is_verified:
         return old.is_verified
     return old.toolchain == new.toolchain and old.config != new.config and old.value < new.value
-
-
-def _at_least_as_good(old: Record, new: Record) -> bool:
-    """Whether merging keeps `old`."""
-    return (not old.is_verified, old.value) <= (not new.is_verified, new.value)

@@ -58,14 +58,18 @@ def chosen(problem: Problem, device: str | None, architectures: str | None) -> l
     RequestError."""
     if "cuda" not in problem.space.languages:
         raise RequestError(f"{problem.space.name} is written in {', '.join(problem.space.languages)}: it has no cubins")
+    named = [targets.one(problem, device, ("cuda",))] if device is not None or architectures is None else []
+    if any(target.device.kind != "cuda" for target in named):
+        asked = f"--device {paths.shown(device or '')}"
+        raise RequestError(f"{asked}: a bundle is for CUDA devices; name one with --device, or --architecture sm_90a")
     if architectures is None:
-        return [targets.one(problem, device, ("cuda",))]
+        return named
     names = list(dict.fromkeys(name.strip() for name in architectures.split(",")))
     for name in names:
         if not re.fullmatch(r"sm_[1-9]\d{1,2}[af]?", name):
             raise RequestError(f"--architecture {paths.shown(name)!r}: write names such as sm_80 or sm_90a")
-    preferred = [targets.one(problem, device, ("cuda",)).device] if device is not None else []
-    return [_for(problem, name, [*preferred, *targets.known(problem)]) for name in names]
+    stored = [*(target.device for target in named), *targets.known(problem)]
+    return [_for(problem, name, stored) for name in names]
 
 
 def _for(problem: Problem, architecture: str, stored: Sequence[Identity]) -> Target:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from tuner import devices, paths, recording
 from tuner.errors import RequestError
 from tuner.exchange import bundle, header, kernel_tuner_files, standalone, t4, table, trials
 from tuner.exchange import target as targets
+from tuner.exchange.names import beside
 from tuner.exchange.target import Problem, Target
 from tuner.report import short_size
 
@@ -86,14 +86,14 @@ def _kernel_tuner(request: Request) -> Exported:
     path = request.path(".json")
     recording.write(path, kernel_tuner_files.cache(request.problem, found))
     best = kernel_tuner_files.results(request.problem, found)
-    second = _write(_beside(path, "results"), json.dumps(best, indent=1) + "\n")
+    second = _write(beside(path, "results"), json.dumps(best, indent=1) + "\n")
     return Exported([path, second], _origin(found))
 
 
 def _t4(request: Request) -> Exported:
     found = _trials(request)
     path = _write(request.path("-t4.json"), json.dumps(t4.results(found), indent=1) + "\n")
-    second = _write(_beside(path, "metadata"), json.dumps(t4.metadata(found), indent=1) + "\n")
+    second = _write(beside(path, "metadata"), json.dumps(t4.metadata(request.problem, found), indent=1) + "\n")
     return Exported([path, second], _origin(found))
 
 
@@ -133,8 +133,3 @@ def _notes(chosen: list[Target]) -> tuple[str, ...]:
 def _write(path: Path, text: str) -> Path:
     paths.replace(path, text.encode())
     return path
-
-
-def _beside(path: Path, what: str) -> Path:
-    """a-results.json of a.json or a.json.gz."""
-    return path.with_name(re.sub(r"(\.json)?(\.gz)?$", f"-{what}.json", path.name, count=1))

@@ -21,8 +21,15 @@ RESULTS_VERSION = "1.0"
 
 def cache(problem: Problem, trials: Trials) -> Recording:
     """The trials under Kernel Tuner's names: entry point, and problem_size, the grid's extent. Ours stand beside."""
-    about = {"kernel": problem.space.name, "sizes": dict(problem.sizes)}
+    about = _about(problem, trials)
     return replace(trials.recording, kernel=problem.space.kernel, size=_problem_size(problem), about=about)
+
+
+def _about(problem: Problem, trials: Trials) -> dict[str, Any]:
+    """What our import reads and Kernel Tuner ignores, as far as it is known."""
+    about = {"kernel": problem.space.name, "sizes": dict(problem.sizes)}
+    known = {"kind": trials.kind, "architecture": trials.architecture}
+    return about | {name: value for name, value in known.items() if value}
 
 
 def results(problem: Problem, trials: Trials) -> dict[str, Any]:
@@ -32,7 +39,6 @@ def results(problem: Problem, trials: Trials) -> dict[str, Any]:
     times = {key: entry.time_ms for key, entry in recording.entries.items() if entry.time_ms is not None}
     if not times:
         raise RequestError(f"{recording.kernel}: no configuration succeeded; there are no results to export")
-    device = re.sub("[^0-9a-zA-Z]+", "_", recording.device.strip())
     size = "x".join(map(str, _problem_size(problem)))
     best = min(times.values())
     return {
@@ -41,9 +47,11 @@ def results(problem: Problem, trials: Trials) -> dict[str, Any]:
         "objective": "time",
         "objective_higher_is_better": False,
         "tunable_parameters": list(recording.parameters),
+        **_about(problem, trials),
+        "device": recording.device,
         "data": [
             {
-                "device_name": device,
+                "device_name": _plain(recording.device),
                 "problem_size": size,
                 "tunable_parameters": dict(zip(recording.parameters, key, strict=True)),
                 "time": time_ms,
@@ -64,7 +72,8 @@ def _problem_size(problem: Problem) -> list[int]:
 
 def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
     """The recordings in a results file, one for each device and problem size. Kernel Tuner writes _ for whatever is no
-    letter or digit in a device's name; they are read as spaces. Raises RequestError for other contents."""
+    letter or digit in a device's name; they are read as spaces, where it is not the device of our own export. What
+    that says of a size holds for a file of one size. Raises RequestError for other contents."""
     if data.get("objective", "time") != "time" or data.get("objective_higher_is_better"):
         raise RequestError(
             f"{paths.shown(path)}: its objective is {str(data.get('objective'))[:40]!r}; only times in ms are read"
@@ -78,7 +87,8 @@ def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
             continue
         names = names or list(config)
         if config.keys() == set(names) and time_ms is not None:
-            where = (str(row.get("device_name", "")).replace("_", " "), str(row.get("problem_size", "")))
+            name, size = row.get("device_name"), row.get("problem_size")
+            where = (name if isinstance(name, str) else "", str(size or ""))
             key: Key = tuple(config[name] for name in names)
             grouped.setdefault(where, {})[key] = Entry(time_ms)
     if not grouped:
@@ -87,8 +97,19 @@ def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
         name: tuple(dict.fromkeys(key[i] for entries in grouped.values() for key in entries))
         for i, name in enumerate(names)
     }
-    kernel = str(data.get("kernel_name", ""))
-    return [
-        Recording(kernel, device, declared, entries, [int(n) for n in size.split("x") if n.isdecimal()])
-        for (device, size), entries in grouped.items()
-    ]
+    kernel, device = (text if isinstance(text := data.get(n), str) else "" for n in ("kernel_name", "device"))
+    about = {name: data[name] for name in ("kernel", "sizes", "kind", "architecture") if name in data}
+    if len(grouped) > 1:  # Kernel Tuner has added to what was ours
+        about.pop("sizes", None)
+    made = []
+    for (name, size), entries in grouped.items():
+        same = device != "" and _plain(device) == name
+        known = about if same or not device else {"kernel": about.get("kernel")}
+        whole = [int(n) for n in size.split("x") if n.isdecimal()]
+        made.append(Recording(kernel, device if same else name.replace("_", " "), declared, entries, whole, known))
+    return made
+
+
+def _plain(device: str) -> str:
+    """A device's name as Kernel Tuner writes it in results."""
+    return re.sub("[^0-9a-zA-Z]+", "_", device.strip())

@@ -1,9 +1,15 @@
-"""Names and comments that are safe in C, whatever a file or a driver says."""
+"""Names of files that belong together; names and comments that are safe in C, whatever a file or a driver says."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Container
+from pathlib import Path
+
+
+def beside(path: Path, what: str) -> Path:
+    """a-results.json of a.json or a.json.gz."""
+    return path.with_name(re.sub(r"(\.json)?(\.gz)?$", f"-{what}.json", path.name, count=1))
 
 
 def identifier(text: str, taken: Container[str] = ()) -> str:

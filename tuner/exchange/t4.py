@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tuner import __version__
+from tuner.exchange import jsonfile
+from tuner.exchange.names import beside
+from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials
-from tuner.recording import Entry
+from tuner.recording import Entry, Recording
 
 SCHEMA_VERSION = "1.0.0"
 _INVALIDITY = {
@@ -64,16 +70,31 @@ def _result(config: dict[str, Any], entry: Entry) -> dict[str, Any]:
     return {"timestamp": known["timestamp"], **result} if isinstance(known.get("timestamp"), str) else result
 
 
-def metadata(trials: Trials) -> dict[str, Any]:
+def metadata(problem: Problem, trials: Trials) -> dict[str, Any]:
     """The metadata file: what is known of where the results come from, and nothing of the machine that exports."""
-    recording = trials.recording
+    device = {"device": trials.recording.device, "kind": trials.kind, "architecture": trials.architecture}
+    about = {"toolchain": trials.toolchain, "kernel": problem.space.name, "size": dict(problem.sizes)}
     return {
         "metadata": {
-            "hardware": {"hardware_description": [{"device": recording.device}]},
-            "environment": {
-                "device_query": {"toolchain": trials.toolchain, "kernel": recording.kernel, "size": recording.size},
-                "requirements": [f"tuner=={__version__}"],
-            },
+            "hardware": {"hardware_description": [device]},
+            "environment": {"device_query": about, "requirements": [f"tuner=={__version__}"]},
         },
         "schema_version": SCHEMA_VERSION,
     }
+
+
+def with_metadata(path: Path, found: Recording) -> Recording:
+    """`found`, which is what the results file `path` holds, with what a metadata file beside it says, if there is one
+    such as ours. Raises RequestError where it cannot be read."""
+    file = beside(path, "metadata")
+    if not file.exists():
+        return found
+    try:
+        data = json.loads(jsonfile.text(file))["metadata"]
+        device, about = data["hardware"]["hardware_description"][0], data["environment"]["device_query"]
+        known = {"kernel": about.get("kernel"), "kind": device.get("kind"), "architecture": device.get("architecture")}
+        name, size = device.get("device"), about.get("size")
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return found  # of another shape
+    known = {key: value for key, value in known.items() if value}
+    return replace(found, device=name if isinstance(name, str) else "", size=size, about=known)

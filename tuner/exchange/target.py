@@ -11,7 +11,7 @@ from tuner import devices, operation, paths, source
 from tuner.errors import RequestError
 from tuner.lookup import MATCHES, Found, normalised
 from tuner.space import Limits, Scope, Space
-from tuner.store import Store
+from tuner.store import Record, Store
 
 # Bytes of shared memory that a block may ask for: CUDA C++ Programming Guide, "Technical Specifications per Compute
 # Capability".
@@ -139,6 +139,26 @@ def limits_of(kind: str, architecture: str) -> Limits:
         return Limits()
     shared = _SHARED_KIB.get(10 * capability[0] + capability[1], 48) * 1024
     return Limits(max_shared_memory=shared, compute_capability=capability[0] + capability[1] / 10)
+
+
+def widest(kind: str, architecture: str) -> Limits:
+    """The most that a device may allow of which no more is known: what is not valid there is valid nowhere."""
+    if kind != "cuda":
+        return Limits(max_threads=8192, max_shared_memory=1 << 30)  # Intel's CPUs; local memory may be plain memory
+    if compute_capability(architecture) is not None:
+        return limits_of(kind, architecture)
+    newest = max(_SHARED_KIB)
+    return Limits(max_shared_memory=max(_SHARED_KIB.values()) * 1024, compute_capability=newest / 10)
+
+
+def possible(space: Space, record: Record) -> bool:
+    """Whether the configuration of a record may be valid on some device."""
+    language = devices.LANGUAGES.get(record.kind, "")
+    if language not in space.languages or record.sizes.keys() != space.operation.sizes.keys():
+        return False
+    options = {**space.operation.options, **record.options}
+    scope = Scope(record.sizes, options, language, widest(record.kind, record.architecture))
+    return space.valid(record.config, scope)
 
 
 def compute_capability(architecture: str) -> tuple[int, int] | None:

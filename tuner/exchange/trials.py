@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from tuner import devices, paths, recording, source, storage, study
 from tuner.errors import RequestError
@@ -13,36 +15,61 @@ from tuner.recording import Entry, Recording
 from tuner.space import size_text
 from tuner.store import Record, Store
 
+_KINDS = {"NVRTC ": "cuda", "OpenCL ": "opencl"}  # how a device's toolchain begins
+
 
 @dataclass(frozen=True)
 class Trials:
-    """What was measured, where it was found (`ledger`, `recording` or `record`), and with which toolchain, if known."""
+    """What was measured, where it was found (`ledger`, `recording` or `record`), and what is known of the toolchain and
+    the device besides its name; empty where nothing is."""
 
     recording: Recording
     origin: str
     toolchain: str = ""
+    kind: str = ""
+    architecture: str = ""
 
 
 def gather(problem: Problem, device: str | None, url: str | None = None) -> Trials:
-    """The most that is known: the largest ledger of this version of the kernel, else a recording, else a record.
+    """The most that is known: the largest ledger of this version of the kernel, else a recording, else a record; where
+    `url` names a ledger, what it holds.
 
     `device` is a device of this machine, or part of a name. Raises RequestError where there is nothing.
     """
+    kind = ""
     if device is not None and device.partition(":")[0] in devices.KINDS:
-        device = targets.opened(devices.for_space(problem.space, device)).device
-    for origins in (_ledgers(problem, url), _recordings(problem), _records(problem)):
-        found = [one for one in origins if device is None or device.casefold() in one.recording.device.casefold()]
+        here = targets.opened(devices.for_space(problem.space, device))
+        device, kind = here.device, here.kind
+    origins = (_ledgers(problem, url),) if url else (_ledgers(problem), _recordings(problem), _records(problem))
+    for origin in origins:
+        known = [one for one in origin if device is None or device.casefold() in one.recording.device.casefold()]
+        found = [made for made in map(partial(_identified, problem), known) if not kind or made.kind in ("", kind)]
         if found:
             return max(reversed(found), key=lambda one: len(one.recording.entries))  # of equals the latest
     where = f" on {paths.shown(device)}" if device is not None else ""
-    raise RequestError(
-        f"{problem.space.name} at {size_text(problem.sizes)}{where}: nothing has been measured; tune it first, or name "
-        "another device"
-    )
+    asked = f"{problem.space.name} at {size_text(problem.sizes)}{where}"
+    if url:
+        raise RequestError(f"--storage {storage.shown(url)}: nothing of {asked} in it; name another, or leave it out")
+    raise RequestError(f"{asked}: nothing has been measured; tune it first, or name another device")
 
 
-def _ledgers(problem: Problem, url: str | None) -> Iterator[Trials]:
+def _identified(problem: Problem, found: Trials) -> Trials:
+    """With kind and architecture, as far as the toolchain and the store tell them."""
+    spoken = [kind for kind, language in devices.LANGUAGES.items() if language in problem.space.languages]
+    told = [kind for start, kind in _KINDS.items() if found.toolchain.startswith(start)]
+    kind = found.kind or next(iter(told), spoken[0] if len(spoken) == 1 else "")
+    same = [d for d in targets.known(problem) if d.device == found.recording.device and kind in ("", d.kind)]
+    kinds = {d.kind for d in same} or {kind}
+    if len(kinds) > 1:  # a GPU may have one name in CUDA and in OpenCL
+        return found
+    architecture = found.architecture or next((d.architecture for d in same), "")
+    return replace(found, kind=kinds.pop(), architecture=architecture)
+
+
+def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
     space, signature = problem.space, source.signature(problem.space)
+    if url:
+        _check_exists(url)
     files = (
         [] if url else sorted((paths.state() / "studies" / space.name).glob("*.log"), key=lambda p: p.stat().st_mtime)
     )
@@ -61,6 +88,30 @@ def _ledgers(problem: Problem, url: str | None) -> Iterator[Trials]:
             raise RequestError(f"{shown}: the ledger cannot be read: {storage.reason(error)}") from None
 
 
+def _check_exists(url: str) -> None:
+    """Raise RequestError for a database without studies: Optuna would make one."""
+    if url.partition(":")[0].partition("+")[0] not in storage.DATABASES:
+        return
+    import sqlalchemy
+
+    where = f"--storage {storage.shown(url)}"
+    try:
+        file = sqlalchemy.make_url(url).database if url.startswith("sqlite") else None
+        if file and not os.path.exists(file):
+            raise RequestError(f"{where}: there is no such file; name one that tuning has written, or leave it out")
+        engine = sqlalchemy.create_engine(url)
+        try:
+            there = sqlalchemy.inspect(engine).has_table("studies")
+        finally:
+            engine.dispose()
+    except (ImportError, sqlalchemy.exc.ArgumentError):
+        return  # opening it says what is wrong
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        raise RequestError(f"{where}: the ledger cannot be read: {storage.reason(error)}") from None
+    if not there:
+        raise RequestError(f"{where}: holds no trials; name a database that tuning has written, or leave it out")
+
+
 def _recordings(problem: Problem) -> Iterator[Trials]:
     stem = problem.space.name.rpartition("/")[2]
     roots = dict.fromkeys((problem.results or paths.user_results(), paths.shipped("results")))
@@ -74,7 +125,8 @@ def _records(problem: Problem) -> Iterator[Trials]:
     signature = source.signature(problem.space)
     for record in Store(problem.space.name, problem.results).records:
         if record.sizes == dict(problem.sizes) and record.signature == signature:
-            yield Trials(_of_record(problem, record), "record", record.toolchain)
+            made = _of_record(problem, record)
+            yield Trials(made, "record", record.toolchain, record.kind, record.architecture)
 
 
 def _of_record(problem: Problem, record: Record) -> Recording:
