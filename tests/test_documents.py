@@ -60,3 +60,8 @@ def test_the_readmes_own_kernel_tunes(device: str, tmp_path: Path, tune: Callabl
     assert done.status == 0, done.err
     assert done.json["evaluated"] == 16
     assert done.json["failed"] == {}
+    best = done.json["best"]
+    assert best["gflops"] is None
+    assert best["gbytes"] == pytest.approx(8 * 10_000 / best["time_ms"] / 1e6)
+    run = tune("run", tmp_path / "scale.yaml", "10000", "--device", device)
+    assert " GB/s" in run.out

@@ -96,7 +96,7 @@ def tune(
     finally:
         progress.close()
     record = result.record
-    best = record and {k: getattr(record, k) for k in ("config", "time_ms", "spread", "gflops", "vs_library")}
+    best = record and {k: getattr(record, k) for k in ("config", "time_ms", "spread", "gflops", "gbytes", "vs_library")}
     if as_json:
         output.document({
             "kernel": result.kernel,

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from tuner import operation
+from tuner import operation, output
 from tuner.space import Scope, Space, config_text, size_text
 from tuner.trial import Trial
 
@@ -67,9 +67,9 @@ class TuningProgress:
     def _best(self, best: Trial | None) -> str:
         if best is None or best.time_ms is None:
             return "nothing valid yet"
-        rate = operation.gflops(self._space.operation, self._scope, best.time_ms)
-        shown = f", {rate:.1f} GFLOP/s" if rate else ""
-        return f"best {best.time_ms:.4g} ms{shown}: {config_text(best.config)}"
+        counted = (self._space.operation, self._scope, best.time_ms)
+        rate = output.rate(operation.gflops(*counted), operation.gbytes(*counted))
+        return ", ".join(filter(None, (f"best {best.time_ms:.4g} ms", rate))) + f": {config_text(best.config)}"
 
     def _say(self, text: str) -> None:
         self._console.print(text, soft_wrap=True)

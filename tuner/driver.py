@@ -206,4 +206,5 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         registers=trial.outcome.figures.registers,
         spills=trial.outcome.figures.spills,
         occupancy=trial.outcome.occupancy,
+        gbytes=operation.gbytes(op, scope, final.time_ms),
     )

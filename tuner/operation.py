@@ -253,3 +253,11 @@ def gflops(operation: Operation, scope: Scope, time_ms: float) -> float | None:
     if operation.flops is None:
         return None
     return float(operation.flops.evaluate(scope.names)) / (time_ms * 1e6)
+
+
+def gbytes(operation: Operation, scope: Scope, time_ms: float) -> float | None:
+    """Rate in GB/s at which a run that took `time_ms` moved the least bytes that it had to; None where the operation
+    does not count them."""
+    if operation.bytes is None:
+        return None
+    return float(operation.bytes.evaluate(scope.names)) / (time_ms * 1e6)

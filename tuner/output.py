@@ -47,11 +47,16 @@ def table(header: list[str], rows: list[list[Any]]) -> None:
 def timing(measured: Record | Rerun) -> str:
     """`4.18 ms (spread 0.1 %), 32854.2 GFLOP/s, 64.6 % of cuBLAS 13.1.0`, as far as it is known."""
     parts = [f"{measured.time_ms:.4g} ms (spread {measured.spread:.1%})"]
-    if measured.gflops:
-        parts.append(f"{measured.gflops:.1f} GFLOP/s")
+    if measured.gflops or measured.gbytes:
+        parts.append(rate(measured.gflops, measured.gbytes))
     if measured.vs_library:
         parts.append(f"{measured.vs_library:.1%} of {plain(measured.library)}")
     return ", ".join(parts)
+
+
+def rate(gflops: float | None, gbytes: float | None) -> str:
+    """The work done in a second; where only its bytes are counted, the bytes moved. Empty where neither is."""
+    return f"{gflops:.1f} GFLOP/s" if gflops else f"{gbytes:.1f} GB/s" if gbytes else ""
 
 
 def record(best: Record) -> None:

@@ -61,6 +61,7 @@ class Record:
     registers: int | None = None
     spills: int | None = None
     occupancy: float | None = None
+    gbytes: float | None = None
     _origin: ClassVar[str] = ""  # of one that was read, what it was read from; no field, since nobody compares it
 
     @property
@@ -210,7 +211,7 @@ _FIELDS: Mapping[str, _Rule] = {
     "config": _Rule(_config, "numbers and text by name"),
     "next": _Rule(_runners_up, "a list of objects with config and time_ms"),
     "throttled": _Rule(lambda value: isinstance(value, list) and all(_line(v) for v in value), "a list of text"),
-    **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy"), _optional(_NUMBER)),
+    **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy", "gbytes"), _optional(_NUMBER)),
     "default_ms": _optional(_TIME),
     **dict.fromkeys(("registers", "spills"), _optional(_COUNT)),
 }

@@ -107,15 +107,16 @@ def _family(kernel: str) -> str:
     return kernel.rpartition("/")[0] or kernel
 
 
-def _rate(gflops: float) -> str:
-    return f"{gflops:,.0f}" if gflops >= 100 else f"{gflops:.3g}"
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _cell(record: Record | None) -> str:
     """`34,803, 68.4 %`: the rate (the time where work is not counted) and the share."""
     if record is None:
         return ""
-    rate = _rate(record.gflops) if record.gflops else f"{record.time_ms:.4g} ms"
+    other = f"{_rate(record.gbytes)} GB/s" if record.gbytes else f"{record.time_ms:.4g} ms"
+    rate = _rate(record.gflops) if record.gflops else other
     return (
         rate
         + (f", {record.vs_library:.1%}" if record.vs_library else "")

@@ -33,6 +33,7 @@ class Rerun:
     time_ms: float | None = None
     spread: float | None = None
     gflops: float | None = None
+    gbytes: float | None = None
     library: str | None = None
     vs_library: float | None = None
 
@@ -112,6 +113,7 @@ def _launched(ready: Ready) -> Rerun:
         time_ms=own.time_ms,
         spread=own.spread,
         gflops=operation.gflops(space.operation, scope, own.time_ms),
+        gbytes=operation.gbytes(space.operation, scope, own.time_ms),
         library=library.name if library else None,
         vs_library=peer[0].time_ms / own.time_ms if peer else None,
     )
