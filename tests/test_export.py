@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -351,8 +352,8 @@ def test_what_comes_from_a_file_is_no_formula(tune: Tune, tmp_path: Path) -> Non
         ((KERNEL, "1024", "--to", "header", "--output", "/proc/no/where.h"), "cannot be written"),
         ((KERNEL, "1024", "--to", "header", "--output", ""), "--output '': names no file"),
         ((KERNEL, "1024", "--to", "header", "--output", "-"), "--output '-': names no file"),
-        ((KERNEL, "1024", "--to", "header", "--output", "/proc"), "/proc: cannot be written: Is a directory"),
-        ((KERNEL, "4096", "--to", "kernel-tuner", "--output", "/proc"), "/proc: cannot be written: Is a directory"),
+        ((KERNEL, "1024", "--to", "header", "--output", "/tmp"), "/tmp: cannot be written: Is a directory"),
+        ((KERNEL, "4096", "--to", "kernel-tuner", "--output", "/tmp"), "/tmp: cannot be written: Is a directory"),
         ((KERNEL, "1024", "--to", "header", "--output", "/dev/null"), "/dev/null: cannot be written: not a regular"),
         ((KERNEL, "1024", "--to", "pdf"), "--to"),
         ((KERNEL, "1024"), "Missing option '--to'. Choose from: header, cubin"),
@@ -383,6 +384,20 @@ def test_what_is_written_goes_through_a_link(to: str, tune: Tune, tmp_path: Path
         assert link.is_symlink()
         assert target.stat().st_size > 0
         target.write_text("")
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link", "loop"])
+def test_what_another_has_open_is_not_replaced(name: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    (tmp_path / "loop").symlink_to("loop")
+    asked = [sys.executable, "-m", "tuner", "export", KERNEL, "4096", "--to", "header", "--output", name]
+    with (tmp_path / "out").open("w") as out:
+        out.write("before\n")
+        out.flush()
+        done = subprocess.run(asked, stdout=out, stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert f"{name}: cannot be written: " in done.stderr
+    assert (tmp_path / "out").read_text() == "before\n"
 
 
 def test_a_stale_or_imported_record_is_told(tune: Tune, tmp_path: Path) -> None:

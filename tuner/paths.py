@@ -75,6 +75,19 @@ def digest(*parts: str | bytes) -> str:
     return total.hexdigest()[:32]
 
 
+def _behind_links(path: Path) -> Path:
+    """What `path` leads to. Raises OSError for a link to an open file, as /dev/stdout is: whoever has it open would go
+    on in a file that has no name any more."""
+    for _ in range(40):
+        path = Path(os.path.realpath(path.parent), path.name)
+        if path.parts[1:2] == ("proc",):
+            raise OSError(errno.EINVAL, "not a regular file")
+        if not path.is_symlink():
+            return path
+        path = path.parent / os.readlink(path)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
 def replace(path: Path, data: bytes) -> None:
     """Write `data` to `path` so that a reader, or a crash at any moment, finds the old bytes or the new ones.
 
@@ -84,7 +97,7 @@ def replace(path: Path, data: bytes) -> None:
     import tempfile  # slow to import, and a launch writes nothing
 
     try:
-        target = Path(os.path.realpath(path))  # renaming over a link would put a file in its place
+        target = _behind_links(path)  # renaming over a link would put a file in its place
         if target.exists() and not target.is_file():
             code = errno.EISDIR if target.is_dir() else errno.EINVAL
             raise OSError(code, os.strerror(code) if target.is_dir() else "not a regular file")
