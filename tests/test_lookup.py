@@ -202,3 +202,11 @@ def test_best_says_how_a_stale_record_stands_with_strict(
     done = tune("best", kernel, size, "--results", tmp_path, "--json")
     assert (done.json["match"], done.json["stale"]) == ("exact", True)
     assert "of an earlier version of the kernel, which strict=True refuses; tune it again" in done.err
+
+
+def test_the_best_of_a_device_that_is_not_here_is_told(tune: Callable[..., Done]) -> None:
+    done = tune("best", "sgemm/13_double_buffered", "4096", "--device", "h200", "--json")
+    assert (done.status, done.json["device"], done.json["match"]) == (0, "NVIDIA H200", "exact"), done.err
+    refused = tune("best", "sgemm/13_double_buffered", "4096", "--device", "H2000")
+    assert (refused.status, refused.out) == (2, "")
+    assert "--device H2000: neither a device of this machine" in refused.err

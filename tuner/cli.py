@@ -135,22 +135,27 @@ def best(kernel: str, size: str, device: str | None, results: Path | None, as_js
     Example: tune best sgemm/07_tiled_1xn 4096
     """
     from tuner import catalog, devices, launcher, operation
+    from tuner.exchange import target as targets
     from tuner.space import Scope, size_text
 
     space = catalog.load(kernel)
     sizes = operation.parse_size(size, space.operation)
-    opened = devices.open(devices.for_space(space, device))
-    scope = Scope(sizes, space.operation.options, opened.language, opened.limits)
-    found = launcher.find(space, scope, opened, results)
+    if device is None or device.partition(":")[0] in devices.KINDS:
+        opened = devices.open(devices.for_space(space, device))
+        scope = Scope(sizes, space.operation.options, opened.language, opened.limits)
+        name, found = opened.name, launcher.find(space, scope, opened, results)
+    else:  # one that the store knows
+        target = targets.one(targets.Problem.parse(space, size, {}, results), device)
+        name, found = target.device.device, target.found
     _notes(found)
     if as_json:
         record = asdict(found.record) if found.record else None
-        asked = {"kernel": space.name, "device": opened.name, "size": sizes}
+        asked = {"kernel": space.name, "device": name, "size": sizes}
         answer = {"match": found.match, "variant": found.variant, "stale": found.stale, "config": found.config}
         output.document({**asked, **answer, "record": record})
         return 0
     how = f"{found.match}{', of a variant' if found.variant else ''}{', stale' if found.stale else ''}"
-    click.echo(output.plain(f"{space.name} at {size} on {opened.name}: {how}"))
+    click.echo(output.plain(f"{space.name} at {size} on {name}: {how}"))
     if found.record is None:
         click.echo(f"never tuned; the default: {output.configuration(found.config)}")
         return 0
