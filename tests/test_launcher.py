@@ -433,9 +433,8 @@ def test_two_kernels_that_are_loaded_by_name_take_the_same_pyopencl_arrays() -> 
     from pyopencl import array
 
     first, second = (tuner.load(name, SHAPE, device="opencl") for name in ("sgemm/03_naive", "sgemm/06_tiled"))
-    assert isinstance(first.device, Device)
-    queue: Any = first.device.queue  # type: ignore[attr-defined]
-    C, A, B = (array.to_device(queue, x) for x in arrays())
+    device: Any = first.device
+    C, A, B = (array.to_device(device.queue, x) for x in arrays())
     first(C, A, B)
     second(C, A, B, beta=1.0)
     np.testing.assert_allclose(C.get(), 2 * (A.get() @ B.get()), rtol=1e-5)
