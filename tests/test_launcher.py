@@ -166,6 +166,7 @@ MISFITS: dict[str, tuple[tuple[Any, ...], str]] = {
     "slice": ((C, A, np.zeros((1, 50, 60), np.float32)[:, :, ::2]), "B: has strides"),
     "device": ((C, [1.0], B), "A: a list; pass a NumPy array"),
     "read-only": ((read_only(C), A, B), "C: is read-only"),
+    "masked": ((C, np.ma.masked_less(A, 0.5), B), "A: is masked"),
     "too few": ((C, A), "2 arrays given; it takes 3: C, A, B"),
     "none": ((), "0 arrays given"),
     "unaligned": ((C, A, np.zeros(6001, np.uint8)[1:].view(np.float32).reshape(1, 50, 30)), "B: begins . bytes after"),
@@ -469,6 +470,34 @@ def test_a_launch_within_a_launch_of_the_same_kernel_takes_nothing_of_it(opencl:
     assert (inner[0].get() == within * 32).all()
 
 
+def test_a_launch_that_an_interrupt_ends_leaves_nothing_to_the_next_one(opencl: Any) -> None:
+    from pyopencl import array
+
+    kernel = tuner.load("sgemm/03_naive", 16, device=opencl)
+    ones = np.ones((1, 16, 16), np.float32)
+    C, A, B = (array.to_device(opencl.queue, x) for x in (ones, ones, ones))
+    kernel(C, A, B)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before, random, interrupted = signal.signal(signal.SIGALRM, interrupt), np.random.default_rng(1), 0
+    try:
+        for _ in range(150):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(5e-6, 6e-5))
+                kernel(C, A, B, alpha=2.0)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                interrupted += 1
+            kernel(C, A, B)
+            assert (C.get() == 16).all()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted > 10
+
+
 def test_threads_share_a_bound_launch(opencl: Any) -> None:
     from pyopencl import array
 
@@ -497,8 +526,9 @@ def test_options_are_what_it_was_loaded_with_where_a_launch_names_no_others(host
         kernel(C, A, B, alpha=True)
     with pytest.raises(RequestError, match=r"option alpha = 1.*: a finite number"):
         kernel(C, A, B, alpha=10**400)
-    with pytest.raises(RequestError, match="does not fit the kernel's float32"):
-        kernel(C, A, B, alpha=1e300)
+    for large in (1e300, -(2**200)):
+        with pytest.raises(RequestError, match="does not fit the kernel's float32"):
+            kernel(C, A, B, alpha=large)
 
 
 SCALED = """
@@ -553,6 +583,23 @@ def test_a_damaged_build_is_made_again(
             data = bytearray(file.read_bytes())
             data[len(data) // 2] ^= 255
             file.write_bytes(data[:1000] if damage == "cut short" else data)
+
+
+def test_a_damaged_build_is_not_loaded_where_it_cannot_be_replaced(
+    host: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path))
+    tuner.load("sgemm/00_host_simple", SHAPE, device=host)
+    for file in builds.folder().iterdir():
+        file.write_bytes(file.read_bytes()[:1000])
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(paths, "replace", full)
+    C, A, B = arrays()
+    tuner.load("sgemm/00_host_simple", SHAPE, device=host)(C, A, B)
+    np.testing.assert_allclose(C, A @ B, rtol=1e-5)
 
 
 def test_a_pyopencl_array_whose_memory_is_not_what_it_says_is_named(opencl: Any) -> None:

@@ -193,3 +193,17 @@ def test_nothing_to_merge_is_one_message(tune: Tune, tmp_path: Path) -> None:
     assert "no results, *.jsonl, in it or below" in tune("merge", tmp_path).err
     assert "there is no such file" in tune("merge", tmp_path / "none").err
     assert tune("merge").status == tune("import").status == 2
+
+
+def test_what_an_opencl_device_has_measured_is_taken_in_at_sizes_beyond_a_gpus_grid(tune: Tune, tmp_path: Path) -> None:
+    many = replace(at(4), kind="opencl", device="PoCL", sizes={"M": 4, "N": 4, "K": 4, "batch": 70_000})
+    done = tune("merge", files(tmp_path / "1", many), "--results", tmp_path / "all", "--json")
+    assert (done.json["written"], done.err) == ({KERNEL: 1}, "")
+
+
+def test_no_record_that_nobody_verified_takes_a_verified_ones_place(tmp_path: Path) -> None:
+    store = Store(KERNEL, files(tmp_path / "1", at(64, time_ms=5.0)))
+    for add in (store.merge, lambda records: store.add(records[0], lambda old: False)):
+        assert not add([imported(at(64, time_ms=1.0))])
+        assert not add([imported(at(64, time_ms=9.0))])
+    assert not store.merge([imported(at(64, time_ms=1.0))], lambda old: False)

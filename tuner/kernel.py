@@ -40,7 +40,7 @@ class Kernel:
         op = space.operation
         self._wanted = [Wanted.of(a, operation.shape(a, scope), space.alignment) for a in op.arrays]
         self._constants = {name: device.upload(data) for name, data in operation.constants(op, scope).items()}
-        self._settled = _settled(space)
+        self._settled = settled(space)
         self._scalars = self._packed({})
         self._others: dict[str, Any] = {}
         # A launch is one call's alone, because arrays and scalars are written into it. So there are as many as calls
@@ -139,7 +139,7 @@ class Kernel:
         return operation.scalars(self.space.operation, scope)
 
 
-def _settled(space: Space) -> set[str]:
+def settled(space: Space) -> set[str]:
     """The options that code, geometry, restrictions or the shapes of arrays depend on."""
     shapes = [extent for argument in space.operation.arguments for extent in argument.shape or ()]
     conditions = [restriction.that for restriction in space.restrictions]

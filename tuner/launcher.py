@@ -4,14 +4,14 @@ and YAML."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tuner import catalog, devices, operation, source
 from tuner.devices import Device, builds
 from tuner.errors import DeviceError, RequestError, TrialError
-from tuner.kernel import Kernel
-from tuner.space import Scope, Space, Value
+from tuner.kernel import Kernel, settled
+from tuner.space import Scope, Space, Value, config_text
 from tuner.store import Found, Store
 
 
@@ -63,12 +63,26 @@ def load(
         store, signature = Store(space.name, Path(results) if results else None), source.signature(space)
         candidates = store.candidates(space, scope, opened.name, opened.kind, opened.architecture, signature)
         if strict:
-            candidates = [one for one in candidates if one.match == "exact" and not one.stale]
+            candidates = [one for one in candidates if _is_of_this(one, settings, settled(space))]
         else:
-            candidates[:0] = [Found(one.config, "default") for one in exported if space.valid(one.config, scope)]
+            candidates[:0] = [Found(one.config, "default") for one in exported if _is_valid(one, space, scope)]
     if not candidates:
         raise RequestError(f"{space.name}: no exact record at this size on {opened.name}; tune it, or drop strict=True")
     return _first_that_runs(space, scope, opened, candidates, {one.source: one.binary for one in exported})
+
+
+def _is_of_this(found: Found, settings: Mapping[str, float], names: Iterable[str]) -> bool:
+    """Whether it was measured at this size, on this device, of this kernel, with these settings."""
+    options = found.record.options if found.record else {}
+    return found.match == "exact" and not found.stale and all(options.get(n) == settings[n] for n in names)
+
+
+def _is_valid(exported: builds.Exported, space: Space, scope: Scope) -> bool:
+    """Whether what was exported may be launched at this size; a warning where not."""
+    if space.valid(exported.config, scope):
+        return True
+    warnings.warn(f"{space.name}: {config_text(exported.config)}, which was exported, is not valid here", stacklevel=3)
+    return False
 
 
 def _exported(folder: Path, space: Space, device: Device) -> list[builds.Exported]:

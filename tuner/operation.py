@@ -112,8 +112,9 @@ def _is_finite(value: float) -> bool:
 
 def _representable(value: float, dtype: str) -> bool:
     """Whether `value` is within what `dtype` holds, and whole where that holds whole numbers."""
-    limits = np.iinfo(dtype) if "int" in dtype else np.finfo(dtype)
-    return bool(float(limits.min) <= value <= float(limits.max)) and ("int" not in dtype or value == int(value))
+    if "int" in dtype:
+        return value == int(value) and np.iinfo(dtype).min <= int(value) <= np.iinfo(dtype).max
+    return bool(abs(value) <= float(np.finfo(dtype).max))
 
 
 def shape(argument: Argument, scope: Scope) -> tuple[int, ...]:

@@ -82,7 +82,8 @@ def gains_table(table: list[Row]) -> str:
 
 def _gain(record: Record) -> str:
     """`3.594 to 3.022 ms, 1.19 x, 75.7 to 90.0%`."""
-    before, after = record.default_ms or 0.0, record.time_ms
+    assert record.default_ms is not None
+    before, after = record.default_ms, record.time_ms
     gain = f"{before / after:.2f}" if before < 100 * after else f"{before / after:,.0f}"
     library = record.library_ms
     shares = f", {100 * library / before:.1f} to {library / after:.1%}" if library else ""

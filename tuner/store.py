@@ -69,7 +69,9 @@ class Store:
 
         Every other line of the file stays, readable or not. Raises RequestError where the file cannot be written.
         """
-        return bool(self._write([record], lambda old, new: competes(old) and _still_better(old, new)))
+        return bool(
+            self._write([record], lambda old, new: _outranks(old, new) or (competes(old) and _still_better(old, new)))
+        )
 
     def merge(self, records: Iterable[Record], usable: Callable[[Record], bool] = lambda old: True) -> list[Record]:
         """Write those of `records` that are better than what is known about the same thing and `usable`: verified where
@@ -79,7 +81,7 @@ class Store:
         """
 
         def stays(old: Record, new: Record) -> bool:
-            return rank(old) <= rank(new) and usable(old)
+            return _outranks(old, new) or (rank(old) <= rank(new) and usable(old))
 
         known = {record.key: record for record in reversed(better_first(self.records))}
         best: dict[str, Record] = {}
@@ -244,8 +246,14 @@ def _clear(path: Path) -> None:
             left.unlink(missing_ok=True)
 
 
+def _outranks(old: Record, new: Record) -> bool:
+    """Whether `old` alone is verified: then it stays, whatever it says."""
+    return old.is_verified and not new.is_verified
+
+
 def _still_better(old: Record, new: Record) -> bool:
-    """Whether `old` alone is verified, or of another configuration that the same toolchain made faster than `new`."""
+    """Whether `old` is no worse verified, and of another configuration that the same toolchain made faster than
+    `new`."""
     if old.is_verified != new.is_verified:
-        return old.is_verified
+        return False
     return old.toolchain == new.toolchain and old.config != new.config and old.value < new.value

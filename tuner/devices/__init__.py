@@ -9,8 +9,8 @@ A device is named `cuda`, `opencl:1`, `host`; without a number it is the first o
 
 from __future__ import annotations
 
-import functools
 import importlib.util
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -70,12 +70,16 @@ def open(name: str) -> Device:
 def shared(name: str) -> Device:
     """The device called `name`, for kernels that are to share arrays: on all but cuda, whose context is the one that is
     current, it is opened once. Raises DeviceError."""
-    return open(name) if split(name)[0] == "cuda" else _opened_once(name)
+    if split(name)[0] == "cuda":
+        return open(name)
+    with _opening:
+        if name not in _opened:
+            _opened[name] = open(name)
+        return _opened[name]
 
 
-@functools.cache
-def _opened_once(name: str) -> Device:
-    return open(name)
+_opened: dict[str, Device] = {}
+_opening = threading.Lock()
 
 
 def compiler(kind: str, architecture: str) -> Compiler:

@@ -116,20 +116,19 @@ class Compiler(ABC):
         with the log, DeviceError where there is neither build nor compiler.
         """
         try:
-            key = self.key(source)
-            if (binary := builds.read(key)) is not None:
-                return Build(binary, _figures(builds.read(key + builds.FIGURES)), fresh=False)
+            if (known := _known(self.key(source))) is not None:
+                return known
             build = self.compile(source)
         except DeviceError as missing:
-            other = builds.newest(self.source_key(source)) if self.portable else None
-            binary = builds.read(other) if other else None
-            if binary is None:
+            others = builds.newest(self.source_key(source)) if self.portable else []
+            known = next(filter(None, map(_known, others)), None)
+            if known is None:
                 raise DeviceError(
                     f"{source.kernel}: {missing}; and {builds.folder()} holds no build of this configuration for "
                     f"{self.architecture}: name a copy of another machine's with TUNER_CACHE, or a folder that `tune "
                     f"export --to cubin` wrote with load(binaries=...)"
                 ) from None
-            return Build(binary, _figures(builds.read(f"{other}{builds.FIGURES}")), fresh=False)
+            return known
         self.keep(source, build)
         return build
 
@@ -140,11 +139,15 @@ class Compiler(ABC):
         builds.write(key, build.binary)
 
 
-def _figures(data: bytes | None) -> Figures:
+def _known(name: str) -> Build | None:
+    """The build called `name`, if it and what the compiler said of it are in the cache, and whole."""
+    binary, said = builds.read(name), builds.read(name + builds.FIGURES)
+    if binary is None or said is None:
+        return None
     try:
-        return Figures.from_json(json.loads(data or b"{}"))
-    except (ValueError, TypeError):
-        return NO_FIGURES
+        return Build(binary, Figures.from_json(json.loads(said)), fresh=False)
+    except (ValueError, TypeError):  # of another version of ours
+        return None
 
 
 class Device(ABC):

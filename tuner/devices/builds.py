@@ -53,14 +53,14 @@ def _checksum(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-def newest(beginning: str) -> str | None:
-    """Of the builds whose names begin like this, the name of the last that was made or used."""
-    found: dict[float, str] = {}
+def newest(beginning: str) -> list[str]:
+    """The names of the builds that begin like this, the last that was made or used first."""
+    found: list[tuple[float, str]] = []
     for path in folder().glob(f"{beginning}-*"):
         with contextlib.suppress(FileNotFoundError):  # another process swept it
             if path.suffix != FIGURES:
-                found[path.stat().st_mtime] = path.name
-    return found[max(found)] if found else None
+                found.append((path.stat().st_mtime, path.name))
+    return [name for _, name in sorted(found, reverse=True)]
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,11 @@ class Exported:
     binary: bytes
 
 
+def stem(kernel: str) -> str:
+    """The last part of a kernel's name."""
+    return kernel.rpartition("/")[2]
+
+
 def exported(place: Path, kernel: str) -> list[Exported]:
     """The builds in a folder that `tune export --to cubin` wrote.
 
@@ -83,11 +88,14 @@ def exported(place: Path, kernel: str) -> list[Exported]:
         about = bundle["format"], bundle["version"]
         if about != BUNDLE:
             raise RequestError(f"{place}: launch.json is of {about}; {BUNDLE} can be read; export it again")
-        if bundle["kernel"] != kernel:
+        if stem(str(bundle["kernel"])) != stem(kernel):  # what comes before is the folder that its space lies in
             raise RequestError(f"{place}: was exported for {paths.shown(str(bundle['kernel']))}, not for {kernel}")
         return [
             Exported(
-                one["architecture"], one["source"], dict(one["config"]), (place / Path(one["file"]).name).read_bytes()
+                str(one["architecture"]),
+                str(one["source"]),
+                dict(one["config"]),
+                (place / Path(one["file"]).name).read_bytes(),
             )
             for one in bundle["builds"]
         ]

@@ -111,8 +111,9 @@ class CudaDevice(Device):
     ) -> Callable[[Sequence[Any], Any, Any], None]:
         launch = libcuda.Launch(function.handle, function.geometry, arguments)
         cells, config, enqueue = launch.cells, launch.config, launch.enqueue
-        readers = gpu_arrays.Readers(wanted, self._number, functools.partial(self.handles, wanted))
         check, is_ours = address_check(wanted), libcuda.all_in(self._context)
+        slow = functools.partial(self.handles, wanted)
+        readers = gpu_arrays.Readers(wanted, self._number, is_ours if count() > 1 else None, slow)
         last: Sequence[int] = ()
         put: Any = None
 
@@ -120,10 +121,10 @@ class CudaDevice(Device):
             nonlocal last, put
             read, current = readers[type(arrays[0]) if arrays else type(None)]
             addresses = read(arrays)
-            if addresses != last:  # what is checked here follows from the addresses
+            if addresses != last:  # the same addresses are aligned and apart again, and hardly ever of another context
                 check(addresses)
                 if not is_ours(addresses):
-                    self._check_place(wanted, addresses)
+                    self._check_context(wanted, addresses)
                 cells[launch.changing] = last = addresses  # type: ignore[call-overload]  # ctypes takes any sequence
             if scalars is not put:
                 cells[launch.scalars] = put = scalars
@@ -136,19 +137,16 @@ class CudaDevice(Device):
     def packed(self, function: Function, scalars: Sequence[Any]) -> list[int]:
         return [libcuda.bits(scalar) for scalar in scalars]
 
-    def _check_place(self, wanted: Sequence[Wanted], addresses: Sequence[int]) -> None:
+    def _check_context(self, wanted: Sequence[Wanted], addresses: Sequence[int]) -> None:
         """Raise ArgumentError where an array lies in another context than the kernel. Memory of a pool has none."""
         with self._context.active():
             for one, address in zip(wanted, addresses, strict=True):
-                if libcuda.context_of(address) in (None, self._context.handle.value):
-                    continue
-                name, where = one.argument.name, libcuda.device_of(address)
-                if where != self._number:
-                    raise ArgumentError(f"{name}: lies on cuda:{where}; the kernel was loaded on {self.id}")
-                raise ArgumentError(
-                    f"{name}: lies in another context of {self.id} than the kernel was loaded in; make that one "
-                    f"current first (`import pycuda.autoinit` makes one), then load the kernel"
-                )
+                if libcuda.context_of(address) not in (None, self._context.handle.value):
+                    raise ArgumentError(
+                        f"{one.argument.name}: lies in another context of cuda:{libcuda.device_of(address)} than the "
+                        f"kernel, which was loaded on {self.id}; make that one current first (`import pycuda.autoinit` "
+                        f"makes one), then load the kernel"
+                    )
 
     def synchronize(self) -> None:
         self._context.call("running", "cuCtxSynchronize")
@@ -223,9 +221,10 @@ class CudaDevice(Device):
         check_array(wanted, Given(tuple(interface["shape"]), dtype, strides, not read_only))
         with self._context.active():
             where = libcuda.device_of(address)
-        if where is None:
-            raise ArgumentError(f"{name}: lies on no GPU; the kernel was loaded on {self.id}")
-        self._check_place([wanted], [address])
+        if where != self._number:
+            place = "no GPU" if where is None else f"cuda:{where}"
+            raise ArgumentError(f"{name}: lies on {place}; the kernel was loaded on {self.id}")
+        self._check_context([wanted], [address])
         return address
 
     def stream(self, given: Any, array: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tuner.devices.checks import Wanted
@@ -23,11 +23,13 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
     """By the type of the first array: what checks all arrays and gives their addresses, and what gives the current
     stream. Made when a type is first met."""
 
-    def __init__(self, wanted: Sequence[Wanted], number: int, slow: Addresses) -> None:
-        """For the GPU with this number. What is not plainly as wanted is left to `slow`, which raises ArgumentError or
-        gives the addresses. Which context an array of PyCUDA's lies in is not looked at: it does not know."""
+    def __init__(
+        self, wanted: Sequence[Wanted], number: int, is_ours: Callable[[Iterable[int]], bool] | None, slow: Addresses
+    ) -> None:
+        """For the GPU with this number; `is_ours` says whether addresses lie on it, where there are several. What is
+        not plainly as wanted is left to `slow`, which raises ArgumentError or gives the addresses."""
         super().__init__()
-        self._wanted, self._number, self._slow = wanted, number, slow
+        self._wanted, self._number, self._is_ours, self._slow = wanted, number, is_ours, slow
 
     def __missing__(self, kind: type) -> tuple[Addresses, Stream]:
         reader = {"pycuda": self._pycuda, "cupy": self._cupy, "torch": self._torch}.get(_library(kind))
@@ -35,13 +37,15 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
         return made
 
     def _pycuda(self) -> Addresses:
-        slow = self._slow
+        slow, is_ours = self._slow, self._is_ours
         expected = [(one.shape, one.dtype, one.strides) for one in self._wanted]
 
         def addresses(arrays: Sequence[Any]) -> Sequence[int]:
             try:
                 if [(array.shape, array.dtype, array.strides) for array in arrays] == expected:
-                    return [array.gpudata.__int__() for array in arrays]  # int() takes longer
+                    found = [array.gpudata.__int__() for array in arrays]  # int() takes longer
+                    if is_ours is None or is_ours(found):  # arrays of PyCUDA's do not know their GPU
+                        return found
             except AttributeError:  # one of another library among them
                 pass
             return slow(arrays)

@@ -128,10 +128,10 @@ class HostDevice(Device):
         return _version(tuple(self.compiler.command))
 
     def load(self, build: Build, source: Source) -> Function:
-        path = builds.folder() / self.compiler.key(source)
-        if path.is_file():
+        name = self.compiler.key(source)
+        if builds.read(name) == build.binary:  # whole, and no other's: a damaged library takes the process down
             with contextlib.suppress(LaunchError):  # another process may have swept it
-                return self._opened(path, source)
+                return self._opened(builds.folder() / name, source)
         with tempfile.NamedTemporaryFile(suffix=".so") as file:
             file.write(build.binary)
             file.flush()
@@ -217,7 +217,7 @@ class HostDevice(Device):
         """The address of a NumPy array."""
         if not isinstance(array, np.ndarray):
             raise ArgumentError(f"{wanted.argument.name}: a {type(array).__name__}; pass a NumPy array")
-        if isinstance(array, np.ma.MaskedArray):
+        if type(array) is not np.ndarray and hasattr(array, "mask"):  # numpy.ma itself is slow to import
             raise ArgumentError(f"{wanted.argument.name}: is masked, which a kernel does not see; pass .filled()")
         check_array(wanted, Given(array.shape, array.dtype, array.strides, array.flags.writeable))
         return int(array.ctypes.data)

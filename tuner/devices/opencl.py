@@ -181,6 +181,7 @@ class OpenCLDevice(Device):
             nonlocal last
             put(changing, buffers)
             if scalars is not last and scalars is not None:
+                last = None  # an interrupt may leave some of them put and others not
                 put(scalar, scalars)
                 last = scalars
             try:

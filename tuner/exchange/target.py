@@ -144,7 +144,9 @@ def limits_of(kind: str, architecture: str) -> Limits:
 def widest(kind: str, architecture: str) -> Limits:
     """The most that a device may allow of which no more is known: what is not valid there is valid nowhere."""
     if kind != "cuda":
-        return Limits(max_threads=8192, max_shared_memory=1 << 30)  # Intel's CPUs; local memory may be plain memory
+        # Intel's CPUs run 8192 work-items a group; local memory may be plain memory.
+        most = (2**31 - 1,) * 3
+        return Limits(max_threads=8192, max_shared_memory=1 << 30, max_block=most, max_grid=most)
     if compute_capability(architecture) is not None:
         return limits_of(kind, architecture)
     newest = max(_SHARED_KIB)
