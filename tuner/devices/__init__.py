@@ -14,7 +14,8 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tuner.devices.base import Buffer, Build, Compiler, Device, Function, Library, Timer
+from tuner.devices.base import Buffer, Device, Function, Library, Timer
+from tuner.devices.compiler import Build, Compiler
 from tuner.errors import DeviceError
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from tuner.devices import gpu_arrays, libcuda, nvml, nvrtc, peak
-from tuner.devices.base import GUARD, Array, Buffer, Build, Device, Function, Library, Sensors
+from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Library, Sensors
 from tuner.devices.checks import Given, Wanted, address_check, check_array
+from tuner.devices.compiler import Build
 from tuner.devices.nvrtc import NvrtcCompiler
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.source import Source

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from tuner.devices import builds
-from tuner.devices.base import GUARD, Array, Buffer, Build, Compiler, Device, Function
+from tuner.devices.base import GUARD, Array, Buffer, Device, Function
 from tuner.devices.checks import Given, Wanted, check_array
+from tuner.devices.compiler import Build, Compiler
 from tuner.errors import ArgumentError, BuildError, DeviceError, LaunchError
 from tuner.source import Source
 from tuner.space import Limits

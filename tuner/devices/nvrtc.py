@@ -7,7 +7,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from tuner.devices.base import Build, Compiler
+from tuner.devices.compiler import Build, Compiler
 from tuner.devices.figures import from_ptxas
 from tuner.errors import BuildError, DeviceError
 from tuner.source import Source

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
-from tuner.devices.base import GUARD, Array, Buffer, Build, Compiler, Device, Function
+from tuner.devices.base import GUARD, Array, Buffer, Device, Function
 from tuner.devices.checks import Given, Wanted, check_array, pairs, shared
-from tuner.devices.figures import Figures
-from tuner.errors import ArgumentError, BuildError, DeviceError, LaunchError
+from tuner.devices.compiler import Build
+from tuner.devices.opencl_compiler import OpenCLCompiler, binary_of, built
+from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.source import Source
 from tuner.space import Limits
 
@@ -37,48 +37,6 @@ def _type(device: cl.Device) -> str:
 def count() -> int:
     """How many OpenCL devices there are, over all platforms."""
     return len(_devices())
-
-
-class OpenCLCompiler(Compiler):
-    """The driver's own compiler, in a context of the device."""
-
-    kind = "opencl"
-    tells = ("shared_memory",)
-
-    def __init__(self, context: cl.Context, architecture: str, name: str) -> None:
-        self.architecture = architecture
-        self._context, self._name = context, name
-
-    def name(self) -> str:
-        return self._name
-
-    def compile(self, source: Source) -> Build:
-        program = _built(cl.Program(self._context, source.text), source)
-        try:
-            (device,) = self._context.devices
-            shared = cl.Kernel(program, source.kernel).get_work_group_info(
-                cl.kernel_work_group_info.LOCAL_MEM_SIZE, device
-            )
-        except cl.Error:
-            shared = None  # loading says what is wrong
-        return Build(_binary(program), Figures(shared_memory=shared))
-
-
-def _binary(program: cl.Program) -> bytes:
-    binaries: Any = program.get_info(cl.program_info.BINARIES)
-    return bytes(binaries[0])
-
-
-def _built(program: cl.Program, source: Source) -> cl.Program:
-    """`program`, compiled or linked. Raises BuildError with the log."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cl.CompilerWarning)
-            program.build(options=list(source.options), cache_dir=False)  # type: ignore[arg-type]  # wrongly annotated
-            return program
-    except cl.Error as error:
-        # What the compiler said stands behind what pyopencl says of the device.
-        raise BuildError(str(error).rpartition(">:")[2].partition("(options:")[0].strip() or str(error)) from None
 
 
 class OpenCLDevice(Device):
@@ -122,7 +80,7 @@ class OpenCLDevice(Device):
             unbuilt = cl.Program(self.context, [self._device], [build.binary])
         except cl.Error as error:  # made for another device, or another version of the driver
             raise _failed(f"loading {source.kernel}", error) from None
-        program = _built(unbuilt, source)
+        program = built(unbuilt, source)
         threads = math.prod(source.geometry.block)
         try:
             most = cl.Kernel(program, source.kernel).get_work_group_info(
@@ -234,7 +192,7 @@ class OpenCLDevice(Device):
         return cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes)
 
     def exported(self, function: Function) -> bytes:
-        return _binary(function.handle)
+        return binary_of(function.handle)
 
     def handle(self, wanted: Wanted, array: Any) -> Any:
         """The buffer of a pyopencl array in this device's context. A buffer begins where any type may."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from tuner import __version__, builder, devices, operation, paths
 from tuner import source as sources
-from tuner.devices.base import Build
 from tuner.devices.builds import BUNDLE
+from tuner.devices.compiler import Build
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.exchange import target as targets
 from tuner.exchange.names import comment, identifier
