@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tuner.errors import ExpressionError, NoConfiguration, SpaceError
 from tuner.expressions import parse
+from tuner.first_valid import first_valid
 from tuner.search.enumeration import enumerate_space
 from tuner.space import Limits, Operation, Restriction, Scope, Space, Value
 
@@ -143,4 +144,4 @@ def test_names_that_kernel_tuner_gives_a_meaning_have_none_here() -> None:
 def test_the_first_valid_configuration_is_found_however_late_it_comes() -> None:
     parameters: dict[str, tuple[Value, ...]] = dict.fromkeys("abcdefgh", tuple(range(10)))
     made = space(parameters, ["a == 9", "h == 9", "total > 15", "c == 3 or b % (a - 9) == 0"], total="a + h")
-    assert made.first_valid(scope()) == {**dict.fromkeys("abcdefgh", 0), "a": 9, "c": 3, "h": 9}
+    assert first_valid(made, scope()) == {**dict.fromkeys("abcdefgh", 0), "a": 9, "c": 3, "h": 9}

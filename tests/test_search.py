@@ -30,7 +30,7 @@ PARAMETERS: dict[str, tuple[Value, ...]] = {
     "order": ("row", "column", "tiled"),
     "fixed": (7,),
 }
-VALID = [c for c in itertools.product(*PARAMETERS.values()) if c[0] * c[1] <= 256]  # type: ignore[operator]
+VALID = [c for c in itertools.product(*PARAMETERS.values()) if int(c[0]) * int(c[1]) <= 256]
 
 
 def time_of(config: Config) -> float | None:

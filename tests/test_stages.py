@@ -9,6 +9,7 @@ from conftest import scope_of
 
 from tuner import catalog, source
 from tuner.devices import Device, nvrtc
+from tuner.first_valid import first_valid
 from tuner.search.enumeration import enumerate_space
 from tuner.space import Config, Limits, Scope, Space
 from tuner.store import Store
@@ -32,7 +33,7 @@ def name(value: object) -> str:
 def right(space: Space, device: Device, size: str, config: Config | None = None) -> None:
     """Neither option is 0 or 1, so a kernel that ignores one of them is wrong."""
     scope = scope_of(space, device, size, alpha=1.5, beta=-0.75)
-    config = config or space.first_valid(scope)
+    config = config or first_valid(space, scope)
     made = source.render(space, config, scope)
     bench = Workbench(device, space.operation, scope)
     bench.verify(bench.bind(device.load(device.build(made), made)))

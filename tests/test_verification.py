@@ -11,6 +11,7 @@ from conftest import ROOT, scope_of
 from tuner import catalog
 from tuner.devices import Device
 from tuner.errors import WrongResult
+from tuner.first_valid import first_valid
 from tuner.measure import Bench
 from tuner.method import Method
 from tuner.space import Config, Space
@@ -76,7 +77,7 @@ WRONG = {"wrong result", "not a number", "writes outside"}
 
 def outcome_of(space: Space, device: Device, size: str, config: Config | None = None) -> str | None:
     scope = scope_of(space, device, size, alpha=1.5, beta=-0.75)
-    return Bench(device, space, scope, Method(repeats=1)).measure(config or space.first_valid(scope)).failure
+    return Bench(device, space, scope, Method(repeats=1)).measure(config or first_valid(space, scope)).failure
 
 
 # PoCL ends every pass of a loop that holds a barrier with one of its own, so there this one computes the right result.
@@ -169,10 +170,10 @@ def test_a_kernel_that_dirties_a_guard_of_an_input_does_not_put_the_blame_on_the
     good = catalog.load("sgemm/03_naive")
     scope = scope_of(bad, opencl, "20")
     bench = Bench(opencl, bad, scope, Method(repeats=1))
-    assert bench.measure(bad.first_valid(scope)).failure == "wrong result"
+    assert bench.measure(first_valid(bad, scope)).failure == "wrong result"
     honest = Bench(opencl, good, scope, Method(repeats=1))
     honest.workbench = bench.workbench
-    assert honest.measure(good.first_valid(scope)).failure is None
+    assert honest.measure(first_valid(good, scope)).failure is None
 
 
 def test_references_may_use_functions_over_arrays(host: Device, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tuner import catalog, devices, operation, source
 from tuner.devices import Device, builds
@@ -42,12 +43,7 @@ def load(
     """
     if not isinstance(kernel, str | Path) or not (device is None or isinstance(device, str | Device)):
         raise RequestError(f"load({kernel!r}, device={device!r}): a kernel and a device are given by name")
-    for name, folder in (("results", results), ("binaries", binaries)):
-        if not (folder is None or (isinstance(folder, str | Path) and "\0" not in str(folder))):
-            raise RequestError(f"load({name}={folder!r}): write the path of a folder")
-    for name, given in (("config", config), ("options", options)):
-        if not (given is None or isinstance(given, Mapping)):
-            raise RequestError(f"load({name}={given!r}): write names with values, as {{'alpha': 2.0}}")
+    _check_types(folders={"results": results, "binaries": binaries}, mappings={"config": config, "options": options})
     if config is not None and strict:
         raise RequestError("load(config=..., strict=True): what is given is not looked up; leave one of them out")
     space = catalog.load(str(kernel))
@@ -69,6 +65,15 @@ def load(
     if not candidates:
         raise RequestError(f"{space.name}: no exact record at this size on {opened.name}; tune it, or drop strict=True")
     return _first_that_runs(space, scope, opened, candidates, {one.source: one.binary for one in exported})
+
+
+def _check_types(folders: Mapping[str, Any], mappings: Mapping[str, Any]) -> None:
+    for name, folder in folders.items():
+        if not (folder is None or (isinstance(folder, str | Path) and "\0" not in str(folder))):
+            raise RequestError(f"load({name}={folder!r}): write the path of a folder")
+    for name, given in mappings.items():
+        if not (given is None or isinstance(given, Mapping)):
+            raise RequestError(f"load({name}={given!r}): write names with values, as {{'alpha': 2.0}}")
 
 
 def _is_of_this(found: Found, settings: Mapping[str, float], names: Iterable[str]) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from tuner.first_valid import first_valid
 from tuner.record import Record
 from tuner.space import Config, Scope, Space
 
@@ -108,7 +109,7 @@ def answers(records: Iterable[Record], space: Space, scope: Scope, asked: Asked)
             if config not in given and space.valid(config, scope):
                 given.append(config)
                 yield Found(config, fit.match, fit.record, fit.stale, _notes(fit, space), fit.variant, rank)
-    default = space.first_valid(scope)
+    default = first_valid(space, scope)
     if default not in given:
         yield Found(default, "default")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import ExpressionError, NoConfiguration, SpaceError
+from tuner.errors import ExpressionError, SpaceError
 from tuner.expressions import Expression
 
 Value = int | float | bool | str
@@ -211,48 +211,6 @@ class Space:
         for values in itertools.product(*self.parameters.values()):
             yield dict(zip(self.parameters, values, strict=True))
 
-    def first_valid(self, scope: Scope) -> Config:
-        """The default where it is valid at this size and device, else the first declared combination that is.
-
-        Raises NoConfiguration, naming the restrictions that the default breaks, where there is none.
-        """
-        if self.default and self.valid(self.default, scope):
-            return dict(self.default)
-        found = self._extended({}, scope, self._checks())
-        if found is None:
-            raise no_configuration(self, scope)
-        return found
-
-    def _checks(self) -> list[list[Restriction]]:
-        """For each parameter, the restrictions that can be evaluated once it and those before it have a value."""
-        order = list(self.parameters)
-        checks: list[list[Restriction]] = [[] for _ in order]
-        for restriction in self.restrictions:
-            needed, queue = set(), list(restriction.that.names)
-            while queue:
-                name = queue.pop()
-                if name in self.derived:
-                    queue += self.derived[name].names
-                elif name in self.parameters:
-                    needed.add(order.index(name))
-            checks[max(needed, default=0)].append(restriction)
-        return checks
-
-    def _extended(self, config: Config, scope: Scope, checks: list[list[Restriction]]) -> Config | None:
-        """The first valid configuration that begins with `config`: depth first, turning back where one is broken."""
-        depth = len(config)
-        if depth == len(self.parameters):
-            return config
-        name = list(self.parameters)[depth]
-        for value in self.parameters[name]:
-            extended = {**config, name: value}
-            names = self.names(extended, scope)
-            if all(_holds(restriction, names) for restriction in checks[depth]):
-                found = self._extended(extended, scope, checks)
-                if found is not None:
-                    return found
-        return None
-
     def checked(self, config: Mapping[str, Value], scope: Scope) -> Config:
         """`config`, where it is valid. Raises SpaceError that says what is wrong with it."""
         for name, values in self.parameters.items():
@@ -279,26 +237,6 @@ class _Names(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         self[name] = value = self._derived[name].evaluate(self)
         return value
-
-
-def _holds(restriction: Restriction, names: Mapping[str, Any]) -> bool:
-    try:
-        return bool(restriction.that.evaluate(names))
-    except ExpressionError:
-        return False
-
-
-def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
-    """The error for a size that leaves nothing, naming the restrictions at fault as far as that can be told."""
-    parameters = set(space.parameters) | set(space.derived)
-    fixed = [r for r in space.restrictions if not r.that.names & parameters and not _holds(r, scope.names)]
-    config = dict(space.default) or next(space.walk(), {})
-    names = space.names(config, scope)
-    blamed = fixed or [r for r in space.restrictions if not _holds(r, names)]
-    why = "; ".join(str(r) for r in blamed) or "the restrictions exclude one another"
-    return NoConfiguration(
-        f"{space.name}: no configuration is valid at {size_text(scope.sizes)}: {why}; try another size or device"
-    )
 
 
 def size_text(sizes: Mapping[str, int]) -> str:

@@ -111,7 +111,8 @@ class CudaDevice(Device):
         self, function: Function, arguments: Sequence[Any], wanted: Sequence[Wanted]
     ) -> Callable[[Sequence[Any], Any, Any], None]:
         launch = libcuda.Launch(function.handle, function.geometry, arguments)
-        cells, config, enqueue = launch.cells, launch.config, launch.enqueue
+        config, enqueue = launch.config, launch.enqueue
+        cells: Any = launch.cells  # takes any sequence in a slice, which its type does not say
         check, is_ours = address_check(wanted), libcuda.all_in(self._context)
         slow = functools.partial(self.handles, wanted)
         readers = gpu_arrays.Readers(wanted, self._number, is_ours if count() > 1 else None, slow)
@@ -126,7 +127,7 @@ class CudaDevice(Device):
                 check(addresses)
                 if not is_ours(addresses):
                     self._check_context(wanted, addresses)
-                cells[launch.changing] = last = addresses  # type: ignore[call-overload]  # ctypes takes any sequence
+                cells[launch.changing] = last = addresses
             if scalars is not put:
                 cells[launch.scalars] = put = scalars
             config.stream = current(arrays[0]) if stream is None else gpu_arrays.stream_handle(stream)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tuner import source
 from tuner.exchange.names import comment, identifier
 from tuner.exchange.target import Problem, Target
+from tuner.first_valid import first_valid
 from tuner.space import Config, Geometry, Limits, Scope, config_text, size_text
 
 
@@ -29,7 +30,7 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
     for number, (macro, target) in enumerate(zip(taken, targets, strict=True)):
         parts.append(f"#{'elif' if number else 'if'} defined({macro})\n{_section(target)}\n")
     scope = Scope(problem.sizes, problem.options, space.languages[0], Limits(compute_capability=8.0))
-    default = space.first_valid(scope)
+    default = first_valid(space, scope)
     section = comment(f"the default: {config_text(default)}") + _macros(problem, default, scope)
     parts.append(f"#else\n{section}\n#endif\n\n#endif\n" if targets else f"{section}\n#endif\n")
     return "".join(parts)

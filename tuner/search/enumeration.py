@@ -21,8 +21,9 @@ from kernel_tuner.searchspace import Searchspace
 
 from tuner.errors import ExpressionError, NoConfiguration, SpaceError
 from tuner.expressions import names_in, walk
+from tuner.first_valid import no_configuration
 from tuner.rewriting import divisors, substitute
-from tuner.space import Restriction, Scope, Space, Value, no_configuration
+from tuner.space import Restriction, Scope, Space, Value
 
 _ANY_NUMBER_OF_THREADS = 2**62  # our own restrictions know the block
 MAX_COMBINATIONS = 10**8
