@@ -118,10 +118,12 @@ class CudaDevice(Device):
         readers = gpu_arrays.Readers(wanted, self._number, is_ours if count() > 1 else None, slow)
         last: Sequence[int] = ()
         put: Any = None
+        at: int = 0
 
         def call(arrays: Sequence[Any], stream: Any, scalars: Any) -> None:
-            nonlocal last, put
-            read, current = readers[type(arrays[0]) if arrays else type(None)]
+            nonlocal last, put, at
+            first = arrays[0] if arrays else None
+            read, current = readers[type(first)]
             addresses = read(arrays)
             if addresses != last:  # the same addresses are aligned and apart again, and hardly ever of another context
                 check(addresses)
@@ -130,7 +132,9 @@ class CudaDevice(Device):
                 cells[launch.changing] = last = addresses
             if scalars is not put:
                 cells[launch.scalars] = put = scalars
-            config.stream = current(arrays[0]) if stream is None else gpu_arrays.stream_handle(stream)
+            where = current(first) if stream is None else gpu_arrays.stream_handle(stream)
+            if where != at:
+                config.stream = at = where
             if status := enqueue():
                 self._context.again(f"launching {function.kernel}", status, enqueue)
 

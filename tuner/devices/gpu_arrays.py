@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -37,14 +38,24 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
         return made
 
     def _pycuda(self) -> Addresses:
-        slow, is_ours = self._slow, self._is_ours
+        slow, is_ours, driver = self._slow, self._is_ours, sys.modules["pycuda.driver"]
         expected = [(one.shape, one.dtype, one.strides) for one in self._wanted]
+        # To ask for an address, and for the GPU it is on, which these arrays do not know, costs more than all the rest.
+        # An allocation never moves: while the arrays lie in those of the last call, its addresses hold.
+        fixed = {driver.DeviceAllocation, driver.PooledDeviceAllocation}
+        last: tuple[list[weakref.ref[Any]], list[int]] = [], []
 
         def addresses(arrays: Sequence[Any]) -> Sequence[int]:
+            nonlocal last
             try:
                 if [(array.shape, array.dtype, array.strides) for array in arrays] == expected:
-                    found = [array.gpudata.__int__() for array in arrays]  # int() takes longer
-                    if is_ours is None or is_ours(found):  # arrays of PyCUDA's do not know their GPU
+                    memory = [array.gpudata for array in arrays]
+                    allocations, found = last
+                    if [allocation() for allocation in allocations] == memory:
+                        return found
+                    found = [one.__int__() for one in memory]  # int() takes longer
+                    if is_ours is None or is_ours(found):
+                        last = [weakref.ref(one) for one in memory if type(one) in fixed], found
                         return found
             except AttributeError:  # one of another library among them
                 pass
