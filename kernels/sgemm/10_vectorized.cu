@@ -12,7 +12,7 @@
 // that is so (wide_k, wide_n), and loads float by float where not. The arrays begin at multiples of 16 bytes, where
 // allocators put them.
 // On an H200 the copies are not what 09 waits for: in its best, 128 of some 4,800 instructions a tile are copies, and
-// 32 would do. Tuned, 10 takes 3.35 ms at 4096, 09 3.31; at 8192 26.1 and 26.5. Compiled for any size, where each copy
+// 32 would do. Tuned, 10 takes 3.33 ms at 4096, 09 3.30; at 8192 25.7 and 26.5. Compiled for any size, where each copy
 // needs an address and a check of its own, it does gain: 4.2 ms at 4096 with the constants of the RTX 3050, against
 // 5.1.
 // Idea: the batched kernel for an RTX 3050, its float4 step (72 ms after 107 ms there). (There K and N are multiples of
