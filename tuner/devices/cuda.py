@@ -29,6 +29,8 @@ except ImportError as error:  # libcuda.so is missing: there is no driver, so no
     driver = None
     _MISSING = str(error)
 
+MOST_CHECKED = 64  # sets of addresses that a launcher knows to fit
+
 
 def count() -> int:
     """How many GPUs there are; 0 without a driver."""
@@ -117,6 +119,7 @@ class CudaDevice(Device):
         slow = functools.partial(self.handles, wanted)
         readers = gpu_arrays.Readers(wanted, self._number, is_ours if count() > 1 else None, slow)
         last: Sequence[int] = ()
+        checked: set[tuple[int, ...]] = set()
         put: Any = None
         at: int = 0
 
@@ -125,10 +128,15 @@ class CudaDevice(Device):
             first = arrays[0] if arrays else None
             read, current = readers[type(first)]
             addresses = read(arrays)
-            if addresses != last:  # the same addresses are aligned and apart again, and hardly ever of another context
-                check(addresses)
-                if not is_ours(addresses):
-                    self._check_context(wanted, addresses)
+            if addresses != last:
+                these = tuple(addresses)
+                if these not in checked:  # else they are aligned and apart again, and hardly ever of another context
+                    check(addresses)
+                    if not is_ours(addresses):
+                        self._check_context(wanted, addresses)
+                    if len(checked) >= MOST_CHECKED:
+                        checked.clear()
+                    checked.add(these)
                 cells[launch.changing] = last = addresses
             if scalars is not put:
                 cells[launch.scalars] = put = scalars

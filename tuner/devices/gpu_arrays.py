@@ -115,8 +115,8 @@ def current_stream(kind: type, number: int) -> Stream:
         case "pycuda":
             return lambda array: 0  # it has no current one but the default stream
         case "cupy":
-            cupy = sys.modules["cupy"]
-            return lambda array: cupy.cuda.get_current_stream(number).ptr
+            current = sys.modules["cupy"].cuda.get_current_stream
+            return lambda array: current(number).ptr
         case "torch":
             torch = sys.modules["torch"]
             return lambda tensor: torch._C._cuda_getCurrentRawStream(number)  # the public way makes an object
