@@ -342,14 +342,21 @@ def test_each_launch_goes_where_the_arrays_lie_by_then(cuda: Device) -> None:
     kernel(C, A, B)
     kernel(C, A, B)
     assert all((one.get() == 16).all() for one in turns)
-    C.gpudata, D = turns[0].gpudata, on_gpu("pycuda", np.full((1, 16, 16), 2, np.float32))
+    C = on_gpu("pycuda", np.zeros((1, 16, 16), np.float32))
     kernel(C, A, B)
-    A.gpudata = D.gpudata
+    A.gpudata = on_gpu("pycuda", np.full((1, 16, 16), 2, np.float32)).gpudata
     kernel(C, A, B)
-    assert (turns[0].get() == 32).all()
+    assert (C.get() == 32).all()
+    C.gpudata = turns[1].gpudata
+    kernel(C, A, B)
+    assert (turns[1].get() == 32).all()
+    C.gpudata = None
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match="C: "):
+            kernel(C, A, B)
     A.shape = (16, 16)
     with pytest.raises(ArgumentError, match="A: has shape"):
-        kernel(C, A, B)
+        kernel(turns[0], A, B)
 
 
 CHOOSY = """

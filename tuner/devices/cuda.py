@@ -121,7 +121,7 @@ class CudaDevice(Device):
         last: Sequence[int] = ()
         checked: set[tuple[int, ...]] = set()
         put: Any = None
-        at: int = 0
+        at = 0
 
         def call(arrays: Sequence[Any], stream: Any, scalars: Any) -> None:
             nonlocal last, put, at

@@ -40,24 +40,27 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
     def _pycuda(self) -> Addresses:
         slow, is_ours, driver = self._slow, self._is_ours, sys.modules["pycuda.driver"]
         expected = [(one.shape, one.dtype, one.strides) for one in self._wanted]
-        # To ask for an address, and for the GPU it is on, which these arrays do not know, costs more than all the rest.
-        # An allocation never moves: while the arrays lie in those of the last call, its addresses hold.
-        fixed = {driver.DeviceAllocation, driver.PooledDeviceAllocation}
+        # To ask for the addresses, and where there are several GPUs for the one they are on, which these arrays do not
+        # know, costs more than to compare the rest. An allocation never moves, so what was last found holds while the
+        # arrays lie in the same ones; unless the caller frees one by hand, which cannot be seen.
+        reference, fixed = weakref.ref, {driver.DeviceAllocation, driver.PooledDeviceAllocation}
         last: tuple[list[weakref.ref[Any]], list[int]] = [], []
 
         def addresses(arrays: Sequence[Any]) -> Sequence[int]:
             nonlocal last
             try:
                 if [(array.shape, array.dtype, array.strides) for array in arrays] == expected:
-                    memory = [array.gpudata for array in arrays]
-                    allocations, found = last
-                    if [allocation() for allocation in allocations] == memory:
+                    allocations = [reference(array.gpudata) for array in arrays]  # a dead one equals no other
+                    known, found = last
+                    if allocations == known:
                         return found
+                    memory = [array.gpudata for array in arrays]
                     found = [one.__int__() for one in memory]  # int() takes longer
                     if is_ours is None or is_ours(found):
-                        last = [weakref.ref(one) for one in memory if type(one) in fixed], found
+                        if fixed.issuperset(map(type, memory)):
+                            last = allocations, found
                         return found
-            except AttributeError:  # one of another library among them
+            except (AttributeError, TypeError):  # one of another library among them, or no allocation
                 pass
             return slow(arrays)
 
