@@ -194,7 +194,7 @@ def test_rows_are_measured_with_the_published_constants_and_tuned(tmp_path: Path
     shown = tune(*request[:-1], "--no-tune")
     assert shown.out.count("host:0, 64 │") == 5
     (table,) = json.loads((folder / "own.json").read_text())["tables"]
-    assert table["rows"][4]["tuned"]["origin"] == "the store's record"
+    assert table["rows"][4]["tuned"]["origin"].startswith("the store's record, of ")
     assert table["rows"][4]["tuned"]["config"] == by16["tuned"]["config"]
 
 
@@ -206,6 +206,15 @@ def test_an_opencl_processor_reproduces_at_a_small_size_and_says_so(tmp_path: Pa
     assert (naive["constants"]["loads"], tiled["constants"]["loads"]) == (2 * 256**3, 2 * 256**3 // 16)
     assert "At a small size, which says little of the published one: all stages." in done.out
     assert "Left out, tuned: all stages: the store has no record of this size" in done.out
+
+
+def test_where_nothing_is_published_or_measured_the_files_say_so(tmp_path: Path, tune: Tune) -> None:
+    done = tune("reproduce", "studylog", "--device", "host", "--no-tune", "--output", tmp_path)
+    assert done.status == 1
+    assert "interrupted" not in done.err
+    assert "none of 4 rows could be measured" in done.err
+    assert (tmp_path / "studylog.md").exists()
+    assert (tmp_path / "studylog.png").exists() == plot.available()
 
 
 ARGUMENTS = "float *C, const float *A, const float *B, int M, int N, int K, int batch, float alpha, float beta"

@@ -6,6 +6,7 @@ message on standard error; 130 or 143 interrupted.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner import exchanging, inspection, output, replaying, reproducing
-from tuner.command import DEVICE, DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, cli
+from tuner.command import DEVICE, DEVICES, INTERRUPTS, JSON, KERNEL, KNOWN_DEVICE, RESULTS, SET, SIZE, Terminated, cli
 from tuner.errors import RequestError, TunerError
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 
 # Importing these gives the group its verbs.
 __all__ = ["cli", "exchanging", "inspection", "main", "replaying", "reproducing"]
-
-
-class Terminated(BaseException):
-    """SIGTERM, on its way up."""
 
 
 @cli.command("kernel", hidden=True)
@@ -88,10 +85,8 @@ def tune(
     progress = TuningProgress()
     try:
         result = run(Request(kernel, size, method=method, **rest), progress)
-    except (KeyboardInterrupt, Terminated):
-        progress.close()
-        where = f" after {progress.done} of {progress.total} configurations" if progress.total else ""
-        output.say(f"interrupted{where}; what was measured is kept: the same command goes on from there")
+    except INTERRUPTS:
+        progress.interrupted()
         raise
     finally:
         progress.close()
@@ -126,7 +121,7 @@ def tune(
 @cli.command()
 @KERNEL
 @SIZE
-@DEVICE
+@KNOWN_DEVICE
 @RESULTS
 @JSON
 def best(kernel: str, size: str, device: str | None, results: Path | None, as_json: bool) -> int:
@@ -173,7 +168,8 @@ def best(kernel: str, size: str, device: str | None, results: Path | None, as_js
 @RESULTS
 @JSON
 def run(kernel: str, size: str, as_json: bool, **rest: Any) -> int:
-    """Launch the stored best of KERNEL at SIZE on random data; verify it and time it.
+    """Launch the stored best of KERNEL at SIZE on random data; verify it and time it. One that hangs is stopped after
+    ten minutes.
 
     Example: tune run sgemm/07_tiled_1xn 4096 --set alpha=2
     """
@@ -234,6 +230,12 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         status = 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python would try again at exit
+        output.say("error: standard output: no space left on it; free some, or send it elsewhere")
+        status = 1
     sys.exit(status if isinstance(status, int) else 0)
 
 

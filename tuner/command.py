@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,6 +12,12 @@ import click
 from tuner import __version__
 from tuner.errors import RequestError
 
+
+class Terminated(BaseException):
+    """SIGTERM, on its way up."""
+
+
+INTERRUPTS = (KeyboardInterrupt, Terminated)
 KERNEL = click.argument("kernel")
 SIZE = click.argument("size")
 
@@ -45,6 +52,9 @@ def _settings(_ctx: click.Context, _param: click.Parameter, given: Iterable[str]
 
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 DEVICE = click.option("--device", metavar="NAME", help="cuda, opencl or host, or one with :N; see `tune devices`.")
+KNOWN_DEVICE = click.option(
+    "--device", metavar="NAME", help="cuda, opencl or host, or one with :N; or part of the name of one in the store."
+)
 DEVICES = click.option(
     "--device", "--devices", metavar="NAME", help="cuda, cuda:1, cuda:0,cuda:3, or `all` GPUs of this machine."
 )
@@ -54,6 +64,16 @@ RESULTS = click.option(
 SET = click.option(
     "--set", "options", multiple=True, callback=_settings, metavar="NAME=VALUE", help="An option, as alpha=2."
 )
+
+
+def check_writable(option: str, folder: Path) -> None:
+    """Raise RequestError where nothing can be written in `folder`, before hours of measuring."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise RequestError(f"{option} {folder}: cannot be written: {error.strerror}; name another folder") from None
 
 
 @click.group(

@@ -53,6 +53,12 @@ class TuningProgress:
     def noted(self, text: str) -> None:
         self._say(text)
 
+    def interrupted(self) -> None:
+        """Says what is kept."""
+        self.close()
+        where = f" after {self.done} of {self.total} configurations" if self.total else ""
+        output.say(f"interrupted{where}; what was measured is kept: the same command goes on from there")
+
     def finals(self, count: int) -> None:
         self.close()
         if count:

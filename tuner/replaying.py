@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from tuner import output
-from tuner.command import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, cli
+from tuner import output, paths
+from tuner.command import DEVICES, INTERRUPTS, JSON, KERNEL, RESULTS, SET, SIZE, check_writable, cli
 
 
 @cli.command()
@@ -37,10 +37,15 @@ def record(
     from tuner.method import Method
 
     space = catalog.load(kernel)
+    if path is not None:
+        check_writable("--output", path.parent)
     progress = TuningProgress()
     try:
         request = Request(kernel, size, device, options, "brute_force", method=Method(race=False), results=results)
         result = tune(request, progress)
+    except INTERRUPTS:
+        progress.interrupted()
+        raise
     finally:
         progress.close()
     recorded = recording.of_trials(space, result.sizes, result.device["name"], result.trials)
@@ -93,11 +98,14 @@ def replay(cache: Path, strategy: str | None, budget: str | None, seed: int, wor
         return 0
     total = len(done.evaluations)
     failed = sum(time_ms is None for time_ms in done.evaluations)
-    click.echo(output.plain(f"{recorded.kernel} on {recorded.device}: {len(recorded.entries)} configurations"))
+    about = " on ".join(filter(None, (recorded.kernel, recorded.device))) or str(cache)
+    click.echo(f"{paths.shown(about)}: {len(recorded.entries)} configurations")
     click.echo(
         f"{done.strategy}: {total} evaluations, {failed} failed, {done.seconds_in_strategy:.2f} s in the strategy"
     )
-    click.echo(f"best found: {done.fraction(total):.1%} as fast as the optimum, {done.optimum_ms:.4g} ms")
+    share = done.fraction(total)
+    found = f"{done.optimum_ms / share:.4g} ms, {share:.1%} as fast as" if share else "none;"
+    click.echo(f"best found: {found} the optimum, {done.optimum_ms:.4g} ms")
     for share in (0.10, 0.05, 0.01):
         needed = done.within(share)
         click.echo(f"within {share:.0%} of it: {f'after {needed} evaluations' if needed else 'never'}")

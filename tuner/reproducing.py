@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tuner import output, paths
-from tuner.command import DEVICE, JSON, RESULTS, cli
+from tuner.command import DEVICE, INTERRUPTS, JSON, RESULTS, check_writable, cli
 from tuner.errors import RequestError
 
 if TYPE_CHECKING:
@@ -59,17 +58,18 @@ def reproduce(name: str | None, listing: bool, as_json: bool, folder: Path, no_t
     from tuner.experiments import plot, running, tables
     from tuner.experiments.stage import Request
 
-    _check_writable(folder)
+    check_writable("--output", folder)
     if not plot.available():
         output.say(plot.MISSING)
+    files = f"{folder / experiment.name}.md, .json{', .png' if plot.available() else ''}"
     done: Reproduction | None = None
     try:
         for done in running.run(experiment, Request(tune=not no_tune, **rest), output.say):
             _write(done, folder)
-    finally:
-        if done is not None:
-            kept = "" if done.finished else "interrupted; what was measured is kept: "
-            output.say(f"{kept}{folder / experiment.name}.md, .json{', .png' if plot.available() else ''}")
+    except INTERRUPTS:
+        output.say(f"interrupted; what was measured is kept: {files}" if done else "interrupted: nothing was measured")
+        raise
+    output.say(files)
     assert done is not None
     if as_json:
         output.document(tables.document(done))
@@ -93,16 +93,6 @@ def _list(as_json: bool) -> int:
         rows = [[one.name, one.title, one.device, sum(len(table.rows) for table in one.tables)] for one in found]
         output.table(["name", "title", "published on", "rows"], rows)
     return 0
-
-
-def _check_writable(folder: Path) -> None:
-    """Raise RequestError where nothing can be written, before hours of measuring."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise RequestError(f"--output {folder}: cannot be written: {error.strerror}; name another folder") from None
 
 
 def _write(done: Reproduction, folder: Path) -> None:

@@ -36,11 +36,13 @@ def png(done: Reproduction) -> bytes:
         here = f"here at {', '.join(sorted(sizes))}" if sizes else "nothing here"
         title = f"{table.title}: published at {short_size(dict(table.sizes))}, {here}"
         _panel(line[0], rows, _rates, title)
-        line[0].set(xscale="log", xlabel="GFLOP/s")
-        low, high = line[0].get_xlim()
-        line[0].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
-        line[0].xaxis.set_major_formatter("{x:,g}")
-        line[0].xaxis.set_minor_formatter(NullFormatter())
+        line[0].set_xlabel("GFLOP/s")
+        if any(rate for one in rows for rate in _rates(one)):  # an axis of nothing cannot be logarithmic
+            line[0].set_xscale("log")
+            low, high = line[0].get_xlim()
+            line[0].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+            line[0].xaxis.set_major_formatter("{x:,g}")
+            line[0].xaxis.set_minor_formatter(NullFormatter())
         line[0].set_yticks(range(len(rows)), [one.row.name for one in rows])
         if shares:
             _panel(line[1], rows, _shares, "")

@@ -13,7 +13,7 @@ from tuner.experiments.published import Row
 from tuner.experiments.results import Measured, Reproduced
 from tuner.finals import Final
 from tuner.space import Config, size_text
-from tuner.store import Store
+from tuner.store import Record, Store
 from tuner.supervisor import Supervisor
 
 
@@ -59,7 +59,7 @@ class Stage:
         """The best configuration known for this size on this device, and where it is from; or why there is none."""
         stored = self._stored()
         if stored is not None:
-            return stored, "the store's record"
+            return stored.config, f"the store's record, of {stored.evaluated} of {stored.configurations} configurations"
         if not self._request.tune:
             return None, "the store has no record of this size, and --no-tune leaves out the search"
         stage = self._rows[0].stage
@@ -84,16 +84,18 @@ class Stage:
             progress.close()
         if result.record is None:
             return None, f"none of {result.evaluated} configurations is valid"
-        config = self._stored() or result.record.config
+        config = (self._stored() or result.record).config
         return config, f"searched for now, {result.evaluated} of {result.configurations} configurations"
 
-    def _stored(self) -> Config | None:
+    def _stored(self) -> Record | None:
+        """The record of this size on this device, if its best is what is launched here."""
         device = self._device
         key = device["name"], device["device"].partition(":")[0], device["architecture"]
         store = Store(self._space.name, self._request.results)
         found = store.look_up(self._space, self._scope, *key, source.signature(self._space))
-        exact = found.match == "exact" and not found.stale and found.record is not None and found.record.is_plain
-        return found.config if exact else None
+        record = found.record
+        exact = found.match == "exact" and not found.stale and record is not None and record.is_plain
+        return record if record is not None and exact and record.config == found.config else None
 
     def _broken(self, config: Config) -> str | None:
         """Why the configuration cannot be used here, if so."""
