@@ -361,11 +361,11 @@ def test_what_comes_from_a_file_is_no_formula(tune: Tune, tmp_path: Path) -> Non
         ((KERNEL, "1024", "--to", "csv", "--storage", "sqlite:////bin/sh"), "the ledger cannot be read"),
         (
             (KERNEL, "1024", "--to", "cubin", "--device", "opencl"),
-            "--device opencl: a bundle is for CUDA devices; name",
+            "--device opencl: --to cubin is for CUDA devices; name",
         ),
         (
             (KERNEL, "1024", "--to", "cubin", "--device", "opencl", "--architecture", "sm_80"),
-            "--device opencl: a bundle is for CUDA devices; name",
+            "--device opencl: --to cubin is for CUDA devices; name",
         ),
     ],
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -176,6 +178,17 @@ def test_an_opencl_configuration_that_does_not_compile_or_launch_is_counted(tune
     done = tune(stage(text, "picky", "{mode: [0, 1, 2, 3]}", "opencl", more), "20", "--json")
     assert done.status == 0, done.err
     assert done.json["failed"] == {"compile": 1, "launch": 1, "wrong result": 1}
+
+
+def test_an_opencl_kernel_with_other_arguments_than_its_space_declares_is_told(tune: Tune, stage: Stage) -> None:
+    for arguments, told in (("__global float *C", "takes 1 arguments, and its space declares 9"),
+                            ("__global float *C, __global float *A, __global float *B, int M, int N, int K, int batch, "
+                             "double alpha, double beta", "argument 8 of other: ")):  # fmt: skip
+        more = "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]"
+        text = f"__kernel void other({arguments}) {{}}"
+        done = tune(stage(text, "other", "{mode: [0]}", "opencl", more), "20", "--timeout", "60")
+        assert done.status == 1
+        assert told in done.err
 
 
 def test_a_slow_default_does_not_win_because_the_five_fastest_fail_in_the_finals(tune: Tune, stage: Stage) -> None:
@@ -353,6 +366,20 @@ def test_an_interrupted_run_keeps_its_trials_and_says_how_to_go_on(
     assert again.json["failed"] == {}, "nothing counts as failed because it was interrupted"
 
 
+def test_a_full_standard_output_is_one_message() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "tuner", "list"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "standard output: no space left" in done.stderr
+
+
+def test_a_folder_of_results_that_is_not_there_is_told(tmp_path: Path, tune: Tune) -> None:
+    done = tune("best", "03_naive", "64", "--device", "H200", "--results", tmp_path / "mistyped")
+    assert done.status == 0
+    assert "mistyped: there is no such folder" in done.err
+
+
 def test_a_pipe_gets_plain_lines(tune: Tune) -> None:
     done = tune("sgemm/00_host_simple", "16")
     assert "\x1b" not in done.out + done.err
@@ -403,6 +430,8 @@ BAD_REQUESTS = {
     ("03_naive", "8", "--timeout", "nan"): "--timeout",
     ("03_naive", "8", "--timeout", "inf"): "--timeout",
     ("report", "--write", "."): "is a directory",
+    ("report", "--device", "abacus"): "the store knows none of this name; it has NVIDIA H200",
+    ("record", "03_naive", "8", "--device", "opencl", "--output", "/dev/null/x.json"): "--output /dev/null: cannot be",
     ("03_naive", "8x8x8,batch=100000", "--device", "opencl:7"): "OpenCL devices",
 }
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.errors import ArgumentError, RequestError, TunerError
+from tuner.errors import ArgumentError, DeviceError, RequestError, TrialError, TunerError
 
 if TYPE_CHECKING:
     from tuner.kernel import Kernel
     from tuner.launcher import load
 
 __version__ = "0.1.0"
-__all__ = ["ArgumentError", "Kernel", "RequestError", "TunerError", "load"]
+__all__ = ["ArgumentError", "DeviceError", "Kernel", "RequestError", "TrialError", "TunerError", "load"]
 
 
 def __getattr__(name: str) -> object:
@@ -31,3 +31,7 @@ def __getattr__(name: str) -> object:
 
         return load
     raise AttributeError(f"module 'tuner' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

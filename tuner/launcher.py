@@ -117,7 +117,9 @@ def _first_that_runs(
             why = str(failures[0]).partition("\n")[0]
             warnings.warn(f"{kernel!r}: taken because what should be better does not run here: {why}", stacklevel=3)
         return kernel
-    raise failures[0]
+    first = failures[0]
+    text = f"{space.name}, {config_text(candidates[0].config)}, on {device.id}: {first}"
+    raise (DeviceError(text) if isinstance(first, DeviceError) else type(first)(text, first.reason)) from first
 
 
 def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Found:

@@ -23,8 +23,8 @@ class Row:
 
 
 def rows(device: str = "", results: Path | None = None, say: Callable[[str], None] = lambda text: None) -> list[Row]:
-    """The records of all kernels on devices whose name contains `device`, by kernel, device and size. `say` is told of
-    lines that hold none."""
+    """The records of all kernels on devices of the kind `device`, or whose name contains it, by kernel, device and
+    size. `say` is told of lines that hold none. Raises RequestError where there are records, but none of these."""
     roots = (results or paths.user_results(), paths.shipped("results"))
     kernels = {path.relative_to(root).with_suffix("").as_posix() for root in roots for path in root.rglob("*.jsonl")}
     found = []
@@ -32,9 +32,13 @@ def rows(device: str = "", results: Path | None = None, say: Callable[[str], Non
         store = Store(kernel, results)
         for problem in store.problems:
             say(problem)
-        records = [r for r in store.records if device.lower() in r.device.lower() and r.is_plain]
+        records = [record for record in store.records if record.is_plain]
         found += [Row(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
-    return found
+    asked = [row for row in found if device == row.record.kind or device.casefold() in row.record.device.casefold()]
+    if found and not asked:
+        known = ", ".join(sorted({row.record.device for row in found}))
+        raise RequestError(f"--device {device}: the store knows none of this name; it has {known}")
+    return asked
 
 
 def tables(table: list[Row]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, WithJsonSchema, create_model
 
 from tuner import expressions
 from tuner.errors import ExpressionError
@@ -96,7 +96,7 @@ class OperationModel(_Model):
     """What a kernel computes; several stages may share one."""
 
     sizes: dict[Identifier, int | None] = Field(min_length=1, description="name: default, or nothing if it is needed")
-    options: dict[Identifier, float] = Field({}, description="name: default; set at launch")
+    options: dict[Identifier, FiniteFloat] = Field({}, description="name: default; set at launch")
     extent: list[Formula] = Field(min_length=1, max_length=3, description="of the result, x first; the grid covers it")
     arguments: list[ArgumentModel] = Field(min_length=1)
     reference: Formula | dict[Identifier, Formula] = Field(description="the right answer, over float64 arrays")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -39,6 +40,8 @@ class Store:
         self.kernel = kernel
         self.problems: list[str] = []
         self.records: list[Record] = []
+        if folder is not None and not os.path.exists(folder):  # which an unreadable one is not, and raises nothing
+            self.problems.append(f"{paths.shown(folder)}: there is no such folder; what ships is all that is known")
         for path in self.paths:
             # An imported record hides no verified one.
             above = {record.key for record in self.records if record.is_verified}

@@ -126,6 +126,7 @@ def for_space(space: Space, name: str | None) -> str:
         if name is None:
             missing = [_EXTRA[kind] for kind in kinds if importlib.util.find_spec(_EXTRA.get(kind, "sys")) is None]
             hint = f"pip install {' '.join(missing)}, or " if missing else ""
+            hint = "install a C compiler, or name one by CC, or " if "host" in kinds else hint
             raise DeviceError(
                 f"{space.name} runs on {' or '.join(kinds)}, which this machine does not have; {hint}see `tune devices`"
             )

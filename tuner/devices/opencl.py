@@ -123,17 +123,23 @@ class OpenCLDevice(Device):
         and a queue."""
         geometry = function.geometry
         kernel = cl.Kernel(function.handle, function.kernel)  # of its own, because arguments are its state
+        if kernel.num_args != len(arguments):
+            raise LaunchError(
+                f"{function.kernel} takes {kernel.num_args} arguments, and its space declares {len(arguments)}; write "
+                f"one for each, in the kernel's order"
+            )
         total = tuple(blocks * threads for blocks, threads in zip(geometry.grid, geometry.block, strict=True))
         changing = [position for position, argument in enumerate(arguments) if argument is None]
         scalar = [position for position, argument in enumerate(arguments) if isinstance(argument, np.generic)]
         last: Sequence[Any] | None = None
 
         def put(positions: Iterable[int], values: Sequence[Any]) -> None:
+            position = 0
             try:
                 for position, value in zip(positions, values, strict=True):
                     kernel.set_arg(position, value)
             except cl.Error as error:
-                raise _failed(f"arguments of {function.kernel}", error) from None
+                raise _failed(f"argument {position + 1} of {function.kernel}", error) from None
 
         def call(buffers: Sequence[Any], scalars: Sequence[Any] | None, queue: cl.CommandQueue) -> None:
             nonlocal last

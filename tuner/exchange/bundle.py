@@ -61,7 +61,7 @@ def chosen(problem: Problem, device: str | None, architectures: str | None) -> l
     named = [targets.one(problem, device, ("cuda",))] if device is not None or architectures is None else []
     if any(target.device.kind != "cuda" for target in named):
         asked = f"--device {paths.shown(device or '')}"
-        raise RequestError(f"{asked}: a bundle is for CUDA devices; name one with --device, or --architecture sm_90a")
+        raise RequestError(f"{asked}: --to cubin is for CUDA devices; name one with --device, or --architecture sm_90a")
     if architectures is None:
         return named
     names = list(dict.fromkeys(name.strip() for name in architectures.split(",")))
