@@ -73,6 +73,13 @@ def test_a_cache_that_does_not_say_all_needs_hints(tune: Tune, tmp_path: Path) -
     assert "not stored: a better record is there" in tune("import", measured(tmp_path, {8: 2.0}), "--size", "4096").out
 
 
+def test_what_is_torn_in_a_cache_is_counted(tune: Tune, tmp_path: Path) -> None:
+    file = measured(tmp_path, {8: 2.0, 16: 1.0})
+    file.write_text(file.read_text()[:-40])
+    assert "ignored, as torn or without all parameters: 1" in tune("import", file, "--size", "4096").out
+    assert "1 configurations; ignored, as torn or without all parameters: 1" in tune("replay", file).out
+
+
 @pytest.mark.filterwarnings("ignore:The metaschema")  # of Kernel Tuner's own results
 def test_results_of_kernel_tuner_are_records_of_each_device_and_size(tune: Tune, tmp_path: Path) -> None:
     from kernel_tuner.integration import store_results

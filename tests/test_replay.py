@@ -74,26 +74,28 @@ def cut(text: str, entries: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("damage", "left"),
+    ("damage", "left", "ignored"),
     [
-        (lambda text: text, 18),
-        (lambda text: cut(text, 7), 7),
-        (lambda text: cut(text, 7)[:-1], 7),
-        (lambda text: cut(text, 7)[:-30], 6),
-        (lambda text: cut(text, 3)[:-40] + "\n" + "\n".join(text.splitlines()[-12:]), 13),
-        (lambda text: text.rstrip().rstrip("}").rstrip(), 18),
-        (lambda text: text.replace('"times": [1.0, 1.0]', '"times": [NaN]'), 18),
-        (lambda text: text.replace('"tile": 2', '"tale": 2'), 12),
+        (lambda text: text, 18, 0),
+        (lambda text: cut(text, 7), 7, 0),
+        (lambda text: cut(text, 7)[:-1], 7, 0),
+        (lambda text: cut(text, 7)[:-30], 6, 1),
+        (lambda text: cut(text, 3)[:-40] + "\n" + "\n".join(text.splitlines()[-12:]), 13, 1),
+        (lambda text: text.rstrip().rstrip("}").rstrip(), 18, 0),
+        (lambda text: text.replace('"times": [1.0, 1.0]', '"times": [NaN]'), 18, 0),
+        (lambda text: text.replace('"tile": 2', '"tale": 2'), 12, 6),
     ],
     ids=["whole", "no end", "no comma", "torn", "torn within", "no braces", "not a number", "a parameter missing"],
 )
-def test_what_is_whole_in_a_damaged_file_is_read(damage: Callable[[str], str], left: int, tmp_path: Path) -> None:
+def test_what_is_whole_in_a_damaged_file_is_read(
+    damage: Callable[[str], str], left: int, ignored: int, tmp_path: Path
+) -> None:
     path = tmp_path / "made.json"
     recording.write(path, MADE)
     path.write_text(damage(path.read_text()))
     read = recording.read(path)
     assert dict(read.parameters) == PARAMETERS
-    assert len(read.entries) == left
+    assert (len(read.entries), read.ignored) == (left, ignored)
     assert all(e.time_ms == MADE.entries[k].time_ms for k, e in read.entries.items())
 
 

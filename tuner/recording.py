@@ -46,7 +46,8 @@ class Recording:
     """A space of which all configurations, or many, have been measured.
 
     `parameters` are the declared values by name; an entry's key is its values in that order. `size` is Kernel Tuner's
-    problem_size, or sizes by name. `about` is any more that the file's header says.
+    problem_size, or sizes by name. `about` is any more that the file's header says. `ignored` counts what its file has
+    besides: entries that are torn, or lack a parameter.
     """
 
     kernel: str
@@ -55,6 +56,7 @@ class Recording:
     entries: Mapping[Key, Entry]
     size: Any = None
     about: Mapping[str, Any] = field(default_factory=dict)
+    ignored: int = 0
 
     @property
     def optimum_ms(self) -> float:
@@ -130,12 +132,15 @@ def _from_cache(header: Mapping[str, Any], entries: list[Any]) -> Recording:
     declared = header.get("tune_params")
     names = list(declared) if isinstance(declared, dict) else []
     found: dict[Key, Entry] = {}
+    ignored = 0
     for entry in entries:
         if names and isinstance(entry, dict) and all(is_value(entry.get(name)) for name in names):
             extra = {k: v for k, v in entry.items() if k not in (*names, "time", "times", "__error__")}
             time_ms = milliseconds(entry.get("time")) if "__error__" not in entry else None
             failure = None if time_ms is not None else str(entry.get("__error__", entry.get("time")))
             found[tuple(entry[name] for name in names)] = Entry(time_ms, _times(entry.get("times")), failure, extra)
+        else:
+            ignored += 1
     return Recording(
         _name(header.get("kernel_name")),
         _name(header.get("device_name")),
@@ -143,6 +148,7 @@ def _from_cache(header: Mapping[str, Any], entries: list[Any]) -> Recording:
         found,
         header.get("problem_size"),
         {name: value for name, value in header.items() if name not in _HEADER},
+        ignored,
     )
 
 
@@ -155,12 +161,13 @@ def _from_t4(path: Path, entries: list[Any]) -> Recording:
     """Raises RequestError for a time in a unit that is not known."""
     names: list[str] = []
     found: dict[Key, Entry] = {}
+    ignored = 0
     for entry in entries:
-        config = entry.get("configuration") if isinstance(entry, dict) else None
-        if not isinstance(config, dict) or not all(is_value(value) for value in config.values()):
-            continue
+        given = entry.get("configuration") if isinstance(entry, dict) else None
+        config = given if isinstance(given, dict) and all(map(is_value, given.values())) else {}
         names = names or list(config)
-        if set(config) != set(names):
+        if not config or set(config) != set(names):
+            ignored += 1
             continue
         time_ms = _t4_time(path, entry)
         invalidity = str(entry.get("invalidity", _CORRECT[0]))
@@ -169,7 +176,7 @@ def _from_t4(path: Path, entries: list[Any]) -> Recording:
         times = _times(measured.get("runtimes")) if isinstance(measured, dict) else ()
         key = tuple(config[name] for name in names)
         found[key] = Entry(time_ms if good else None, times, None if good else invalidity)
-    return Recording("", "", _values(names, found, {}), found)
+    return Recording("", "", _values(names, found, {}), found, ignored=ignored)
 
 
 def _t4_time(path: Path, entry: Mapping[str, Any]) -> float | None:

@@ -99,7 +99,8 @@ def replay(cache: Path, strategy: str | None, budget: str | None, seed: int, wor
     total = len(done.evaluations)
     failed = sum(time_ms is None for time_ms in done.evaluations)
     about = " on ".join(filter(None, (recorded.kernel, recorded.device))) or str(cache)
-    click.echo(f"{paths.shown(about)}: {len(recorded.entries)} configurations")
+    ignored = f"; ignored, as torn or without all parameters: {recorded.ignored}" if recorded.ignored else ""
+    click.echo(f"{paths.shown(about)}: {len(recorded.entries)} configurations{ignored}")
     click.echo(
         f"{done.strategy}: {total} evaluations, {failed} failed, {done.seconds_in_strategy:.2f} s in the strategy"
     )

@@ -35,18 +35,21 @@ class ImportedRecord:
     kernel: str
     record: Record
     stored: bool
+    ignored: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """For --json."""
         record = self.record
         best = {"config": record.config, "time_ms": record.time_ms, "verified": record.is_verified}
         about = {"file": str(self.file), "kernel": self.kernel, "device": record.device, "size": record.sizes}
-        return {**about, "configurations": record.configurations, "best": best, "stored": self.stored}
+        counts = {"configurations": record.configurations, "ignored": self.ignored}
+        return {**about, **counts, "best": best, "stored": self.stored}
 
     def __str__(self) -> str:
         record, kept = self.record, "stored, unverified" if self.stored else "not stored: a better record is there"
         where = f"{self.kernel} at {size_text(record.sizes)} on {record.device}"
-        return f"{self.file}: {where}: {record.time_ms:.4g} ms, {config_text(record.config)} ({kept})"
+        ignored = f"; ignored, as torn or without all parameters: {self.ignored}" if self.ignored else ""
+        return f"{self.file}: {where}: {record.time_ms:.4g} ms, {config_text(record.config)} ({kept}{ignored})"
 
 
 @dataclass(frozen=True)
@@ -69,11 +72,11 @@ def import_all(files: Sequence[Path], hints: Hints) -> list[ImportedRecord | Imp
     """Import each file; all are read before anything is written. Raises RequestError for one that cannot be read, or
     does not say what it is of, nor do `hints`, or says something else than they do."""
     spaces: list[tuple[Path, Mapping[str, Any]]] = []
-    found: list[tuple[Path, Space, Record]] = []
+    found: list[tuple[Path, Space, Record, int]] = []
     for file in files:
         read = _read(file)
         if isinstance(read, list):
-            found += [(file, *_record(file, one, hints)) for one in read]
+            found += [(file, *_record(file, one, hints), one.ignored) for one in read]
         else:
             spaces.append((file, read))
     if hints.output is not None and len(spaces) != 1:
@@ -82,9 +85,9 @@ def import_all(files: Sequence[Path], hints: Hints) -> list[ImportedRecord | Imp
     for file, data in spaces:
         target = hints.output or Path(f"{file.name.partition('.')[0]}.yaml")
         done.append(ImportedSpace(file, target, t1.write(file, data, target)))
-    for file, space, record in found:
+    for file, space, record, ignored in found:
         stored = Store(space.name, hints.results).add(record, partial(targets.possible, space))
-        done.append(ImportedRecord(file, space.name, record, stored))
+        done.append(ImportedRecord(file, space.name, record, stored, ignored))
     return done
 
 

@@ -37,7 +37,7 @@ def text(path: Path) -> str:
 
 
 def parts(text: str) -> tuple[dict[str, Any], str | None, list[Any]]:
-    """The members before the entries, which kind of file it is, and the entries, whole or not."""
+    """The members before the entries, which kind of file it is, and the entries; None for each torn one."""
     try:
         data = json.loads(text)
         for member in ("cache", "results"):
@@ -59,8 +59,8 @@ def parts(text: str) -> tuple[dict[str, Any], str | None, list[Any]]:
 
 
 def _whole(text: str) -> Iterator[Any]:
-    """The objects in `text` that are whole, of those that are not within another, up to where no more are to be
-    expected: what is nested without end would be looked through again from each brace."""
+    """The objects in `text` that are whole, of those that are not within another, and None where any are torn, up to
+    where no more are to be expected: what is nested without end would be looked through again from each brace."""
     decoder = json.JSONDecoder()
     position = text.find("{") + 1 if text.lstrip(": \n\t").startswith("{") else 0
     torn = 0
@@ -70,6 +70,8 @@ def _whole(text: str) -> Iterator[Any]:
             torn = 0
             yield value
         except ValueError:
+            if not torn:
+                yield None
             position += 1
             torn += 1
         except RecursionError:
@@ -79,6 +81,7 @@ def _whole(text: str) -> Iterator[Any]:
 def nothing_in(content: str, member: str | None, entries: list[Any]) -> str:
     """Why a file gave no time, and what would."""
     wanted = "give a Kernel Tuner cache (.json, .json.gz) or a T4 file"
+    entries = [entry for entry in entries if entry is not None]
     if not content.strip():
         return f"empty, or cut short before anything; {wanted}"
     try:
