@@ -144,14 +144,14 @@ def test_an_argument_that_does_not_fit_is_named(library: str, cuda: Device) -> N
         ((C, A, shifted), "B: begins 4 bytes after a multiple of 16"),
         ((C, wide, B), r"A: has shape \(1, 50, 60\)"),
         ((C, on_gpu(library, arrays()[1].astype(np.float64)), B), "A: has shape .* dtype float64"),
-        ((C, A, arrays()[2]), "B: a ndarray is not on the GPU"),
+        ((C, A, arrays()[2]), "B: of type ndarray, which is not on the GPU"),
         ((C, A), "2 arrays given; it takes 3: C, A, B"),
         ((), "0 arrays given"),
         ((read_only, A, B), "C: is read-only"),
     ]
     if library == "torch":
         misfits.append(((C, A, B.clone().requires_grad_()), r"B: requires grad, .* pass \.detach"))
-        misfits.append(((C, A.cpu(), B), "A: a Tensor is not on the GPU"))
+        misfits.append(((C, A.cpu(), B), "A: of type Tensor, which is not on the GPU"))
     for launch in (kernel, kernel.bind):
         launch(C, A, B)  # what has been taken once is looked at again
         for given, message in misfits:
@@ -162,7 +162,7 @@ def test_an_argument_that_does_not_fit_is_named(library: str, cuda: Device) -> N
     with pytest.raises(ArgumentError, match="C: shares memory with B"):
         square(C, A, C)
     square(C, A, A)
-    with pytest.raises(ArgumentError, match="stream: a str"):
+    with pytest.raises(ArgumentError, match="stream: of type str"):
         square(C, A, A, stream="0")
     naive = tuner.load("sgemm/03_naive", SHAPE, device=cuda)
     naive(on_gpu(library, arrays()[0]), on_gpu(library, arrays()[1]), shifted)  # this one loads float by float

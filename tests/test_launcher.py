@@ -146,7 +146,7 @@ def test_a_stream_that_is_none_is_refused(host: Device, opencl: Any) -> None:
 
     with pytest.raises(ArgumentError, match="stream: the host has none"):
         tuner.load("sgemm/00_host_simple", SHAPE, device=host)(*arrays(), stream=7)
-    with pytest.raises(ArgumentError, match="stream: a int; pass a queue"):
+    with pytest.raises(ArgumentError, match="stream: of type int; pass a queue"):
         tuner.load("sgemm/03_naive", SHAPE, device=opencl)(
             *(array.to_device(opencl.queue, x) for x in arrays()), stream=7
         )
@@ -164,7 +164,7 @@ MISFITS: dict[str, tuple[tuple[Any, ...], str]] = {
     "dtype": ((C, A, B.astype(np.float64)), "B: has shape .* dtype float64"),
     "order": ((np.asfortranarray(C), A, B), "C: has strides"),
     "slice": ((C, A, np.zeros((1, 50, 60), np.float32)[:, :, ::2]), "B: has strides"),
-    "device": ((C, [1.0], B), "A: a list; pass a NumPy array"),
+    "device": ((C, [1.0], B), "A: of type list; pass a NumPy array"),
     "read-only": ((read_only(C), A, B), "C: is read-only"),
     "masked": ((C, np.ma.masked_less(A, 0.5), B), "A: is masked"),
     "too few": ((C, A), "2 arrays given; it takes 3: C, A, B"),
@@ -194,7 +194,7 @@ def test_an_argument_from_another_opencl_context_is_named(opencl: Any) -> None:
     part = array.to_device(opencl.queue, np.zeros((2, 40, 50), np.float32))[1:2]
     with pytest.raises(ArgumentError, match="A: begins 8000 bytes inside another array"):
         kernel(given[0], part, given[2])
-    with pytest.raises(ArgumentError, match="C: a ndarray; pass a pyopencl array"):
+    with pytest.raises(ArgumentError, match="C: of type ndarray; pass a pyopencl array"):
         kernel(*arrays())
 
 

@@ -229,7 +229,7 @@ class CudaDevice(Device):
             if getattr(array, "requires_grad", False):
                 raise ArgumentError(f"{name}: requires grad, which a launch does not track; pass .detach()") from None
             kind = type(array).__name__
-            raise ArgumentError(f"{name}: a {kind} is not on the GPU; pass an array that is") from None
+            raise ArgumentError(f"{name}: of type {kind}, which is not on the GPU; pass an array that is") from None
         address, read_only = int(interface["data"][0]), interface["data"][1]
         dtype, strides = np.dtype(interface["typestr"]), interface.get("strides")
         check_array(wanted, Given(tuple(interface["shape"]), dtype, strides, not read_only))

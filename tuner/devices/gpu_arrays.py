@@ -147,5 +147,7 @@ def stream_handle(stream: Any) -> int:
         handle = -1
     if handle < 0:
         kind = type(stream).__name__
-        raise ArgumentError(f"stream: a {kind} is none; pass a stream of PyCUDA, CuPy or torch, or its handle")
+        raise ArgumentError(
+            f"stream: of type {kind}, which is none; pass a stream of PyCUDA, CuPy or torch, or its handle"
+        )
     return handle

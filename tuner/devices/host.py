@@ -217,7 +217,7 @@ class HostDevice(Device):
     def handle(self, wanted: Wanted, array: Any) -> int:
         """The address of a NumPy array."""
         if not isinstance(array, np.ndarray):
-            raise ArgumentError(f"{wanted.argument.name}: a {type(array).__name__}; pass a NumPy array")
+            raise ArgumentError(f"{wanted.argument.name}: of type {type(array).__name__}; pass a NumPy array")
         if type(array) is not np.ndarray and hasattr(array, "mask"):  # numpy.ma itself is slow to import
             raise ArgumentError(f"{wanted.argument.name}: is masked, which a kernel does not see; pass .filled()")
         check_array(wanted, Given(array.shape, array.dtype, array.strides, array.flags.writeable))

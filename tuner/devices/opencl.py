@@ -206,7 +206,7 @@ class OpenCLDevice(Device):
 
         name = wanted.argument.name
         if not isinstance(array, ClArray):
-            raise ArgumentError(f"{name}: a {type(array).__name__}; pass a pyopencl array")
+            raise ArgumentError(f"{name}: of type {type(array).__name__}; pass a pyopencl array")
         check_array(wanted, Given(array.shape, array.dtype, array.strides))
         if array.context != self.context:
             raise ArgumentError(f"{name}: lies in another OpenCL context; make it on the queue `kernel.device.queue`")
@@ -214,7 +214,7 @@ class OpenCLDevice(Device):
             raise ArgumentError(f"{name}: begins {array.offset} bytes inside another array; pass a copy of it")
         buffer, written = array.base_data, wanted.argument.role != "in"
         if not isinstance(buffer, cl.Buffer):
-            raise ArgumentError(f"{name}: lies in a {type(buffer).__name__}; pass an array in a buffer")
+            raise ArgumentError(f"{name}: lies in a buffer of type {type(buffer).__name__}; pass an array in a buffer")
         if buffer.size < wanted.nbytes:
             raise ArgumentError(f"{name}: its buffer has {buffer.size} bytes; {wanted.nbytes} are needed")
         refused = cl.mem_flags.READ_ONLY if written else cl.mem_flags.WRITE_ONLY
@@ -229,7 +229,7 @@ class OpenCLDevice(Device):
         if queue is self.queue:
             return queue
         if not isinstance(queue, cl.CommandQueue) or queue.context != self.context:
-            raise ArgumentError(f"stream: a {type(given).__name__}; pass a queue made in `kernel.device.context`")
+            raise ArgumentError(f"stream: of type {type(given).__name__}; pass a queue made in `kernel.device.context`")
         if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
             raise ArgumentError("stream: a queue that runs out of order; pass one that runs in order")
         return queue
