@@ -1,27 +1,20 @@
-"""Where studies lie: a journal file on this machine, or a database or Optuna's gRPC proxy at a URL."""
+"""Where studies that are shared lie: in a database, or behind Optuna's gRPC proxy, at a URL."""
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import time
 import warnings
-from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import optuna
-from optuna.storages import BaseStorage, JournalStorage
-from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
-from optuna.storages.journal._storage import JournalOperation
+from optuna.storages import BaseStorage
 
-from tuner import paths
 from tuner.errors import RequestError
 
 DATABASES = ("postgresql", "mysql", "sqlite")
 _ATTEMPTS = 10
-_LONG_AGO = "2000-01-01T00:00:00.000000+00:00"
 EXAMPLES = "postgresql+psycopg://user@host/name, mysql+pymysql://user@host/name, sqlite:///file.db, grpc://host:13000"
 
 
@@ -84,66 +77,14 @@ def reason(error: Exception) -> str:
     return str(text).strip().partition("\n")[0]
 
 
-def in_file(path: Path) -> BaseStorage:
-    """The storage in a journal file of Optuna's."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        return JournalStorage(JournalFileBackend(str(path)))
-
-
-def mend(path: Path) -> None:
-    """Move what a crash or a full disk left torn out of a journal: Optuna can read none of a file with one bad line.
-
-    Each write is one line. The bad ones go to a file beside it that ends in .torn; where the line that names the study
-    is among them, the whole file does. Later lines count the trials before them, so in the place of a trial that was
-    lost, an empty one is put.
-    """
-    if not path.exists():
-        return
-    lock = JournalFileSymlinkLock(str(path))
-    lock.acquire()
-    try:
-        data = path.read_bytes()
-        lines = data.splitlines()
-        read = [_object(line) for line in lines]
-        usable = bool(read) and read[0] is not None
-        torn = [line for line, entry in zip(lines, read, strict=True) if entry is None or not usable]
-        kept = _counted(
-            [(line, entry) for line, entry in zip(lines, read, strict=True) if entry is not None and usable]
-        )
-        mended = b"".join(line + b"\n" for line in kept)
-        if mended == data:
-            return
-        if torn:
-            with path.with_suffix(".torn").open("ab") as file:
-                file.writelines(line + b"\n" for line in torn)
-        paths.replace(path, mended)
-    finally:
-        lock.release()
-
-
-def _object(line: bytes) -> dict[str, Any] | None:
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return entry if isinstance(entry, dict) else None
-
-
-def _counted(lines: list[tuple[bytes, dict[str, Any]]]) -> list[bytes]:
-    """The lines, with an empty trial before each that speaks of one more than there are."""
-    made: list[bytes] = []
-    trials = 0
-    for line, entry in lines:
-        while isinstance(entry.get("trial_id"), int) and trials <= entry["trial_id"] < len(lines):
-            empty = {
-                "op_code": JournalOperation.CREATE_TRIAL,
-                "worker_id": "",
-                "study_id": 0,
-                "datetime_start": _LONG_AGO,
-            }
-            made.append(json.dumps(empty).encode())
-            trials += 1
-        trials += entry.get("op_code") == JournalOperation.CREATE_TRIAL
-        made.append(line)
-    return made
+def latest(opened: BaseStorage, name: str, fresh: bool) -> str:
+    """The name of the latest study that was called `name`, or of one after it if `fresh`: other processes may be at
+    work on it, so it is not deleted."""
+    names = {study.study_name for study in opened.get_all_studies()}
+    found, generation = name, 1
+    while found in names:
+        later = f"{name} #{generation + 1}"
+        if later not in names and not fresh:
+            return found
+        found, generation = later, generation + 1
+    return found

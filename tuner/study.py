@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from filelock import BaseFileLock, Timeout
+from filelock import BaseFileLock
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from tuner import locks, paths, storage
+from tuner import journal, paths, storage
 from tuner.errors import RequestError
 from tuner.method import Outcome
 from tuner.space import Config, Space, size_text
@@ -104,22 +104,9 @@ class Ledger:
     def _open(self, fresh: bool, problem: Problem) -> None:
         if self.shared:
             self._storage = storage.at(self._where)
-            self._take_latest(fresh)
+            self.name = storage.latest(self._storage, self.name, fresh)
         else:
-            path = Path(self._where)
-            paths.private(path.parent)
-            self._file_lock = locks.of(path)
-            try:
-                self._file_lock.acquire(timeout=0)
-            except Timeout:
-                raise RequestError(
-                    f"{self.name.rpartition(' ')[0]} is being tuned by another process; wait for it, stop it, or let "
-                    "both share a database by --storage"
-                ) from None
-            Path(f"{path}.lock").unlink(missing_ok=True)  # Optuna's own, of a process that was killed as it wrote
-            if fresh or not self._is_readable(path):
-                _set_aside(path)
-            self._storage = storage.in_file(path)
+            self._storage, self._file_lock = journal.take(Path(self._where), self.name.rpartition(" ")[0], fresh)
         directions = [StudyDirection.MINIMIZE] * len(problem.metrics)
         study = optuna.create_study(
             study_name=self.name, storage=self._storage, load_if_exists=True, directions=directions
@@ -135,29 +122,6 @@ class Ledger:
         if not self.shared:  # the file is ours alone, so whoever made claims in it is gone
             self._close_lost(list(self._theirs))
         self._new.clear()
-
-    def _take_latest(self, fresh: bool) -> None:
-        """Take the name of the latest study of this problem, or of one after it: other processes may be at work on it,
-        so it is not deleted."""
-        names = {study.study_name for study in self._storage.get_all_studies()}
-        first, generation = self.name, 1
-        while self.name in names:
-            later = f"{first} #{generation + 1}"
-            if later not in names and not fresh:
-                return
-            self.name, generation = later, generation + 1
-
-    def _is_readable(self, path: Path) -> bool:
-        """Whether the file, without its torn lines, holds a study of ours or nothing."""
-        storage.mend(path)
-        try:
-            opened = storage.in_file(path)
-            for study in opened.get_all_studies():
-                for trial in opened.get_all_trials(study._study_id, deepcopy=False):
-                    from_optuna(trial)
-        except (LookupError, TypeError, ValueError, AssertionError, AttributeError):  # JSON, but not of a study
-            return False
-        return True
 
     def __enter__(self) -> Ledger:
         return self
@@ -356,10 +320,3 @@ def stored(opened: BaseStorage, beginning: str) -> Iterator[tuple[dict[str, Any]
             trials = (from_optuna(trial) for trial in opened.get_all_trials(study._study_id, deepcopy=False))
             latest = {key_of(trial.config): trial for trial in trials if trial is not None}
             yield study.user_attrs, list(latest.values())
-
-
-def _set_aside(path: Path) -> None:
-    """Keep the file under another name, so that what was measured is not lost."""
-    if path.exists():
-        aside = (path.with_suffix(f".{i}.log") for i in itertools.count(1))
-        path.rename(next(path for path in aside if not path.exists()))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tuner import devices, paths, recording, source, storage, study
+from tuner import devices, journal, paths, recording, source, storage, study
 from tuner.errors import RequestError
 from tuner.exchange import target as targets
 from tuner.exchange.target import Problem
@@ -75,7 +75,7 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
     )
     for where in [url] if url else files:
         try:
-            opened = storage.at(where) if isinstance(where, str) else storage.in_file(where)
+            opened = storage.at(where) if isinstance(where, str) else journal.read(where)
             for about, trials in study.stored(opened, f"{space.name} {size_text(problem.sizes)} "):
                 conditions = str(about.get("conditions", ""))
                 if conditions.startswith(signature) and trials:
