@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
-from tuner import __version__
+from tuner import __version__, paths
 from tuner.errors import RequestError
 
 
@@ -69,9 +68,7 @@ SET = click.option(
 def check_writable(option: str, folder: Path) -> None:
     """Raise RequestError where nothing can be written in `folder`, before hours of measuring."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        paths.check_writable(folder)
     except OSError as error:
         raise RequestError(f"{option} {folder}: cannot be written: {error.strerror}; name another folder") from None
 

@@ -75,6 +75,15 @@ def digest(*parts: str | bytes) -> str:
     return total.hexdigest()[:32]
 
 
+def check_writable(folder: Path) -> None:
+    """Make `folder` if need be, and a file in it that goes again. Raises OSError."""
+    import tempfile  # slow to import, and a launch writes nothing
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
 def _behind_links(path: Path) -> Path:
     """What `path` leads to. Raises OSError for a link to an open file, as /dev/stdout is: whoever has it open would go
     on in a file that has no name any more."""

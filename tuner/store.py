@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -54,11 +53,8 @@ class Store:
         """Raise RequestError where `add` could not write; to be asked before hours of tuning."""
         for line in _lines(self.paths[0])[:1]:
             self._check_header(line)
-        folder = self.paths[0].parent
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
+            paths.check_writable(self.paths[0].parent)
         except OSError as error:
             raise self._unwritable(error) from None
 

@@ -141,12 +141,12 @@ class _Builder:
         return where
 
 
-_CONSTRUCTOR = yaml.SafeLoader("")
+_CONSTRUCTOR: Any = yaml.SafeLoader("")  # in whose types `resolve` has none
 
 
 def _resolve(event: yaml.ScalarEvent) -> Any:
     """A plain scalar as YAML 1.1 reads it, but dates stay text."""
-    tag = _CONSTRUCTOR.resolve(yaml.ScalarNode, event.value, event.implicit)  # type: ignore[no-untyped-call]
+    tag = _CONSTRUCTOR.resolve(yaml.ScalarNode, event.value, event.implicit)
     kind = tag.rpartition(":")[2]
     if kind not in ("int", "float", "bool", "null"):
         return event.value

@@ -80,7 +80,6 @@ class Device(ABC):
     asynchronous = False  # whether a timer also sees the host's delay in launching
     on_processor = False  # whether it is the processor that compilers run on too, so that they disturb its times
     compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
-    sensors: Sensors | None = None
     peak: Peak | None = None  # in FP32, where the device says enough to compute it
     id: str  # cuda:0
     name: str  # as its maker writes it
@@ -88,6 +87,11 @@ class Device(ABC):
     compiler: Compiler
     limits: Limits
     memory: int  # bytes that may be allocated
+
+    @property
+    def sensors(self) -> Sensors | None:
+        """What reads clock, throttling and energy; None where nothing does."""
+        return None
 
     @property
     @abstractmethod
@@ -180,8 +184,7 @@ class Device(ABC):
         """Set the first `nbytes` bytes of `target` to `byte`; returns when done."""
 
     def occupy(self, ms: float) -> None:
-        """Enqueue what keeps the device busy for `ms` and touches no memory; for `asynchronous` devices."""
-        raise NotImplementedError
+        """Enqueue what keeps an `asynchronous` device busy for `ms` and touches no memory; no other needs it."""
 
     @abstractmethod
     def flush(self) -> None:

@@ -214,7 +214,7 @@ class CudaDevice(Device):
         return free.value
 
     @functools.cached_property
-    def sensors(self) -> Sensors | None:  # type: ignore[override]  # computed when first asked for
+    def sensors(self) -> Sensors | None:
         try:
             return nvml.Sensors(self._device.pci_bus_id())
         except OSError:

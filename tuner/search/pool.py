@@ -27,7 +27,7 @@ class Pool:
         """
         self.names = tuple(parameters)
         self.values = tuple(tuple(values) for values in parameters.values())
-        self._positions = [{value: i for i, value in enumerate(values)} for values in self.values]
+        self._positions: list[dict[object, int]] = [{v: i for i, v in enumerate(values)} for values in self.values]
         listed = list(configurations)
         if not listed:
             raise ValueError("a pool without configurations; give at least one")
@@ -63,7 +63,7 @@ class Pool:
         """The row of `config`; None where it is not in the pool."""
         code = 0
         for name, positions, radix in zip(self.names, self._positions, self._radix, strict=True):
-            position = positions.get(config.get(name))  # type: ignore[call-overload]  # no key of ours: None
+            position = positions.get(config.get(name))
             if position is None:
                 return None
             code += position * radix
