@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from tuner import driver, rerun
-from tuner.console import TuningProgress
+from tuner.cli.progress import TuningProgress
+from tuner.tuning import driver, rerun
 
 HERE = Path(__file__).resolve().parent
 

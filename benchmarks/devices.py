@@ -18,7 +18,7 @@ from typing import Any
 
 from throughput import Clock
 
-from tuner import driver
+from tuner.tuning import driver
 
 
 def run(kernel: str, size: str, devices: str) -> dict[str, Any]:

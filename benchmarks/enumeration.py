@@ -9,9 +9,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from tuner import paths, spacefile
+from tuner import paths
 from tuner.search.enumeration import enumerate_space
-from tuner.space import Limits, Scope
+from tuner.space import reader
+from tuner.space.model import Limits, Scope
 
 VALUES = list(range(1, 11))
 SPACES = {
@@ -42,7 +43,7 @@ def main() -> None:
             ]
             path.write_text("\n".join(lines))
             began = time.perf_counter()
-            space = spacefile.read(path)
+            space = reader.read(path)
             scope = Scope({"M": 1024, "N": 1024, "K": 1024, "batch": 1}, space.operation.options, "cuda", Limits())
             size = enumerate_space(space, scope).size
             print(f"{name}: {size} of {len(VALUES) ** 6} in {time.perf_counter() - began:.2f} s")

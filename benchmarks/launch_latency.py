@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import tuner
-from tuner import source
+from tuner.space import source
 
 SIZE = 16
 KERNELS = {"cuda": "sgemm/03_naive", "opencl": "sgemm/03_naive", "host": "sgemm/00_host_simple"}
@@ -49,7 +49,7 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
     """The ways on an NVIDIA GPU."""
     from pycuda import driver, gpuarray
 
-    from tuner.devices import libcuda
+    from tuner.devices.cuda import driver as libcuda
 
     made = source.render(kernel.space, kernel.config, kernel.scope)
     binary, geometry = kernel.device.build(made).binary, made.geometry

@@ -12,10 +12,11 @@ import argparse
 import itertools
 from pathlib import Path
 
-from tuner import catalog, devices, operation
-from tuner.measure import Bench
+from tuner import devices
+from tuner.measure.benchmark import Bench
 from tuner.search.enumeration import enumerate_space
-from tuner.space import Scope
+from tuner.space import catalog, operation
+from tuner.space.model import Scope
 
 
 def resident() -> float:

@@ -16,10 +16,10 @@ from statistics import median
 
 import numpy as np
 
-from tuner import recording
-from tuner.measure import RACE
-from tuner.method import STANDARD
-from tuner.selection import FINALISTS
+from tuner.exchange import recording
+from tuner.measure.benchmark import RACE
+from tuner.measure.method import STANDARD
+from tuner.tuning.selection import FINALISTS
 
 
 def raced(configurations: list[list[float]], order: list[int]) -> tuple[float, int]:

@@ -24,7 +24,7 @@ from pathlib import Path
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[threads] = "1"  # before NumPy is imported: the processes share the cores
 
-from tuner import recording, replay
+from tuner.exchange import recording, replay
 from tuner.search.strategies import STRATEGIES, Budget
 
 AT = (25, 50, 100, 200)

@@ -22,11 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner import catalog, devices, driver, operation, source
-from tuner.measure import Bench
+from tuner import devices
+from tuner.measure.benchmark import Bench
 from tuner.search.enumeration import enumerate_space
-from tuner.space import Config, Scope, Space
-from tuner.trial import Trial
+from tuner.space import catalog, operation, source
+from tuner.space.model import Config, Scope, Space
+from tuner.tuning import driver
+from tuner.tuning.trial import Trial
 
 REPEATS = 7
 

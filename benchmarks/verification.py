@@ -12,9 +12,10 @@ import argparse
 import time
 from statistics import median
 
-from tuner import catalog, devices, launcher, operation
-from tuner.measure import Bench
-from tuner.space import Scope
+from tuner import devices, launcher
+from tuner.measure.benchmark import Bench
+from tuner.space import catalog, operation
+from tuner.space.model import Scope
 
 
 def main() -> None:

@@ -15,11 +15,12 @@ import itertools
 from pathlib import Path
 from statistics import mean, median
 
-from tuner import catalog, operation, recording, replay
+from tuner.exchange import recording, replay
 from tuner.search.strategies import Budget
-from tuner.selection import runners_up
-from tuner.space import Config, Limits, Scope
-from tuner.store import WARM
+from tuner.space import catalog, operation
+from tuner.space.model import Config, Limits, Scope
+from tuner.store.store import WARM
+from tuner.tuning.selection import runners_up
 
 
 def ordered(path: Path) -> list[Config]:

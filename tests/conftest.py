@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from tuner import cli, devices, operation
+from tuner import devices
+from tuner.cli import app
 from tuner.devices import Device
-from tuner.space import Scope, Space
+from tuner.space import operation
+from tuner.space.model import Scope, Space
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -48,7 +50,7 @@ def tune(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
     def run(*arguments: str | Path) -> Done:
         monkeypatch.setattr(sys, "argv", ["tune", *map(str, arguments)])
         with pytest.raises(SystemExit) as leaving:
-            cli.main()
+            app.main()
         captured = capsys.readouterr()
         return Done(int(leaving.value.code or 0), captured.out, captured.err)
 

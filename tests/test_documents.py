@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Done
 
-from tuner import cli, report
+from tuner.cli import app
+from tuner.store import report
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
@@ -24,7 +25,7 @@ def test_ci_runs_the_readmes_second_command_and_nothing_else() -> None:
 
 
 def test_every_verb_is_documented_and_has_an_example() -> None:
-    for name, command in cli.cli.commands.items():
+    for name, command in app.cli.commands.items():
         assert "Example: tune" in (command.help or ""), name
         if not command.hidden:
             assert f"\n    tune {name} " in README, name

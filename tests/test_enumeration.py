@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.errors import ExpressionError, NoConfiguration, SpaceError
-from tuner.expressions import parse
-from tuner.first_valid import first_valid
 from tuner.search.enumeration import enumerate_space
-from tuner.space import Limits, Operation, Restriction, Scope, Space, Value
+from tuner.space.default import first_valid
+from tuner.space.expressions import parse
+from tuner.space.model import Limits, Operation, Restriction, Scope, Space, Value
 
 OPERATION = Operation({"M": None}, {}, (parse("M"),), (), {}, None, None, None, None)
 ONE = parse(1)

@@ -18,12 +18,14 @@ from test_lookup import A100, H200, KERNEL, SPACE, at, config, imported, stale
 from test_lookup import SIGNATURE as CURRENT
 from test_store import record, sizes
 
-from tuner import devices, recording, source
+from tuner import devices
 from tuner.devices import Device
-from tuner.devices.nvrtc import compile_cubin
-from tuner.source import Source
-from tuner.space import Geometry, Limits, Scope
-from tuner.store import Record, Store
+from tuner.devices.cuda.compiler import compile_cubin
+from tuner.exchange import recording
+from tuner.space import source
+from tuner.space.model import Geometry, Limits, Scope
+from tuner.space.source import Source
+from tuner.store.store import Record, Store
 
 Tune = Callable[..., Done]
 

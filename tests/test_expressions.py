@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tuner import expressions, rewriting
 from tuner.errors import ExpressionError
+from tuner.space import expressions, rewriting
 
 NAMES = {"a": 3, "b": 4, "zero": 0, "language": "cuda", "x": 2.5}
 

@@ -259,7 +259,7 @@ def workers(pid: int) -> list[int]:
     found = []
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         with contextlib.suppress(OSError):
-            if b"tuner.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if b"tuner.measure.process.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
                 found.append(int(child))
     return found
 

@@ -15,9 +15,9 @@ from conftest import ROOT, Done, scope_of
 from test_launcher import HEAVY, SHAPE, arrays
 
 import tuner
-from tuner import catalog
 from tuner.devices import Device
-from tuner.verify import Workbench
+from tuner.measure.workbench import Workbench
+from tuner.space import catalog
 
 pytestmark = pytest.mark.gpu
 

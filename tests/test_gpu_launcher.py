@@ -17,10 +17,11 @@ from test_gpu import on_gpu, on_host
 from test_launcher import SHAPE, a_record, arrays, in_threads
 
 import tuner
-from tuner import catalog, devices
-from tuner.devices import Device, builds
+from tuner import devices
+from tuner.devices import Device, build_cache
 from tuner.errors import ArgumentError, LaunchError
-from tuner.store import Store
+from tuner.space import catalog
+from tuner.store.store import Store
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:.*earlier version")]
 LIBRARIES = ["pycuda", "cupy", "torch"]
@@ -216,7 +217,7 @@ def test_a_kernel_can_be_loaded_in_a_thread_that_ends() -> None:
 def test_what_another_library_makes_current_in_between_does_no_harm(library: str, cuda: Device) -> None:
     from pycuda import driver
 
-    from tuner.devices import libcuda
+    from tuner.devices.cuda import driver as libcuda
 
     kernel = tuner.load("sgemm/03_naive", SHAPE, device=cuda)
     C, A, B = (on_gpu(library, x) for x in arrays())
@@ -401,7 +402,7 @@ def test_an_exported_cubin_is_launched_where_there_is_no_compiler(
     bundle = tmp_path / "bundle"
     done = tune("export", "sgemm/03_naive", "16", "--to", "cubin", "--device", "cuda", "--output", bundle)
     assert done.status == 0, done.err
-    (exported,) = builds.exported(bundle, "sgemm/03_naive")
+    (exported,) = build_cache.exported(bundle, "sgemm/03_naive")
     space = catalog.load("sgemm/03_naive")
     better = replace(a_record(cuda, space, []), config={"block_size_x": 256, "block_size_y": 4, "fixed_sizes": 0})
     assert better.config != exported.config  # the bundle's is taken all the same
@@ -411,4 +412,4 @@ def test_an_exported_cubin_is_launched_where_there_is_no_compiler(
     command = [sys.executable, "-c", EXPORTED, str(bundle)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (0, f"{exported.config}\n"), run.stderr
-    assert not list(builds.folder().iterdir())
+    assert not list(build_cache.folder().iterdir())

@@ -14,13 +14,12 @@ import pytest
 from conftest import ROOT, Done
 from test_lookup import H200, H200_NVL, KERNEL, SIGNATURE, SPACE, config
 
-from tuner import recording
 from tuner.devices import Device
 from tuner.errors import ExpressionError
-from tuner.exchange import jsonfile
+from tuner.exchange import jsonfile, recording
+from tuner.exchange.recording import Entry, Recording
 from tuner.exchange.t1_values import values
-from tuner.recording import Entry, Recording
-from tuner.store import Store
+from tuner.store.store import Store
 
 Tune = Callable[..., Done]
 RTX = "NVIDIA GeForce RTX 3090"

@@ -21,11 +21,13 @@ import pytest
 from conftest import ROOT, Done
 
 import tuner
-from tuner import catalog, operation, paths, source
-from tuner.devices import Device, builds, nvrtc
+from tuner import paths
+from tuner.devices import Device, build_cache
+from tuner.devices.cuda import compiler
 from tuner.errors import ArgumentError, BuildError, RequestError, SpaceError
-from tuner.space import Limits, Scope, Space
-from tuner.store import Record, Store
+from tuner.space import catalog, operation, source
+from tuner.space.model import Limits, Scope, Space
+from tuner.store.store import Record, Store
 
 # An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
@@ -289,7 +291,7 @@ if {sealed}:
     if {device!r} == "host":
         from tuner.devices.host import HostCompiler as Compiler
     else:
-        from tuner.devices.opencl import OpenCLCompiler as Compiler
+        from tuner.devices.opencl.device import OpenCLCompiler as Compiler
     Compiler.compile = refuse
 kernel = tuner.load({kernel!r}, 64, device={device!r})
 if {device!r} == "host":
@@ -369,7 +371,7 @@ def test_a_launch_form_is_as_true_where_kernel_space_and_cache_were_copied_to(
         shutil.copytree(ROOT / folder / "sgemm", here / folder / "sgemm")
     first = catalog.load(str(here / "spaces/sgemm/03_naive.yaml"))
     shutil.copytree(here, there)
-    monkeypatch.setitem(sys.modules, "tuner.spacefile", None)  # cannot be imported, as where pydantic is missing
+    monkeypatch.setitem(sys.modules, "tuner.space.reader", None)  # cannot be imported, as where pydantic is missing
     monkeypatch.delattr(tuner, "spacefile")
     second = catalog.load(str(there / "spaces/sgemm/03_naive.yaml"))
     assert second.source == there / "kernels/sgemm/03_naive.cu"
@@ -382,10 +384,11 @@ def test_a_launch_form_is_as_true_where_kernel_space_and_cache_were_copied_to(
 NO_COMPILER = """
 import sys
 sys.modules |= {"cuda": None, "nvidia": None}
-from tuner import catalog, operation, paths, source
-from tuner.devices.nvrtc import NvrtcCompiler
+from tuner import paths
+from tuner.space import catalog, operation, source
+from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.errors import DeviceError
-from tuner.space import Limits, Scope
+from tuner.space.model import Limits, Scope
 space = catalog.load("sgemm/03_naive")
 sizes = operation.parse_size(64, space.operation)
 scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
@@ -402,7 +405,7 @@ def test_without_nvrtc_what_another_has_built_is_taken_and_else_one_message_says
     space = catalog.load("sgemm/03_naive")
     sizes = operation.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
-    built = nvrtc.NvrtcCompiler("sm_90a").build(source.render(space, dict(space.default), scope))
+    built = compiler.NvrtcCompiler("sm_90a").build(source.render(space, dict(space.default), scope))
     done = subprocess.run([sys.executable, "-c", NO_COMPILER], capture_output=True, text=True, check=True)
     taken, message = done.stdout.splitlines()
     assert taken == paths.digest(built.binary)
@@ -417,17 +420,17 @@ def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(
     bundle = tmp_path / "bundle"
     asked = ("export", "sgemm/03_naive", "64", "--to", "cubin", "--architecture", "sm_80,sm_90a", "--output", bundle)
     assert tune(*asked).status == 0
-    _, exported = builds.exported(bundle, "sgemm/03_naive")
+    _, exported = build_cache.exported(bundle, "sgemm/03_naive")
     space = catalog.load("sgemm/03_naive")
     sizes = operation.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
     assert exported.source == source.render(space, exported.config, scope).digest
     assert exported.binary == (bundle / "sm_90a.cubin").read_bytes()
-    assert [e.architecture for e in builds.exported(bundle, "sgemm/03_naive")] == ["sm_80", "sm_90a"]
+    assert [e.architecture for e in build_cache.exported(bundle, "sgemm/03_naive")] == ["sm_80", "sm_90a"]
     for text in ("{", "[]", '{"builds": [{"architecture": "sm_90a"}]}'):
         (bundle / "launch.json").write_text(text)
         with pytest.raises(RequestError, match="bundle: not a folder that `tune export --to cubin` wrote"):
-            builds.exported(bundle, "sgemm/03_naive")
+            build_cache.exported(bundle, "sgemm/03_naive")
 
 
 def test_two_kernels_that_are_loaded_by_name_take_the_same_pyopencl_arrays() -> None:
@@ -577,7 +580,7 @@ def test_a_damaged_build_is_made_again(
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        kept = list(builds.folder().iterdir())
+        kept = list(build_cache.folder().iterdir())
         assert kept
         for file in kept:
             data = bytearray(file.read_bytes())
@@ -590,7 +593,7 @@ def test_a_damaged_build_is_not_loaded_where_it_cannot_be_replaced(
 ) -> None:
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path))
     tuner.load("sgemm/00_host_simple", SHAPE, device=host)
-    for file in builds.folder().iterdir():
+    for file in build_cache.folder().iterdir():
         file.write_bytes(file.read_bytes()[:1000])
 
     def full(*_: object) -> None:

@@ -11,12 +11,12 @@ import pytest
 from conftest import ROOT, Done
 from test_store import record, sizes
 
-from tuner import catalog, operation, source
 from tuner.devices import Device
 from tuner.errors import NoConfiguration
-from tuner.lookup import Found, normalised
-from tuner.space import Limits, Scope
-from tuner.store import Record, Store
+from tuner.space import catalog, operation, source
+from tuner.space.model import Limits, Scope
+from tuner.store.lookup import Found, normalised
+from tuner.store.store import Record, Store
 
 KERNEL = "sgemm/07_tiled_1xn"
 SPACE = catalog.load(KERNEL)

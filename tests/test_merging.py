@@ -13,7 +13,7 @@ from conftest import Done
 from test_lookup import KERNEL, at, config, imported
 from test_store import nobody
 
-from tuner.store import Record, Store
+from tuner.store.store import Record, Store
 
 Tune = Callable[..., Done]
 RTX = "NVIDIA GeForce RTX 3090"

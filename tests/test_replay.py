@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from conftest import ROOT, Done
 
-from tuner import recording
 from tuner.errors import RequestError
-from tuner.recording import Entry, Recording
-from tuner.replay import replay
+from tuner.exchange import recording
+from tuner.exchange.recording import Entry, Recording
+from tuner.exchange.replay import replay
 from tuner.search.strategies import Budget
-from tuner.space import Value
+from tuner.space.model import Value
 
 PARAMETERS: dict[str, tuple[Value, ...]] = {"block_size_x": (32, 64, 128), "tile": (1, 2, 4), "layout": ("row", "col")}
 

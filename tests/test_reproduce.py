@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from conftest import Done, start
 
-from tuner.devices import peak
+from tuner.devices.cuda import peak
 from tuner.errors import SpaceError
 from tuner.experiments import plot, reading
 from tuner.experiments.published import Row, Table
-from tuner.space import Limits, Scope
+from tuner.space.model import Limits, Scope
 
 Tune = Callable[..., Done]
 AMPERE = Limits(compute_capability=8.0, max_shared_memory=163 * 1024)

@@ -12,15 +12,15 @@ import optuna
 import pytest
 from conftest import scope_of
 
-from tuner import catalog
 from tuner.devices import Device
 from tuner.errors import RequestError
 from tuner.search import strategies
 from tuner.search.pool import Pool
 from tuner.search.sampler import PoolGPSampler
 from tuner.search.strategies import STRATEGIES, Budget, Hints, Search
-from tuner.selection import runners_up
-from tuner.space import Config, Value
+from tuner.space import catalog
+from tuner.space.model import Config, Value
+from tuner.tuning.selection import runners_up
 
 PARAMETERS: dict[str, tuple[Value, ...]] = {
     "block_size_x": (16, 32, 64, 128),

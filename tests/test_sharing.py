@@ -20,7 +20,8 @@ import pytest
 from conftest import Done, start
 from optuna.trial import TrialState
 
-from tuner import catalog, study
+from tuner.space import catalog
+from tuner.tuning import ledger
 
 Tune = Callable[..., Done]
 Stage = Callable[..., Path]
@@ -101,12 +102,12 @@ def test_four_processes_share_a_study_in_postgresql_and_one_is_killed(stage: Sta
 def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_had_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(study, "LEASE_SECONDS", 0.0)
+    monkeypatch.setattr(ledger, "LEASE_SECONDS", 0.0)
     space, url = catalog.load("sgemm/01_host_blocked"), f"sqlite:///{tmp_path}/claims.db"
-    config, problem = dict(space.default), study.Problem({"M": 8, "N": 8, "K": 8, "batch": 1}, {}, "device", "")
+    config, problem = dict(space.default), ledger.Problem({"M": 8, "N": 8, "K": 8, "batch": 1}, {}, "device", "")
     for begun in (False, True):
-        for _ in range(study.MOST_LOSSES):
-            with study.Ledger(space, problem, url=url) as lost, study.Ledger(space, problem, url=url) as other:
+        for _ in range(ledger.MOST_LOSSES):
+            with ledger.Ledger(space, problem, url=url) as lost, ledger.Ledger(space, problem, url=url) as other:
                 assert other.known(config, 60) is None
                 assert lost.claim(config, 60)
                 assert not begun or lost.begin(config)
@@ -114,8 +115,8 @@ def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_h
                 time.sleep(0.01)
                 other.news()
                 assert not lost.begin(config), "it has been given to others"
-        with study.Ledger(space, problem, url=url) as ledger:
-            known = ledger.known(config, 60)
+        with ledger.Ledger(space, problem, url=url) as again:
+            known = again.known(config, 60)
             assert (known and known.outcome.failure) == ("repeat offender" if begun else None)
 
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from conftest import ROOT, Done
 
-from tuner import catalog, form, spacefile
 from tuner.errors import SpaceError
+from tuner.space import catalog, launch_form, reader
 
 SPACE = f"""\
 title: t
@@ -143,14 +143,14 @@ def test_a_fault_in_the_operation_names_the_operations_own_file(tmp_path: Path) 
     (tmp_path / "operation.yaml").write_text(operation)
     (tmp_path / "space.yaml").write_text(SPACE.replace(f"{ROOT}/spaces/sgemm/operation.yaml", "operation.yaml"))
     with pytest.raises(SpaceError, match=r"operation\.yaml:6: arguments\.0\.role: 'output'"):
-        spacefile.read(tmp_path / "space.yaml")
+        reader.read(tmp_path / "space.yaml")
 
 
 @pytest.mark.parametrize("name", catalog.names())
 def test_every_shipped_file_is_valid_and_survives_its_launch_form(name: str) -> None:
     path, _ = catalog.find(name)
-    space = spacefile.read(path, name)
-    assert form.from_json(json.loads(json.dumps(form.to_json(space)))) == space
+    space = reader.read(path, name)
+    assert launch_form.from_json(json.loads(json.dumps(launch_form.to_json(space)))) == space
     assert space.default, "every stage runs untuned"
 
 

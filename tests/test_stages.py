@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from conftest import scope_of
 
-from tuner import catalog, source
-from tuner.devices import Device, nvrtc
-from tuner.first_valid import first_valid
+from tuner.devices import Device
+from tuner.devices.cuda import compiler
+from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
-from tuner.space import Config, Limits, Scope, Space
-from tuner.store import Store
-from tuner.verify import Workbench
+from tuner.space import catalog, source
+from tuner.space.default import first_valid
+from tuner.space.model import Config, Limits, Scope, Space
+from tuner.store.store import Store
 
 SIZES = ["1", "31", "100x37x53", "37x100x1,batch=3", "1000", "1024"]
 STAGES = [catalog.load(name) for name in catalog.names()]
@@ -102,7 +103,7 @@ def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> Non
     sizes = dict.fromkeys(space.operation.sizes, 1024)
     scope = Scope(sizes, space.operation.options, "cuda", ARCHITECTURES[architecture])
     for config in [dict(space.default), *spread_out(space, scope, 2)]:
-        assert nvrtc.compile_cubin(source.render(space, config, scope), architecture).binary.startswith(b"\x7fELF")
+        assert compiler.compile_cubin(source.render(space, config, scope), architecture).binary.startswith(b"\x7fELF")
 
 
 @pytest.mark.parametrize("space", STAGES, ids=name)

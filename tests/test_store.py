@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from conftest import Done, scope_of
 
-from tuner import catalog, locks, source
 from tuner.devices import Device
 from tuner.errors import RequestError
-from tuner.store import Found, Record, Store
+from tuner.space import catalog, source
+from tuner.store import locks
+from tuner.store.store import Found, Record, Store
 
 KERNEL = "sgemm/01_host_blocked"
 SPACE = catalog.load(KERNEL)
@@ -293,7 +294,7 @@ def test_where_a_file_system_has_no_locks_nothing_is_lost_either(code: str, tmp_
     Store(KERNEL, tmp_path).add(EXACT)  # leaves a lock file of the usual kind
     script = """
 import filelock
-from tuner import locks
+from tuner.store import locks
 def die():
     with locks.held(Path(sys.argv[1]) / f"{t.KERNEL}.jsonl"):
         os.kill(os.getpid(), signal.SIGKILL)

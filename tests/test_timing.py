@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tuner import finals
 from tuner.devices import Device
+from tuner.measure import timing
 
 
 class Seen:
@@ -31,14 +31,14 @@ class Seen:
 ])  # fmt: skip
 def test_a_timed_call_is_enqueued_while_the_device_is_busy(cold: bool, expected_ms: float, before: list[str]) -> None:
     device: Any = Seen()
-    finals.Stopwatch(device, cold).time(lambda: device.log.append("call"), expected_ms)
+    timing.Stopwatch(device, cold).time(lambda: device.log.append("call"), expected_ms)
     order = ["synchronize", *before, "occupy", "start", "call", "stop", "synchronize", "milliseconds"]
     assert device.log == order
 
 
 @pytest.mark.gpu
 def test_the_hosts_delay_is_no_part_of_a_time(cuda: Device) -> None:
-    stopwatch = finals.Stopwatch(cuda)
+    stopwatch = timing.Stopwatch(cuda)
     assert 0.9 < stopwatch.time(lambda: cuda.occupy(1.0)) < 1.3
 
     def late() -> None:

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from conftest import ROOT, scope_of
 
-from tuner import catalog
 from tuner.devices import Device
 from tuner.errors import WrongResult
-from tuner.first_valid import first_valid
-from tuner.measure import Bench
-from tuner.method import Method
-from tuner.space import Config, Space
-from tuner.verify import compare
+from tuner.measure.benchmark import Bench
+from tuner.measure.method import Method
+from tuner.measure.workbench import compare
+from tuner.space import catalog
+from tuner.space.default import first_valid
+from tuner.space.model import Config, Space
 
 # what is broken: (stage, text, what it becomes)
 GPU_FAULTS = {

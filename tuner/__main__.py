@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """The command line, or one line that says what it lacks: a launch needs less than tuning does."""
     try:
-        from tuner.cli import main as run
+        from tuner.cli.app import main as run
     except ModuleNotFoundError as missing:
         sys.exit(
             f"error: the command line needs {missing.name}, which is not installed; install tuner with its dependencies"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tuner import operation, source
 from tuner.devices import Build, Device, figures
-from tuner.devices.checks import Wanted
+from tuner.devices.arguments import Wanted
 from tuner.errors import RequestError
-from tuner.space import Config, Scope, Space, config_text
-from tuner.store import Found, Match, Record
+from tuner.space import operation, source
+from tuner.space.model import Config, Scope, Space, config_text
+from tuner.store.store import Found, Match, Record
 
 Launch = Callable[[Sequence[Any], Any, Any], None]  # with arrays, a stream or None, and packed scalars
 MOST_OPTIONS = 64  # sets of options whose scalars are kept packed

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tuner import catalog, devices, operation, source
-from tuner.devices import Device, builds
+from tuner import devices
+from tuner.devices import Device, build_cache
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.kernel import Kernel, settled
-from tuner.space import Scope, Space, Value, config_text
-from tuner.store import Found, Store
+from tuner.space import catalog, operation, source
+from tuner.space.model import Scope, Space, Value, config_text
+from tuner.store.store import Found, Store
 
 
 def load(
@@ -82,7 +83,7 @@ def _is_of_this(found: Found, settings: Mapping[str, float], names: Iterable[str
     return found.match == "exact" and not found.stale and all(options.get(n) == settings[n] for n in names)
 
 
-def _is_valid(exported: builds.Exported, space: Space, scope: Scope) -> bool:
+def _is_valid(exported: build_cache.Exported, space: Space, scope: Scope) -> bool:
     """Whether what was exported may be launched at this size; a warning where not."""
     if space.valid(exported.config, scope):
         return True
@@ -90,9 +91,9 @@ def _is_valid(exported: builds.Exported, space: Space, scope: Scope) -> bool:
     return False
 
 
-def _exported(folder: Path, space: Space, device: Device) -> list[builds.Exported]:
+def _exported(folder: Path, space: Space, device: Device) -> list[build_cache.Exported]:
     """What was exported for this device's architecture; a warning where there is nothing."""
-    found = builds.exported(folder, space.name)
+    found = build_cache.exported(folder, space.name)
     here = [one for one in found if one.architecture == device.architecture]
     if not here:
         there = ", ".join(sorted({one.architecture for one in found})) or "nothing"

@@ -19,7 +19,7 @@ from tuner.devices.compiler import Build, Compiler
 from tuner.errors import DeviceError
 
 if TYPE_CHECKING:
-    from tuner.space import Space
+    from tuner.space.model import Space
 
 __all__ = [
     "KINDS",
@@ -56,11 +56,11 @@ def open(name: str) -> Device:
     if kind in _EXTRA and importlib.util.find_spec(_EXTRA[kind]) is None:
         raise DeviceError(f"device {name!r}: {_EXTRA[kind]} is not installed; pip install {_EXTRA[kind]}")
     if kind == "cuda":
-        from tuner.devices.cuda import CudaDevice
+        from tuner.devices.cuda.device import CudaDevice
 
         return CudaDevice(number)
     if kind == "opencl":
-        from tuner.devices.opencl import OpenCLDevice
+        from tuner.devices.opencl.device import OpenCLDevice
 
         return OpenCLDevice(number)
     from tuner.devices.host import HostDevice
@@ -86,7 +86,7 @@ _opening = threading.Lock()
 def compiler(kind: str, architecture: str) -> Compiler:
     """What builds for another process's device without opening one. Raises DeviceError for a kind that cannot."""
     if kind == "cuda":
-        from tuner.devices.nvrtc import NvrtcCompiler
+        from tuner.devices.cuda.compiler import NvrtcCompiler
 
         return NvrtcCompiler(architecture)
     if kind == "host":
@@ -101,13 +101,13 @@ def count(kind: str) -> int:
     if kind in _EXTRA and importlib.util.find_spec(_EXTRA[kind]) is None:
         return 0
     if kind == "cuda":
-        from tuner.devices import cuda
+        from tuner.devices.cuda import device
 
-        return cuda.count()
+        return device.count()
     if kind == "opencl":
-        from tuner.devices import opencl
+        from tuner.devices.opencl import device as opencl_device
 
-        return opencl.count()
+        return opencl_device.count()
     from tuner.devices import host
 
     return host.count()

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tuner.devices.checks import Wanted, address_check, check_count
+from tuner.devices.arguments import Wanted, address_check, check_count
 from tuner.devices.compiler import Build, Compiler
-from tuner.devices.peak import Peak
-from tuner.source import Source
-from tuner.space import Geometry, Limits
+from tuner.devices.cuda.peak import Peak
+from tuner.space.model import Geometry, Limits
+from tuner.space.source import Source
 
 Array = np.ndarray[Any, np.dtype[Any]]
 GUARD = 1 << 20  # bytes on each side of a guarded buffer; a multiple of every alignment that a device asks for

@@ -6,10 +6,10 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from tuner.devices import builds
+from tuner.devices import build_cache
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.errors import DeviceError
-from tuner.source import Source
+from tuner.space.source import Source
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Compiler(ABC):
 
     def source_key(self, source: Source) -> str:
         """With this begin the names of all builds of `source` for this architecture."""
-        return builds.key(self.kind, self.architecture, source.digest)
+        return build_cache.key(self.kind, self.architecture, source.digest)
 
     def key(self, source: Source) -> str:
         """The name of a build: covers everything that changes what `compile` returns."""
-        return f"{self.source_key(source)}-{builds.key(self.name())}"
+        return f"{self.source_key(source)}-{build_cache.key(self.name())}"
 
     def build(self, source: Source) -> Build:
         """`source` built, from the cache where it is there.
@@ -57,11 +57,11 @@ class Compiler(ABC):
                 return known
             build = self.compile(source)
         except DeviceError as missing:
-            others = builds.newest(self.source_key(source)) if self.portable else []
+            others = build_cache.newest(self.source_key(source)) if self.portable else []
             known = next(filter(None, map(_known, others)), None)
             if known is None:
                 raise DeviceError(
-                    f"{source.kernel}: {missing}; and {builds.folder()} holds no build of this configuration for "
+                    f"{source.kernel}: {missing}; and {build_cache.folder()} holds no build of this configuration for "
                     f"{self.architecture}: name a copy of another machine's with TUNER_CACHE, or a folder that `tune "
                     f"export --to cubin` wrote with load(binaries=...)"
                 ) from None
@@ -72,13 +72,13 @@ class Compiler(ABC):
     def keep(self, source: Source, build: Build) -> None:
         """Put a build into the cache."""
         key = self.key(source)
-        builds.write(key + builds.FIGURES, json.dumps(build.figures.to_json()).encode())
-        builds.write(key, build.binary)
+        build_cache.write(key + build_cache.FIGURES, json.dumps(build.figures.to_json()).encode())
+        build_cache.write(key, build.binary)
 
 
 def _known(name: str) -> Build | None:
     """The build called `name`, if it and what the compiler said of it are in the cache, and whole."""
-    binary, said = builds.read(name), builds.read(name + builds.FIGURES)
+    binary, said = build_cache.read(name), build_cache.read(name + build_cache.FIGURES)
     if binary is None or said is None:
         return None
     try:

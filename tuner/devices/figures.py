@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tuner.errors import ResourceError
-from tuner.space import Geometry, Limits
+from tuner.space.model import Geometry, Limits
 
 _REGISTER_UNIT = 256  # registers are given to a warp in units of this many, on every NVIDIA GPU since Kepler
 

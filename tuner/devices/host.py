@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from tuner.devices import builds
+from tuner.devices import build_cache
+from tuner.devices.arguments import Given, Wanted, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
-from tuner.devices.checks import Given, Wanted, check_array
 from tuner.devices.compiler import Build, Compiler
 from tuner.errors import ArgumentError, BuildError, DeviceError, LaunchError
-from tuner.source import Source
-from tuner.space import Limits
+from tuner.space.model import Limits
+from tuner.space.source import Source
 
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 _ALIGNMENT = 64  # a cache line
@@ -130,9 +130,9 @@ class HostDevice(Device):
 
     def load(self, build: Build, source: Source) -> Function:
         name = self.compiler.key(source)
-        if builds.read(name) == build.binary:  # whole, and no other's: a damaged library takes the process down
+        if build_cache.read(name) == build.binary:  # whole, and no other's: a damaged library takes the process down
             with contextlib.suppress(LaunchError):  # another process may have swept it
-                return self._opened(builds.folder() / name, source)
+                return self._opened(build_cache.folder() / name, source)
         with tempfile.NamedTemporaryFile(suffix=".so") as file:
             file.write(build.binary)
             file.flush()

@@ -11,17 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from tuner import __version__, builder, devices, operation, paths
-from tuner import source as sources
-from tuner.devices.builds import BUNDLE
+from tuner import __version__, devices, paths
+from tuner.devices.build_cache import BUNDLE
 from tuner.devices.compiler import Build
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.exchange import target as targets
 from tuner.exchange.names import comment, identifier
 from tuner.exchange.target import Identity, Problem, Target
-from tuner.lookup import MATCHES, Found
-from tuner.source import Source
-from tuner.space import Geometry, size_text
+from tuner.measure.process import compile_worker
+from tuner.space import operation
+from tuner.space import source as sources
+from tuner.space.model import Geometry, size_text
+from tuner.space.source import Source
+from tuner.store.lookup import MATCHES, Found
 
 EXAMPLE = Path(__file__).with_name("example.c")
 
@@ -86,7 +88,7 @@ def _built(target: Target) -> Built:
     first: TrialError | None = None
     for found in target.candidates:
         try:
-            made, build = builder.build(compiler, space, found.config, target.scope)
+            made, build = compile_worker.build(compiler, space, found.config, target.scope)
         except TrialError as error:
             first = first or error
         else:

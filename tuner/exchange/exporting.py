@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner import devices, paths, recording
+from tuner import devices, paths
 from tuner.errors import RequestError
-from tuner.exchange import bundle, header, kernel_tuner_files, standalone, t4, table, trials
+from tuner.exchange import bundle, header, kernel_tuner_files, recording, standalone, t4, table, trials
 from tuner.exchange import target as targets
 from tuner.exchange.names import beside
 from tuner.exchange.target import Problem, Target
-from tuner.report import short_size
+from tuner.store.report import short_size
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner import source
 from tuner.exchange.names import comment, identifier
 from tuner.exchange.target import Problem, Target
-from tuner.first_valid import first_valid
-from tuner.space import Config, Geometry, Limits, Scope, config_text, size_text
+from tuner.space import source
+from tuner.space.default import first_valid
+from tuner.space.model import Config, Geometry, Limits, Scope, config_text, size_text
 
 
 def text(problem: Problem, targets: Sequence[Target]) -> str:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner import catalog, devices, operation, paths
+from tuner import devices, paths
 from tuner.errors import RequestError
-from tuner.recording import Recording
-from tuner.space import Space, size_text
+from tuner.exchange.recording import Recording
+from tuner.space import catalog, operation
+from tuner.space.model import Space, size_text
 
 LONGEST = 200  # characters of a name
 

@@ -12,16 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tuner import __version__, devices, operation, paths, recording, source
+from tuner import __version__, devices, paths
 from tuner.errors import RequestError, SpaceError
-from tuner.exchange import identity, jsonfile, kernel_tuner_files, t1, t4
+from tuner.exchange import identity, jsonfile, kernel_tuner_files, recording, t1, t4
 from tuner.exchange import target as targets
 from tuner.exchange.identity import Hints, Identity
-from tuner.finals import spread
-from tuner.lookup import normalised
-from tuner.recording import Entry, Recording
-from tuner.space import Config, Scope, Space, config_text, size_text
-from tuner.store import Record, Store
+from tuner.exchange.recording import Entry, Recording
+from tuner.measure.timing import spread
+from tuner.space import operation, source
+from tuner.space.model import Config, Scope, Space, config_text, size_text
+from tuner.store.lookup import normalised
+from tuner.store.store import Record, Store
 
 RUNNERS_UP = 8
 STRATEGY, UNKNOWN = "imported", "unknown"

@@ -10,10 +10,10 @@ from typing import Any
 
 from tuner import paths
 from tuner.errors import RequestError
+from tuner.exchange.recording import Entry, Key, Recording, is_value, milliseconds
 from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials
-from tuner.recording import Entry, Key, Recording, is_value, milliseconds
-from tuner.space import Limits, Scope, Value
+from tuner.space.model import Limits, Scope, Value
 
 TOP = 0.03  # Kernel Tuner stores what is at most so much slower than the best
 RESULTS_VERSION = "1.0"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tuner import source
 from tuner.exchange.names import comment
 from tuner.exchange.target import Target
-from tuner.space import config_text, size_text
+from tuner.space import source
+from tuner.space.model import config_text, size_text
 
 SUFFIXES = {"cuda": ".cu", "opencl": ".cl", "c": ".c"}
 

@@ -16,10 +16,11 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from tuner import expressions, paths
+from tuner import paths
 from tuner.errors import ExpressionError, RequestError
 from tuner.exchange.t1_values import values
-from tuner.schema import SpaceModel
+from tuner.space import expressions
+from tuner.space.schema import SpaceModel
 
 _LANGUAGES = {"CUDA": "cuda", "OpenCL": "opencl"}
 _FLOATS = {"half": "float16", "float": "float32", "double": "float64"}

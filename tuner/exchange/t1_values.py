@@ -6,8 +6,8 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner import expressions
 from tuner.errors import ExpressionError
+from tuner.space import expressions
 
 MOST_VALUES = 10_000
 _ALLOWED = "write [1, 2, 4], range(1, 9) or [16 * i for i in range(1, 9)]"

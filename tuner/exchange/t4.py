@@ -10,9 +10,9 @@ from typing import Any
 from tuner import __version__
 from tuner.exchange import jsonfile
 from tuner.exchange.names import beside
+from tuner.exchange.recording import Entry, Recording
 from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials
-from tuner.recording import Entry, Recording
 
 SCHEMA_VERSION = "1.0.0"
 _INVALIDITY = {

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner import devices, operation, paths, source
+from tuner import devices, paths
 from tuner.errors import RequestError
-from tuner.lookup import MATCHES, Found, normalised
-from tuner.space import Limits, Scope, Space
-from tuner.store import Record, Store
+from tuner.space import operation, source
+from tuner.space.model import Limits, Scope, Space
+from tuner.store.lookup import MATCHES, Found, normalised
+from tuner.store.store import Record, Store
 
 # Bytes of shared memory that a block may ask for: CUDA C++ Programming Guide, "Technical Specifications per Compute
 # Capability".

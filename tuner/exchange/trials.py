@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tuner import devices, journal, paths, recording, source, storage, study
+from tuner import devices, paths
 from tuner.errors import RequestError
+from tuner.exchange import recording
 from tuner.exchange import target as targets
+from tuner.exchange.recording import Entry, Recording
 from tuner.exchange.target import Problem
-from tuner.recording import Entry, Recording
-from tuner.space import size_text
-from tuner.store import Record, Store
+from tuner.space import source
+from tuner.space.model import size_text
+from tuner.store.store import Record, Store
+from tuner.tuning import journal, ledger, storage
 
 _KINDS = {"NVRTC ": "cuda", "OpenCL ": "opencl"}  # how a device's toolchain begins
 
@@ -76,7 +79,7 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
     for where in [url] if url else files:
         try:
             opened = storage.at(where) if isinstance(where, str) else journal.read(where)
-            for about, trials in study.stored(opened, f"{space.name} {size_text(problem.sizes)} "):
+            for about, trials in ledger.stored(opened, f"{space.name} {size_text(problem.sizes)} "):
                 conditions = str(about.get("conditions", ""))
                 if conditions.startswith(signature) and trials:
                     made = recording.of_trials(space, problem.sizes, str(about.get("device", "")), trials)

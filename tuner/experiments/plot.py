@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from tuner.experiments.results import Reproduced, Reproduction
-from tuner.report import short_size
+from tuner.store.report import short_size
 
 # Colours that are told apart without seeing red or green.
 SERIES = {"published": "#9a9a9a", "published constants, here": "#0072b2", "tuned, here": "#d55e00"}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tuner.expressions import Expression
-from tuner.space import Config, Operation, Space
+from tuner.space.expressions import Expression
+from tuner.space.model import Config, Operation, Space
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from tuner import catalog, expressions, operation, yamlfile
 from tuner.errors import RequestError
 from tuner.experiments.published import Experiment, Loads, Published, Row, Table
-from tuner.schema import Allowed, Formula, Identifier
-from tuner.space import Config, Limits, Operation, Scope, Space
-from tuner.validation import validated
-from tuner.yamlfile import Document, Where
+from tuner.space import catalog, expressions, operation, yamlfile
+from tuner.space.model import Config, Limits, Operation, Scope, Space
+from tuner.space.schema import Allowed, Formula, Identifier
+from tuner.space.validation import validated
+from tuner.space.yamlfile import Document, Where
 
 FOLDER = Path(__file__).parent
 CONTRADICTS = 0.1  # by how much a printed rate may differ from the printed time without a note: rounding makes 0.03

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.experiments.published import Experiment, Row
-from tuner.space import Config, Scope
+from tuner.space.model import Config, Scope
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,16 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
-from tuner import devices, operation, scratch
-from tuner.devices.peak import Peak
+from tuner import devices
+from tuner.devices.cuda.peak import Peak
 from tuner.errors import DeviceError, TunerError
 from tuner.experiments.published import Experiment, Row, Table
 from tuner.experiments.results import Measured, Reproduced, Reproduction
 from tuner.experiments.stage import Request, Stage
+from tuner.measure.process import scratch
+from tuner.measure.process.supervisor import TIMEOUT, Supervisor, Task
 from tuner.search.strategies import Budget
-from tuner.supervisor import TIMEOUT, Supervisor, Task
+from tuner.space import operation
 
 HOST_TIMEOUT = 1800.0  # three plain loops at 2048 take a minute or more, ten times over
 

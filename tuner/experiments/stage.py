@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner import driver, operation, source
-from tuner.console import TuningProgress
+from tuner.cli.progress import TuningProgress
 from tuner.errors import SpaceError, TrialError, TunerError, WorkerDied
 from tuner.experiments.published import Row
 from tuner.experiments.results import Measured, Reproduced
-from tuner.finals import Final
-from tuner.space import Config, size_text
-from tuner.store import Record, Store
-from tuner.supervisor import Supervisor
+from tuner.measure.process.supervisor import Supervisor
+from tuner.measure.timing import Final
+from tuner.space import operation, source
+from tuner.space.model import Config, size_text
+from tuner.store.store import Record, Store
+from tuner.tuning import driver
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from tuner.devices.peak import Peak
+from tuner.cli.output import plain
+from tuner.devices.cuda.peak import Peak
 from tuner.experiments.published import Published
 from tuner.experiments.results import Measured, Reproduced, Reproduction
-from tuner.output import plain
-from tuner.report import short_size
-from tuner.space import config_text, size_text
+from tuner.space.model import config_text, size_text
+from tuner.store.report import short_size
 
 LEAST_ROWS = 5  # for a rank correlation
 HEADER = (

@@ -18,7 +18,7 @@ from scipy.linalg import cho_solve, cholesky
 from scipy.optimize import minimize
 
 from tuner.search.pool import Pool
-from tuner.space import Value
+from tuner.space.model import Value
 
 Array = NDArray[Any]
 

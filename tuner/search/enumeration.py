@@ -20,10 +20,10 @@ from typing import Any
 from kernel_tuner.searchspace import Searchspace
 
 from tuner.errors import ExpressionError, NoConfiguration, SpaceError
-from tuner.expressions import names_in, walk
-from tuner.first_valid import no_configuration
-from tuner.rewriting import divisors, substitute
-from tuner.space import Restriction, Scope, Space, Value
+from tuner.space.default import no_configuration
+from tuner.space.expressions import names_in, walk
+from tuner.space.model import Restriction, Scope, Space, Value
+from tuner.space.rewriting import divisors, substitute
 
 _ANY_NUMBER_OF_THREADS = 2**62  # our own restrictions know the block
 MAX_COMBINATIONS = 10**8

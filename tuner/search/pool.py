@@ -8,7 +8,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.space import Config, Value
+from tuner.space.model import Config, Value
 
 MOST_COMBINATIONS = 2**62  # a configuration is looked up by one 64-bit number
 

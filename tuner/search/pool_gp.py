@@ -14,7 +14,7 @@ from tuner.search.covariance import Covariance, Encoding
 from tuner.search.pool import Pool, spread
 from tuner.search.posterior import Posterior, log_expected_improvement
 from tuner.search.proposer import Proposer
-from tuner.space import Value
+from tuner.space.model import Value
 
 Array = NDArray[Any]
 Values = tuple[float, ...]

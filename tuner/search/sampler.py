@@ -14,7 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.search.pool import Pool
 from tuner.search.pool_gp import PoolGP
-from tuner.space import Value
+from tuner.space.model import Value
 
 
 class PoolGPSampler(BaseSampler):

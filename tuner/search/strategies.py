@@ -12,7 +12,7 @@ from tuner.search import through_kernel_tuner, through_optuna
 from tuner.search.pool import Pool
 from tuner.search.pool_gp import PoolGP
 from tuner.search.proposer import Listed, Proposer
-from tuner.space import Config, Space, Value
+from tuner.space.model import Config, Space, Value
 
 STRATEGIES = (
     "optuna",

@@ -1,0 +1,82 @@
+"""What people see while tuning: one live line on a terminal, plain lines in a pipe. Always on standard error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from tuner.cli import output
+from tuner.space import operation
+from tuner.space.model import Scope, Space, config_text, size_text
+from tuner.tuning.trial import Trial
+
+PLAIN_SECONDS = 10.0  # between lines in a pipe when nothing improves
+
+
+class TuningProgress:
+    """Shows done / total, the best so far in ms and GFLOP/s, and the time left."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, markup=False, highlight=False)
+        self._live: Progress | None = None
+        self._task: TaskID | None = None
+        self._last = 0.0
+        self._shown: Trial | None = None
+        self.total = self.done = 0
+
+    def started(self, space: Space, device: Mapping[str, Any], scope: Scope, total: int, known: int) -> None:
+        self._space, self._scope, self.total = space, scope, total
+        self._began = time.monotonic()
+        resumed = f", {known} measured before" if known else ""
+        self._say(f"{space.name} at {size_text(scope.sizes)} on {device['name']}: {total} configurations{resumed}")
+        if self._console.is_terminal:
+            columns = (BarColumn(30), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
+            self._live = Progress(*columns, TimeRemainingColumn(), console=self._console, transient=True)
+            self._task = self._live.add_task("measuring", total=total)
+            self._live.start()
+
+    def measured(self, trial: Trial, done: int, best: Trial | None) -> None:
+        self.done = done
+        if self._live is not None and self._task is not None:
+            self._live.update(self._task, completed=done, description=self._best(best))
+            return
+        now = time.monotonic()
+        if best is not self._shown or now - self._last > PLAIN_SECONDS or done == self.total:
+            total = max(self.total, done)  # others may measure more at the same time
+            left = (now - self._began) / done * (total - done)
+            self._say(f"{done}/{total}  {self._best(best)}  {left:.0f} s left")
+            self._shown, self._last = best, now
+
+    def noted(self, text: str) -> None:
+        self._say(text)
+
+    def interrupted(self) -> None:
+        """Says what is kept."""
+        self.close()
+        where = f" after {self.done} of {self.total} configurations" if self.total else ""
+        output.say(f"interrupted{where}; what was measured is kept: the same command goes on from there")
+
+    def finals(self, count: int) -> None:
+        self.close()
+        if count:
+            self._say(f"measuring the best {count} again, interleaved")
+
+    def close(self) -> None:
+        """Take the live line away."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _best(self, best: Trial | None) -> str:
+        if best is None or best.time_ms is None:
+            return "nothing valid yet"
+        counted = (self._space.operation, self._scope, best.time_ms)
+        rate = output.rate(operation.gflops(*counted), operation.gbytes(*counted))
+        return ", ".join(filter(None, (f"best {best.time_ms:.4g} ms", rate))) + f": {config_text(best.config)}"
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, soft_wrap=True)

@@ -1,0 +1,56 @@
+"""The compiler within an OpenCL driver."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pyopencl as cl
+
+from tuner.devices.compiler import Build, Compiler
+from tuner.devices.figures import Figures
+from tuner.errors import BuildError
+from tuner.space.source import Source
+
+
+class OpenCLCompiler(Compiler):
+    """The driver's own compiler, in a context of the device."""
+
+    kind = "opencl"
+    tells = ("shared_memory",)
+
+    def __init__(self, context: cl.Context, architecture: str, name: str) -> None:
+        self.architecture = architecture
+        self._context, self._name = context, name
+
+    def name(self) -> str:
+        return self._name
+
+    def compile(self, source: Source) -> Build:
+        program = built(cl.Program(self._context, source.text), source)
+        try:
+            (device,) = self._context.devices
+            shared = cl.Kernel(program, source.kernel).get_work_group_info(
+                cl.kernel_work_group_info.LOCAL_MEM_SIZE, device
+            )
+        except cl.Error:
+            shared = None  # loading says what is wrong
+        return Build(binary_of(program), Figures(shared_memory=shared))
+
+
+def binary_of(program: cl.Program) -> bytes:
+    """The binary of a program for one device, with what its launches have added."""
+    binaries: Any = program.get_info(cl.program_info.BINARIES)
+    return bytes(binaries[0])
+
+
+def built(program: cl.Program, source: Source) -> cl.Program:
+    """`program`, compiled or linked. Raises BuildError with the log."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cl.CompilerWarning)
+            program.build(options=list(source.options), cache_dir=False)  # type: ignore[arg-type]  # wrongly annotated
+            return program
+    except cl.Error as error:
+        # What the compiler said stands behind what pyopencl says of the device.
+        raise BuildError(str(error).rpartition(">:")[2].partition("(options:")[0].strip() or str(error)) from None

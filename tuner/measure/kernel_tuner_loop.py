@@ -1,0 +1,134 @@
+"""Kernel Tuner's timing loop on our devices.
+
+Its `DeviceInterface.benchmark` drives a device through `_Backend`, and an observer collects the samples. What it is
+given has been built, loaded and verified by us already.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median, quantiles
+from types import SimpleNamespace
+from typing import Any
+
+from kernel_tuner.backends.backend import Backend
+from kernel_tuner.core import DeviceInterface
+from kernel_tuner.observers.observer import BenchmarkObserver
+
+from tuner.devices import Device
+from tuner.errors import LaunchError
+from tuner.measure.method import Method
+from tuner.measure.timing import Stopwatch, spread
+from tuner.space.model import Value
+
+STEADY = 0.01
+MOST_BATCHES = 3
+
+
+class _Samples(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner has no types
+    """Collects the time of each iteration."""
+
+    def __init__(self, backend: _Backend) -> None:
+        self._backend = backend
+        self.times: list[float] = []
+
+    def before_start(self) -> None:
+        pass
+
+    def after_finish(self) -> None:
+        self.times.append(self._backend.stopwatch.timer.milliseconds())
+
+    def get_results(self) -> dict[str, Any]:
+        times, self.times = self.times, []
+        return {"time": median(times), "times": times}
+
+
+class _Backend(Backend):  # type: ignore[misc]
+    """One of our devices as Kernel Tuner's backend, timing `call`, a launch that has its arguments and geometry."""
+
+    units: Mapping[str, str] = {"time": "ms"}
+
+    call: Callable[[], None]
+
+    def __init__(self, device: Device, cold: bool) -> None:
+        self._device = device
+        self.stopwatch = Stopwatch(device, cold)
+        self.expected_ms = math.inf
+        self.observers = [_Samples(self)]
+        self.name, self.max_threads = device.name, device.limits.max_threads
+
+    def start_event(self) -> None:
+        self.stopwatch.start(self.call, self.expected_ms)
+
+    def stop_event(self) -> None:
+        self.stopwatch.timer.stop()
+
+    def kernel_finished(self) -> bool:
+        return self.stopwatch.timer.finished()
+
+    def synchronize(self) -> None:
+        self._device.synchronize()
+
+    def run_kernel(self, func: Callable[[], None], gpu_args: Any, threads: Any, grid: Any, stream: Any = None) -> None:
+        func()
+
+    def compile(self, kernel_instance: Any) -> Any:
+        raise _not_used()
+
+    def ready_argument_list(self, arguments: Any) -> Any:
+        raise _not_used()
+
+    def memset(self, allocation: Any, value: int, size: int) -> None:
+        raise _not_used()
+
+    def memcpy_dtoh(self, dest: Any, src: Any) -> None:
+        raise _not_used()
+
+    def memcpy_htod(self, dest: Any, src: Any) -> None:
+        raise _not_used()
+
+    def refresh_memory(self, device_memory: Any, host_arguments: Any, should_sync: Any) -> None:
+        raise _not_used()
+
+
+def _not_used() -> AssertionError:
+    return AssertionError("the workbench does this before Kernel Tuner is asked to time")
+
+
+class Timing(DeviceInterface):  # type: ignore[misc]
+    """Kernel Tuner's benchmark loop on our device.
+
+    Its constructor would open a device of its own; what `benchmark` needs of it is set here instead.
+    """
+
+    def __init__(self, device: Device, method: Method) -> None:
+        self.dev = _Backend(device, method.cold)
+        self.iterations = method.repeats
+        self.benchmark_observers = self.dev.observers
+        self.prologue_observers: list[Any] = []
+        self.continuous_observers: list[Any] = []
+        self.use_nvml = self.use_tegra = False
+
+    def samples(
+        self, call: Callable[[], None], params: Mapping[str, Value], hopeless_ms: float, best_ms: float | None
+    ) -> tuple[float, ...]:
+        """Times in ms of launches, each waited for, after one that only warms up unless it takes more than
+        `hopeless_ms`: then it is the only one. See `Bench.measure` for how many. Raises LaunchError."""
+        self.dev.call = call
+        self.dev.expected_ms = self.dev.stopwatch.time(call)
+        if self.dev.expected_ms > hopeless_ms:
+            return (self.dev.expected_ms,)
+        instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
+        times: list[float] = []
+        while not times or (len(times) < MOST_BATCHES * self.iterations and _undecided(times, best_ms)):
+            result = self.benchmark(call, None, instance, verbose=False, objective="time")
+            if "__error__" in result:
+                raise LaunchError("the device refused the launch", "too many resources")
+            times += result["times"]
+        return tuple(times)
+
+
+def _undecided(times: Sequence[float], best_ms: float | None) -> bool:
+    """Whether more samples could change what these say about being the best."""
+    return best_ms is not None and spread(times) > STEADY and quantiles(times, n=4)[0] < best_ms

@@ -1,0 +1,157 @@
+"""A child process that answers JSON lines, can be killed at any moment, and dies with its parent."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TextIO
+
+from tuner import errors
+from tuner.errors import TrialError, TunerError, WorkerDied
+from tuner.measure.process import scratch
+
+STACK_BYTES = 1 << 30  # of a child, where there is no limit
+
+# A child is killed when the thread that started it ends, so all are started by one that lasts.
+_spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
+
+
+class Process:
+    """The parent's end. `module` is run with `python -m`, in a process group of its own: Ctrl-C is the parent's to
+    handle, and compilers that the child started are killed with it."""
+
+    def __init__(self, module: str, share: Sequence[int] = ()) -> None:
+        """`share` are the parent's open files that the child gets under the same numbers."""
+        self._log = scratch.file()
+        self._scratch = scratch.folder()
+        self._pending = b""
+        self._stopping, self._stopped = threading.Lock(), False
+        self._process = _spawner.submit(
+            subprocess.Popen,
+            [sys.executable, "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            start_new_session=True,
+            pass_fds=share,
+            env={**os.environ, "TMPDIR": str(self._scratch)},
+        ).result()
+
+    def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """The reply to `request`; raises what `receive` raises."""
+        self.send(request)
+        return self.receive(seconds)
+
+    def send(self, request: dict[str, Any]) -> None:
+        """Ask without waiting. Raises WorkerDied where the process has ended."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+        except (OSError, ValueError):  # its end of the pipe is closed, or ours
+            raise self._died() from None
+
+    def receive(self, seconds: float) -> dict[str, Any]:
+        """The next reply. Raises WorkerDied, with reason `timeout` or `crash`, where none comes; the process has been
+        stopped then. An error that the child reports is raised here as what it is."""
+        try:
+            reply: dict[str, Any] = dict(json.loads(self._line(seconds)))
+        except (ValueError, TypeError):
+            self.close()
+            raise WorkerDied("crash", "the process running it wrote over its own replies") from None
+        if isinstance(reply.get("error"), str):
+            kind: type[TunerError] = getattr(errors, reply["error"], TunerError)
+            raise kind(reply["message"], *([reply["reason"]] if issubclass(kind, TrialError) else []))
+        return reply
+
+    def _line(self, seconds: float) -> bytes:
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._pending:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    self.stop()
+                    raise WorkerDied(
+                        "timeout", f"not finished after {seconds:g} s; --timeout allows more, if it needs more"
+                    )
+                data = os.read(self._process.stdout.fileno(), 1 << 16)
+                if not data:
+                    raise self._died()
+                self._pending += data
+        line, _, self._pending = self._pending.partition(b"\n")
+        return line
+
+    def _died(self) -> WorkerDied:
+        """The error for a child that ended by itself, with the end of what it wrote."""
+        code = self._process.wait()
+        self._log.seek(0)
+        tail = self._log.read()[-2000:].decode(errors="replace").strip()
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+        self.close()
+        return WorkerDied("crash", f"the process running it was {how}" + (f": {tail}" if tail else ""))
+
+    def stop(self) -> None:
+        """Kill the process and all it started, and wait for its end; may be called again, and from another thread."""
+        with self._stopping:
+            if not self._stopped:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+                self._stopped = True
+
+    def close(self) -> None:
+        """`stop`, and give its pipes and files back; when no other thread is asking it."""
+        self.stop()
+        scratch.remove(self._scratch)
+        for pipe in (self._process.stdin, self._process.stdout, self._log):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+def requests() -> Iterator[dict[str, Any]]:
+    """The child's end: what the parent asks, until it is gone."""
+    for line in sys.stdin:
+        yield json.loads(line)
+
+
+def replies() -> TextIO:
+    """Where the child's replies go. From now on, what a kernel prints goes to standard error instead, so that it cannot
+    be taken for a reply; the child is killed when its parent dies, even in the middle of an endless kernel; where
+    memory runs out, it is the child that the system kills; and a recursion without end crashes before that."""
+    set_parent_death_signal = 1
+    with contextlib.suppress(OSError, AttributeError):  # elsewhere standard input ends, which an idle child notices
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    if soft == resource.RLIM_INFINITY:  # NVRTC lifts it for its process, and for all that this one starts
+        resource.setrlimit(resource.RLIMIT_STACK, (STACK_BYTES, hard))
+    stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return stream
+
+
+def reply(stream: TextIO, answer: dict[str, Any]) -> None:
+    """Send one reply."""
+    stream.write(json.dumps(answer) + "\n")
+    stream.flush()
+
+
+def failure(error: TunerError) -> dict[str, Any]:
+    """The reply for an error, which `Process.ask` raises again."""
+    reason = error.reason if isinstance(error, TrialError) else None
+    return {"error": type(error).__name__, "message": str(error), "reason": reason}

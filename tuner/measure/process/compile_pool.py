@@ -1,0 +1,140 @@
+"""Compiling ahead of the device: a few builder processes work on the configurations that come next."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict
+from typing import Any
+
+from tuner.errors import TrialError, TunerError, WorkerDied
+from tuner.measure.process.channel import Process
+from tuner.space import launch_form
+from tuner.space.model import Config, Scope, Space
+
+MOST_BUILDERS = 16
+START_SECONDS = 120.0  # for a builder to import what it needs
+AHEAD = 4  # configurations in the queue for each builder
+
+
+class Builders:
+    """Builder processes for one space and size; each belongs to a thread that waits for it.
+
+    On a device that is this machine's processor, compiling would disturb the times. There the queue is built first,
+    on all cores, then measured, and only then refilled.
+    """
+
+    def __init__(
+        self, space: Space, scope: Scope, device: dict[str, Any], timeout: float, alternate: bool, workers: int
+    ) -> None:
+        """`device` is what `Device.describe` gave, `timeout` in seconds, for one build; `alternate` for a device that
+        is this machine's processor; `workers` says how many are built for. Starts the processes, which need a moment
+        to import."""
+        self._alternate = alternate
+        cores = len(os.sched_getaffinity(0))
+        self.count = max(1, min(MOST_BUILDERS * workers, cores if self._alternate else cores - workers))
+        self._task = {
+            "space": launch_form.to_json(space),
+            "sizes": dict(scope.sizes),
+            "options": dict(scope.options),
+            "language": scope.language,
+            "limits": asdict(scope.limits),
+            "device": device["device"],
+            "architecture": device["architecture"],
+        }
+        self._timeout = timeout
+        self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="builder")
+        self._own = threading.local()
+        self._processes = [Process("tuner.measure.process.compile_worker") for _ in range(self.count)]
+        self._idle = list(self._processes)
+        self._builds: dict[str, Future[None]] = {}
+        self._starting, self._closed = threading.Lock(), False
+
+    def prepare(self, configs: Iterable[Config]) -> None:
+        """Have the first of `configs` built, as many as are worth having ahead."""
+        if self._alternate and self._builds:
+            return
+        for config, _ in zip(configs, range(AHEAD * self.count), strict=False):
+            key = repr(config)
+            if key not in self._builds:
+                self._builds[key] = self._pool.submit(self._build, config)
+
+    def wait(self, config: Config) -> None:
+        """Return when `config` has been built, at once if it was not prepared.
+
+        Raises TrialError where it does not compile or could not be launched, WorkerDied where the compiler crashes or
+        takes too long.
+        """
+        if self._alternate:
+            wait(self._builds.values())
+        build = self._builds.pop(repr(config), None)
+        if build is not None:
+            build.result()
+
+    def close(self) -> None:
+        """Stop all builders, whatever they are doing."""
+        with self._starting:
+            self._closed = True
+        for one in self._processes:
+            one.stop()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for one in self._processes:
+            one.close()
+
+    def _build(self, config: Config) -> None:
+        if self._closed:
+            return
+        try:
+            self._have_process()
+        except TunerError:
+            return  # the worker builds it, then
+        try:
+            launch = self._ask({"build": config}, "compile ")["launch"]
+        except TrialError:
+            raise
+        except TunerError as error:
+            if isinstance(error, WorkerDied):
+                raise
+            return  # the worker meets it again, and says what it is
+        if launch:
+            try:
+                self._ask({"launch": True}, "")
+            except WorkerDied as died:
+                if died.reason == "timeout":
+                    raise
+                # A crash is the worker's to meet and to name.
+
+    def _ask(self, request: dict[str, Any], prefix: str) -> dict[str, Any]:
+        """This thread's builder's reply. Where it died, the reason begins with `prefix`, and the next one is new."""
+        one: Process = self._own.process
+        try:
+            return one.ask(request, self._timeout)
+        except WorkerDied as died:
+            self._own.process = None
+            self._discard(one)
+            raise WorkerDied(f"{prefix}{died.reason}", str(died)) from None
+
+    def _have_process(self) -> None:
+        """Give this thread a builder that knows its task, unless it has one. Raises TunerError where it cannot."""
+        if getattr(self._own, "process", None) is not None:
+            return
+        with self._starting:  # so that close() stops every one that was started
+            if self._closed:
+                raise WorkerDied("crash", "the builders have been stopped")
+            if not self._idle:
+                self._processes.append(Process("tuner.measure.process.compile_worker"))
+                self._idle.append(self._processes[-1])
+            one = self._idle.pop()
+        try:
+            one.ask(self._task, START_SECONDS)
+        except TunerError:
+            self._discard(one)
+            raise
+        self._own.process = one
+
+    def _discard(self, one: Process) -> None:
+        with self._starting:
+            one.close()
+            self._processes.remove(one)

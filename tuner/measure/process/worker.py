@@ -1,0 +1,67 @@
+"""The process that holds the device: `python -m tuner.worker`, answering `tuner.supervisor`.
+
+The first request is the task, answered with what the device is; the second has inputs and reference made. Each later
+one is a configuration to measure, or several to measure again. It can be killed at any moment without loss.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import Any, BinaryIO
+
+from tuner import devices, errors
+from tuner.measure import benchmark
+from tuner.measure.benchmark import Bench
+from tuner.measure.method import Method
+from tuner.measure.process import channel
+from tuner.space import launch_form
+from tuner.space.model import Scope
+from tuner.space.reference_cache import Products
+
+
+def main() -> None:
+    """Serve until the supervisor is gone."""
+    stream = channel.replies()
+    asked = channel.requests()
+    try:
+        task = next(asked)
+        device = devices.open(task["device"])
+        space, method = launch_form.from_json(task["space"]), Method.from_json(task["method"])
+        scope = Scope(task["sizes"], task["options"], device.language, device.limits)
+        benchmark.check(device, space, scope, method)
+        channel.reply(stream, {
+            "device": device.describe(),
+            "limits": asdict(device.limits),
+            "language": device.language,
+            "on_processor": device.on_processor,
+        })  # fmt: skip
+        next(asked)
+        bench = Bench(device, space, scope, method, Products(_reopened(task["products"])))
+        channel.reply(stream, {})
+    except errors.TunerError as error:
+        channel.reply(stream, channel.failure(error))
+        return
+    for request in asked:
+        channel.reply(stream, {**_answer(bench, request), "healthy": bench.healthy()})
+
+
+def _reopened(file: int) -> BinaryIO:
+    """An open file that was handed down, with a position of its own."""
+    try:
+        return open(f"/proc/self/fd/{file}", "r+b")
+    except OSError:  # not Linux
+        return os.fdopen(file, "r+b")
+
+
+def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        if "finals" in request:
+            return bench.finals(request["finals"], with_library=request["with_library"]).to_json()
+        return bench.measure(request["measure"], request["best_ms"]).to_json()
+    except errors.TunerError as error:
+        return channel.failure(error)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""A Space as JSON: what a launcher reads instead of YAML, and what a worker is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tuner.space.expressions import Expression, parse
+from tuner.space.model import Argument, Operation, Restriction, Space
+
+VERSION = 4
+
+
+def to_json(space: Space) -> dict[str, Any]:
+    """`space` as JSON data that `from_json` reads back."""
+    op = space.operation
+
+    def texts(expressions: tuple[Expression, ...]) -> list[str]:
+        return [e.text for e in expressions]
+
+    return {
+        "version": VERSION,
+        "name": space.name,
+        "title": space.title,
+        "kernel": space.kernel,
+        "source": str(space.source),
+        "languages": list(space.languages),
+        "parameters": {name: list(values) for name, values in space.parameters.items()},
+        "restrictions": [[r.that.text, r.because] for r in space.restrictions],
+        "derived": {name: e.text for name, e in space.derived.items()},
+        "grid": texts(space.grid),
+        "block": texts(space.block),
+        "shared_memory": space.shared_memory.text,
+        "default": dict(space.default),
+        "compile_options": {language: list(options) for language, options in space.compile_options.items()},
+        "alignment": space.alignment,
+        "source_note": space.source_note,
+        "files": [str(file) for file in space.files],
+        "operation": {
+            "sizes": dict(op.sizes),
+            "options": dict(op.options),
+            "extent": texts(op.extent),
+            "arguments": [
+                [a.name, a.dtype, None if a.shape is None else texts(a.shape), a.role, texts(a.value)]
+                for a in op.arguments
+            ],
+            "reference": {name: e.text for name, e in op.reference.items()},
+            "tolerance": op.tolerance and op.tolerance.text,
+            "flops": op.flops and op.flops.text,
+            "bytes": op.bytes and op.bytes.text,
+            "library": op.library,
+        },
+    }
+
+
+def from_json(data: Mapping[str, Any]) -> Space:
+    """The Space that `to_json` wrote. Expressions are parsed, and so checked, again."""
+    op = data["operation"]
+
+    def expressions(texts: list[str]) -> tuple[Expression, ...]:
+        return tuple(parse(text) for text in texts)
+
+    def three(texts: list[str]) -> tuple[Expression, Expression, Expression]:
+        x, y, z = expressions(texts)
+        return x, y, z
+
+    def optional(text: str | None) -> Expression | None:
+        return None if text is None else parse(text)
+
+    operation = Operation(
+        sizes=op["sizes"],
+        options=op["options"],
+        extent=expressions(op["extent"]),
+        arguments=tuple(
+            Argument(name, dtype, None if shape is None else expressions(shape), role, expressions(value))
+            for name, dtype, shape, role, value in op["arguments"]
+        ),
+        reference={name: parse(text) for name, text in op["reference"].items()},
+        tolerance=optional(op["tolerance"]),
+        flops=optional(op["flops"]),
+        bytes=optional(op["bytes"]),
+        library=op["library"],
+    )
+    return Space(
+        name=data["name"],
+        title=data["title"],
+        operation=operation,
+        kernel=data["kernel"],
+        source=Path(data["source"]),
+        languages=tuple(data["languages"]),
+        parameters={name: tuple(values) for name, values in data["parameters"].items()},
+        restrictions=tuple(Restriction(parse(that), because) for that, because in data["restrictions"]),
+        derived={name: parse(text) for name, text in data["derived"].items()},
+        grid=three(data["grid"]),
+        block=three(data["block"]),
+        shared_memory=parse(data["shared_memory"]),
+        default=data["default"],
+        compile_options={language: tuple(options) for language, options in data["compile_options"].items()},
+        alignment=data["alignment"],
+        source_note=data["source_note"],
+        files=tuple(Path(file) for file in data["files"]),
+    )

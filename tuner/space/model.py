@@ -1,0 +1,254 @@
+"""What a space file says, as frozen values: no YAML, no pydantic, nothing that a launch does not need.
+
+`tuner.spacefile` makes a `Space` from YAML, `tuner.form` writes it as JSON and reads it back.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import ExpressionError, SpaceError
+from tuner.space.expressions import Expression
+
+Value = int | float | bool | str
+Config = dict[str, Value]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of the kernel. An array has a shape and a role (in, out, inout), a scalar has neither.
+
+    `value` says what is in it: one expression for a scalar, one for each element of an array. Without it, a scalar is
+    the size or option of its name, and an array is the caller's.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Expression, ...] | None = None
+    role: str | None = None
+    value: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a kernel computes: sizes (None where one must be given), options, arguments in the kernel's order, the
+    extent of the result (x, y, z), and expressions for reference, error bound, floating-point operations and the
+    least bytes moved. `library` names the vendor routine that figures stand beside."""
+
+    sizes: Mapping[str, int | None]
+    options: Mapping[str, float]
+    extent: tuple[Expression, ...]
+    arguments: tuple[Argument, ...]
+    reference: Mapping[str, Expression]
+    tolerance: Expression | None
+    flops: Expression | None
+    bytes: Expression | None
+    library: str | None
+
+    @property
+    def arrays(self) -> tuple[Argument, ...]:
+        """The arrays that a caller gives, in order."""
+        return tuple(a for a in self.arguments if a.shape is not None and not a.value)
+
+    @property
+    def constants(self) -> tuple[Argument, ...]:
+        """The arrays that have a value."""
+        return tuple(a for a in self.arguments if a.shape is not None and a.value)
+
+
+@dataclass(frozen=True)
+class Restriction:
+    """A condition that every configuration satisfies, and why."""
+
+    that: Expression
+    because: str = ""
+
+    def __str__(self) -> str:
+        return f"`{self.that.text}`" + (f" ({self.because})" if self.because else "")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device allows, as expressions see it. Bytes of shared memory are per block; a grid is (x, y, z).
+
+    What stands last is 0 where the device does not say it.
+    """
+
+    max_threads: int = 1024
+    max_shared_memory: int = 48 * 1024
+    warp_size: int = 32
+    compute_capability: float = 0.0
+    max_block: tuple[int, int, int] = (1024, 1024, 64)
+    max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
+    max_registers: int = 0  # a block's
+    multiprocessor_threads: int = 0
+    multiprocessor_blocks: int = 0
+    multiprocessor_registers: int = 0
+    multiprocessor_shared_memory: int = 0  # bytes
+    reserved_shared_memory: int = 0  # bytes that each block takes besides its own
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Limits:
+        """What `dataclasses.asdict` made, after its way through JSON."""
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+        return Limits(**values)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A problem on a device: all that an expression may use besides the configuration."""
+
+    sizes: Mapping[str, int]
+    options: Mapping[str, float]
+    language: str
+    limits: Limits
+
+    @functools.cached_property
+    def names(self) -> dict[str, Any]:
+        """Every name with its value."""
+        return {
+            **self.options,
+            **self.sizes,
+            "language": self.language,
+            "compute_capability": self.limits.compute_capability,
+            "warp_size": self.limits.warp_size,
+            "max_threads": self.limits.max_threads,
+            "max_shared_memory": self.limits.max_shared_memory,
+            **{f"max_grid_{axis}": most for axis, most in zip("xyz", self.limits.max_grid, strict=True)},
+            **{f"max_block_{axis}": most for axis, most in zip("xyz", self.limits.max_block, strict=True)},
+        }
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How a configuration is launched: blocks (x, y, z), threads a block (x, y, z), dynamic shared memory in bytes."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_memory: int
+
+
+@dataclass(frozen=True)
+class Space:
+    """One stage: a kernel, what it computes, and the configurations it may be compiled with.
+
+    Arrays begin at multiples of `alignment` bytes, and at least where their elements may.
+    """
+
+    name: str
+    title: str
+    operation: Operation
+    kernel: str
+    source: Path
+    languages: tuple[str, ...]
+    parameters: Mapping[str, tuple[Value, ...]]
+    restrictions: tuple[Restriction, ...]
+    derived: Mapping[str, Expression]
+    grid: tuple[Expression, Expression, Expression]
+    block: tuple[Expression, Expression, Expression]
+    shared_memory: Expression
+    default: Mapping[str, Value]
+    compile_options: Mapping[str, tuple[str, ...]]
+    alignment: int = 1
+    source_note: str = ""
+    files: tuple[Path, ...] = ()  # the YAML files it was read from
+
+    def names(self, config: Mapping[str, Value], scope: Scope) -> Mapping[str, Any]:
+        """Every name an expression of this space may use, with its value: scope, configuration, derived values.
+
+        A derived value is computed when it is first asked for; ExpressionError then where it has none.
+        """
+        return _Names({**scope.names, **config}, self.derived)
+
+    def broken(self, config: Mapping[str, Value], scope: Scope) -> Restriction | None:
+        """The first restriction that `config` does not satisfy, or None.
+
+        A restriction without a value (a division by zero) raises ExpressionError only where all others are satisfied,
+        in whatever order they stand.
+        """
+        names = self.names(config, scope)
+        undecided: ExpressionError | None = None
+        for restriction in self.restrictions:
+            try:
+                if not restriction.that.evaluate(names):
+                    return restriction
+            except ExpressionError as error:
+                undecided = undecided or error
+        if undecided is not None:
+            raise undecided
+        return None
+
+    def declares(self, config: Mapping[str, Value]) -> bool:
+        """Whether `config` gives each parameter one of its declared values, and nothing else a value."""
+        if config.keys() != self.parameters.keys():
+            return False
+        return all(any(_same(config[p], v) for v in values) for p, values in self.parameters.items())
+
+    def valid(self, config: Mapping[str, Value], scope: Scope) -> bool:
+        """Whether `config` gives each parameter one of its declared values and satisfies every restriction."""
+        try:
+            return self.declares(config) and self.broken(config, scope) is None
+        except ExpressionError:
+            return False
+
+    def geometry(self, config: Mapping[str, Value], scope: Scope) -> Geometry:
+        """Grid, block and dynamic shared memory of `config`. ExpressionError where one is not a positive integer."""
+        names = self.names(config, scope)
+        grid = tuple(e.integer(names) for e in self.grid)
+        block = tuple(e.integer(names) for e in self.block)
+        shared = self.shared_memory.integer(names)
+        if min(grid + block) < 1 or shared < 0:
+            raise ExpressionError(f"{self.name}: grid {grid}, block {block}, shared memory {shared} cannot be launched")
+        return Geometry((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), shared)
+
+    def walk(self) -> Iterator[Config]:
+        """Every combination of declared values in the order of the file, valid or not."""
+        for values in itertools.product(*self.parameters.values()):
+            yield dict(zip(self.parameters, values, strict=True))
+
+    def checked(self, config: Mapping[str, Value], scope: Scope) -> Config:
+        """`config`, where it is valid. Raises SpaceError that says what is wrong with it."""
+        for name, values in self.parameters.items():
+            if name not in config:
+                raise SpaceError(f"{self.name}: the configuration lacks {name}; allowed: {list(values)}")
+            if not any(_same(config[name], v) for v in values):
+                raise SpaceError(f"{self.name}: {name} = {config[name]!r}; allowed: {list(values)}")
+        for name in config:
+            if name not in self.parameters:
+                raise SpaceError(f"{self.name}: no parameter {name!r}; there are: {', '.join(self.parameters)}")
+        broken = self.broken(config, scope)
+        if broken is not None:
+            raise SpaceError(f"{self.name}: the configuration breaks {broken} at {size_text(scope.sizes)}")
+        return dict(config)
+
+
+class _Names(dict[str, Any]):
+    """Names with values, and derived ones that are evaluated when they are needed."""
+
+    def __init__(self, known: Mapping[str, Any], derived: Mapping[str, Expression]) -> None:
+        super().__init__(known)
+        self._derived = derived
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = value = self._derived[name].evaluate(self)
+        return value
+
+
+def size_text(sizes: Mapping[str, int]) -> str:
+    """`M=100, N=37, K=53`, in the order of the operation."""
+    return ", ".join(f"{name}={value}" for name, value in sizes.items())
+
+
+def config_text(config: Mapping[str, Value]) -> str:
+    """`block_size_x=32 tile_size_x=4`, for people."""
+    return " ".join(f"{name}={value}" for name, value in config.items()) or "(no parameters)"
+
+
+def _same(a: Value, b: Value) -> bool:
+    """Equal, and of one kind: True is not 1, since they render differently, but 2.0 is 2."""
+    return a == b and isinstance(a, bool) == isinstance(b, bool)

@@ -1,0 +1,74 @@
+"""Checked expressions with values put in: what a restriction still says once sizes and device are known."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from tuner.errors import ExpressionError
+from tuner.space.expressions import names_in, walk
+
+_DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod)
+
+
+def substitute(tree: ast.expr, values: Mapping[str, Any]) -> ast.expr:
+    """`tree` with each name in `values` replaced by its value (a constant, or another checked tree), and with every
+    part that no longer has names replaced by its value.
+
+    `or` and `and` drop the operands that no longer matter. A part whose value cannot be computed, such as
+    1 // 0, is left as it is, for the evaluation that reaches it to report.
+    """
+    if isinstance(tree, ast.Name):
+        value = values.get(tree.id, tree)
+        return value if isinstance(value, ast.expr) else ast.Constant(value)
+    if isinstance(tree, ast.BoolOp):
+        return _simplified(tree.op, [substitute(operand, values) for operand in tree.values])
+    parts: dict[str, Any] = {}
+    for field, value in ast.iter_fields(tree):
+        if isinstance(value, list):
+            parts[field] = [substitute(v, values) if isinstance(v, ast.expr) else v for v in value]
+        elif isinstance(value, ast.expr) and field != "func":
+            parts[field] = substitute(value, values)
+        else:
+            parts[field] = value
+    new: ast.expr = type(tree)(**parts)
+    if isinstance(new, ast.IfExp) and isinstance(new.test, ast.Constant):
+        return new.body if new.test.value else new.orelse
+    if isinstance(new, ast.Constant | ast.Tuple | ast.List) or names_in(new):
+        return new
+    try:
+        return ast.Constant(walk(new, {}))
+    except (ExpressionError, ArithmeticError, TypeError, ValueError):
+        return new
+
+
+def _simplified(op: ast.boolop, operands: list[ast.expr]) -> ast.expr:
+    """`and` and `or` without the constants that do not decide them; the last operand decides the value even so."""
+    deciding = isinstance(op, ast.Or)
+    kept: list[ast.expr] = []
+    for operand in operands:
+        if isinstance(operand, ast.Constant) and bool(operand.value) == deciding:
+            kept.append(operand)
+            break
+        if not isinstance(operand, ast.Constant):
+            kept.append(operand)
+    last = operands[-1]
+    if isinstance(last, ast.Constant) and bool(last.value) != deciding and kept[-1:] != [last]:
+        says_so = bool(kept) and _is_bool(kept[-1]) and last.value is (not deciding)
+        kept += [] if says_so else [last]
+    return kept[0] if len(kept) == 1 else ast.BoolOp(op=op, values=kept)
+
+
+def _is_bool(tree: ast.expr) -> bool:
+    """Whether its value can only be True or False."""
+    return isinstance(tree, ast.Compare) or (isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not))
+
+
+def divisors(tree: ast.expr) -> list[ast.expr]:
+    """Every part of `tree` that something is divided by."""
+    found = [node.right for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, _DIVISIONS)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("ceil_div", "round_up"):
+            found += node.args[1:2]
+    return found

@@ -1,0 +1,140 @@
+"""The shapes of space and operation files, as pydantic models; they give the JSON Schema that editors use."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, WithJsonSchema, create_model
+
+from tuner.errors import ExpressionError
+from tuner.space import expressions
+from tuner.space.expressions import Expression
+
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
+
+
+def _expression(value: object) -> Expression:
+    try:
+        return expressions.parse(value)
+    except ExpressionError as error:
+        raise ValueError(str(error)) from None
+
+
+def _expressions(value: object) -> list[Expression]:
+    return [_expression(one) for one in value] if isinstance(value, list) else [_expression(value)]
+
+
+def _value(value: object) -> object:
+    """Parameter values become source text, so words are C identifiers and nothing else."""
+    if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
+        raise ValueError(f"{value!r} is not a word; values are numbers, true, false, or words of letters, digits and _")
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(f"{value!r} is not a number, true, false, or a word")
+    if isinstance(value, int | float) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{value!r} does not fit 64 bits")
+    return value
+
+
+def _restriction(value: object) -> object:
+    return {"that": value} if isinstance(value, str) else value
+
+
+def _option(value: object) -> object:
+    """A header found through -I would be in no build's name, so that an edit of it would go unnoticed."""
+    if isinstance(value, str) and value.startswith(("-I", "--include", "-include", "-isystem", "-iquote")):
+        raise ValueError(f'{value!r}: include headers of your own as #include "name.h", from beside the kernel')
+    return value
+
+
+_FORMULA: dict[str, Any] = {"type": ["string", "number"], "description": "an expression"}
+Formula = Annotated[Any, BeforeValidator(_expression), WithJsonSchema(_FORMULA)]
+Formulas = Annotated[
+    Any, BeforeValidator(_expressions), WithJsonSchema({"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA}]})
+]
+Allowed = Annotated[Any, BeforeValidator(_value), WithJsonSchema({"type": ["number", "boolean", "string"]})]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, strict=True)
+
+
+class RestrictionModel(_Model):
+    """A condition on configurations."""
+
+    that: Formula = Field(description="must be true of every configuration")
+    because: str = Field("", description="why, for the reader of an error")
+
+
+class ArgumentModel(_Model):
+    """One argument of the kernel, in the kernel's order."""
+
+    name: Identifier
+    dtype: Literal["float16", "float32", "float64", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"]
+    shape: list[Formula] | None = Field(None, description="extents of an array; a scalar has none")
+    role: Literal["in", "out", "inout"] | None = Field(None, description="of an array: does the kernel read, write it?")
+    value: Formulas | None = Field(
+        None, description="of a scalar that is no size or option; of an array that no caller gives, element by element"
+    )
+
+
+class DivisorsModel(_Model):
+    """Kernel Tuner's grid divisors: blocks = extent / product of these, rounded up."""
+
+    x: list[Formula] = []
+    y: list[Formula] = []
+    z: list[Formula] = []
+
+
+class RequirementsModel(_Model):
+    """What the device must offer."""
+
+    compute_capability: str = Field(pattern=r"^(>=|>|==|<=|<) *\d+(\.\d+)?$", examples=[">=7.0"])
+
+
+class OperationModel(_Model):
+    """What a kernel computes; several stages may share one."""
+
+    sizes: dict[Identifier, int | None] = Field(min_length=1, description="name: default, or nothing if it is needed")
+    options: dict[Identifier, FiniteFloat] = Field({}, description="name: default; set at launch")
+    extent: list[Formula] = Field(min_length=1, max_length=3, description="of the result, x first; the grid covers it")
+    arguments: list[ArgumentModel] = Field(min_length=1)
+    reference: Formula | dict[Identifier, Formula] = Field(description="the right answer, over float64 arrays")
+    tolerance: Formula | None = Field(None, description="largest error allowed; `epsilon` is the unit round-off")
+    flops: Formula | None = None
+    bytes: Formula | None = None
+    library: Literal["gemm"] | None = Field(None, description="the vendor routine that figures stand beside")
+
+
+class SpaceModel(_Model):
+    """A stage: a kernel and the configurations it may be compiled with."""
+
+    title: str = Field(min_length=1, max_length=200)
+    operation: OperationModel
+    kernel: Identifier = Field(description="entry point in the source")
+    source: str | None = Field(None, description="kernel file, relative to this one")
+    languages: list[Literal["cuda", "opencl", "c"]] = Field(min_length=1)
+    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=10_000)]] = Field(min_length=1)
+    restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = []
+    derived: dict[Identifier, Formula] = {}
+    grid_divisors: DivisorsModel | None = None
+    grid: Annotated[list[Formula], Field(min_length=1, max_length=3)] | None = None
+    block: list[Formula] = Field([], max_length=3)
+    shared_memory: Formula = expressions.parse(0)
+    requires: RequirementsModel | None = None
+    alignment: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256] = Field(1, description="bytes; where arrays must begin")
+    default: dict[Identifier, Allowed] = {}
+    compile_options: dict[Literal["cuda", "opencl", "c"], list[Annotated[str, BeforeValidator(_option)]]] = {}
+    extent: Annotated[list[Formula], Field(min_length=1, max_length=3)] | None = None
+    arguments: list[ArgumentModel] | None = None
+    source_note: str = ""
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a space file, for editors."""
+    # In a file, `operation:` is a path or the keys themselves, and a restriction may be a string.
+    published: type[BaseModel] = create_model("Space", __base__=SpaceModel, operation=(str | OperationModel, ...))
+    schema = published.model_json_schema()
+    restrictions = schema["properties"]["restrictions"]
+    restrictions["items"] = {"anyOf": [{"type": "string"}, restrictions["items"]]}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "tuner space file"}

@@ -1,0 +1,160 @@
+"""Tables of what the store holds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from tuner import paths
+from tuner.errors import RequestError
+from tuner.space.model import config_text
+from tuner.store.store import Record, Store
+
+
+@dataclass(frozen=True)
+class Row:
+    """One record of one kernel."""
+
+    kernel: str
+    record: Record
+
+
+def rows(device: str = "", results: Path | None = None, say: Callable[[str], None] = lambda text: None) -> list[Row]:
+    """The records of all kernels on devices of the kind `device`, or whose name contains it, by kernel, device and
+    size. `say` is told of lines that hold none. Raises RequestError where there are records, but none of these."""
+    roots = (results or paths.user_results(), paths.shipped("results"))
+    kernels = {path.relative_to(root).with_suffix("").as_posix() for root in roots for path in root.rglob("*.jsonl")}
+    found = []
+    for kernel in sorted(kernels):
+        store = Store(kernel, results)
+        for problem in store.problems:
+            say(problem)
+        records = [record for record in store.records if record.is_plain]
+        found += [Row(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
+    asked = [row for row in found if device == row.record.kind or device.casefold() in row.record.device.casefold()]
+    if found and not asked:
+        known = ", ".join(sorted({row.record.device for row in found}))
+        raise RequestError(f"--device {device}: the store knows none of this name; it has {known}")
+    return asked
+
+
+def tables(table: list[Row]) -> dict[str, str]:
+    """The Markdown tables, by name: what every kernel reaches and, where that is known, what tuning gains."""
+    gains = gains_table([row for row in table if row.record.default_ms is not None])
+    return {"results": results_table(table)} | ({"gains": gains} if gains else {})
+
+
+def results_table(table: list[Row]) -> str:
+    """A Markdown table, a line for each kernel and device: rate in GFLOP/s and share of the vendor's library at each
+    size, and the best configuration at the largest. The library has a line of its own after the kernels that it was
+    measured beside: the median of what it reached in their finals."""
+    columns = _columns(table)
+    lines = [
+        f"| kernel | device | {' | '.join(columns)} | best configuration at the largest |",
+        "|---|---|" + "---|" * (len(columns) + 1),
+    ]
+    for family, kernels in itertools.groupby(_groups(table).items(), key=lambda group: _family(group[0][0])):
+        beside: dict[tuple[str, str], dict[str, list[float]]] = {}
+        for (kernel, device), records in kernels:
+            cells = [_cell(records.get(column)) for column in columns]
+            largest = next(records[column] for column in reversed(columns) if column in records)
+            lines.append(f"| {kernel} | {device} | {' | '.join(cells)} | {config_text(largest.config)} |")
+            for column, record in records.items():
+                if record.library and record.library_ms and record.gflops:
+                    rates = beside.setdefault((record.library, device), {}).setdefault(column, [])
+                    rates.append(record.gflops * record.time_ms / record.library_ms)
+        for (library, device), by_size in beside.items():
+            cells = [_rate(median(by_size[column])) if column in by_size else "" for column in columns]
+            lines.append(f"| {family}: {library} | {device} | {' | '.join(cells)} |  |")
+    return "\n".join(lines)
+
+
+def gains_table(table: list[Row]) -> str:
+    """A Markdown table, a line for each kernel and device: at each size the time with the published constants, which
+    are the space's default, and with the best configuration, in ms; what is gained; and what the shares of the
+    vendor's library are. Empty where there is none."""
+    columns = _columns(table)
+    lines = [f"| kernel | device | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
+    for (kernel, device), records in _groups(table).items():
+        cells = [_gain(records[column]) if column in records else "" for column in columns]
+        lines.append(f"| {kernel} | {device} | {' | '.join(cells)} |")
+    return "\n".join(lines) if table else ""
+
+
+def _gain(record: Record) -> str:
+    """`3.594 to 3.022 ms, 1.19 x, 75.7 to 90.0%`."""
+    assert record.default_ms is not None
+    before, after = record.default_ms, record.time_ms
+    gain = f"{before / after:.2f}" if before < 100 * after else f"{before / after:,.0f}"
+    library = record.library_ms
+    shares = f", {100 * library / before:.1f} to {library / after:.1%}" if library else ""
+    return f"{before:.4g} to {after:.4g} ms, {gain} x{shares}"
+
+
+def _columns(table: list[Row]) -> list[str]:
+    """All sizes, ascending."""
+    sizes = sorted({tuple(row.record.sizes.values()): short_size(row.record.sizes) for row in table}.items())
+    return list(dict.fromkeys(name for _, name in sizes))
+
+
+def _groups(table: list[Row]) -> dict[tuple[str, str], dict[str, Record]]:
+    """The records of each kernel and device, by size."""
+    groups: dict[tuple[str, str], dict[str, Record]] = {}
+    for row in table:
+        groups.setdefault((row.kernel, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
+    return groups
+
+
+def _family(kernel: str) -> str:
+    return kernel.rpartition("/")[0] or kernel
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _cell(record: Record | None) -> str:
+    """`34,803, 68.4 %`: the rate (the time where work is not counted) and the share."""
+    if record is None:
+        return ""
+    other = f"{_rate(record.gbytes)} GB/s" if record.gbytes else f"{record.time_ms:.4g} ms"
+    rate = _rate(record.gflops) if record.gflops else other
+    return (
+        rate
+        + (f", {record.vs_library:.1%}" if record.vs_library else "")
+        + ("" if record.is_verified else ", imported")
+    )
+
+
+def short_size(sizes: dict[str, int]) -> str:
+    """As on the command line: 4096 where all are, 4096x2048x1024 where not, and 1000,batch=100 for a batch."""
+    core = {name: value for name, value in sizes.items() if name != "batch"} or sizes
+    text = str(next(iter(core.values()))) if len(set(core.values())) == 1 else "x".join(map(str, core.values()))
+    batch = sizes.get("batch", 1)
+    return text if core is sizes or batch == 1 else f"{text},batch={batch}"
+
+
+def put_into(file: Path, tables: Mapping[str, str]) -> None:
+    """Replace what stands between `<!-- NAME: begin -->` and `<!-- NAME: end -->` in `file` by the table of that name,
+    for each pair that is there. Raises RequestError where there is none, or where one lacks its end."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"{file}: cannot be read: {error}") from None
+    put = 0
+    for name, table in tables.items():
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        head, found, rest = text.partition(begin)
+        _, closed, tail = rest.partition(end)
+        if found and not closed:
+            raise RequestError(f"{file}: {begin} has no {end} after it; add it where the table ends")
+        if found:
+            text = f"{head}{begin}\n{table}\n{end}{tail}"
+            put += 1
+    if not put:
+        lines = ", or ".join(f"<!-- {name}: begin --> and <!-- {name}: end -->" for name in tables)
+        raise RequestError(f"{file}: there is no place for a table; add the lines {lines}")
+    paths.replace(file, text.encode())

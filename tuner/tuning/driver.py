@@ -1,0 +1,211 @@
+"""Tuning, top to bottom: space -> search -> measure -> ledger -> finals -> store."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from tuner import __version__, devices
+from tuner.errors import RequestError
+from tuner.measure.method import STANDARD, Method
+from tuner.measure.process.supervisor import TIMEOUT, Supervisor, Task
+from tuner.search import strategies
+from tuner.search.enumeration import enumerate_space
+from tuner.search.pool import Pool
+from tuner.search.strategies import Budget, Hints, Search
+from tuner.space import catalog, operation, source
+from tuner.space.model import Config, Scope, Space
+from tuner.store.store import Record, Store
+from tuner.tuning.crew import Crew, Measured
+from tuner.tuning.ledger import Ledger, Problem
+from tuner.tuning.selection import Selection, default_trial, next_best, non_dominated, select
+from tuner.tuning.storage import EXAMPLES
+from tuner.tuning.trial import Trial
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to tune, and how long to try."""
+
+    kernel: str
+    size: str
+    device: str | None = None  # one, or several with commas between, or all
+    options: Mapping[str, float] = field(default_factory=dict)
+    strategy: str | None = None
+    budget: str | None = None
+    seed: int = 0
+    method: Method = STANDARD
+    timeout: float = TIMEOUT
+    fresh: bool = False
+    storage: str | None = None  # the URL of a database, where several machines share the work
+    results: Path | None = None
+
+
+@dataclass(frozen=True)
+class Point:
+    """A configuration and the value of each objective, by name; None where it is not known."""
+
+    config: Config
+    values: dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What tuning found. `record` is None where nothing valid was; `stored` says whether it is the store's best now.
+    `front` holds what no other configuration betters, where there are several objectives."""
+
+    kernel: str
+    device: dict[str, Any]
+    sizes: dict[str, int]
+    configurations: int
+    evaluated: int
+    failed: dict[str, int]
+    record: Record | None
+    stored: bool
+    examples: dict[str, str]
+    trials: list[Trial]  # all that the ledger has, of earlier runs too
+    front: list[Point] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a record says of the search: valid configurations, trials, failures by reason, strategy."""
+
+    configurations: int
+    evaluated: int
+    failed: dict[str, int]
+    strategy: str
+
+
+class Progress(Measured, Protocol):
+    """Told what happens, as it happens."""
+
+    def started(self, space: Space, device: Mapping[str, Any], scope: Scope, total: int, known: int) -> None: ...
+
+    def finals(self, count: int) -> None: ...
+
+
+def tune(request: Request, progress: Progress) -> Result:
+    """Find, verify, record and return the best configuration.
+
+    Raises RequestError where the request is wrong. Interrupted at any moment, it leaves every finished trial in the
+    ledger, and the same request goes on from there.
+    """
+    space = catalog.load(request.kernel)
+    sizes = operation.parse_size(request.size, space.operation)
+    options = operation.parse_options(request.options, space.operation)
+    if not 1 <= request.timeout <= 86_400:
+        raise RequestError(f"--timeout {request.timeout}: write seconds, from 1 to 86400")
+    budget = Budget.parse(request.budget)
+    strategies.check(request.strategy, len(request.method.objectives))
+    if request.storage == "":
+        raise RequestError(f"--storage is empty; write a URL such as {EXAMPLES}")
+    store = Store(space.name, request.results)
+    store.check_writable()
+    device_ids = devices.several(space, request.device)
+    signature = source.signature(space)
+
+    with Crew(Task(space, sizes, options, request.method, request.timeout), device_ids) as crew:
+        pool = Pool(space.parameters, enumerate_space(space, crew.scope).list)
+        strategy = strategies.choose(request.strategy, budget, len(pool))
+        conditions = f"{signature} {crew.device['toolchain']} {request.method}"
+        problem = Problem(sizes, options, crew.device["name"], conditions, request.method.metrics)
+        hints = Hints.of(space, store.similar(space, crew.scope, *_device_key(crew.device), signature))
+        with (
+            Ledger(space, problem, request.fresh, request.storage) as ledger,
+            Search(strategy, pool, budget, request.seed, hints, len(problem.metrics)) as search,
+        ):
+            total = min(budget.evaluations or len(pool), len(pool))
+            progress.started(space, crew.device, crew.scope, total, len(ledger.trials))
+            evaluated = crew.run(search, ledger, progress)
+            selection = select(crew.lead, ledger, progress.finals)
+        summary = Summary(len(pool), len(ledger.trials), ledger.failures, strategy)
+    record = _record(crew.lead, selection, summary, ledger, signature) if selection.finalists else None
+
+    def competes(old: Record) -> bool:
+        return not request.fresh and space.valid(old.config, crew.scope)
+
+    return Result(
+        kernel=space.name,
+        device=crew.device,
+        sizes=sizes,
+        configurations=len(pool),
+        evaluated=evaluated,
+        failed=ledger.failures,
+        record=record,
+        stored=record is not None and store.add(record, competes),
+        trials=ledger.trials,
+        front=_front(selection, request.method) if len(problem.metrics) > 1 else [],
+        examples={t.outcome.failure: t.outcome.log for t in reversed(ledger.trials) if t.outcome.failure},
+    )
+
+
+def _device_key(device: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Name, kind and architecture, as the store wants them."""
+    return device["name"], device["device"].partition(":")[0], device["architecture"]
+
+
+def _front(selection: Selection, method: Method) -> list[Point]:
+    """What the finals have left of the front, best first."""
+    points = {one.values(method.objectives): one.trial.config for one in reversed(selection.finalists)}
+    return [
+        Point(points[values], {name: _number(value) for name, value in zip(method.metrics, values, strict=True)})
+        for values in non_dominated(list(points))
+    ]
+
+
+def _number(value: float) -> float | None:
+    """A count as a whole number; None for what is not known."""
+    if math.isinf(value):
+        return None
+    return int(value) if value.is_integer() else value
+
+
+def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: Ledger, signature: str) -> Record:
+    """The record of the best finalist."""
+    finals, finalists = selection.finals, selection.finalists
+    trial, final = finalists[0].trial, finalists[0].final
+    default = default_trial(worker.task.space, ledger)
+    beside = [one.final.time_ms for one in finalists if one.trial == default]
+    scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
+    library = finals.library
+    return Record(
+        device=device["name"],
+        kind=device["device"].partition(":")[0],
+        architecture=device["architecture"],
+        sizes=dict(scope.sizes),
+        options=dict(scope.options),
+        config=trial.config,
+        time_ms=final.time_ms,
+        spread=final.spread,
+        rounds=len(final.times),
+        gflops=operation.gflops(op, scope, final.time_ms),
+        library=library.library if library else None,
+        library_ms=library.time_ms if library else None,
+        vs_library=library.time_ms / final.time_ms if library else None,
+        error=trial.outcome.error,
+        bound=trial.outcome.bound,
+        signature=signature,
+        toolchain=device["toolchain"],
+        configurations=summary.configurations,
+        evaluated=summary.evaluated,
+        failed=summary.failed,
+        strategy=summary.strategy,
+        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        version=__version__,
+        next=next_best(worker, finalists, ledger),
+        objective=method.objectives[0],
+        caches="cold" if method.cold else "warm",
+        energy_mj=final.energy_mj,
+        default_ms=beside[0] if beside else default.time_ms if default else None,
+        clock_mhz=finals.clock_mhz,
+        throttled=finals.throttled,
+        registers=trial.outcome.figures.registers,
+        spills=trial.outcome.figures.spills,
+        occupancy=trial.outcome.occupancy,
+        gbytes=operation.gbytes(op, scope, final.time_ms),
+    )

@@ -1,0 +1,125 @@
+"""`tune run`: launch what the look-up gives on random data, verify it, time it beside the vendor's library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner import devices, launcher
+from tuner.devices import Device
+from tuner.errors import TrialError, TunerError, WorkerDied
+from tuner.kernel import Kernel
+from tuner.measure.process import channel
+from tuner.measure.process.channel import Process
+from tuner.measure.timing import Final, interleave
+from tuner.measure.workbench import Workbench
+from tuner.space import catalog, operation
+from tuner.space.model import Scope, Space
+from tuner.store.store import Found, Record
+
+SECONDS = 600.0  # for the look-up, and again for the run; the reference of a huge size takes minutes
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What came of a run. `error` is the largest error; `reason` says why it is not `verified`, with no times then."""
+
+    kernel: str
+    device: str
+    found: Found
+    verified: bool
+    error: float | None = None
+    reason: str | None = None
+    time_ms: float | None = None
+    spread: float | None = None
+    gflops: float | None = None
+    gbytes: float | None = None
+    library: str | None = None
+    vs_library: float | None = None
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A look-up on an open device."""
+
+    space: Space
+    scope: Scope
+    device: Device
+    found: Found
+
+
+def run(kernel: str, size: str, device: str | None, options: Mapping[str, float], results: Path | None) -> Rerun:
+    """Launch, verify and time in a process of its own, so that a kernel that crashes or hangs is a Rerun too.
+
+    Raises RequestError where the request is wrong.
+    """
+    child = Process("tuner.tuning.rerun")
+    request = {"kernel": kernel, "size": size, "device": device, "options": dict(options)}
+    try:
+        known = child.ask({**request, "results": str(results) if results else None}, SECONDS)
+        found = _from_json(known["found"])
+        try:
+            return Rerun(**{**child.ask({}, SECONDS), "found": found})
+        except WorkerDied as died:
+            reason = f"{died.reason}: {died}"
+            return Rerun(known["kernel"], known["device"], found, verified=False, reason=reason)
+    finally:
+        child.close()
+
+
+def _from_json(found: dict[str, Any]) -> Found:
+    record = Record(**found["record"]) if found["record"] else None
+    return Found(**{**found, "record": record, "notes": tuple(found["notes"])})
+
+
+def main() -> None:
+    """The child: the first request is answered with what the look-up gives, the second with the Rerun."""
+    stream, asked = channel.replies(), channel.requests()
+    try:
+        ready = _ready(**next(asked))
+        known = {"kernel": ready.space.name, "device": ready.device.name, "found": asdict(ready.found)}
+        channel.reply(stream, known)
+        next(asked)
+        channel.reply(stream, asdict(_launched(ready)))
+    except TunerError as error:
+        channel.reply(stream, channel.failure(error))
+
+
+def _ready(kernel: str, size: str, device: str | None, options: Mapping[str, float], results: str | None) -> Ready:
+    space = catalog.load(kernel)
+    sizes = operation.parse_size(size, space.operation)
+    settings = operation.parse_options(options, space.operation)
+    opened = devices.open(devices.for_space(space, device))
+    scope = Scope(sizes, settings, opened.language, opened.limits)
+    return Ready(space, scope, opened, launcher.find(space, scope, opened, Path(results) if results else None))
+
+
+def _launched(ready: Ready) -> Rerun:
+    space, scope, device, found = ready.space, ready.scope, ready.device, ready.found
+    bench = Workbench(device, space.operation, scope)
+    try:
+        call = bench.bind(Kernel(space, scope, device, found).function)
+        verdict = bench.verify(call)
+    except TrialError as error:
+        return Rerun(space.name, device.name, found, verified=False, reason=f"{error.reason}: {error}")
+    library = bench.library()
+    own, *peer = (Final(times) for times in interleave(device, [call, *([library] if library else [])]).times)
+    return Rerun(
+        kernel=space.name,
+        device=device.name,
+        found=found,
+        verified=True,
+        error=verdict.error,
+        time_ms=own.time_ms,
+        spread=own.spread,
+        gflops=operation.gflops(space.operation, scope, own.time_ms),
+        gbytes=operation.gbytes(space.operation, scope, own.time_ms),
+        library=library.name if library else None,
+        vs_library=peer[0].time_ms / own.time_ms if peer else None,
+    )
+
+
+if __name__ == "__main__":
+    main()
