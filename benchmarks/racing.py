@@ -3,9 +3,9 @@
     python benchmarks/racing.py RECORDINGS... --orders 200
 
 For each recording (Kernel Tuner's cache format) and each random order of its configurations, the rule of
-`tuner.measure` decides from the first recorded time whether a configuration is repeated; the five best go to the
-finals, where the full median decides. Prints how often the winner is the best of all, by how much it is slower where
-it is not, and how many of the repeats were run.
+`tuner.measure.timing.Race` decides from the first recorded time whether a configuration is repeated; the five best go
+to the finals, where the full median decides. Prints how often the winner is the best of all, by how much it is slower
+where it is not, and how many of the repeats were run.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from statistics import median
 import numpy as np
 
 from tuner.exchange import recording
-from tuner.measure.benchmark import RACE
 from tuner.measure.method import STANDARD
+from tuner.measure.timing import RACE
 from tuner.tuning.selection import FINALISTS
 
 

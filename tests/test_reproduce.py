@@ -15,7 +15,7 @@ from conftest import Done, start
 from tuner.devices.cuda import peak
 from tuner.errors import SpaceError
 from tuner.experiments import plot, reading
-from tuner.experiments.published import Row, Table
+from tuner.experiments.published import PublishedRow, Table
 from tuner.space.model import Limits, Scope
 
 Tune = Callable[..., Done]
@@ -34,7 +34,7 @@ tables:
 """
 
 
-def rows(name: str) -> list[tuple[Table, Row]]:
+def rows(name: str) -> list[tuple[Table, PublishedRow]]:
     return [(table, row) for table in reading.find(name).tables for row in table.rows]
 
 

@@ -11,14 +11,47 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.errors import ArgumentError, DeviceError, RequestError, TrialError, TunerError
+from tuner.errors import (
+    ArgumentError,
+    BuildError,
+    DeviceError,
+    ExpressionError,
+    GeometryError,
+    LaunchError,
+    NoConfiguration,
+    RequestError,
+    ResourceError,
+    SpaceError,
+    TrialError,
+    TunerError,
+    WorkerDied,
+    WrongResult,
+)
+from tuner.version import VERSION
 
 if TYPE_CHECKING:
     from tuner.kernel import Kernel
     from tuner.launcher import load
 
-__version__ = "0.1.0"
-__all__ = ["ArgumentError", "DeviceError", "Kernel", "RequestError", "TrialError", "TunerError", "load"]
+__version__ = VERSION
+__all__ = [
+    "ArgumentError",
+    "BuildError",
+    "DeviceError",
+    "ExpressionError",
+    "GeometryError",
+    "Kernel",
+    "LaunchError",
+    "NoConfiguration",
+    "RequestError",
+    "ResourceError",
+    "SpaceError",
+    "TrialError",
+    "TunerError",
+    "WorkerDied",
+    "WrongResult",
+    "load",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -10,12 +10,18 @@
       TrialError                   skip this configuration and go on
         GeometryError              its grid, block or a derived value cannot be computed
         BuildError                 it does not compile
+        ResourceError              its build needs more than the device has
         LaunchError                it does not load or launch
         WrongResult                it computes something else
       WorkerDied                   the process that held the device is gone (the trial it ran failed)
 
-A `TrialError` costs one configuration; everything else ends the run.
+A `TrialError` costs one configuration; everything else ends the run. `BY_NAME` has each class by its name, so that an
+error crosses from one process to another.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 
 
 class TunerError(Exception):
@@ -90,6 +96,15 @@ class WrongResult(TrialError):
 class WorkerDied(TunerError):
     """The process that holds the device ended or was stopped; `reason` says how."""
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+def _tree(error: type[TunerError]) -> Iterator[type[TunerError]]:
+    yield error
+    for kind in error.__subclasses__():
+        yield from _tree(kind)
+
+
+BY_NAME: Mapping[str, type[TunerError]] = {kind.__name__: kind for kind in _tree(TunerError)}

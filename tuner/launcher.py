@@ -12,9 +12,10 @@ from tuner import devices
 from tuner.devices import Device, build_cache
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.kernel import Kernel, settled
-from tuner.space import catalog, operation, source
+from tuner.space import catalog, operation
 from tuner.space.model import Scope, Space, Value, config_text
-from tuner.store.store import Found, Store
+from tuner.store.lookup import Asked, Found
+from tuner.store.store import Store
 
 
 def load(
@@ -57,8 +58,8 @@ def load(
     if config is not None:
         candidates = [Found(space.checked(config, scope), "default")]
     else:
-        store, signature = Store(space.name, Path(results) if results else None), source.signature(space)
-        candidates = store.candidates(space, scope, opened.name, opened.kind, opened.architecture, signature)
+        store = Store(space.name, Path(results) if results else None)
+        candidates = store.candidates(Asked.of(space, scope, opened))
         if strict:
             candidates = [one for one in candidates if _is_of_this(one, settings, settled(space))]
         else:
@@ -125,5 +126,4 @@ def _first_that_runs(
 
 def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Found:
     """The look-up for an open device. Its notes tell of lines that cannot be read, and of a stale record."""
-    signature = source.signature(space)
-    return Store(space.name, results).look_up(space, scope, device.name, device.kind, device.architecture, signature)
+    return Store(space.name, results).look_up(Asked.of(space, scope, device))

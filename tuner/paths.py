@@ -63,7 +63,13 @@ def private(folder: Path) -> Path:
 
 def shown(path: str | Path) -> str:
     """`path` for a message: a name may hold what would drive a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in str(path))
+    return plain(path, keep="")
+
+
+def plain(text: object, keep: str = "\n\t") -> str:
+    """`text` without control characters but those to `keep`, marks that turn the direction of text, and what is no text
+    at all."""
+    return "".join(c if c.isprintable() or c in keep else "?" for c in str(text))
 
 
 def digest(*parts: str | bytes) -> str:

@@ -1,4 +1,4 @@
-"""The command line: `tune KERNEL SIZE`, `tune best`, `tune run`, and what errors become. Arguments and printing only.
+"""`tune`: which verb, and what its errors become.
 
 Exit status: 0 done; 1 ran, but nothing valid was found or verification failed; 2 the request was wrong, with one
 message on standard error; 130 or 143 interrupted.
@@ -7,205 +7,64 @@ message on standard error; 130 or 143 interrupted.
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import signal
 import sys
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli import exchanging, inspection, output, replaying, reproducing
-from tuner.cli.options import (
-    DEVICE,
-    DEVICES,
-    INTERRUPTS,
-    JSON,
-    KERNEL,
-    KNOWN_DEVICE,
-    RESULTS,
-    SET,
-    SIZE,
-    Terminated,
-    cli,
-)
+from tuner.cli import output
+from tuner.cli.options import Terminated
 from tuner.errors import RequestError, TunerError
+from tuner.version import VERSION
 
-if TYPE_CHECKING:
-    from tuner.store.store import Found
+VERBS = (
+    "best", "devices", "export", "import", "list", "merge", "record", "replay", "report", "reproduce", "run", "schema",
+    "show", "validate",
+)  # fmt: skip
+_MODULES = {"import": "import_", "kernel": "tune"}  # others are called as their verbs are
 
-# Importing these gives the group its verbs.
-__all__ = ["cli", "exchanging", "inspection", "main", "replaying", "reproducing"]
+
+class Verbs(click.Group):
+    """The verbs, each a module of this folder with a `command`, imported when it is asked for. A first word that is no
+    verb is a kernel: `tune KERNEL SIZE`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return ["kernel", *VERBS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = importlib.import_module(f"tuner.cli.{_MODULES.get(cmd_name, cmd_name)}").command
+        return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args = args or ["--help"]
+        if args[0] not in (*self.list_commands(ctx), "--help", "-h", "--version"):
+            args = ["kernel", *args]
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            commands = {name: self.get_command(ctx, name) for name in VERBS}
+            formatter.write_dl(
+                [(name, command.get_short_help_str(80)) for name, command in commands.items() if command]
+            )
 
 
-@cli.command("kernel", hidden=True)
-@KERNEL
-@click.argument("size", required=False)
-@DEVICES
-@SET
-@click.option(
-    "--strategy",
-    metavar="NAME",
-    help="brute_force, optuna (the default where --budget is less than all), random, optuna:NAME, kt:NAME.",
+@click.group(
+    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, subcommand_metavar="KERNEL SIZE | VERB"
 )
-@click.option("--budget", metavar="N|TIME", help="Configurations to try, or a time: 100, 90s, 2m.")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the strategy.")
-@click.option("--repeats", type=click.IntRange(1, 1000), default=7, show_default=True, help="Timed runs of each.")
-@click.option(
-    "--timeout", type=click.FloatRange(1, 86_400), default=60.0, show_default=True, help="Seconds a configuration."
-)
-@click.option("--full", is_flag=True, help="All repeats for every configuration, however slow it is.")
-@click.option("--flush", is_flag=True, help="Empty the caches before each timed run.")
-@click.option(
-    "--objective",
-    default="time",
-    show_default=True,
-    metavar="NAME[,NAME]",
-    help="What to make least: time, energy, edp (their product); or traded off: time,registers or shared_memory too.",
-)
-@click.option("--fresh", is_flag=True, help="Measure again what has been measured.")
-@click.option("--storage", metavar="URL", help="A database that several machines share, to work on one study together.")
-@RESULTS
-@JSON
-def tune(
-    kernel: str,
-    size: str | None,
-    as_json: bool,
-    repeats: int,
-    flush: bool,
-    objective: str,
-    full: bool,
-    **rest: Any,
-) -> int:
-    """Tune KERNEL at SIZE. Interrupted, the same command goes on where it stopped.
+@click.version_option(VERSION, prog_name="tune")
+def cli() -> None:
+    """Find, prove and remember the fastest configuration of KERNEL at SIZE on the device at hand.
 
-    Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
+    KERNEL is a name from `tune list`, a unique part of one, or a path to a YAML file. SIZE is 4096,
+    4096x2048x1024, M=100,N=37,K=53 or 1000,batch=100. See `tune kernel --help` for the options.
+
+    Example: tune sgemm/07_tiled_1xn 1024 --device opencl
     """
-    from tuner.space import catalog
-
-    if size is None:
-        verbs = ", ".join(name for name, command in cli.commands.items() if not command.hidden)
-        catalog.find(kernel)
-        raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
-    from tuner.cli.progress import TuningProgress
-    from tuner.measure.method import Method, parse_objectives
-    from tuner.tuning.driver import Request
-    from tuner.tuning.driver import tune as run
-
-    method = Method(repeats, cold=flush, objectives=parse_objectives(objective), race=not full)
-    progress = TuningProgress()
-    try:
-        result = run(Request(kernel, size, method=method, **rest), progress)
-    except INTERRUPTS:
-        progress.interrupted()
-        raise
-    finally:
-        progress.close()
-    record = result.record
-    best = record and {k: getattr(record, k) for k in ("config", "time_ms", "spread", "gflops", "gbytes", "vs_library")}
-    if as_json:
-        output.document({
-            "kernel": result.kernel,
-            "device": result.device["name"],
-            "size": result.sizes,
-            "configurations": result.configurations,
-            "evaluated": result.evaluated,
-            "failed": result.failed,
-            "best": best,
-            **({"front": [{"config": p.config, **p.values} for p in result.front]} if result.front else {}),
-            "stored": result.stored,
-        })  # fmt: skip
-    for reason, number in sorted(result.failed.items()):
-        output.say(f"{number} failed: {reason}; one of them: {output.first_lines(result.examples.get(reason, ''))}")
-    if record is None:
-        output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid")
-        return 1
-    if not as_json:
-        output.record(record)
-        if result.front:
-            output.front(result.front)
-        if not result.stored:
-            click.echo("the store keeps the faster configuration that it has")
-    return 0
-
-
-@cli.command()
-@KERNEL
-@SIZE
-@KNOWN_DEVICE
-@RESULTS
-@JSON
-def best(kernel: str, size: str, device: str | None, results: Path | None, as_json: bool) -> int:
-    """What the look-up gives for KERNEL at SIZE: a stored best, or the default.
-
-    Example: tune best sgemm/07_tiled_1xn 4096
-    """
-    from tuner import devices, launcher
-    from tuner.exchange import target as targets
-    from tuner.space import catalog, operation
-    from tuner.space.model import Scope, size_text
-
-    space = catalog.load(kernel)
-    sizes = operation.parse_size(size, space.operation)
-    if device is None or device.partition(":")[0] in devices.KINDS:
-        opened = devices.open(devices.for_space(space, device))
-        scope = Scope(sizes, space.operation.options, opened.language, opened.limits)
-        name, found = opened.name, launcher.find(space, scope, opened, results)
-    else:  # one that the store knows
-        target = targets.one(targets.Problem.parse(space, size, {}, results), device)
-        name, found = target.device.device, target.found
-    _notes(found)
-    if as_json:
-        record = asdict(found.record) if found.record else None
-        asked = {"kernel": space.name, "device": name, "size": sizes}
-        answer = {"match": found.match, "variant": found.variant, "stale": found.stale, "config": found.config}
-        output.document({**asked, **answer, "record": record})
-        return 0
-    how = f"{found.match}{', of a variant' if found.variant else ''}{', stale' if found.stale else ''}"
-    click.echo(output.plain(f"{space.name} at {size} on {name}: {how}"))
-    if found.record is None:
-        click.echo(f"never tuned; the default: {output.configuration(found.config)}")
-        return 0
-    if found.match != "exact":
-        click.echo(f"measured on {output.plain(found.record.device)} at {size_text(found.record.sizes)}:")
-    output.record(found.record)
-    return 0
-
-
-@cli.command()
-@KERNEL
-@SIZE
-@DEVICE
-@SET
-@RESULTS
-@JSON
-def run(kernel: str, size: str, as_json: bool, **rest: Any) -> int:
-    """Launch the stored best of KERNEL at SIZE on random data; verify it and time it. One that hangs is stopped after
-    ten minutes.
-
-    Example: tune run sgemm/07_tiled_1xn 4096 --set alpha=2
-    """
-    from tuner.tuning import rerun
-
-    done = rerun.run(kernel, size, **rest)
-    _notes(done.found)
-    if as_json:
-        shown = {k: v for k, v in asdict(done).items() if k != "found"}
-        output.document({"config": done.found.config, "match": done.found.match, "stale": done.found.stale, **shown})
-    elif done.verified:
-        click.echo(
-            f"{done.kernel} at {size} on {done.device}: {output.configuration(done.found.config)} ({done.found.match})"
-        )
-        click.echo(f"{output.timing(done)}; verified, largest error {done.error:.2g}")
-    if not done.verified:
-        output.say(f"{done.kernel}: {output.first_lines(done.reason or '')}")
-    return 0 if done.verified else 1
-
-
-def _notes(found: Found) -> None:
-    for note in found.notes:
-        output.say(f"warning: {note}")
 
 
 def main() -> None:

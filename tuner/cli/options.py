@@ -1,14 +1,16 @@
-"""The group of verbs, and the options that several of them share."""
+"""The options that several verbs share, and what they have in common."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
 
-from tuner import __version__, paths
+from tuner import paths
+from tuner.cli import output
+from tuner.devices import KINDS
 from tuner.errors import RequestError
 
 
@@ -21,38 +23,31 @@ KERNEL = click.argument("kernel")
 SIZE = click.argument("size")
 
 
-class Verbs(click.Group):
-    """A first word that is no verb is a kernel: `tune KERNEL SIZE`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        args = args or ["--help"]
-        if args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
-            args = ["kernel", *args]
-        return super().parse_args(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            rows = [(n, c.get_short_help_str(80)) for n, c in sorted(self.commands.items()) if not c.hidden]
-            formatter.write_dl(rows)
-
-
-def _settings(_ctx: click.Context, _param: click.Parameter, given: Iterable[str]) -> dict[str, float]:
-    made: dict[str, float] = {}
-    for text in given:
+def _settings(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]) -> dict[str, float]:
+    settings: dict[str, float] = {}
+    for text in texts:
         name, _, value = text.partition("=")
         try:
-            made[name] = float(value)
+            settings[name] = float(value)
         except ValueError:
-            made[name] = math.nan
-        if not math.isfinite(made[name]):
+            settings[name] = math.nan
+        if not math.isfinite(settings[name]):
             raise RequestError(f"--set {text}: write NAME=NUMBER, such as alpha=2")
-    return made
+    return settings
+
+
+def _output(_ctx: click.Context, _param: click.Parameter, path: str | None) -> Path | None:
+    """A path that names something. Raises RequestError for others: a Path of "" would be this folder."""
+    if path in ("", "-"):
+        raise RequestError(f"--output {path!r}: names no file, and standard output is for the report; write a path")
+    return None if path is None else Path(path)
 
 
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-DEVICE = click.option("--device", metavar="NAME", help="cuda, opencl or host, or one with :N; see `tune devices`.")
+_KINDS = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
+DEVICE = click.option("--device", metavar="NAME", help=f"{_KINDS}, or one with :N; see `tune devices`.")
 KNOWN_DEVICE = click.option(
-    "--device", metavar="NAME", help="cuda, opencl or host, or one with :N; or part of the name of one in the store."
+    "--device", metavar="NAME", help=f"{_KINDS}, or one with :N; or part of the name of one in the store."
 )
 DEVICES = click.option(
     "--device", "--devices", metavar="NAME", help="cuda, cuda:1, cuda:0,cuda:3, or `all` GPUs of this machine."
@@ -73,15 +68,12 @@ def check_writable(option: str, folder: Path) -> None:
         raise RequestError(f"{option} {folder}: cannot be written: {error.strerror}; name another folder") from None
 
 
-@click.group(
-    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, subcommand_metavar="KERNEL SIZE | VERB"
-)
-@click.version_option(__version__, prog_name="tune")
-def cli() -> None:
-    """Find, prove and remember the fastest configuration of KERNEL at SIZE on the device at hand.
+def output_option(metavar: str, help_: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """`--output`, as the argument `path`."""
+    return click.option("--output", "path", callback=_output, metavar=metavar, help=help_)
 
-    KERNEL is a name from `tune list`, a unique part of one, or a path to a YAML file. SIZE is 4096,
-    4096x2048x1024, M=100,N=37,K=53 or 1000,batch=100. See `tune kernel --help` for the options.
 
-    Example: tune sgemm/07_tiled_1xn 1024 --device opencl
-    """
+def warn(notes: Iterable[str]) -> None:
+    """Warnings on standard error."""
+    for note in notes:
+        output.say(f"warning: {note}")

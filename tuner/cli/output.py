@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tuner.paths import plain
 from tuner.space.model import Config, config_text
 
 if TYPE_CHECKING:
@@ -24,11 +25,6 @@ def document(data: Any) -> None:
 def say(message: str) -> None:
     """A message on standard error."""
     click.echo(plain(message), err=True)
-
-
-def plain(value: Any) -> str:
-    """`value` without control characters, marks that turn the direction of text, and what is no text at all."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in str(value))
 
 
 def first_lines(text: str, most: int = 4) -> str:

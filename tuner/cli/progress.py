@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from tuner.cli import output
+from tuner.cli.options import INTERRUPTS
+from tuner.devices import DeviceInfo
 from tuner.space import operation
 from tuner.space.model import Scope, Space, config_text, size_text
 from tuner.tuning.trial import Trial
@@ -28,11 +30,11 @@ class TuningProgress:
         self._shown: Trial | None = None
         self.total = self.done = 0
 
-    def started(self, space: Space, device: Mapping[str, Any], scope: Scope, total: int, known: int) -> None:
+    def started(self, space: Space, device: DeviceInfo, scope: Scope, total: int, known: int) -> None:
         self._space, self._scope, self.total = space, scope, total
         self._began = time.monotonic()
         resumed = f", {known} measured before" if known else ""
-        self._say(f"{space.name} at {size_text(scope.sizes)} on {device['name']}: {total} configurations{resumed}")
+        self._say(f"{space.name} at {size_text(scope.sizes)} on {device.name}: {total} configurations{resumed}")
         if self._console.is_terminal:
             columns = (BarColumn(30), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
             self._live = Progress(*columns, TimeRemainingColumn(), console=self._console, transient=True)
@@ -80,3 +82,16 @@ class TuningProgress:
 
     def _say(self, text: str) -> None:
         self._console.print(text, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def shown() -> Iterator[TuningProgress]:
+    """Progress that is taken away at the end, and that says what is kept where the search is interrupted."""
+    progress = TuningProgress()
+    try:
+        yield progress
+    except INTERRUPTS:
+        progress.interrupted()
+        raise
+    finally:
+        progress.close()

@@ -9,12 +9,13 @@ A device is named `cuda`, `opencl:1`, `host`; without a number it is the first o
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tuner.devices.base import Buffer, Device, Function, Library, Timer
+from tuner.devices.backend import Backend
+from tuner.devices.base import Buffer, Device, DeviceInfo, Function, Library, Timer
 from tuner.devices.compiler import Build, Compiler
 from tuner.errors import DeviceError
 
@@ -22,60 +23,68 @@ if TYPE_CHECKING:
     from tuner.space.model import Space
 
 __all__ = [
+    "BACKENDS",
     "KINDS",
-    "LANGUAGES",
+    "Backend",
     "Buffer",
     "Build",
     "Compiler",
     "Device",
+    "DeviceInfo",
     "Function",
     "Library",
     "Timer",
     "available",
+    "compiler",
+    "count",
     "for_space",
-    "open",
+    "is_name",
+    "kinds_of",
+    "open_device",
+    "several",
     "shared",
+    "split",
 ]
 
-LANGUAGES = {"cuda": "cuda", "opencl": "opencl", "host": "c"}
-KINDS = tuple(LANGUAGES)
-_EXTRA = {"cuda": "pycuda", "opencl": "pyopencl"}
+# The backends: a folder here each, whose package has a BACKEND. The first that a kernel can run on is taken.
+KINDS = (
+    "cuda",
+    "opencl",
+    "host",
+)
+BACKENDS: Mapping[str, Backend] = {kind: importlib.import_module(f"tuner.devices.{kind}").BACKEND for kind in KINDS}
+
+
+def is_name(text: str) -> bool:
+    """Whether `text` begins as the name of a device of this machine does, and not as one that a store may know."""
+    return text.partition(":")[0] in BACKENDS
 
 
 def split(name: str) -> tuple[str, int]:
     """Kind and number of a device's name. Raises DeviceError for anything else."""
     kind, colon, number = name.partition(":")
-    if kind not in KINDS or (colon and not (number.isdecimal() and len(number) < 5)):
+    if kind not in BACKENDS or (colon and not (number.isdecimal() and len(number) < 5)):
         raise DeviceError(f"device {name!r}: there is no such device; write {', '.join(KINDS)}, or one with :N")
     return kind, int(number or 0)
 
 
-def open(name: str) -> Device:
+def open_device(name: str) -> Device:
     """The device called `name`, ready for use. Raises DeviceError where it, or what drives it, is missing."""
     kind, number = split(name)
-    if kind in _EXTRA and importlib.util.find_spec(_EXTRA[kind]) is None:
-        raise DeviceError(f"device {name!r}: {_EXTRA[kind]} is not installed; pip install {_EXTRA[kind]}")
-    if kind == "cuda":
-        from tuner.devices.cuda.device import CudaDevice
-
-        return CudaDevice(number)
-    if kind == "opencl":
-        from tuner.devices.opencl.device import OpenCLDevice
-
-        return OpenCLDevice(number)
-    from tuner.devices.host import HostDevice
-
-    return HostDevice(number)
+    backend = BACKENDS[kind]
+    if not backend.is_installed:
+        raise DeviceError(f"device {name!r}: {backend.package} is not installed; pip install {backend.package}")
+    return backend.open(number)
 
 
 def shared(name: str) -> Device:
-    """The device called `name`, for kernels that are to share arrays: on all but cuda, whose context is the one that is
-    current, it is opened once. Raises DeviceError."""
-    if split(name)[0] == "cuda":
-        return open(name)
+    """The device called `name`, for kernels that are to share arrays: opened once, unless it follows the context that
+    is current. Raises DeviceError."""
+    if BACKENDS[split(name)[0]].follows_context:
+        return open_device(name)
     with _opening:
         if name not in _opened:
-            _opened[name] = open(name)
+            _opened[name] = open_device(name)
         return _opened[name]
 
 
@@ -85,32 +94,15 @@ _opening = threading.Lock()
 
 def compiler(kind: str, architecture: str) -> Compiler:
     """What builds for another process's device without opening one. Raises DeviceError for a kind that cannot."""
-    if kind == "cuda":
-        from tuner.devices.cuda.compiler import NvrtcCompiler
-
-        return NvrtcCompiler(architecture)
-    if kind == "host":
-        from tuner.devices.host import HostCompiler
-
-        return HostCompiler.found()
-    raise DeviceError(f"{kind} compiles only where its device is open")
+    make = BACKENDS[kind].compiler
+    if make is None:
+        raise DeviceError(f"{kind} compiles only where its device is open")
+    return make(architecture)
 
 
 def count(kind: str) -> int:
     """How many devices of a kind this machine has; 0 where what drives them is missing."""
-    if kind in _EXTRA and importlib.util.find_spec(_EXTRA[kind]) is None:
-        return 0
-    if kind == "cuda":
-        from tuner.devices.cuda import device
-
-        return device.count()
-    if kind == "opencl":
-        from tuner.devices.opencl import device as opencl_device
-
-        return opencl_device.count()
-    from tuner.devices import host
-
-    return host.count()
+    return BACKENDS[kind].count() if BACKENDS[kind].is_installed else 0
 
 
 def available() -> list[str]:
@@ -118,17 +110,20 @@ def available() -> list[str]:
     return [f"{kind}:{number}" for kind in KINDS for number in range(count(kind))]
 
 
+def kinds_of(space: Space) -> list[str]:
+    """The kinds of device that speak one of the languages of `space`."""
+    return [kind for kind, backend in BACKENDS.items() if backend.language in space.languages]
+
+
 def for_space(space: Space, name: str | None) -> str:
     """The device to use for `space`: `name` if given, else the first there is that speaks one of its languages."""
-    kinds = [kind for kind in KINDS if LANGUAGES[kind] in space.languages]
+    kinds = kinds_of(space)
     if name is None:
         name = next((f"{kind}:0" for kind in kinds if count(kind)), None)
         if name is None:
-            missing = [_EXTRA[kind] for kind in kinds if importlib.util.find_spec(_EXTRA.get(kind, "sys")) is None]
-            hint = f"pip install {' '.join(missing)}, or " if missing else ""
-            hint = "install a C compiler, or name one by CC, or " if "host" in kinds else hint
             raise DeviceError(
-                f"{space.name} runs on {' or '.join(kinds)}, which this machine does not have; {hint}see `tune devices`"
+                f"{space.name} runs on {' or '.join(kinds)}, which this machine does not have; {_remedy(kinds)}see "
+                "`tune devices`"
             )
     kind, number = split(name)
     if kind not in kinds:
@@ -138,22 +133,30 @@ def for_space(space: Space, name: str | None) -> str:
     return f"{kind}:{number}"
 
 
+def _remedy(kinds: Sequence[str]) -> str:
+    """What to do where this machine has no device of these kinds, as the beginning of a list."""
+    backends = [BACKENDS[kind] for kind in kinds]
+    missing = [str(backend.package) for backend in backends if not backend.is_installed]
+    remedies = [backend.remedy for backend in backends if backend.remedy]
+    return "".join(f"{what}, or " for what in remedies or ([f"pip install {' '.join(missing)}"] if missing else []))
+
+
 def several(space: Space, names: str | None) -> list[str]:
     """The devices to use for `space`: one or more names with commas between, or `all` of the first kind that there is.
     Raises DeviceError."""
     if names == "all":
-        kind = for_space(space, None).partition(":")[0]
+        kind, _ = split(for_space(space, None))
         return [f"{kind}:{number}" for number in range(count(kind))]
     if names is None:
         return [for_space(space, None)]
-    found = [for_space(space, name.strip()) for name in names.split(",")]
-    twice = next((name for name in found if found.count(name) > 1), None)
+    chosen = [for_space(space, name.strip()) for name in names.split(",")]
+    twice = next((name for name in chosen if chosen.count(name) > 1), None)
     if twice:
         raise DeviceError(f"device {names!r}: {twice} is there twice")
-    kinds = {name.partition(":")[0] for name in found}
+    kinds = {split(name)[0] for name in chosen}
     if len(kinds) > 1:
         raise DeviceError(f"device {names!r}: {_and(sorted(kinds))} do not share a study; tune on each by itself")
-    return found
+    return chosen
 
 
 def _and(words: Sequence[str]) -> str:

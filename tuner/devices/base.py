@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from tuner.devices.arguments import Wanted, address_check, check_count
+from tuner.devices.backend import Backend
 from tuner.devices.compiler import Build, Compiler
-from tuner.devices.cuda.peak import Peak
 from tuner.space.model import Geometry, Limits
 from tuner.space.source import Source
 
@@ -72,11 +72,66 @@ class Library(Protocol):
     def __call__(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class Peak:
+    """Peak FP32 rate of a GPU: multiprocessors x lanes of each x clock x 2, since a multiply-add counts as two."""
+
+    multiprocessors: int
+    lanes: int
+    clock_mhz: float
+
+    @property
+    def gflops(self) -> float:
+        """GFLOP/s."""
+        return 2 * self.multiprocessors * self.lanes * self.clock_mhz / 1e3
+
+    def __str__(self) -> str:
+        return (
+            f"{self.multiprocessors} multiprocessors x {self.lanes} FP32 lanes x 2 x {self.clock_mhz / 1e3:.4g} GHz = "
+            f"{self.gflops / 1e3:.4g} TFLOP/s"
+        )
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What a device is: `id` as in `cuda:0`, `name` as its maker writes it, `architecture` that its binaries run on,
+    `toolchain` with the versions of compiler and driver, `memory` in bytes that may be allocated."""
+
+    id: str
+    kind: str
+    language: str
+    name: str
+    architecture: str
+    toolchain: str
+    memory: int
+    limits: Limits
+    peak: Peak | None = None
+    on_processor: bool = False
+
+    def describe(self) -> dict[str, Any]:
+        """The device for people and for JSON."""
+        return {
+            "device": self.id,
+            "name": self.name,
+            "architecture": self.architecture,
+            "toolchain": self.toolchain,
+            "memory": self.memory,
+            "max_threads": self.limits.max_threads,
+            "max_shared_memory": self.limits.max_shared_memory,
+            "peak": asdict(self.peak) if self.peak else None,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> DeviceInfo:
+        """What `dataclasses.asdict` made, after its way through JSON."""
+        peak = Peak(**data["peak"]) if data["peak"] else None
+        return DeviceInfo(**{**data, "limits": Limits.from_json(data["limits"]), "peak": peak})
+
+
 class Device(ABC):
     """One device. Its methods raise TrialError for what one configuration did, DeviceError for the rest."""
 
-    kind: str
-    language: str
+    backend: ClassVar[Backend]
     asynchronous = False  # whether a timer also sees the host's delay in launching
     on_processor = False  # whether it is the processor that compilers run on too, so that they disturb its times
     compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
@@ -87,6 +142,14 @@ class Device(ABC):
     compiler: Compiler
     limits: Limits
     memory: int  # bytes that may be allocated
+
+    @property
+    def kind(self) -> str:
+        return self.backend.kind
+
+    @property
+    def language(self) -> str:
+        return self.backend.language
 
     @property
     def sensors(self) -> Sensors | None:
@@ -203,18 +266,21 @@ class Device(ABC):
         there is none."""
         return None
 
-    def describe(self) -> dict[str, Any]:
-        """The device for people and for JSON."""
-        return {
-            "device": self.id,
-            "name": self.name,
-            "architecture": self.architecture,
-            "toolchain": self.toolchain,
-            "memory": self.memory,
-            "max_threads": self.limits.max_threads,
-            "max_shared_memory": self.limits.max_shared_memory,
-            "peak": asdict(self.peak) if self.peak else None,
-        }
+    @property
+    def info(self) -> DeviceInfo:
+        """What the device is, for processes that do not hold it."""
+        return DeviceInfo(
+            id=self.id,
+            kind=self.kind,
+            language=self.language,
+            name=self.name,
+            architecture=self.architecture,
+            toolchain=self.toolchain,
+            memory=self.memory,
+            limits=self.limits,
+            peak=self.peak,
+            on_processor=self.on_processor,
+        )
 
     def close(self) -> None:
         """Give back what the process holds of the device."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,26 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from tuner import __version__, devices, paths
+from tuner import devices, paths
+from tuner.devices.architectures import compute_capability, is_architecture
+from tuner.devices.build import build
 from tuner.devices.build_cache import BUNDLE
 from tuner.devices.compiler import Build
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.exchange import target as targets
+from tuner.exchange.formats import Export, ExportRequest
 from tuner.exchange.names import comment, identifier
-from tuner.exchange.target import Identity, Problem, Target
-from tuner.measure.process import compile_worker
+from tuner.exchange.target import Problem, Target, TargetDevice
 from tuner.space import operation
 from tuner.space import source as sources
 from tuner.space.model import Geometry, size_text
 from tuner.space.source import Source
 from tuner.store.lookup import MATCHES, Found
+from tuner.version import VERSION
 
-EXAMPLE = Path(__file__).with_name("example.c")
+EXAMPLE = Path(__file__).with_name("example.c")  # drives CUDA, as launch.h describes it
+KIND = next(kind for kind, backend in devices.BACKENDS.items() if backend.binaries)
 
 
 @dataclass(frozen=True)
-class Built:
-    """One cubin of a bundle."""
+class Binary:
+    """One binary of a bundle."""
 
     target: Target
     found: Found
@@ -39,14 +42,20 @@ class Built:
 
     @property
     def file(self) -> str:
-        return f"{self.target.device.architecture}.cubin"
+        return f"{self.target.device.architecture}{devices.BACKENDS[self.target.device.kind].binaries}"
 
 
-def write(problem: Problem, chosen: Sequence[Target], folder: Path) -> list[Path]:
+def export(request: ExportRequest) -> Export:
+    """Write the bundle, in a folder. Raises RequestError."""
+    targets = choose(request.problem, request.device, request.architectures)
+    return Export.of_targets(write(request.problem, targets, request.path("")), targets)
+
+
+def write(problem: Problem, targets: Sequence[Target], folder: Path) -> list[Path]:
     """Write the bundle of these targets; the files. Raises RequestError where no configuration compiles for one."""
-    builds = [_built(target) for target in chosen]
+    builds = [_build(target) for target in targets]
     prefix = identifier(problem.space.name)
-    contents = {built.file: built.build.binary for built in builds}
+    contents = {binary.file: binary.build.binary for binary in builds}
     contents["launch.json"] = (json.dumps(_json(problem, builds), indent=1) + "\n").encode()
     contents["launch.h"] = _header(problem, builds, prefix).encode()
     contents["example.c"] = EXAMPLE.read_text(encoding="utf-8").replace("PREFIX", prefix).encode()
@@ -55,49 +64,48 @@ def write(problem: Problem, chosen: Sequence[Target], folder: Path) -> list[Path
     return [folder / name for name in contents]
 
 
-def chosen(problem: Problem, device: str | None, architectures: str | None) -> list[Target]:
+def choose(problem: Problem, device: str | None, architectures: str | None) -> list[Target]:
     """The targets of a bundle: an architecture each, those named (`sm_80,sm_90a`) or the one of the device. Raises
     RequestError."""
-    if "cuda" not in problem.space.languages:
+    if KIND not in devices.kinds_of(problem.space):
         raise RequestError(f"{problem.space.name} is written in {', '.join(problem.space.languages)}: it has no cubins")
-    named = [targets.one(problem, device, ("cuda",))] if device is not None or architectures is None else []
-    if any(target.device.kind != "cuda" for target in named):
+    named = [targets.choose(problem, device, (KIND,))] if device is not None or architectures is None else []
+    if any(target.device.kind != KIND for target in named):
         asked = f"--device {paths.shown(device or '')}"
         raise RequestError(f"{asked}: --to cubin is for CUDA devices; name one with --device, or --architecture sm_90a")
     if architectures is None:
         return named
     names = list(dict.fromkeys(name.strip() for name in architectures.split(",")))
     for name in names:
-        if not re.fullmatch(r"sm_[1-9]\d{1,2}[af]?", name):
+        if not is_architecture(name):
             raise RequestError(f"--architecture {paths.shown(name)!r}: write names such as sm_80 or sm_90a")
-    stored = [*(target.device for target in named), *targets.known(problem)]
-    return [_for(problem, name, stored) for name in names]
+    known = [*(target.device for target in named), *targets.stored(problem)]
+    return [_for(problem, name, known) for name in names]
 
 
-def _for(problem: Problem, architecture: str, stored: Sequence[Identity]) -> Target:
+def _for(problem: Problem, architecture: str, known: Sequence[TargetDevice]) -> Target:
     """The target of an architecture: of the devices that have it the one whose record fits best, or none of them."""
-    same = [d for d in stored if (d.kind, d.architecture) == ("cuda", architecture)]
-    unknown = Identity("", "cuda", architecture, targets.limits_of("cuda", architecture))
-    found = [targets.of(problem, device) for device in same or [unknown]]
-    return min(found, key=lambda target: MATCHES.index(target.found.match))
+    same = [d for d in known if (d.kind, d.architecture) == (KIND, architecture)]
+    candidates = [targets.of(problem, device) for device in same or [targets.of_architecture(KIND, architecture)]]
+    return min(candidates, key=lambda target: MATCHES.index(target.found.match))
 
 
-def _built(target: Target) -> Built:
+def _build(target: Target) -> Binary:
     """The best configuration that compiles and fits."""
-    space, compiler = target.problem.space, devices.compiler("cuda", target.device.architecture)
+    space, compiler = target.problem.space, devices.compiler(KIND, target.device.architecture)
     first: TrialError | None = None
     for found in target.candidates:
         try:
-            made, build = compile_worker.build(compiler, space, found.config, target.scope)
+            source, binary = build(compiler, space, found.config, target.scope)
         except TrialError as error:
             first = first or error
         else:
-            return Built(target, found, made, build)
+            return Binary(target, found, source, binary)
     log = str(first).strip().splitlines()[0] if first and str(first).strip() else "no configuration"
     raise RequestError(f"{space.name}: nothing compiles for {target.device.architecture}: {log}")
 
 
-def _json(problem: Problem, builds: Sequence[Built]) -> dict[str, Any]:
+def _json(problem: Problem, builds: Sequence[Binary]) -> dict[str, Any]:
     space, scope = problem.space, builds[0].target.scope
     scalars = iter(operation.scalars(space.operation, scope))
     constants = operation.constants(space.operation, scope)
@@ -112,21 +120,21 @@ def _json(problem: Problem, builds: Sequence[Built]) -> dict[str, Any]:
     return {
         "format": BUNDLE[0],
         "version": BUNDLE[1],
-        "tuner": __version__,
+        "tuner": VERSION,
         "kernel": space.name,
         "entry": space.kernel,
         "signature": sources.signature(space),
         "size": dict(problem.sizes),
         "options": dict(problem.options),
         "arguments": arguments,
-        "builds": [_build_json(built) for built in builds],
+        "builds": [_binary_json(binary) for binary in builds],
     }
 
 
-def _build_json(built: Built) -> dict[str, Any]:
-    device, found, geometry = built.target.device, built.found, built.source.geometry
+def _binary_json(binary: Binary) -> dict[str, Any]:
+    device, found, geometry = binary.target.device, binary.found, binary.source.geometry
     return {
-        "file": built.file,
+        "file": binary.file,
         "architecture": device.architecture,
         "config": found.config,
         "match": found.match,
@@ -136,10 +144,10 @@ def _build_json(built: Built) -> dict[str, Any]:
         "grid": list(geometry.grid),
         "block": list(geometry.block),
         "shared_memory": geometry.shared_memory,
-        "registers": built.build.figures.registers,
-        "static_shared_memory": built.build.figures.shared_memory,
+        "registers": binary.build.figures.registers,
+        "static_shared_memory": binary.build.figures.shared_memory,
         # Names what was compiled: equal texts and options make equal cubins.
-        "source": built.source.digest,
+        "source": binary.source.digest,
     }
 
 
@@ -166,7 +174,7 @@ struct tuned_argument {
 """
 
 
-def _header(problem: Problem, builds: Sequence[Built], prefix: str) -> str:
+def _header(problem: Problem, builds: Sequence[Binary], prefix: str) -> str:
     space, scope = problem.space, builds[0].target.scope
     scalars = iter(operation.scalars(space.operation, scope))
     constants = operation.constants(space.operation, scope)
@@ -194,7 +202,7 @@ def _bytes(value: np.generic | np.ndarray[Any, Any]) -> str:
 
 
 def _row(file: str, architecture: str, geometry: Geometry) -> str:
-    capability = targets.compute_capability(architecture)
+    capability = compute_capability(architecture)
     if capability is None:
         raise DeviceError(f"{architecture}: not an architecture of NVIDIA's")
     grid, block = (", ".join(map(str, three)) for three in (geometry.grid, geometry.block))

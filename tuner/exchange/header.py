@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tuner import devices
+from tuner.exchange import target
+from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import comment, identifier
 from tuner.exchange.target import Problem, Target
 from tuner.space import source
@@ -11,13 +14,26 @@ from tuner.space.default import first_valid
 from tuner.space.model import Config, Geometry, Limits, Scope, config_text, size_text
 
 
+def export(request: ExportRequest) -> Export:
+    """Write the header, with a section for the device that was named, or for each in the store. Raises RequestError."""
+    problem, name = request.problem, request.device
+    if name is None:
+        known = target.stored(problem)
+    elif devices.is_name(name):
+        known = [target.at_hand(devices.for_space(problem.space, name))]
+    else:
+        known = target.named(problem, name)
+    targets = [target.of(problem, device) for device in known]
+    return Export.of_targets([write(request.path(".h"), text(problem, targets))], targets)
+
+
 def text(problem: Problem, targets: Sequence[Target]) -> str:
     """The header. Whoever includes it before the kernel's source defines the macro of one device, or none."""
     space = problem.space
     prefix = identifier(space.name)
     taken: list[str] = []
-    for target in targets:
-        taken.append(identifier(f"TUNED FOR {target.device.kind} {target.device.device}".upper(), taken))
+    for one in targets:
+        taken.append(identifier(f"TUNED FOR {one.device.kind} {one.device.name}".upper(), taken))
     parts = [
         comment(
             f"{space.name} at {size_text(problem.sizes)}: {space.title}.",
@@ -27,8 +43,8 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
         ),
         f"#ifndef {prefix.upper()}_H\n#define {prefix.upper()}_H\n\n",
     ]
-    for number, (macro, target) in enumerate(zip(taken, targets, strict=True)):
-        parts.append(f"#{'elif' if number else 'if'} defined({macro})\n{_section(target)}\n")
+    for number, (macro, one) in enumerate(zip(taken, targets, strict=True)):
+        parts.append(f"#{'elif' if number else 'if'} defined({macro})\n{_section(one)}\n")
     scope = Scope(problem.sizes, problem.options, space.languages[0], Limits(compute_capability=8.0))
     default = first_valid(space, scope)
     section = comment(f"the default: {config_text(default)}") + _macros(problem, default, scope)
@@ -39,7 +55,7 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
 def _section(target: Target) -> str:
     record, found = target.found.record, target.found
     of = f"measured on {record.device} at {size_text(record.sizes)}" if record else "never tuned"
-    about = f"{target.device.device} ({target.device.kind}): {found.match}, {of}"
+    about = f"{target.device.name} ({target.device.kind}): {found.match}, {of}"
     notes = [note.partition(": ")[2] for note in found.notes if found.stale or (record and not record.is_verified)]
     return comment(about, *notes) + _macros(target.problem, found.config, target.scope)
 

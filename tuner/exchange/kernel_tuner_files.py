@@ -1,7 +1,8 @@
-"""Kernel Tuner's files: its caches, which `tuner.recording` writes and reads, and those of its `store_results`."""
+"""Kernel Tuner's files: its caches, which `recording` writes and reads, and those of its `store_results`."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,13 +11,25 @@ from typing import Any
 
 from tuner import paths
 from tuner.errors import RequestError
+from tuner.exchange import recording
+from tuner.exchange.formats import Export, ExportRequest, write
+from tuner.exchange.names import beside
 from tuner.exchange.recording import Entry, Key, Recording, is_value, milliseconds
 from tuner.exchange.target import Problem
-from tuner.exchange.trials import Trials
+from tuner.exchange.trials import Trials, gather
 from tuner.space.model import Limits, Scope, Value
 
 TOP = 0.03  # Kernel Tuner stores what is at most so much slower than the best
 RESULTS_VERSION = "1.0"
+
+
+def export(request: ExportRequest) -> Export:
+    """Write a cache, and results beside it. Raises RequestError."""
+    trials = gather(request.problem, request.device, request.storage)
+    path = request.path(".json")
+    recording.write(path, cache(request.problem, trials))
+    best = write(beside(path, "results"), json.dumps(results(request.problem, trials), indent=1) + "\n")
+    return Export.of_trials([path, best], trials)
 
 
 def cache(problem: Problem, trials: Trials) -> Recording:
@@ -35,10 +48,10 @@ def _about(problem: Problem, trials: Trials) -> dict[str, Any]:
 def results(problem: Problem, trials: Trials) -> dict[str, Any]:
     """The best configurations as `kernel_tuner.integration.store_results` writes them. Raises RequestError where none
     succeeded."""
-    recording = trials.recording
-    times = {key: entry.time_ms for key, entry in recording.entries.items() if entry.time_ms is not None}
+    measured = trials.recording
+    times = {key: entry.time_ms for key, entry in measured.entries.items() if entry.time_ms is not None}
     if not times:
-        raise RequestError(f"{recording.kernel}: no configuration succeeded; there are no results to export")
+        raise RequestError(f"{measured.kernel}: no configuration succeeded; there are no results to export")
     size = "x".join(map(str, _problem_size(problem)))
     best = min(times.values())
     return {
@@ -46,14 +59,14 @@ def results(problem: Problem, trials: Trials) -> dict[str, Any]:
         "kernel_name": problem.space.kernel,
         "objective": "time",
         "objective_higher_is_better": False,
-        "tunable_parameters": list(recording.parameters),
+        "tunable_parameters": list(measured.parameters),
         **_about(problem, trials),
-        "device": recording.device,
+        "device": measured.device,
         "data": [
             {
-                "device_name": _plain(recording.device),
+                "device_name": _plain(measured.device),
                 "problem_size": size,
-                "tunable_parameters": dict(zip(recording.parameters, key, strict=True)),
+                "tunable_parameters": dict(zip(measured.parameters, key, strict=True)),
                 "time": time_ms,
             }
             for key, time_ms in sorted(times.items(), key=lambda entry: entry[1])

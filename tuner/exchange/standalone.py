@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import comment
-from tuner.exchange.target import Target
+from tuner.exchange.target import Target, choose
+from tuner.languages import LANGUAGES
 from tuner.space import source
 from tuner.space.model import config_text, size_text
 
-SUFFIXES = {"cuda": ".cu", "opencl": ".cl", "c": ".c"}
+
+def export(request: ExportRequest) -> Export:
+    """Write the file for one device. Raises RequestError."""
+    target = choose(request.problem, request.device)
+    suffix = LANGUAGES[target.scope.language].suffix
+    return Export.of_targets([write(request.path(suffix), text(target))], [target])
 
 
 def text(target: Target) -> str:
@@ -19,11 +26,11 @@ def text(target: Target) -> str:
         f"{a.dtype}{'' if a.shape is None else ' *'} {a.name}" for a in problem.space.operation.arguments
     )
     launch = [
-        f"{problem.space.name} at {size_text(problem.sizes)} for {target.device.device}: {found.match}.",
+        f"{problem.space.name} at {size_text(problem.sizes)} for {target.device.name}: {found.match}.",
         config_text(found.config),
         f"Entry point: {made.kernel}({arguments})",
     ]
-    if scope.language != "c":
+    if LANGUAGES[scope.language].has_grid:
         shared = f"{geometry.shared_memory} bytes of dynamic shared memory"
         launch.append(f"Launch: grid {geometry.grid}, block {geometry.block}, {shared}")
     if made.options:

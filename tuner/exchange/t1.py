@@ -19,10 +19,11 @@ from pydantic import ValidationError
 from tuner import paths
 from tuner.errors import ExpressionError, RequestError
 from tuner.exchange.t1_values import values
+from tuner.languages import LANGUAGES
 from tuner.space import expressions
 from tuner.space.schema import SpaceModel
 
-_LANGUAGES = {"CUDA": "cuda", "OpenCL": "opencl"}
+_LANGUAGES = {language.title: name for name, language in LANGUAGES.items() if language.has_grid}
 _FLOATS = {"half": "float16", "float": "float32", "double": "float64"}
 _DTYPES = _FLOATS | {name: name for name in ("int8", "uint8", "int16", "int32", "uint32", "int64", "uint64")}
 _ROLES = {"ReadOnly": "in", "WriteOnly": "out", "ReadWrite": "inout"}
@@ -74,7 +75,7 @@ class _Converter:
         language = _LANGUAGES.get(str(self.kernel.get("Language")))
         if language is None:
             raise self.error(
-                "KernelSpecification.Language", f"{self.kernel.get('Language')!r}; CUDA and OpenCL are read"
+                "KernelSpecification.Language", f"{self.kernel.get('Language')!r}; {' and '.join(_LANGUAGES)} are read"
             )
         general = self.data.get("General")
         name = general.get("BenchmarkName") if isinstance(general, dict) else None

@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tuner import __version__
 from tuner.exchange import jsonfile
+from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import beside
 from tuner.exchange.recording import Entry, Recording
 from tuner.exchange.target import Problem
-from tuner.exchange.trials import Trials
+from tuner.exchange.trials import Trials, gather
+from tuner.version import VERSION
 
 SCHEMA_VERSION = "1.0.0"
 _INVALIDITY = {
@@ -34,6 +35,14 @@ _TIMINGS = {
     "strategy_time": "search_algorithm",
     "verification_time": "validation",
 }  # Kernel Tuner's names, and T4's
+
+
+def export(request: ExportRequest) -> Export:
+    """Write results, and metadata beside them. Raises RequestError."""
+    trials = gather(request.problem, request.device, request.storage)
+    path = write(request.path("-t4.json"), json.dumps(results(trials), indent=1) + "\n")
+    about = write(beside(path, "metadata"), json.dumps(metadata(request.problem, trials), indent=1) + "\n")
+    return Export.of_trials([path, about], trials)
 
 
 def results(trials: Trials) -> dict[str, Any]:
@@ -77,7 +86,7 @@ def metadata(problem: Problem, trials: Trials) -> dict[str, Any]:
     return {
         "metadata": {
             "hardware": {"hardware_description": [device]},
-            "environment": {"device_query": about, "requirements": [f"tuner=={__version__}"]},
+            "environment": {"device_query": about, "requirements": [f"tuner=={VERSION}"]},
         },
         "schema_version": SCHEMA_VERSION,
     }

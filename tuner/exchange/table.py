@@ -6,7 +6,14 @@ import csv
 import io
 from typing import Any
 
-from tuner.exchange.trials import Trials
+from tuner.exchange.formats import Export, ExportRequest, write
+from tuner.exchange.trials import Trials, gather
+
+
+def export(request: ExportRequest) -> Export:
+    """Write the table. Raises RequestError."""
+    trials = gather(request.problem, request.device, request.storage)
+    return Export.of_trials([write(request.path(".csv"), text(trials))], trials)
 
 
 def text(trials: Trials) -> str:

@@ -18,8 +18,6 @@ from tuner.space.model import size_text
 from tuner.store.store import Record, Store
 from tuner.tuning import journal, ledger, storage
 
-_KINDS = {"NVRTC ": "cuda", "OpenCL ": "opencl"}  # how a device's toolchain begins
-
 
 @dataclass(frozen=True)
 class Trials:
@@ -40,9 +38,9 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
     `device` is a device of this machine, or part of a name. Raises RequestError where there is nothing.
     """
     kind = ""
-    if device is not None and device.partition(":")[0] in devices.KINDS:
-        here = targets.opened(devices.for_space(problem.space, device))
-        device, kind = here.device, here.kind
+    if device is not None and devices.is_name(device):
+        here = targets.at_hand(devices.for_space(problem.space, device))
+        device, kind = here.name, here.kind
     origins = (_ledgers(problem, url),) if url else (_ledgers(problem), _recordings(problem), _records(problem))
     for origin in origins:
         known = [one for one in origin if device is None or device.casefold() in one.recording.device.casefold()]
@@ -58,10 +56,10 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
 
 def _identified(problem: Problem, found: Trials) -> Trials:
     """With kind and architecture, as far as the toolchain and the store tell them."""
-    spoken = [kind for kind, language in devices.LANGUAGES.items() if language in problem.space.languages]
-    told = [kind for start, kind in _KINDS.items() if found.toolchain.startswith(start)]
+    spoken = devices.kinds_of(problem.space)
+    told = [kind for kind in spoken if found.toolchain.startswith(devices.BACKENDS[kind].toolchain or "\0")]
     kind = found.kind or next(iter(told), spoken[0] if len(spoken) == 1 else "")
-    same = [d for d in targets.known(problem) if d.device == found.recording.device and kind in ("", d.kind)]
+    same = [d for d in targets.stored(problem) if d.name == found.recording.device and kind in ("", d.kind)]
     kinds = {d.kind for d in same} or {kind}
     if len(kinds) > 1:  # a GPU may have one name in CUDA and in OpenCL
         return found
@@ -79,11 +77,10 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
     for where in [url] if url else files:
         try:
             opened = storage.at(where) if isinstance(where, str) else journal.read(where)
-            for about, trials in ledger.stored(opened, f"{space.name} {size_text(problem.sizes)} "):
-                conditions = str(about.get("conditions", ""))
-                if conditions.startswith(signature) and trials:
-                    made = recording.of_trials(space, problem.sizes, str(about.get("device", "")), trials)
-                    yield Trials(made, "ledger", conditions.removeprefix(signature).partition(" Method(")[0].strip())
+            for study in ledger.stored(opened, space, problem.sizes):
+                if study.signature == signature and study.trials:
+                    measured = recording.of_trials(space, problem.sizes, study.device, study.trials)
+                    yield Trials(measured, "ledger", study.toolchain)
         except (LookupError, TypeError, ValueError, AssertionError, AttributeError):
             continue  # damaged; the next tuning mends it
         except storage.errors() as error:

@@ -6,6 +6,6 @@ reading.py    YAML -> published
 running.py    published -> results, stage by stage
 stage.py      the rows of one stage, measured
 results.py    what was measured, frozen
-tables.py     published against measured: on the terminal, as Markdown, as JSON
+tables.py     published against measured: as Markdown, as JSON, in lines and columns
 plot.py       the same as a picture
 """

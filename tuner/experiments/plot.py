@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from tuner.experiments.results import Reproduced, Reproduction
-from tuner.store.report import short_size
+from tuner.space.model import short_size
 
 # Colours that are told apart without seeing red or green.
 SERIES = {"published": "#9a9a9a", "published constants, here": "#0072b2", "tuned, here": "#d55e00"}
@@ -49,7 +49,7 @@ def png(done: Reproduction) -> bytes:
             line[1].axvline(1, color="black", linewidth=0.8)
             line[1].set(xlabel="share of the vendor's library")
             line[1].set_yticks(range(len(rows)), [""] * len(rows))
-    names = sorted({one.device["name"] for rows in done.tables for one in rows if one.device})
+    names = sorted({one.device.name for rows in done.tables for one in rows if one.device})
     figure.suptitle(f"{done.experiment.title}\n{done.experiment.device} against {', '.join(names) or 'nothing'}")
     figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=len(SERIES))
     file = io.BytesIO()

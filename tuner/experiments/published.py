@@ -35,7 +35,7 @@ class Loads:
 
 
 @dataclass(frozen=True)
-class Row:
+class PublishedRow:
     """One row of a published table: a stage of the catalogue with the published constants; or, as a `reference`, the
     vendor's library or the device's peak rate.
 
@@ -62,7 +62,7 @@ class Table:
     sizes: Mapping[str, int]
     small: Mapping[str, int]
     operation: Operation | None
-    rows: tuple[Row, ...]
+    rows: tuple[PublishedRow, ...]
     note: str = ""
 
 

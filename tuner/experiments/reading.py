@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from tuner.errors import RequestError
-from tuner.experiments.published import Experiment, Loads, Published, Row, Table
+from tuner.experiments.published import Experiment, Loads, Published, PublishedRow, Table
 from tuner.space import catalog, expressions, operation, yamlfile
 from tuner.space.model import Config, Limits, Operation, Scope, Space
 from tuner.space.schema import Allowed, Formula, Identifier
@@ -137,7 +137,7 @@ def _table(document: Document, where: Where, model: TableModel) -> Table:
     known = next((space.operation for space in spaces if space is not None), None)
     sizes = _sizes(document, (*where, "size"), model.size, known)
     small = _sizes(document, (*where, "small"), model.small, known)
-    work = operation.gflops(known, Scope(sizes, known.options, "cuda", Limits()), 1.0) if known else None
+    work = operation.gflops(known, Scope(sizes, known.options, "", Limits()), 1.0) if known else None
     library = next((_published(row, work) for row in model.rows if row.reference == "library"), None)
     rows = [
         _row(document, place, row, space, _published(row, work, library))
@@ -181,14 +181,14 @@ def _published(row: RowModel, work: float | None, library: Published | None = No
     return Published(time_ms, gflops, share, printed, contradicts)
 
 
-def _row(document: Document, where: Where, row: RowModel, space: Space | None, published: Published) -> Row:
+def _row(document: Document, where: Where, row: RowModel, space: Space | None, published: Published) -> PublishedRow:
     if published.contradicts and not row.note:
         raise document.error((*where, "rate"), f"{row.rate} does not follow from {row.time}; say so in a `note`")
     if space is not None and row.loads is not None:
         known = {*space.operation.sizes, *space.parameters}
         for name in sorted(row.loads.counted.names - known):
             raise document.error((*where, "loads", "counted"), expressions.unknown_name(name, known))
-    return Row(
+    return PublishedRow(
         name=row.name,
         published=published,
         stage=row.stage,

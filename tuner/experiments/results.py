@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from tuner.experiments.published import Experiment, Row
+from tuner.devices import DeviceInfo
+from tuner.experiments.published import Experiment, PublishedRow
 from tuner.space.model import Config, Scope
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """One configuration, verified and measured here: median time in ms, spread, rate in GFLOP/s, share of the vendor's
     library in the same rounds, counted loads from global memory. Without a time, `reason` says why, and `failed`
     whether it went wrong when it ran."""
@@ -28,14 +27,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Reproduced:
-    """A published row, and what it is here, on `device` (as `Device.describe` gives it); `scope` has the size, `origin`
-    says where the tuned configuration is from. What a reference is here stands under `constants`."""
+    """A published row, and what it is here, on `device`; `scope` has the size, `origin` says where the tuned
+    configuration is from. What a reference is here stands under `constants`."""
 
-    row: Row
-    constants: Measured
-    tuned: Measured = field(default_factory=Measured)
+    row: PublishedRow
+    constants: Measurement
+    tuned: Measurement = field(default_factory=Measurement)
     origin: str = ""
-    device: Mapping[str, Any] | None = None
+    device: DeviceInfo | None = None
     scope: Scope | None = None
     library: str | None = None
     library_ms: float | None = None

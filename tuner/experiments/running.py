@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from tuner import devices
-from tuner.devices.cuda.peak import Peak
 from tuner.errors import DeviceError, TunerError
-from tuner.experiments.published import Experiment, Row, Table
-from tuner.experiments.results import Measured, Reproduced, Reproduction
-from tuner.experiments.stage import Request, Stage
+from tuner.experiments.published import Experiment, PublishedRow, Table
+from tuner.experiments.results import Measurement, Reproduced, Reproduction
+from tuner.experiments.stage import Audience, ReproductionRequest, Stage
+from tuner.languages import LANGUAGES
 from tuner.measure.process import scratch
 from tuner.measure.process.supervisor import TIMEOUT, Supervisor, Task
 from tuner.search.strategies import Budget
 from tuner.space import operation
 
-HOST_TIMEOUT = 1800.0  # three plain loops at 2048 take a minute or more, ten times over
+LOOPS_TIMEOUT = 1800.0  # three plain loops at 2048 take a minute or more, ten times over
 
 
-def run(experiment: Experiment, request: Request, say: Callable[[str], None]) -> Iterator[Reproduction]:
+def run(experiment: Experiment, request: ReproductionRequest, audience: Audience) -> Iterator[Reproduction]:
     """Measure stage by stage, and give what there is after each. What fails costs the rows that it concerns.
 
     Raises RequestError where the request is wrong.
@@ -34,7 +34,7 @@ def run(experiment: Experiment, request: Request, say: Callable[[str], None]) ->
     stages = [(number, stage) for number, table in enumerate(experiment.tables) for stage in _stages(table)]
     for number, positions in stages:
         table = experiment.tables[number]
-        reproduced = _stage(table, [table.rows[position] for position in positions], request, say)
+        reproduced = _stage(table, [table.rows[position] for position in positions], request, audience)
         for position, one in zip(positions, reproduced, strict=True):
             made[number][position] = one
         whole = tuple(
@@ -44,8 +44,8 @@ def run(experiment: Experiment, request: Request, say: Callable[[str], None]) ->
         yield Reproduction(experiment, whole, finished=(number, positions) == stages[-1])
 
 
-def _left_out(row: Row, reason: str) -> Reproduced:
-    return Reproduced(row, Measured(row.config or None, reason=reason), Measured(reason=row.stage and reason))
+def _left_out(row: PublishedRow, reason: str) -> Reproduced:
+    return Reproduced(row, Measurement(row.config or None, reason=reason), Measurement(reason=row.stage and reason))
 
 
 def _stages(table: Table) -> list[list[int]]:
@@ -57,9 +57,9 @@ def _stages(table: Table) -> list[list[int]]:
     return list(found.values())
 
 
-def _reference(row: Row, table: Table, rows: Sequence[Reproduced]) -> Reproduced:
+def _reference(row: PublishedRow, table: Table, rows: Sequence[Reproduced]) -> Reproduced:
     """The vendor's library as it was beside the rows of its table, or the peak of the device that they ran on."""
-    measured = [one for one in rows if one.is_measured and one.row.space and one.row.space.languages != ("c",)]
+    measured = [one for one in rows if one.is_measured and one.row.space and _has_grid(one.row.space.languages)]
     if not measured or table.operation is None:
         return _left_out(row, "no row beside it was measured")
     device, scope = measured[0].device, measured[0].scope
@@ -69,37 +69,47 @@ def _reference(row: Row, table: Table, rows: Sequence[Reproduced]) -> Reproduced
     library_ms = [one.library_ms for one in measured if one.library_ms is not None]
     if row.reference == "library" and library_ms:
         time_ms = median(library_ms)
-    elif row.reference == "peak" and device["peak"] and work:
-        time_ms = work / Peak(**device["peak"]).gflops
+    elif row.reference == "peak" and device.peak and work:
+        time_ms = work / device.peak.gflops
     elif row.reference == "peak":
-        return _left_out(row, f"{device['name']} does not tell how many FP32 lanes it has, and at which clock")
+        return _left_out(row, f"{device.name} does not tell how many FP32 lanes it has, and at which clock")
     else:
-        return _left_out(row, f"there is no library of a vendor for {device['name']}")
+        return _left_out(row, f"there is no library of a vendor for {device.name}")
     vs_library = median(library_ms) / time_ms if library_ms else None
-    here = Measured(time_ms=time_ms, gflops=work / time_ms if work else None, vs_library=vs_library)
+    here = Measurement(time_ms=time_ms, gflops=work / time_ms if work else None, vs_library=vs_library)
     return Reproduced(row, here, device=device, scope=scope)
 
 
-def _stage(table: Table, rows: Sequence[Row], request: Request, say: Callable[[str], None]) -> list[Reproduced]:
+def _stage(
+    table: Table, rows: Sequence[PublishedRow], request: ReproductionRequest, audience: Audience
+) -> list[Reproduced]:
     """The rows of one stage, measured on the device for it."""
     space = rows[0].space
     if space is None:
         return [_left_out(row, f"{row.stage} is not in the catalogue") for row in rows]
     try:
         device_id = devices.for_space(space, request.device)
-        small = request.small or (device_id.startswith("opencl") and _is_processor(device_id))
+        has_grid = _has_grid([devices.BACKENDS[devices.split(device_id)[0]].language])
+        small = request.small or (has_grid and _is_processor(device_id))
         sizes = dict(table.small if small else table.sizes)
-        timeout = request.timeout or (HOST_TIMEOUT if device_id.startswith("host") else TIMEOUT)
+        timeout = request.timeout or (TIMEOUT if has_grid else LOOPS_TIMEOUT)
         task = Task(space, sizes, dict(space.operation.options), timeout=timeout)
         with scratch.file() as products, contextlib.closing(Supervisor(task, device_id, products)) as worker:
             worker.start()
-            return Stage(worker, rows, request, say).reproduced()
+            return Stage(worker, rows, request, audience).reproduced()
     except TunerError as error:  # of the device, mostly: then nothing of the stage can be measured
         return [_left_out(row, str(error)) for row in rows]
 
 
+def _has_grid(languages: Iterable[str]) -> bool:
+    """Whether one of them is a language of kernels that run in blocks, and not of plain loops."""
+    return any(LANGUAGES[language].has_grid for language in languages)
+
+
 def _is_processor(device_id: str) -> bool:
-    device = devices.open(device_id)
+    if not devices.BACKENDS[devices.split(device_id)[0]].may_be_processor:
+        return False
+    device = devices.open_device(device_id)
     try:
         return device.on_processor
     finally:

@@ -1,4 +1,4 @@
-"""Published against measured: on the terminal, as Markdown, as JSON."""
+"""Published against measured: as Markdown, as JSON, and as the lines and columns of a terminal."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table as RichTable
-
-from tuner.cli.output import plain
-from tuner.devices.cuda.peak import Peak
+from tuner import paths
 from tuner.experiments.published import Published
-from tuner.experiments.results import Measured, Reproduced, Reproduction
-from tuner.space.model import config_text, size_text
-from tuner.store.report import short_size
+from tuner.experiments.results import Measurement, Reproduced, Reproduction
+from tuner.space.model import config_text, short_size, size_text
 
 LEAST_ROWS = 5  # for a rank correlation
 HEADER = (
@@ -44,36 +39,17 @@ def rank_correlation(rows: Iterable[Reproduced]) -> tuple[float, int] | None:
     return float(spearmanr(published, measured).statistic), len(both)
 
 
-def show(done: Reproduction) -> None:
-    """The tables on standard output, as wide as they are where that is no terminal."""
-    console = Console(markup=False, highlight=False)
-    if not console.is_terminal:
-        console = Console(markup=False, highlight=False, width=250)
-    console.print(plain(_head(done)), soft_wrap=True)
-    for number, rows in enumerate(done.tables):
-        header, cells = _columns(rows)
-        table = RichTable(title=plain(_title(done, number)), title_justify="left", title_style="bold")
-        for position, name in enumerate(header):
-            table.add_column(name, justify="right" if position else "left", overflow="fold")
-        for row in cells:
-            table.add_row(*(plain(cell) for cell in row))
-        console.print(table)
-        for line in _lines(done, number):
-            console.print(plain(line), soft_wrap=True)
-    console.print(plain(_legend(done)), soft_wrap=True)
-
-
 def markdown(done: Reproduction) -> str:
     """A page: head, tables, and under each what there is to say of its rows."""
-    parts = [f"# {done.experiment.title}", _head(done)]
+    parts = [f"# {done.experiment.title}", head(done)]
     for number, rows in enumerate(done.tables):
-        header, cells = _columns(rows)
+        header, cells = columns(rows)
         body = [[*row, _stage(one)] for row, one in zip(cells, rows, strict=True)]
         table = [[*header, "stage"], ["---", *["---:"] * (len(header) - 1), "---"], *body]
-        parts.append(f"## {_title(done, number)}")
+        parts.append(f"## {title(done, number)}")
         parts.append("\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in table))
-        parts.append("\n".join(f"- {line}" for line in _lines(done, number)))
-    return plain("\n\n".join([*parts, _legend(done)]) + "\n")
+        parts.append("\n".join(f"- {line}" for line in lines(done, number)))
+    return paths.plain("\n\n".join([*parts, legend(done)]) + "\n")
 
 
 def document(done: Reproduction) -> dict[str, Any]:
@@ -114,7 +90,8 @@ def _row_json(one: Reproduced) -> dict[str, Any]:
         "reference": row.reference,
         "published": asdict(published),
         "note": row.note,
-        "device": one.device and {name: one.device[name] for name in ("device", "name", "toolchain", "peak")},
+        "device": one.device
+        and {name: one.device.describe()[name] for name in ("device", "name", "toolchain", "peak")},
         "size": one.scope and dict(one.scope.sizes),
         "constants": asdict(one.constants),
         "tuned": {**asdict(one.tuned), "origin": one.origin},
@@ -124,26 +101,29 @@ def _row_json(one: Reproduced) -> dict[str, Any]:
     }
 
 
-def _head(done: Reproduction) -> str:
+def head(done: Reproduction) -> str:
+    """What was published where, and what it was measured on here."""
     experiment = done.experiment
-    devices = {one.device["device"]: one.device for rows in done.tables for one in rows if one.device}
-    here = "; ".join(f"{name}: {device['name']}, {device['toolchain']}" for name, device in sorted(devices.items()))
+    devices = {one.device.id: one.device for rows in done.tables for one in rows if one.device}
+    here = "; ".join(f"{name}: {device.name}, {device.toolchain}" for name, device in sorted(devices.items()))
     where = f"{experiment.where}; author: {experiment.author}; device: {experiment.device}"
-    parts = [f"{experiment.title} ({where}).", experiment.note, f"Measured on {here or 'nothing'}."]
+    parts = [f"{experiment.title} ({where}).", experiment.note, f"Measurement on {here or 'nothing'}."]
     return " ".join(part for part in parts if part)
 
 
-def _legend(done: Reproduction) -> str:
+def legend(done: Reproduction) -> str:
+    """What units and marks mean."""
     libraries = sorted({one.library for one in done.rows if one.library})
     return LEGEND.format(", ".join(libraries) or "the vendor's library")
 
 
-def _title(done: Reproduction, number: int) -> str:
+def title(done: Reproduction, number: int) -> str:
+    """The title of a table, with its size."""
     table = done.experiment.tables[number]
     return f"{table.title} ({size_text(table.sizes)})"
 
 
-def _columns(rows: Sequence[Reproduced]) -> tuple[list[str], list[list[str]]]:
+def columns(rows: Sequence[Reproduced]) -> tuple[list[str], list[list[str]]]:
     """Header and cells, without the columns that are empty."""
     cells = [
         [
@@ -171,7 +151,7 @@ def _published(published: Published) -> list[str]:
     return [cells["time"], cells["rate"] + " *" * published.contradicts, cells["share"]]
 
 
-def _measured(measured: Measured) -> list[str]:
+def _measured(measured: Measurement) -> list[str]:
     if measured.time_ms is None:
         return ["failed" if measured.failed else "left out" if measured.reason else "", "", ""]
     return [
@@ -183,7 +163,7 @@ def _measured(measured: Measured) -> list[str]:
 
 def _here(one: Reproduced) -> str:
     """`opencl:0, 256`: device and size."""
-    return f"{one.device['device']}, {short_size(dict(one.scope.sizes))}" if one.device and one.scope else ""
+    return f"{one.device.id}, {short_size(dict(one.scope.sizes))}" if one.device and one.scope else ""
 
 
 def _number(value: float) -> str:
@@ -195,7 +175,7 @@ def _count(loads: int | None) -> str:
     return "" if loads is None else f"{loads / 1e6:,.0f} million, {4 * loads / 1e9:.4g} GB"
 
 
-def _lines(done: Reproduction, number: int) -> list[str]:
+def lines(done: Reproduction, number: int) -> list[str]:
     """What there is to say of a table's rows."""
     table, rows = done.experiment.tables[number], done.tables[number]
     lines = [table.note] if table.note else []
@@ -207,8 +187,8 @@ def _lines(done: Reproduction, number: int) -> list[str]:
     if number == len(done.tables) - 1 > 0 and (found := rank_correlation(done.rows)) is not None:
         lines.append(f"The same over all tables: {found[0]:.3f}, {found[1]} rows.")
     for one in rows:
-        if one.row.reference == "peak" and one.device and one.device["peak"]:
-            lines.append(f"{one.row.name}: {Peak(**one.device['peak'])}.")
+        if one.row.reference == "peak" and one.device and one.device.peak:
+            lines.append(f"{one.row.name}: {one.device.peak}.")
         if one.row.loads:
             lines.append(f"{one.row.name}: {one.row.loads.printed} loads an output, as printed; counted, not measured.")
         if one.row.note:

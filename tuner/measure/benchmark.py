@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
 from tuner.devices import Device, Library, figures
+from tuner.devices.build import build
 from tuner.errors import DeviceError, LaunchError, TrialError, WrongResult
-from tuner.measure import timing
-from tuner.measure.kernel_tuner_loop import Timing
-from tuner.measure.method import OF_A_RUN, STANDARD, Method, Outcome
-from tuner.measure.process import compile_worker
-from tuner.measure.timing import FINAL_SECONDS, Final, Finals, interleave
+from tuner.measure.kernel_tuner_loop import BenchmarkLoop
+from tuner.measure.method import OF_A_RUN, STANDARD, Method
+from tuner.measure.results import Final, Finals, Outcome
+from tuner.measure.timing import FINAL_SECONDS, START_UP_MS, Race, Stopwatch, energy, interleave
 from tuner.measure.workbench import Workbench, check_fits
 from tuner.space.model import Config, Scope, Space
 from tuner.space.reference_cache import Products
-
-RACE = 1.5
-START_UP_MS = 1.0  # what a kernel's very first run may take more than the later ones
 
 
 def check(device: Device, space: Space, scope: Scope, method: Method) -> None:
@@ -44,7 +40,8 @@ class Bench:
         """Raises DeviceError where the problem does not fit the device."""
         self.device, self.space, self.scope, self.method = device, space, scope, method
         self.workbench = Workbench(device, space.operation, scope, products=products)
-        self._timing = Timing(device, method)
+        self._stopwatch = Stopwatch(device, method.cold)
+        self._loop = BenchmarkLoop(device, self._stopwatch, method.repeats)
 
     def prepared(self, config: Config, workbench: Workbench | None = None) -> tuple[Callable[[], None], dict[str, Any]]:
         """A launch of `config` on the workbench, and the fields of its Outcome that the build gives.
@@ -52,38 +49,43 @@ class Bench:
         Raises TrialError where it does not build, load or have a geometry.
         """
         bench = workbench or self.workbench
-        made, built = compile_worker.build(self.device.compiler, self.space, config, bench.scope)
-        occupancy = figures.occupancy(built.figures, made.geometry, bench.scope.limits)
-        call = bench.bind(self.device.load(built, made))
-        return call, {"figures": built.figures.launched(made.geometry), "occupancy": occupancy}
+        source, binary = build(self.device.compiler, self.space, config, bench.scope)
+        occupancy = figures.occupancy(binary.figures, source.geometry, bench.scope.limits)
+        call = bench.bind(self.device.load(binary, source))
+        return call, {"figures": binary.figures.launched(source.geometry), "occupancy": occupancy}
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
         """Verify, then time, then verify again, `config`. A configuration that fails is an Outcome too.
 
-        Racing: `best_ms` is the best median so far (infinite before the first). Where the run that is verified, or the
-        one after it, takes more than RACE times as long, that is its only time: a run of the best configuration would
-        have to be that much slower than its own median to be stopped. Repeats adapt: where more than a quarter of the
-        times lie below `best_ms` and they spread by more than STEADY, as many again are taken, up to MOST_BATCHES
-        times. Without `best_ms` there is neither.
+        `best_ms` is the best median so far: see `Race`.
         """
-        known: dict[str, Any] = {}
+        race, facts = Race(best_ms), dict[str, Any]()
         try:
-            call, known = self.prepared(config)
+            call, facts = self.prepared(config)
             first = _First(self.device, call)
             verdict = self.workbench.verify(first)
-            known |= {"error": verdict.error, "bound": verdict.bound}
-            hopeless_ms = math.inf if best_ms is None else RACE * best_ms
-            if first.time_ms > hopeless_ms + START_UP_MS:
-                return Outcome(times=(first.time_ms,), **known)
-            times = self._timing.samples(call, config, hopeless_ms, best_ms)
+            facts |= {"error": verdict.error, "bound": verdict.bound}
+            if race.is_lost(first.time_ms, START_UP_MS):
+                return Outcome(times=(first.time_ms,), **facts)
+            times = self._times(call, config, race)
             if len(times) > 1:
                 self.workbench.verify_after(len(times))
-            return Outcome(times=times, energy_mj=self._energy(call, median(times)), **known)
+            return Outcome(times=times, energy_mj=self._energy(call, median(times)), **facts)
         except TrialError as error:
-            return Outcome(**{**known, "failure": error.reason, "log": str(error)})
+            return Outcome(**{**facts, "failure": error.reason, "log": str(error)})
+
+    def _times(self, call: Callable[[], None], config: Config, race: Race) -> tuple[float, ...]:
+        """Times in ms, after a run that only warms up, unless that one decides the race: then it is the only one."""
+        expected_ms = self._stopwatch.time(call)
+        if race.is_lost(expected_ms):
+            return (expected_ms,)
+        times = self._loop.times(call, config, expected_ms)
+        while race.is_open(times, self.method.repeats):
+            times += self._loop.times(call, config, expected_ms)
+        return tuple(times)
 
     def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:
-        return timing.energy(self.device, call, time_ms) if self.method.wants_energy else None
+        return energy(self.device, call, time_ms) if self.method.wants_energy else None
 
     def finals(self, configs: Sequence[Config], seconds: float = FINAL_SECONDS, with_library: bool = True) -> Finals:
         """The given configurations verified again, also with other options, and measured again, interleaved with one

@@ -1,14 +1,14 @@
-"""Kernel Tuner's timing loop on our devices.
+"""Kernel Tuner's benchmark loop, borrowed: its `DeviceInterface.benchmark` times our devices.
 
-Its `DeviceInterface.benchmark` drives a device through `_Backend`, and an observer collects the samples. What it is
-given has been built, loaded and verified by us already.
+The loop drives a device through `_Backend`, and an observer collects the samples. What it is given has been built,
+loaded and verified by us already.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from statistics import median, quantiles
+from collections.abc import Callable, Mapping
+from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,26 +18,22 @@ from kernel_tuner.observers.observer import BenchmarkObserver
 
 from tuner.devices import Device
 from tuner.errors import LaunchError
-from tuner.measure.method import Method
-from tuner.measure.timing import Stopwatch, spread
+from tuner.measure.timing import Stopwatch
 from tuner.space.model import Value
-
-STEADY = 0.01
-MOST_BATCHES = 3
 
 
 class _Samples(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner has no types
     """Collects the time of each iteration."""
 
-    def __init__(self, backend: _Backend) -> None:
-        self._backend = backend
+    def __init__(self, stopwatch: Stopwatch) -> None:
+        self._stopwatch = stopwatch
         self.times: list[float] = []
 
     def before_start(self) -> None:
         pass
 
     def after_finish(self) -> None:
-        self.times.append(self._backend.stopwatch.timer.milliseconds())
+        self.times.append(self._stopwatch.timer.milliseconds())
 
     def get_results(self) -> dict[str, Any]:
         times, self.times = self.times, []
@@ -51,21 +47,20 @@ class _Backend(Backend):  # type: ignore[misc]
 
     call: Callable[[], None]
 
-    def __init__(self, device: Device, cold: bool) -> None:
-        self._device = device
-        self.stopwatch = Stopwatch(device, cold)
+    def __init__(self, device: Device, stopwatch: Stopwatch) -> None:
+        self._device, self._stopwatch = device, stopwatch
         self.expected_ms = math.inf
-        self.observers = [_Samples(self)]
+        self.observers = [_Samples(stopwatch)]
         self.name, self.max_threads = device.name, device.limits.max_threads
 
     def start_event(self) -> None:
-        self.stopwatch.start(self.call, self.expected_ms)
+        self._stopwatch.start(self.call, self.expected_ms)
 
     def stop_event(self) -> None:
-        self.stopwatch.timer.stop()
+        self._stopwatch.timer.stop()
 
     def kernel_finished(self) -> bool:
-        return self.stopwatch.timer.finished()
+        return self._stopwatch.timer.finished()
 
     def synchronize(self) -> None:
         self._device.synchronize()
@@ -96,39 +91,25 @@ def _not_used() -> AssertionError:
     return AssertionError("the workbench does this before Kernel Tuner is asked to time")
 
 
-class Timing(DeviceInterface):  # type: ignore[misc]
-    """Kernel Tuner's benchmark loop on our device.
+class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]
+    """Kernel Tuner's loop on our device.
 
     Its constructor would open a device of its own; what `benchmark` needs of it is set here instead.
     """
 
-    def __init__(self, device: Device, method: Method) -> None:
-        self.dev = _Backend(device, method.cold)
-        self.iterations = method.repeats
+    def __init__(self, device: Device, stopwatch: Stopwatch, repeats: int) -> None:
+        self.dev = _Backend(device, stopwatch)
+        self.iterations = repeats
         self.benchmark_observers = self.dev.observers
         self.prologue_observers: list[Any] = []
         self.continuous_observers: list[Any] = []
         self.use_nvml = self.use_tegra = False
 
-    def samples(
-        self, call: Callable[[], None], params: Mapping[str, Value], hopeless_ms: float, best_ms: float | None
-    ) -> tuple[float, ...]:
-        """Times in ms of launches, each waited for, after one that only warms up unless it takes more than
-        `hopeless_ms`: then it is the only one. See `Bench.measure` for how many. Raises LaunchError."""
-        self.dev.call = call
-        self.dev.expected_ms = self.dev.stopwatch.time(call)
-        if self.dev.expected_ms > hopeless_ms:
-            return (self.dev.expected_ms,)
+    def times(self, call: Callable[[], None], params: Mapping[str, Value], expected_ms: float) -> list[float]:
+        """Times in ms of `repeats` launches, each waited for, of about `expected_ms`. Raises LaunchError."""
+        self.dev.call, self.dev.expected_ms = call, expected_ms
         instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
-        times: list[float] = []
-        while not times or (len(times) < MOST_BATCHES * self.iterations and _undecided(times, best_ms)):
-            result = self.benchmark(call, None, instance, verbose=False, objective="time")
-            if "__error__" in result:
-                raise LaunchError("the device refused the launch", "too many resources")
-            times += result["times"]
-        return tuple(times)
-
-
-def _undecided(times: Sequence[float], best_ms: float | None) -> bool:
-    """Whether more samples could change what these say about being the best."""
-    return best_ms is not None and spread(times) > STEADY and quantiles(times, n=4)[0] < best_ms
+        result = self.benchmark(call, None, instance, verbose=False, objective="time")
+        if "__error__" in result:
+            raise LaunchError("the device refused the launch", "too many resources")
+        return list(result["times"])

@@ -1,13 +1,13 @@
-"""What is asked of a measurement, and what comes of it."""
+"""What is asked of a measurement: how configurations are timed, and what is made least."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from tuner.devices.figures import NO_FIGURES, Figures
+from tuner.devices.figures import Figures
 from tuner.errors import RequestError
 
 Objective = Literal["time", "energy", "edp", "registers", "shared_memory"]
@@ -85,26 +85,3 @@ def objective_values(
     }
     values = (known[objective] for objective in objectives)
     return tuple(math.inf if value is None else float(value) for value in values)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of one configuration: times in ms, the largest error and its bound, energy of a run where that was
-    asked for; or a reason and a log. `figures` and `occupancy` are of the build, where there is one."""
-
-    times: tuple[float, ...] = ()
-    error: float = 0.0
-    bound: float = 0.0
-    energy_mj: float | None = None
-    failure: str | None = None
-    log: str = ""
-    figures: Figures = NO_FIGURES
-    occupancy: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Outcome:
-        values = {**data, "times": tuple(data["times"]), "figures": Figures.from_json(data["figures"])}
-        return Outcome(**values)

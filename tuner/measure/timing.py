@@ -1,13 +1,12 @@
-"""Candidates measured again, interleaved, so that clocks and temperature are the same for all of them."""
+"""Time: the clock, its warm-up, rounds that take turns, the race against the best, and energy."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from statistics import median, quantiles
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import quantiles
 
 from tuner.devices.base import Device
 
@@ -16,6 +15,10 @@ ENQUEUE_MS = 0.2  # several times what a library called through Python needs on 
 WARMED_MS = 1.0  # what a longer call finds in the caches matters little
 FINAL_SECONDS = 3.0
 ENERGY_SECONDS = 1.0  # a board counts its energy some ten times a second
+RACE = 1.5
+START_UP_MS = 1.0  # what a kernel's very first run may take more than the later ones
+STEADY = 0.01
+MOST_BATCHES = 3
 
 
 def spread(times: Sequence[float]) -> float:
@@ -26,49 +29,28 @@ def spread(times: Sequence[float]) -> float:
     return (high - low) / middle
 
 
-@dataclass(frozen=True)
-class Final:
-    """Times in ms of one candidate, one a round, or why it has none. `library` names the vendor's routine, where it
-    is that; `energy_mj` is the energy of one run, where that was asked for."""
+class Race:
+    """How long a configuration is timed beside the fastest one so far, whose median is `best_ms`.
 
-    times: tuple[float, ...] = ()
-    library: str | None = None
-    failure: str | None = None
-    energy_mj: float | None = None
+    A run that takes more than RACE times as long is its configuration's only one: a run of the best configuration
+    would have to be that much slower than its own median to be stopped. Where more than a quarter of the times lie
+    below `best_ms` and they spread by more than STEADY, as many again are taken, up to MOST_BATCHES times. Before the
+    first configuration `best_ms` is infinite, and nothing is stopped; None means that nothing is raced or repeated.
+    """
 
-    @property
-    def time_ms(self) -> float:
-        """The median."""
-        return median(self.times)
+    def __init__(self, best_ms: float | None) -> None:
+        self._best_ms = best_ms
+        self._hopeless_ms = math.inf if best_ms is None else RACE * best_ms
 
-    @property
-    def spread(self) -> float:
-        """Interquartile range over median."""
-        return spread(self.times)
+    def is_lost(self, time_ms: float, start_up_ms: float = 0.0) -> bool:
+        """Whether one run of `time_ms`, of which `start_up_ms` may be the first run's alone, decides it."""
+        return time_ms > self._hopeless_ms + start_up_ms
 
-
-@dataclass(frozen=True)
-class Finals:
-    """One Final for each candidate, in order; the vendor's library, where there is one; the median clock in MHz while
-    they ran, and what held it down."""
-
-    candidates: list[Final] = field(default_factory=list)
-    library: Final | None = None
-    clock_mhz: float | None = None
-    throttled: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Finals:
-        candidates = [_final(one) for one in data["candidates"]]
-        library = _final(data["library"]) if data["library"] else None
-        return Finals(candidates, library, data["clock_mhz"], data["throttled"])
-
-
-def _final(data: Mapping[str, Any]) -> Final:
-    return Final(**{**data, "times": tuple(data["times"])})
+    def is_open(self, times: Sequence[float], batch: int) -> bool:
+        """Whether `batch` more times could change what these say about being the best."""
+        if self._best_ms is None or len(times) >= MOST_BATCHES * batch:
+            return False
+        return spread(times) > STEADY and quantiles(times, n=4)[0] < self._best_ms
 
 
 @dataclass

@@ -74,7 +74,7 @@ def check_fits(device: Device, op: Operation, scope: Scope) -> int:
     """Bytes on the device that a workbench needs. Raises DeviceError where there are fewer."""
     outputs = sum(operation.nbytes(a, scope) for a in op.arrays if a.role != "in")
     needed = operation.array_bytes(op, scope)
-    if device.language != "c":  # a copy of each input, and two references of each output for two sets of options
+    if device.backend.runs_device_check:  # a copy of each input, and for two sets of options two references per output
         needed += needed - outputs + 4 * outputs
     if needed > device.memory:
         raise DeviceError(
@@ -125,7 +125,7 @@ class Workbench:
         inputs = {name: data for name, data in self.given.items() if name not in self.outputs}
         copies = shared._check.copies if shared and shared._check else None
         self._check: DeviceCheck | None = None
-        if device.language != "c":
+        if device.backend.runs_device_check:
             self._check = DeviceCheck(device, on_device, inputs, copies)
         self._checked_there = on_device if self._check else {}
         for name in self.buffers:

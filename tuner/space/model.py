@@ -17,6 +17,7 @@ from tuner.space.expressions import Expression
 
 Value = int | float | bool | str
 Config = dict[str, Value]
+ConfigKey = tuple[tuple[str, bool, Value], ...]
 
 
 @dataclass(frozen=True)
@@ -247,6 +248,19 @@ def size_text(sizes: Mapping[str, int]) -> str:
 def config_text(config: Mapping[str, Value]) -> str:
     """`block_size_x=32 tile_size_x=4`, for people."""
     return " ".join(f"{name}={value}" for name, value in config.items()) or "(no parameters)"
+
+
+def config_key(config: Mapping[str, Value]) -> ConfigKey:
+    """A configuration as a key of a dictionary; True is not 1 in it."""
+    return tuple((name, isinstance(value, bool), value) for name, value in sorted(config.items()))
+
+
+def short_size(sizes: Mapping[str, int]) -> str:
+    """As on the command line: 4096 where all are, 4096x2048x1024 where not, and 1000,batch=100 for a batch."""
+    core = {name: value for name, value in sizes.items() if name != "batch"} or sizes
+    text = str(next(iter(core.values()))) if len(set(core.values())) == 1 else "x".join(map(str, core.values()))
+    batch = sizes.get("batch", 1)
+    return text if core is sizes or batch == 1 else f"{text},batch={batch}"
 
 
 def _same(a: Value, b: Value) -> bool:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import ExpressionError, SpaceError
+from tuner.languages import LANGUAGES
 from tuner.space import expressions, yamlfile
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument, Operation, Restriction, Space, Value
+from tuner.space.routines import ROUTINES
 from tuner.space.schema import ArgumentModel, DivisorsModel, OperationModel, SpaceModel
 from tuner.space.source import without_comments
 from tuner.space.validation import validated
@@ -129,6 +131,10 @@ class _Builder:
             raise shared.error((*prefix, "reference"), f"one is needed for each output: {', '.join(outputs) or 'none'}")
         for expression in reference.values():
             self._names(shared, (*prefix, "reference"), expression, {*self.scope, *arrays})
+        if op.library is not None:
+            missing = set(ROUTINES[op.library]) - {*op.sizes, *op.options, *arrays}
+            if missing:
+                raise shared.error((*prefix, "library"), f"{op.library} also needs {', '.join(sorted(missing))}")
         for key in ("tolerance", "flops", "bytes"):
             if (counted := getattr(op, key)) is not None:
                 self._names(
@@ -212,7 +218,8 @@ class _Builder:
             self._names(self.document, ("restrictions", position), restriction.that, self.knobs)
             made.append(Restriction(restriction.that, restriction.because))
         if model.requires is not None:
-            that = f"language != 'cuda' or compute_capability {model.requires.compute_capability}"
+            elsewhere = " and ".join(f"language != {n!r}" for n, one in LANGUAGES.items() if one.has_compute_capability)
+            that = f"{elsewhere} or compute_capability {model.requires.compute_capability}"
             made.append(Restriction(expressions.parse(that), "the stage requires it"))
         threads = " * ".join(f"({e.text})" for e in block if e.text != "1")
         if threads:
@@ -226,7 +233,8 @@ class _Builder:
         if model.shared_memory.text != "0":
             that = f"({model.shared_memory.text}) <= max_shared_memory"
             made.append(Restriction(expressions.parse(that), "the device's shared memory a block"))
-            that = f"({model.shared_memory.text}) == 0 or language != 'opencl'"
+            others = " and ".join(f"language != {n!r}" for n, one in LANGUAGES.items() if not one.dynamic_shared_memory)
+            that = f"({model.shared_memory.text}) == 0 or {others}"
             made.append(Restriction(expressions.parse(that), "dynamic shared memory is CUDA's"))
         return tuple(made)
 
@@ -248,7 +256,7 @@ class _Builder:
     def _source(self) -> Path:
         """The kernel file: `source:`, or the file of the same stem in kernels/ or beside the YAML."""
         path, model = self.document.path.resolve(), self.model
-        suffixes = (".c",) if model.languages == ["c"] else (".cu", ".cl")
+        suffixes = dict.fromkeys(suffix for name in model.languages for suffix in LANGUAGES[name].suffixes)
         if model.source is not None:
             candidates = [path.parent / model.source]
         else:

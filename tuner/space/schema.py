@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, WithJsonSchema, create_model
 
 from tuner.errors import ExpressionError
+from tuner.languages import LANGUAGES
 from tuner.space import expressions
 from tuner.space.expressions import Expression
+from tuner.space.routines import ROUTINES
 
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
 
@@ -53,6 +55,15 @@ Formulas = Annotated[
     Any, BeforeValidator(_expressions), WithJsonSchema({"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA}]})
 ]
 Allowed = Annotated[Any, BeforeValidator(_value), WithJsonSchema({"type": ["number", "boolean", "string"]})]
+
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    LanguageName: TypeAlias = str
+    RoutineName: TypeAlias = str
+else:  # what the tables have
+    LanguageName, RoutineName = Literal[tuple(LANGUAGES)], Literal[tuple(ROUTINES)]
 
 
 class _Model(BaseModel):
@@ -103,7 +114,7 @@ class OperationModel(_Model):
     tolerance: Formula | None = Field(None, description="largest error allowed; `epsilon` is the unit round-off")
     flops: Formula | None = None
     bytes: Formula | None = None
-    library: Literal["gemm"] | None = Field(None, description="the vendor routine that figures stand beside")
+    library: RoutineName | None = Field(None, description="the vendor routine that figures stand beside")
 
 
 class SpaceModel(_Model):
@@ -113,7 +124,7 @@ class SpaceModel(_Model):
     operation: OperationModel
     kernel: Identifier = Field(description="entry point in the source")
     source: str | None = Field(None, description="kernel file, relative to this one")
-    languages: list[Literal["cuda", "opencl", "c"]] = Field(min_length=1)
+    languages: list[LanguageName] = Field(min_length=1)
     parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=10_000)]] = Field(min_length=1)
     restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = []
     derived: dict[Identifier, Formula] = {}
@@ -124,7 +135,7 @@ class SpaceModel(_Model):
     requires: RequirementsModel | None = None
     alignment: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256] = Field(1, description="bytes; where arrays must begin")
     default: dict[Identifier, Allowed] = {}
-    compile_options: dict[Literal["cuda", "opencl", "c"], list[Annotated[str, BeforeValidator(_option)]]] = {}
+    compile_options: dict[LanguageName, list[Annotated[str, BeforeValidator(_option)]]] = {}
     extent: Annotated[list[Formula], Field(min_length=1, max_length=3)] | None = None
     arguments: list[ArgumentModel] | None = None
     source_note: str = ""

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from tuner.devices import Device, DeviceInfo
+from tuner.space import source
 from tuner.space.default import first_valid
-from tuner.space.model import Config, Scope, Space
+from tuner.space.model import Config, ConfigKey, Scope, Space, config_key
 from tuner.store.record import Record
 
 Match = Literal["exact", "nearest_size", "architecture", "other_device", "default"]
@@ -19,12 +21,19 @@ MATCHES: tuple[Match, ...] = ("exact", "nearest_size", "architecture", "other_de
 
 @dataclass(frozen=True)
 class Asked:
-    """Whom a look-up is for: a device, and the signature that the kernel has now."""
+    """What a look-up is asked: a kernel, its problem, the device by its name, and the signature of the kernel now."""
 
+    space: Space
+    scope: Scope
     device: str
     kind: str
     architecture: str
     signature: str
+
+    @staticmethod
+    def of(space: Space, scope: Scope, device: Device | DeviceInfo) -> Asked:
+        """What is asked for a device of this machine."""
+        return Asked(space, scope, device.name, device.kind, device.architecture, source.signature(space))
 
 
 @dataclass(frozen=True)
@@ -74,9 +83,9 @@ def normalised(device: str) -> str:
     return " ".join(kept or words)
 
 
-def ranked(records: Iterable[Record], scope: Scope, asked: Asked) -> list[Ranked]:
+def ranked(records: Iterable[Record], asked: Asked) -> list[Ranked]:
     """The records of this operation, those that fit best first, whether they are valid at this size or not."""
-    found = []
+    scope, found = asked.scope, []
     for position, record in enumerate(records):
         if record.sizes.keys() != scope.sizes.keys():
             continue
@@ -100,17 +109,18 @@ def ranked(records: Iterable[Record], scope: Scope, asked: Asked) -> list[Ranked
     return [fit for _, fit in sorted(found, key=lambda entry: entry[0])]
 
 
-def answers(records: Iterable[Record], space: Space, scope: Scope, asked: Asked) -> Iterator[Found]:
+def answers(records: Iterable[Record], asked: Asked) -> Iterator[Found]:
     """What is valid at this size on this device, best first: of each record its best and its runners-up, then the
     default. Raises NoConfiguration where nothing is."""
-    given: list[Config] = []
-    for fit in ranked(records, scope, asked):
+    space, scope = asked.space, asked.scope
+    seen: set[ConfigKey] = set()
+    for fit in ranked(records, asked):
         for rank, config in enumerate(fit.record.configs):
-            if config not in given and space.valid(config, scope):
-                given.append(config)
+            if config_key(config) not in seen and space.valid(config, scope):
+                seen.add(config_key(config))
                 yield Found(config, fit.match, fit.record, fit.stale, _notes(fit, space), fit.variant, rank)
     default = first_valid(space, scope)
-    if default not in given:
+    if config_key(default) not in seen:
         yield Found(default, "default")
 
 

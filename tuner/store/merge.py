@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner import paths
+from tuner import devices, paths
 from tuner.errors import RequestError
-from tuner.exchange import target as targets
 from tuner.space import catalog, source
-from tuner.space.model import config_text
-from tuner.store import store
-from tuner.store.store import Record, Store
+from tuner.space.model import Scope, Space, config_text
+from tuner.store.record import Record
+from tuner.store.store import Store, read
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,6 @@ class Merged:
         return f"{records} in {files}; {total} {'is' if total == 1 else 'are'} new or better"
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def merge(given: Iterable[Path], results: Path | None = None) -> Merged:
     """Put the records of these files, and of all results below these folders, into the store; none that is valid
     nowhere, and a valid one in the place of such a one.
@@ -56,7 +51,7 @@ def merge(given: Iterable[Path], results: Path | None = None) -> Merged:
         for file, is_named in _files(path):
             files[file.resolve()] = file, is_named
     for file, is_named in files.values():
-        found, unreadable = store.read(file)
+        found, unreadable = read(file)
         problems += unreadable
         if not found:
             continue
@@ -87,7 +82,19 @@ def usable(kernel: str) -> Callable[[Record], bool]:
         return lambda record: True
     space = catalog.load(kernel)
     signature = source.signature(space)
-    return lambda record: record.signature != signature or targets.possible(space, record)
+    return lambda record: record.signature != signature or possible(space, record)
+
+
+def possible(space: Space, record: Record) -> bool:
+    """Whether the configuration of a record may be valid on some device."""
+    backend = devices.BACKENDS.get(record.kind)
+    if backend is None or backend.language not in space.languages:
+        return False
+    if record.sizes.keys() != space.operation.sizes.keys():
+        return False
+    options = {**space.operation.options, **record.options}
+    scope = Scope(record.sizes, options, backend.language, backend.widest(record.architecture))
+    return space.valid(record.config, scope)
 
 
 def _files(path: Path) -> list[tuple[Path, bool]]:

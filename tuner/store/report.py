@@ -10,19 +10,21 @@ from statistics import median
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.space.model import config_text
+from tuner.space.model import config_text, short_size
 from tuner.store.store import Record, Store
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportRow:
     """One record of one kernel."""
 
     kernel: str
     record: Record
 
 
-def rows(device: str = "", results: Path | None = None, say: Callable[[str], None] = lambda text: None) -> list[Row]:
+def rows(
+    device: str = "", results: Path | None = None, say: Callable[[str], None] = lambda text: None
+) -> list[ReportRow]:
     """The records of all kernels on devices of the kind `device`, or whose name contains it, by kernel, device and
     size. `say` is told of lines that hold none. Raises RequestError where there are records, but none of these."""
     roots = (results or paths.user_results(), paths.shipped("results"))
@@ -33,7 +35,7 @@ def rows(device: str = "", results: Path | None = None, say: Callable[[str], Non
         for problem in store.problems:
             say(problem)
         records = [record for record in store.records if record.is_plain]
-        found += [Row(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
+        found += [ReportRow(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
     asked = [row for row in found if device == row.record.kind or device.casefold() in row.record.device.casefold()]
     if found and not asked:
         known = ", ".join(sorted({row.record.device for row in found}))
@@ -41,13 +43,13 @@ def rows(device: str = "", results: Path | None = None, say: Callable[[str], Non
     return asked
 
 
-def tables(table: list[Row]) -> dict[str, str]:
+def tables(table: list[ReportRow]) -> dict[str, str]:
     """The Markdown tables, by name: what every kernel reaches and, where that is known, what tuning gains."""
     gains = gains_table([row for row in table if row.record.default_ms is not None])
     return {"results": results_table(table)} | ({"gains": gains} if gains else {})
 
 
-def results_table(table: list[Row]) -> str:
+def results_table(table: list[ReportRow]) -> str:
     """A Markdown table, a line for each kernel and device: rate in GFLOP/s and share of the vendor's library at each
     size, and the best configuration at the largest. The library has a line of its own after the kernels that it was
     measured beside: the median of what it reached in their finals."""
@@ -72,7 +74,7 @@ def results_table(table: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def gains_table(table: list[Row]) -> str:
+def gains_table(table: list[ReportRow]) -> str:
     """A Markdown table, a line for each kernel and device: at each size the time with the published constants, which
     are the space's default, and with the best configuration, in ms; what is gained; and what the shares of the
     vendor's library are. Empty where there is none."""
@@ -94,13 +96,13 @@ def _gain(record: Record) -> str:
     return f"{before:.4g} to {after:.4g} ms, {gain} x{shares}"
 
 
-def _columns(table: list[Row]) -> list[str]:
+def _columns(table: list[ReportRow]) -> list[str]:
     """All sizes, ascending."""
     sizes = sorted({tuple(row.record.sizes.values()): short_size(row.record.sizes) for row in table}.items())
     return list(dict.fromkeys(name for _, name in sizes))
 
 
-def _groups(table: list[Row]) -> dict[tuple[str, str], dict[str, Record]]:
+def _groups(table: list[ReportRow]) -> dict[tuple[str, str], dict[str, Record]]:
     """The records of each kernel and device, by size."""
     groups: dict[tuple[str, str], dict[str, Record]] = {}
     for row in table:
@@ -127,14 +129,6 @@ def _cell(record: Record | None) -> str:
         + (f", {record.vs_library:.1%}" if record.vs_library else "")
         + ("" if record.is_verified else ", imported")
     )
-
-
-def short_size(sizes: dict[str, int]) -> str:
-    """As on the command line: 4096 where all are, 4096x2048x1024 where not, and 1000,batch=100 for a batch."""
-    core = {name: value for name, value in sizes.items() if name != "batch"} or sizes
-    text = str(next(iter(core.values()))) if len(set(core.values())) == 1 else "x".join(map(str, core.values()))
-    batch = sizes.get("batch", 1)
-    return text if core is sizes or batch == 1 else f"{text},batch={batch}"
 
 
 def put_into(file: Path, tables: Mapping[str, str]) -> None:

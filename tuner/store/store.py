@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.space.model import Config, Scope, Space
+from tuner.space.model import Config, ConfigKey, config_key
 from tuner.store import locks
 from tuner.store.lookup import MATCHES, Asked, Found, Match, answers, ranked
 from tuner.store.record import Record, better_first, rank
@@ -133,7 +133,7 @@ class Store:
                 return None
         return self._parsed[line].key
 
-    def look_up(self, space: Space, scope: Scope, device: str, kind: str, architecture: str, signature: str) -> Found:
+    def look_up(self, asked: Asked) -> Found:
         """The best known configuration that is valid at this size on this device.
 
         In this order: the device at this size; the device, or a variant of it (`lookup.normalised`), at the nearest
@@ -143,32 +143,28 @@ class Store:
         energy or with cold caches. Where a record's best is not valid here, its first runner-up that is stands for it.
         Raises NoConfiguration where nothing is valid.
         """
-        return next(self._answers(space, scope, Asked(device, kind, architecture, signature)))
+        return next(self._answers(asked))
 
-    def candidates(
-        self, space: Space, scope: Scope, device: str, kind: str, architecture: str, signature: str
-    ) -> list[Found]:
+    def candidates(self, asked: Asked) -> list[Found]:
         """All that is known to be valid here, for whoever finds that the best does not launch: `look_up`'s answer
         first, each record's runners-up after its best, the default last. Raises as `look_up` does."""
-        return list(self._answers(space, scope, Asked(device, kind, architecture, signature)))
+        return list(self._answers(asked))
 
-    def _answers(self, space: Space, scope: Scope, asked: Asked) -> Iterator[Found]:
-        for found in answers(self.records, space, scope, asked):
+    def _answers(self, asked: Asked) -> Iterator[Found]:
+        for found in answers(self.records, asked):
             yield replace(found, notes=(*self.problems, *found.notes))
 
-    def similar(
-        self, space: Space, scope: Scope, device: str, kind: str, architecture: str, signature: str
-    ) -> list[Config]:
+    def similar(self, asked: Asked) -> list[Config]:
         """Configurations to begin a search with: the best of the SIMILAR records that a look-up would prefer, then
         their second best, and so on, at most WARM; valid at this size on this device."""
-        fits = ranked(self.records, scope, Asked(device, kind, architecture, signature))
-        nearest = itertools.islice((f.record for f in fits if space.valid(f.record.config, scope)), SIMILAR)
-        found: list[Config] = []
-        for configs in itertools.zip_longest(*(record.configs for record in nearest)):
-            for config in configs:
-                if config is not None and config not in found and space.valid(config, scope):
-                    found.append(config)
-        return found[:WARM]
+        space, scope = asked.space, asked.scope
+        fits = (fit.record for fit in ranked(self.records, asked) if space.valid(fit.record.config, scope))
+        nearest = [record.configs for record in itertools.islice(fits, SIMILAR)]
+        configs: dict[ConfigKey, Config] = {}
+        for config in itertools.chain.from_iterable(itertools.zip_longest(*nearest)):
+            if config is not None and space.valid(config, scope):
+                configs.setdefault(config_key(config), config)
+        return list(configs.values())[:WARM]
 
 
 def read(path: Path, kernel: str | None = None) -> tuple[list[Record], list[str]]:

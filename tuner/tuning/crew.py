@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
+from tuner.devices import DeviceInfo
 from tuner.errors import DeviceError, RequestError, TrialError, WorkerDied
-from tuner.measure.method import Outcome, objective_values
+from tuner.measure.method import objective_values
 from tuner.measure.process import scratch
-from tuner.measure.process.compile_pool import Builders
+from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.process.supervisor import Supervisor, Task
+from tuner.measure.results import Outcome
 from tuner.search.strategies import Search
-from tuner.space.model import Config, Scope
+from tuner.space.model import Config, ConfigKey, Scope, config_key
 from tuner.tuning.ledger import Ledger
 from tuner.tuning.trial import Trial
 
@@ -24,7 +26,7 @@ LOOK_AHEAD = 256  # configurations that are looked at for something to build
 POLL_SECONDS = 0.5  # between looks at what other processes have done
 
 
-class Measured(Protocol):
+class TrialListener(Protocol):
     """Told of every trial as it becomes known, with how many there are, and the best; and what a user should know."""
 
     def measured(self, trial: Trial, done: int, best: Trial | None) -> None: ...
@@ -33,7 +35,7 @@ class Measured(Protocol):
 
 
 class Crew:
-    """A worker for each device, and builders ahead of all of them, as a context manager.
+    """A worker for each device, and compile workers ahead of all of them, as a context manager.
 
     Entering opens the devices and raises DeviceError where one cannot be had, RequestError where they differ. `device`
     then describes the first, `scope` is the problem on it, and `lead` its worker.
@@ -44,7 +46,7 @@ class Crew:
         self._products = scratch.file()
         self._workers = [Supervisor(task, device_id, self._products) for device_id in device_ids]
         self.lead = self._workers[0]
-        self._builders: Builders | None = None
+        self._compile_pool: CompilePool | None = None
 
     def __enter__(self) -> Crew:
         try:
@@ -53,8 +55,8 @@ class Crew:
                 list(pool.map(Supervisor.start, self._workers[1:]))
             for worker in self._workers[1:]:
                 _check_alike(self.lead, worker)
-            self._builders = Builders(
-                self.task.space, self.scope, self.device, self.task.timeout, self.lead.on_processor, len(self._workers)
+            self._compile_pool = CompilePool(
+                self.task.space, self.scope, self.device, self.task.timeout, len(self._workers)
             )
         except BaseException:
             self._close()
@@ -67,13 +69,13 @@ class Crew:
     def _close(self) -> None:
         for worker in self._workers:
             worker.close()
-        if self._builders is not None:
-            self._builders.close()
+        if self._compile_pool is not None:
+            self._compile_pool.close()
         self._products.close()
 
     @property
-    def device(self) -> dict[str, Any]:
-        """The first device, as `Device.describe` gives it."""
+    def device(self) -> DeviceInfo:
+        """The first device."""
         return self.lead.device
 
     @property
@@ -81,14 +83,14 @@ class Crew:
         """The problem on the first device."""
         return self.lead.scope
 
-    def run(self, search: Search, ledger: Ledger, progress: Measured) -> int:
+    def run(self, search: Search, ledger: Ledger, progress: TrialListener) -> int:
         """Measure what the search asks for until it is over; how many configurations are known then.
 
         Interrupted, it stops the workers and gives their claims back. Raises RequestError where the ledger cannot be
         written, DeviceError where no device is left.
         """
-        assert self._builders is not None
-        shift = _Shift(self.task, self._builders, search, ledger, progress)
+        assert self._compile_pool is not None
+        shift = _Shift(self.task, self._compile_pool, search, ledger, progress)
         try:
             for worker in self._workers:
                 shift.start(worker, self.lead)
@@ -96,7 +98,7 @@ class Crew:
         finally:
             if shift.at_work:
                 shift.stop()
-                self._builders.close()
+                self._compile_pool.close()
                 for worker in self._workers:
                     worker.kill()
                 shift.wait()
@@ -107,10 +109,10 @@ class Crew:
 
 def _check_alike(lead: Supervisor, other: Supervisor) -> None:
     for what in ("name", "toolchain"):
-        first, second = lead.device[what], other.device[what]
+        first, second = getattr(lead.device, what), getattr(other.device, what)
         if first != second:
             raise RequestError(
-                f"{lead.device['device']} is {first}, {other.device['device']} is {second}: devices of different kinds "
+                f"{lead.device.id} is {first}, {other.device.id} is {second}: devices of different kinds "
                 "do not share a study; tune on each by itself"
             )
 
@@ -119,8 +121,10 @@ class _Shift:
     """One run of a crew: what its threads share. All of it changes under `_changed`, and they wait for one another's
     results there."""
 
-    def __init__(self, task: Task, builders: Builders, search: Search, ledger: Ledger, progress: Measured) -> None:
-        self._task, self._builders, self._search = task, builders, search
+    def __init__(
+        self, task: Task, compile_pool: CompilePool, search: Search, ledger: Ledger, progress: TrialListener
+    ) -> None:
+        self._task, self._compile_pool, self._search = task, compile_pool, search
         self._ledger, self._progress = ledger, progress
         self._changed = threading.Condition()
         self._measuring = 0
@@ -128,7 +132,7 @@ class _Shift:
         self._elsewhere: list[Config] = []  # claimed by other processes
         self._best: Trial | None = None
         self._stopping = False
-        self._known: set[str] = set()  # to the search
+        self._known: set[ConfigKey] = set()  # to the search
         self.at_work: set[Supervisor] = set()
         self.done = 0
         self.error: BaseException | None = None
@@ -207,7 +211,7 @@ class _Shift:
                     continue
                 self._measuring += 1
                 ahead = [config, *self._search.likely(LOOK_AHEAD)]
-                self._builders.prepare(c for c in ahead if self._ledger.known(c, self._task.timeout) is None)
+                self._compile_pool.prepare(c for c in ahead if self._ledger.known(c, self._task.timeout) is None)
                 return config
         return None
 
@@ -227,7 +231,7 @@ class _Shift:
         if self._task.method.races:
             best_ms = (self._best and self._best.time_ms) or math.inf
         try:
-            self._builders.wait(config)
+            self._compile_pool.wait(config)
             worker.get_ready()
             if not self._ledger.begin(config):
                 return None
@@ -252,7 +256,7 @@ class _Shift:
 
     def _told(self, trial: Trial) -> None:
         """Let search and progress know of a trial, once."""
-        key = repr(sorted(trial.config.items()))
+        key = config_key(trial.config)
         if key in self._known:
             return
         self._known.add(key)

@@ -7,9 +7,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from tuner import __version__, devices
+from tuner import devices
+from tuner.devices import DeviceInfo
 from tuner.errors import RequestError
 from tuner.measure.method import STANDARD, Method
 from tuner.measure.process.supervisor import TIMEOUT, Supervisor, Task
@@ -17,18 +18,20 @@ from tuner.search import strategies
 from tuner.search.enumeration import enumerate_space
 from tuner.search.pool import Pool
 from tuner.search.strategies import Budget, Hints, Search
-from tuner.space import catalog, operation, source
+from tuner.space import catalog, operation
 from tuner.space.model import Config, Scope, Space
+from tuner.store.lookup import Asked
 from tuner.store.store import Record, Store
-from tuner.tuning.crew import Crew, Measured
-from tuner.tuning.ledger import Ledger, Problem
+from tuner.tuning.crew import Crew, TrialListener
+from tuner.tuning.ledger import Ledger, StudyKey
 from tuner.tuning.selection import Selection, default_trial, next_best, non_dominated, select
 from tuner.tuning.storage import EXAMPLES
 from tuner.tuning.trial import Trial
+from tuner.version import VERSION
 
 
 @dataclass(frozen=True)
-class Request:
+class TuningRequest:
     """What to tune, and how long to try."""
 
     kernel: str
@@ -59,7 +62,7 @@ class Result:
     `front` holds what no other configuration betters, where there are several objectives."""
 
     kernel: str
-    device: dict[str, Any]
+    device: DeviceInfo
     sizes: dict[str, int]
     configurations: int
     evaluated: int
@@ -81,15 +84,15 @@ class Summary:
     strategy: str
 
 
-class Progress(Measured, Protocol):
+class Progress(TrialListener, Protocol):
     """Told what happens, as it happens."""
 
-    def started(self, space: Space, device: Mapping[str, Any], scope: Scope, total: int, known: int) -> None: ...
+    def started(self, space: Space, device: DeviceInfo, scope: Scope, total: int, known: int) -> None: ...
 
     def finals(self, count: int) -> None: ...
 
 
-def tune(request: Request, progress: Progress) -> Result:
+def tune(request: TuningRequest, progress: Progress) -> Result:
     """Find, verify, record and return the best configuration.
 
     Raises RequestError where the request is wrong. Interrupted at any moment, it leaves every finished trial in the
@@ -107,24 +110,23 @@ def tune(request: Request, progress: Progress) -> Result:
     store = Store(space.name, request.results)
     store.check_writable()
     device_ids = devices.several(space, request.device)
-    signature = source.signature(space)
 
     with Crew(Task(space, sizes, options, request.method, request.timeout), device_ids) as crew:
         pool = Pool(space.parameters, enumerate_space(space, crew.scope).list)
         strategy = strategies.choose(request.strategy, budget, len(pool))
-        conditions = f"{signature} {crew.device['toolchain']} {request.method}"
-        problem = Problem(sizes, options, crew.device["name"], conditions, request.method.metrics)
-        hints = Hints.of(space, store.similar(space, crew.scope, *_device_key(crew.device), signature))
+        asked = Asked.of(space, crew.scope, crew.device)
+        key = StudyKey(sizes, options, crew.device.name, asked.signature, crew.device.toolchain, request.method)
+        hints = Hints.of(space, store.similar(asked))
         with (
-            Ledger(space, problem, request.fresh, request.storage) as ledger,
-            Search(strategy, pool, budget, request.seed, hints, len(problem.metrics)) as search,
+            Ledger(space, key, request.fresh, request.storage) as ledger,
+            Search(strategy, pool, budget, request.seed, hints, len(request.method.objectives)) as search,
         ):
             total = min(budget.evaluations or len(pool), len(pool))
             progress.started(space, crew.device, crew.scope, total, len(ledger.trials))
             evaluated = crew.run(search, ledger, progress)
             selection = select(crew.lead, ledger, progress.finals)
         summary = Summary(len(pool), len(ledger.trials), ledger.failures, strategy)
-    record = _record(crew.lead, selection, summary, ledger, signature) if selection.finalists else None
+    record = _record(crew.lead, selection, summary, ledger, asked.signature) if selection.finalists else None
 
     def competes(old: Record) -> bool:
         return not request.fresh and space.valid(old.config, crew.scope)
@@ -139,14 +141,9 @@ def tune(request: Request, progress: Progress) -> Result:
         record=record,
         stored=record is not None and store.add(record, competes),
         trials=ledger.trials,
-        front=_front(selection, request.method) if len(problem.metrics) > 1 else [],
+        front=_front(selection, request.method) if len(request.method.objectives) > 1 else [],
         examples={t.outcome.failure: t.outcome.log for t in reversed(ledger.trials) if t.outcome.failure},
     )
-
-
-def _device_key(device: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Name, kind and architecture, as the store wants them."""
-    return device["name"], device["device"].partition(":")[0], device["architecture"]
 
 
 def _front(selection: Selection, method: Method) -> list[Point]:
@@ -174,9 +171,9 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
     scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
     library = finals.library
     return Record(
-        device=device["name"],
-        kind=device["device"].partition(":")[0],
-        architecture=device["architecture"],
+        device=device.name,
+        kind=device.kind,
+        architecture=device.architecture,
         sizes=dict(scope.sizes),
         options=dict(scope.options),
         config=trial.config,
@@ -190,13 +187,13 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         error=trial.outcome.error,
         bound=trial.outcome.bound,
         signature=signature,
-        toolchain=device["toolchain"],
+        toolchain=device.toolchain,
         configurations=summary.configurations,
         evaluated=summary.evaluated,
         failed=summary.failed,
         strategy=summary.strategy,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        version=__version__,
+        version=VERSION,
         next=next_best(worker, finalists, ledger),
         objective=method.objectives[0],
         caches="cold" if method.cold else "warm",

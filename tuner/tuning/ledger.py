@@ -15,8 +15,8 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,11 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.measure.method import Outcome
-from tuner.space.model import Config, Space, size_text
+from tuner.measure.method import STANDARD, Method
+from tuner.measure.results import Outcome
+from tuner.space.model import Config, ConfigKey, Space, config_key, size_text
 from tuner.tuning import journal, storage
-from tuner.tuning.trial import Key, Trial, attribute, from_optuna, key_of, state_of, values_of
+from tuner.tuning.trial import Trial, attribute, from_optuna, state_of, values_of
 
 BEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between signs of life; a claim without one for so long is nobody's
 MOST_LOSSES = 3  # measurements of one configuration that ended with their process; then it is not tried again
@@ -42,16 +43,32 @@ _GO_ON = "what was measured before is kept, and the same command goes on from th
 
 
 @dataclass(frozen=True)
-class Problem:
-    """What the trials of one ledger have in common besides the space: sizes, options, the device's name, in words
-    whatever else their times depend on (signature of the source, toolchain, way of measuring), and what the values to
-    be made least are called."""
+class StudyKey:
+    """What the trials of one ledger have in common besides the space: sizes, options, the device's name, and whatever
+    else their times depend on: signature of the source, toolchain, method."""
 
     sizes: dict[str, int]
     options: dict[str, float]
     device: str
-    conditions: str
-    metrics: tuple[str, ...] = ("time_ms",)
+    signature: str
+    toolchain: str
+    method: Method = STANDARD
+
+    def digest(self, space: Space) -> str:
+        """Names the study. Ledgers of version 0.1.0 were named by this very text, so they go on."""
+        conditions = f"{self.signature} {self.toolchain} {self.method}"
+        options, values = sorted(self.options.items()), sorted(space.parameters.items())
+        return paths.digest(self.device, conditions, repr(options), repr(values))
+
+
+@dataclass(frozen=True)
+class StoredStudy:
+    """What a storage holds of one study, for reading alone."""
+
+    device: str
+    signature: str
+    toolchain: str
+    trials: list[Trial]
 
 
 @dataclass(frozen=True)
@@ -64,19 +81,17 @@ class _Claim:
 
 
 class Ledger:
-    """The trials of one space and Problem, as a context manager; its methods may be called from several threads.
+    """The trials of one space and StudyKey, as a context manager; its methods may be called from several threads.
 
     A change of either opens another study, so old times are never taken for new ones. Without a URL the study lies in
     a file of its own, which belongs to one process at a time; at a URL, processes anywhere share it. Every method
     raises RequestError where the storage cannot be read or written.
     """
 
-    def __init__(self, space: Space, problem: Problem, fresh: bool = False, url: str | None = None) -> None:
+    def __init__(self, space: Space, key: StudyKey, fresh: bool = False, url: str | None = None) -> None:
         """Opens the study, or an empty one if `fresh`. Raises RequestError where another process has the file."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        options, values = sorted(problem.options.items()), sorted(space.parameters.items())
-        identity = paths.digest(problem.device, problem.conditions, repr(options), repr(values))
-        self.name = f"{space.name} {size_text(problem.sizes)} {problem.device} {identity[:12]}"
+        self.name = f"{study_name(space, key.sizes)}{key.device} {key.digest(space)[:12]}"
         self.shared = url is not None
         self._where = url or str(paths.state() / "studies" / space.name / f"{paths.digest(self.name)}.log")
         self._distributions: dict[str, BaseDistribution] = {
@@ -84,31 +99,31 @@ class Ledger:
         }
         self._access = threading.RLock()
         self._file_lock: BaseFileLock | None = None
-        self._known: dict[Key, Trial] = {}
+        self._known: dict[ConfigKey, Trial] = {}
         self._new: list[Trial] = []  # of others, since news() was asked
-        self._losses: Counter[Key] = Counter()
-        self._mine: dict[Key, int] = {}  # trial ids of the claims of this process
-        self._theirs: dict[Key, _Claim] = {}
+        self._losses: Counter[ConfigKey] = Counter()
+        self._mine: dict[ConfigKey, int] = {}  # trial ids of the claims of this process
+        self._theirs: dict[ConfigKey, _Claim] = {}
         self._taken_in: set[int] = set()  # numbers of closed trials
         self._settled = 0  # all lower numbers are among them
         self._closing = threading.Event()
         self._heart = threading.Thread(target=self._beat, name="ledger", daemon=True)
         try:
             with self._storage_errors("see that the folder or server is there, and may be written to"):
-                self._open(fresh, problem)
+                self._open(fresh, key)
         except BaseException:
             self._unlock()
             raise
         if self.shared:
             self._heart.start()
 
-    def _open(self, fresh: bool, problem: Problem) -> None:
+    def _open(self, fresh: bool, key: StudyKey) -> None:
         if self.shared:
             self._storage = storage.at(self._where)
             self.name = storage.latest(self._storage, self.name, fresh)
         else:
             self._storage, self._file_lock = journal.take(Path(self._where), self.name.rpartition(" ")[0], fresh)
-        directions = [StudyDirection.MINIMIZE] * len(problem.metrics)
+        directions = [StudyDirection.MINIMIZE] * len(key.method.metrics)
         study = optuna.create_study(
             study_name=self.name, storage=self._storage, load_if_exists=True, directions=directions
         )
@@ -116,9 +131,10 @@ class Ledger:
         if "device" not in study.user_attrs:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Optuna calls it experimental
-                study.set_metric_names(list(problem.metrics))
-            study.set_user_attr("device", problem.device)
-            study.set_user_attr("conditions", problem.conditions)
+                study.set_metric_names(list(key.method.metrics))
+            for name in ("device", "signature", "toolchain"):
+                study.set_user_attr(name, getattr(key, name))
+            study.set_user_attr("method", asdict(key.method))
         self._refresh()
         if not self.shared:  # the file is ours alone, so whoever made claims in it is gone
             self._close_lost(list(self._theirs))
@@ -143,7 +159,7 @@ class Ledger:
 
     def known(self, config: Config, timeout: float) -> Trial | None:
         """The trial of `config`, if it has been measured already, and not given up after less than `timeout` s."""
-        key = key_of(config)
+        key = config_key(config)
         trial = self._known.get(key)
         if trial is not None and trial.outcome.failure == "timeout" and trial.timeout < timeout:
             return None
@@ -154,7 +170,7 @@ class Ledger:
 
     def claim(self, config: Config, timeout: float) -> bool:
         """Take `config` to be measured by this process; whether nobody else has it, or has measured it."""
-        key = key_of(config)
+        key = config_key(config)
         attributes: dict[str, Any] = {"worker": f"{platform.node()} {os.getpid()}", "beat": 0}
         template = create_trial(
             state=TrialState.RUNNING, params=config, distributions=self._distributions, user_attrs=attributes
@@ -174,7 +190,7 @@ class Ledger:
     def begin(self, config: Config) -> bool:
         """Write down that the device has it from now on: what a process came to its end over was this configuration,
         not one that was waiting for its turn. False where the claim was lost meanwhile."""
-        key = key_of(config)
+        key = config_key(config)
         with self._access, self._storage_errors():
             try:
                 self._storage.set_trial_user_attr(self._mine[key], "begun", True)
@@ -186,7 +202,7 @@ class Ledger:
     def finish(self, trial: Trial) -> bool:
         """Write down what came of a claim; it is on disk when this returns. False where the claim was lost meanwhile:
         then somebody else measures it."""
-        key = key_of(trial.config)
+        key = config_key(trial.config)
         with self._access, self._storage_errors():
             try:
                 self._storage.set_trial_user_attr(self._mine[key], "measured", attribute(trial))
@@ -201,7 +217,7 @@ class Ledger:
     def release(self, config: Config) -> None:
         """Give a claim back unmeasured."""
         with self._access:
-            self._close(self._mine.pop(key_of(config)))
+            self._close(self._mine.pop(config_key(config)))
 
     def revise(self, trial: Trial) -> None:
         """Write down what a second look at a measured configuration has shown: its last trial counts."""
@@ -214,7 +230,7 @@ class Ledger:
         )
         with self._access, self._storage_errors():
             self._storage.create_new_trial(self._study, template_trial=written)
-            self._known[key_of(trial.config)] = trial
+            self._known[config_key(trial.config)] = trial
 
     def news(self) -> list[Trial]:
         """The trials of other processes that have become known since this was last asked, or since the ledger was
@@ -228,16 +244,16 @@ class Ledger:
 
     def is_claimed(self, config: Config) -> bool:
         """Whether another process holds `config`, as far as `news` has seen."""
-        return key_of(config) in self._theirs
+        return config_key(config) in self._theirs
 
     def _refresh(self) -> None:
         """Take in what other processes have written, and which claims they hold."""
         with self._access, self._storage_errors():
             trials = self._storage.get_all_trials(self._study, deepcopy=False)
-            claims: dict[Key, _Claim] = {}
+            claims: dict[ConfigKey, _Claim] = {}
             mine = set(self._mine.values())
             for trial in trials[self._settled :]:
-                key = key_of(trial.params)
+                key = config_key(trial.params)
                 if trial.state == TrialState.RUNNING:
                     if trial._trial_id not in mine and key not in claims:
                         claims[key] = self._seen_alive(trial, self._theirs.get(key))
@@ -246,7 +262,7 @@ class Ledger:
                     self._losses[key] += bool(trial.user_attrs.get("lost"))
                     found = from_optuna(trial)
                     if found is not None:
-                        if (measured := key_of(found.config)) not in self._known:
+                        if (measured := config_key(found.config)) not in self._known:
                             self._new.append(found)
                         self._known[measured] = found
             self._theirs = claims
@@ -259,7 +275,7 @@ class Ledger:
         same = before is not None and before.trial.number == trial.number and before.beat == beat
         return _Claim(trial, beat, before.seen if before is not None and same else time.monotonic())
 
-    def _close_lost(self, keys: list[Key]) -> None:
+    def _close_lost(self, keys: list[ConfigKey]) -> None:
         """Close claims of processes that are gone. What was measured, and not closed, is kept."""
         for key in keys:
             trial = self._theirs.pop(key).trial
@@ -314,10 +330,24 @@ class Ledger:
         return dict(Counter(t.outcome.failure for t in self.trials if t.outcome.failure is not None))
 
 
-def stored(opened: BaseStorage, beginning: str) -> Iterator[tuple[dict[str, Any], list[Trial]]]:
-    """Attributes and trials of each study in a storage whose name begins so; for reading alone."""
+def study_name(space: Space, sizes: Mapping[str, int]) -> str:
+    """How the names of all studies of a space at one size begin."""
+    return f"{space.name} {size_text(sizes)} "
+
+
+def stored(opened: BaseStorage, space: Space, sizes: Mapping[str, int]) -> Iterator[StoredStudy]:
+    """The studies of a space at one size in a storage."""
     for study in opened.get_all_studies():
-        if study.study_name.startswith(beginning):
+        if study.study_name.startswith(study_name(space, sizes)):
             trials = (from_optuna(trial) for trial in opened.get_all_trials(study._study_id, deepcopy=False))
-            latest = {key_of(trial.config): trial for trial in trials if trial is not None}
-            yield study.user_attrs, list(latest.values())
+            latest = {config_key(trial.config): trial for trial in trials if trial is not None}
+            signature, toolchain = _conditions(study.user_attrs)
+            yield StoredStudy(str(study.user_attrs.get("device", "")), signature, toolchain, list(latest.values()))
+
+
+def _conditions(attributes: Mapping[str, Any]) -> tuple[str, str]:
+    """Signature and toolchain of a study; version 0.1.0 wrote them, and the method, as one text."""
+    if "signature" in attributes:
+        return str(attributes["signature"]), str(attributes["toolchain"])
+    signature, _, rest = str(attributes.get("conditions", "")).partition(" ")
+    return signature, rest.partition(" Method(")[0].strip()

@@ -13,7 +13,8 @@ from tuner.errors import TrialError, TunerError, WorkerDied
 from tuner.kernel import Kernel
 from tuner.measure.process import channel
 from tuner.measure.process.channel import Process
-from tuner.measure.timing import Final, interleave
+from tuner.measure.results import Final
+from tuner.measure.timing import interleave
 from tuner.measure.workbench import Workbench
 from tuner.space import catalog, operation
 from tuner.space.model import Scope, Space
@@ -91,7 +92,7 @@ def _ready(kernel: str, size: str, device: str | None, options: Mapping[str, flo
     space = catalog.load(kernel)
     sizes = operation.parse_size(size, space.operation)
     settings = operation.parse_options(options, space.operation)
-    opened = devices.open(devices.for_space(space, device))
+    opened = devices.open_device(devices.for_space(space, device))
     scope = Scope(sizes, settings, opened.language, opened.limits)
     return Ready(space, scope, opened, launcher.find(space, scope, opened, Path(results) if results else None))
 

@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.errors import TrialError, WorkerDied
-from tuner.measure.method import Objective, Outcome, objective_values
+from tuner.measure.method import Objective, objective_values
 from tuner.measure.process.supervisor import Supervisor
-from tuner.measure.timing import Final, Finals
-from tuner.space.model import Config, Scope, Space
+from tuner.measure.results import Final, Finals, Outcome
+from tuner.space.model import Config, Scope, Space, config_key
+from tuner.store.record import RUNNERS_UP
 from tuner.tuning.ledger import Ledger
 from tuner.tuning.trial import Trial
 
 FINALISTS = 5
 MOST_TRADED_OFF = 20  # finalists, where several objectives are traded off
 SLOWEST_BESIDE = 10.0  # a default that takes longer, in times of the best, would leave the others few rounds
-RUNNERS_UP = 8
 RANKED = 500  # of a large space, the best so many are looked at for runners-up
 
 
@@ -136,12 +136,13 @@ def _firsts(values: Sequence[Hashable]) -> list[int]:
 
 def next_best(worker: Supervisor, finalists: Sequence[Finalist], ledger: Ledger) -> list[dict[str, Any]]:
     """What a record keeps beside the first of `finalists`: configurations with their times in ms, the fastest first."""
-    known = {str(t.config): (t.time_ms, t.config) for t in itertools.islice(_best(worker, ledger), RANKED)}
-    known |= {str(one.trial.config): (one.final.time_ms, one.trial.config) for one in finalists}
+    trials = itertools.islice(_best(worker, ledger), RANKED)
+    times = {config_key(trial.config): (trial.time_ms or 0.0, trial.config) for trial in trials}
+    times |= {config_key(f.trial.config): (f.final.time_ms, f.trial.config) for f in finalists}
     best = finalists[0].trial.config
-    ranked = sorted(known.values(), key=lambda one: one[0] or 0.0)
+    ranked = sorted(times.values(), key=lambda time: time[0])
     configs = [best, *(config for _, config in ranked if config != best)]
     return [
-        {"config": config, "time_ms": known[str(config)][0]}
+        {"config": config, "time_ms": times[config_key(config)][0]}
         for config in runners_up(worker.task.space, worker.scope, configs)
     ]

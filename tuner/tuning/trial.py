@@ -9,10 +9,8 @@ from typing import Any
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.devices.figures import Figures
-from tuner.measure.method import Outcome
-from tuner.space.model import Config, Value
-
-Key = tuple[tuple[str, bool, Value], ...]
+from tuner.measure.results import Outcome
+from tuner.space.model import Config
 
 
 @dataclass(frozen=True)
@@ -80,8 +78,3 @@ def from_optuna(trial: FrozenTrial) -> Trial | None:
         occupancy=kept.get("occupancy"),
     )
     return Trial(kept["config"], outcome, tuple(kept["values"]), kept["timeout_s"])
-
-
-def key_of(config: Config) -> Key:
-    """A configuration as a key; True is not 1 in it."""
-    return tuple((name, isinstance(value, bool), value) for name, value in sorted(config.items()))

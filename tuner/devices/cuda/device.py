@@ -17,7 +17,7 @@ import numpy as np
 from tuner.devices.arguments import Given, Wanted, address_check, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Library, Sensors
 from tuner.devices.compiler import Build
-from tuner.devices.cuda import compiler, driver, peak, sensors
+from tuner.devices.cuda import BACKEND, compiler, driver, peak, sensors
 from tuner.devices.cuda.arrays import Readers, kept_stream, stream_handle
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.errors import ArgumentError, DeviceError, LaunchError
@@ -48,8 +48,7 @@ class CudaDevice(Device):
     """One GPU, in the context that the thread which opens it works in, if that is one of this GPU; else in its primary
     one, which CuPy and torch use too."""
 
-    kind = "cuda"
-    language = "cuda"
+    backend = BACKEND
     asynchronous = True
 
     def __init__(self, number: int = 0) -> None:

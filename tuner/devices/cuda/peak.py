@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tuner.devices.base import Peak
 
 # Results of a 32-bit multiply-add a clock and multiprocessor, by compute capability: CUDA C++ Programming Guide,
 # "Throughput of Native Arithmetic Instructions".
@@ -10,26 +10,6 @@ _LANES = {
     (5, 0): 128, (5, 2): 128, (5, 3): 128, (6, 0): 64, (6, 1): 128, (6, 2): 128, (7, 0): 64, (7, 2): 64, (7, 5): 64,
     (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (12, 0): 128,
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Peak:
-    """Peak FP32 rate of a GPU: multiprocessors x lanes of each x clock x 2, since a multiply-add counts as two."""
-
-    multiprocessors: int
-    lanes: int
-    clock_mhz: float
-
-    @property
-    def gflops(self) -> float:
-        """GFLOP/s."""
-        return 2 * self.multiprocessors * self.lanes * self.clock_mhz / 1e3
-
-    def __str__(self) -> str:
-        return (
-            f"{self.multiprocessors} multiprocessors x {self.lanes} FP32 lanes x 2 x {self.clock_mhz / 1e3:.4g} GHz = "
-            f"{self.gflops / 1e3:.4g} TFLOP/s"
-        )
 
 
 def fp32(compute_capability: tuple[int, int], multiprocessors: int, clock_khz: int) -> Peak | None:

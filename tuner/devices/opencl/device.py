@@ -13,6 +13,7 @@ import pyopencl as cl
 from tuner.devices.arguments import Given, Wanted, check_array, pairs, shared
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
 from tuner.devices.compiler import Build
+from tuner.devices.opencl import BACKEND
 from tuner.devices.opencl.compiler import OpenCLCompiler, binary_of, built
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.space.model import Limits
@@ -42,8 +43,7 @@ def count() -> int:
 class OpenCLDevice(Device):
     """One OpenCL device with a context and a profiling queue of its own."""
 
-    kind = "opencl"
-    language = "opencl"
+    backend = BACKEND
 
     def __init__(self, number: int = 0) -> None:
         devices = _devices()

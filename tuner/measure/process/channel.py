@@ -18,8 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TextIO
 
-from tuner import errors
-from tuner.errors import TrialError, TunerError, WorkerDied
+from tuner.errors import BY_NAME, TrialError, TunerError, WorkerDied
 from tuner.measure.process import scratch
 
 STACK_BYTES = 1 << 30  # of a child, where there is no limit
@@ -70,9 +69,9 @@ class Process:
             reply: dict[str, Any] = dict(json.loads(self._line(seconds)))
         except (ValueError, TypeError):
             self.close()
-            raise WorkerDied("crash", "the process running it wrote over its own replies") from None
+            raise WorkerDied("the process running it wrote over its own replies", "crash") from None
         if isinstance(reply.get("error"), str):
-            kind: type[TunerError] = getattr(errors, reply["error"], TunerError)
+            kind = BY_NAME.get(reply["error"], TunerError)
             raise kind(reply["message"], *([reply["reason"]] if issubclass(kind, TrialError) else []))
         return reply
 
@@ -85,7 +84,7 @@ class Process:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     self.stop()
                     raise WorkerDied(
-                        "timeout", f"not finished after {seconds:g} s; --timeout allows more, if it needs more"
+                        f"not finished after {seconds:g} s; --timeout allows more, if it needs more", "timeout"
                     )
                 data = os.read(self._process.stdout.fileno(), 1 << 16)
                 if not data:
@@ -101,7 +100,7 @@ class Process:
         tail = self._log.read()[-2000:].decode(errors="replace").strip()
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
         self.close()
-        return WorkerDied("crash", f"the process running it was {how}" + (f": {tail}" if tail else ""))
+        return WorkerDied(f"the process running it was {how}" + (f": {tail}" if tail else ""), "crash")
 
     def stop(self) -> None:
         """Kill the process and all it started, and wait for its end; may be called again, and from another thread."""

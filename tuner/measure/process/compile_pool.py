@@ -1,4 +1,4 @@
-"""Compiling ahead of the device: a few builder processes work on the configurations that come next."""
+"""Compiling ahead of the device: a few compile workers build the configurations that come next."""
 
 from __future__ import annotations
 
@@ -9,47 +9,45 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
 from typing import Any
 
+from tuner.devices import DeviceInfo
 from tuner.errors import TrialError, TunerError, WorkerDied
 from tuner.measure.process.channel import Process
 from tuner.space import launch_form
-from tuner.space.model import Config, Scope, Space
+from tuner.space.model import Config, ConfigKey, Scope, Space, config_key
 
-MOST_BUILDERS = 16
-START_SECONDS = 120.0  # for a builder to import what it needs
-AHEAD = 4  # configurations in the queue for each builder
+MOST_WORKERS = 16  # per device
+START_SECONDS = 120.0  # for a compile worker to import what it needs
+AHEAD = 4  # configurations in the queue per compile worker
 
 
-class Builders:
-    """Builder processes for one space and size; each belongs to a thread that waits for it.
+class CompilePool:
+    """Compile workers for one space and size; each belongs to a thread that waits for it.
 
     On a device that is this machine's processor, compiling would disturb the times. There the queue is built first,
     on all cores, then measured, and only then refilled.
     """
 
-    def __init__(
-        self, space: Space, scope: Scope, device: dict[str, Any], timeout: float, alternate: bool, workers: int
-    ) -> None:
-        """`device` is what `Device.describe` gave, `timeout` in seconds, for one build; `alternate` for a device that
-        is this machine's processor; `workers` says how many are built for. Starts the processes, which need a moment
-        to import."""
-        self._alternate = alternate
+    def __init__(self, space: Space, scope: Scope, device: DeviceInfo, timeout: float, devices: int) -> None:
+        """`timeout` is in seconds, for one build; `devices` counts those that are built for. Starts the processes,
+        which need a moment to import."""
+        self._alternate = device.on_processor
         cores = len(os.sched_getaffinity(0))
-        self.count = max(1, min(MOST_BUILDERS * workers, cores if self._alternate else cores - workers))
+        self.count = max(1, min(MOST_WORKERS * devices, cores if self._alternate else cores - devices))
         self._task = {
             "space": launch_form.to_json(space),
             "sizes": dict(scope.sizes),
             "options": dict(scope.options),
             "language": scope.language,
             "limits": asdict(scope.limits),
-            "device": device["device"],
-            "architecture": device["architecture"],
+            "device": device.id,
+            "architecture": device.architecture,
         }
         self._timeout = timeout
-        self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="builder")
+        self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="compile-pool")
         self._own = threading.local()
-        self._processes = [Process("tuner.measure.process.compile_worker") for _ in range(self.count)]
+        self._processes = [_compile_worker() for _ in range(self.count)]
         self._idle = list(self._processes)
-        self._builds: dict[str, Future[None]] = {}
+        self._builds: dict[ConfigKey, Future[None]] = {}
         self._starting, self._closed = threading.Lock(), False
 
     def prepare(self, configs: Iterable[Config]) -> None:
@@ -57,7 +55,7 @@ class Builders:
         if self._alternate and self._builds:
             return
         for config, _ in zip(configs, range(AHEAD * self.count), strict=False):
-            key = repr(config)
+            key = config_key(config)
             if key not in self._builds:
                 self._builds[key] = self._pool.submit(self._build, config)
 
@@ -69,19 +67,19 @@ class Builders:
         """
         if self._alternate:
             wait(self._builds.values())
-        build = self._builds.pop(repr(config), None)
+        build = self._builds.pop(config_key(config), None)
         if build is not None:
             build.result()
 
     def close(self) -> None:
-        """Stop all builders, whatever they are doing."""
+        """Stop all compile workers, whatever they are doing."""
         with self._starting:
             self._closed = True
-        for one in self._processes:
-            one.stop()
+        for process in self._processes:
+            process.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
-        for one in self._processes:
-            one.close()
+        for process in self._processes:
+            process.close()
 
     def _build(self, config: Config) -> None:
         if self._closed:
@@ -107,34 +105,40 @@ class Builders:
                 # A crash is the worker's to meet and to name.
 
     def _ask(self, request: dict[str, Any], prefix: str) -> dict[str, Any]:
-        """This thread's builder's reply. Where it died, the reason begins with `prefix`, and the next one is new."""
-        one: Process = self._own.process
+        """The reply of this thread's compile worker. Where it died, the reason begins with `prefix`, and the next one
+        is new."""
+        process: Process = self._own.process
         try:
-            return one.ask(request, self._timeout)
+            return process.ask(request, self._timeout)
         except WorkerDied as died:
             self._own.process = None
-            self._discard(one)
-            raise WorkerDied(f"{prefix}{died.reason}", str(died)) from None
+            self._discard(process)
+            raise WorkerDied(str(died), f"{prefix}{died.reason}") from None
 
     def _have_process(self) -> None:
-        """Give this thread a builder that knows its task, unless it has one. Raises TunerError where it cannot."""
+        """Give this thread a compile worker that knows its task, unless it has one. Raises TunerError where it
+        cannot."""
         if getattr(self._own, "process", None) is not None:
             return
         with self._starting:  # so that close() stops every one that was started
             if self._closed:
-                raise WorkerDied("crash", "the builders have been stopped")
+                raise WorkerDied("the compile workers have been stopped", "crash")
             if not self._idle:
-                self._processes.append(Process("tuner.measure.process.compile_worker"))
+                self._processes.append(_compile_worker())
                 self._idle.append(self._processes[-1])
-            one = self._idle.pop()
+            process = self._idle.pop()
         try:
-            one.ask(self._task, START_SECONDS)
+            process.ask(self._task, START_SECONDS)
         except TunerError:
-            self._discard(one)
+            self._discard(process)
             raise
-        self._own.process = one
+        self._own.process = process
 
-    def _discard(self, one: Process) -> None:
+    def _discard(self, process: Process) -> None:
         with self._starting:
-            one.close()
-            self._processes.remove(one)
+            process.close()
+            self._processes.remove(process)
+
+
+def _compile_worker() -> Process:
+    return Process("tuner.measure.process.compile_worker")

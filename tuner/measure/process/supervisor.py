@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
+from tuner.devices import DeviceInfo
 from tuner.errors import DeviceError, TunerError, WorkerDied
-from tuner.measure.method import STANDARD, Method, Outcome
+from tuner.measure.method import STANDARD, Method
 from tuner.measure.process.channel import Process
-from tuner.measure.timing import FINAL_SECONDS, Finals
+from tuner.measure.results import Finals, Outcome
+from tuner.measure.timing import FINAL_SECONDS
 from tuner.space import launch_form
-from tuner.space.model import Config, Limits, Scope, Space
+from tuner.space.model import Config, Scope, Space
 
 TIMEOUT = 60.0  # seconds for one configuration: to build it; and to verify and time it
 START_TIMEOUT = 600.0  # seconds to open the device, and again to compute the reference
@@ -42,7 +44,7 @@ class Supervisor:
     """A worker for one task on one device, to be closed at the end.
 
     `start` opens the device and raises what keeps it from opening (DeviceError, mostly). `device` then describes it,
-    `scope` is the problem on it, and `on_processor` says that compilers would disturb it.
+    and `scope` is the problem on it.
     """
 
     def __init__(self, task: Task, device_id: str, products: BinaryIO) -> None:
@@ -60,10 +62,8 @@ class Supervisor:
                 raise DeviceError(f"{self._device_id}: its worker has been stopped")
             self._worker, self._ready = Process("tuner.measure.process.worker", share=[file]), False
         task = {**self.task.to_json(), "device": self._device_id, "products": file}
-        known = self._opening(lambda worker: worker.ask(task, START_TIMEOUT))
-        self.device: dict[str, Any] = known["device"]
-        self.on_processor: bool = known["on_processor"]
-        self.scope = Scope(self.task.sizes, self.task.options, known["language"], Limits.from_json(known["limits"]))
+        self.device = DeviceInfo.from_json(self._opening(lambda worker: worker.ask(task, START_TIMEOUT)))
+        self.scope = Scope(self.task.sizes, self.task.options, self.device.language, self.device.limits)
 
     def get_ready(self) -> None:
         """Have inputs and reference made, unless they are; may be called from several threads."""

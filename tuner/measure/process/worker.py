@@ -1,4 +1,4 @@
-"""The process that holds the device: `python -m tuner.worker`, answering `tuner.supervisor`.
+"""The process that holds the device: `python -m tuner.measure.process.worker`, which answers its supervisor.
 
 The first request is the task, answered with what the device is; the second has inputs and reference made. Each later
 one is a configuration to measure, or several to measure again. It can be killed at any moment without loss.
@@ -23,26 +23,21 @@ from tuner.space.reference_cache import Products
 def main() -> None:
     """Serve until the supervisor is gone."""
     stream = channel.replies()
-    asked = channel.requests()
+    requests = channel.requests()
     try:
-        task = next(asked)
-        device = devices.open(task["device"])
+        task = next(requests)
+        device = devices.open_device(task["device"])
         space, method = launch_form.from_json(task["space"]), Method.from_json(task["method"])
         scope = Scope(task["sizes"], task["options"], device.language, device.limits)
         benchmark.check(device, space, scope, method)
-        channel.reply(stream, {
-            "device": device.describe(),
-            "limits": asdict(device.limits),
-            "language": device.language,
-            "on_processor": device.on_processor,
-        })  # fmt: skip
-        next(asked)
+        channel.reply(stream, asdict(device.info))
+        next(requests)
         bench = Bench(device, space, scope, method, Products(_reopened(task["products"])))
         channel.reply(stream, {})
     except errors.TunerError as error:
         channel.reply(stream, channel.failure(error))
         return
-    for request in asked:
+    for request in requests:
         channel.reply(stream, {**_answer(bench, request), "healthy": bench.healthy()})
 
 

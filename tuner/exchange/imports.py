@@ -12,19 +12,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tuner import __version__, devices, paths
+from tuner import devices, paths
 from tuner.errors import RequestError, SpaceError
-from tuner.exchange import identity, jsonfile, kernel_tuner_files, recording, t1, t4
-from tuner.exchange import target as targets
-from tuner.exchange.identity import Hints, Identity
+from tuner.exchange import jsonfile, kernel_tuner_files, provenance, recording, t1, t4
+from tuner.exchange.provenance import Provenance, Statements
 from tuner.exchange.recording import Entry, Recording
 from tuner.measure.timing import spread
 from tuner.space import operation, source
 from tuner.space.model import Config, Scope, Space, config_text, size_text
 from tuner.store.lookup import normalised
-from tuner.store.store import Record, Store
+from tuner.store.merge import possible
+from tuner.store.record import RUNNERS_UP, Record
+from tuner.store.store import Store
+from tuner.version import VERSION
 
-RUNNERS_UP = 8
 STRATEGY, UNKNOWN = "imported", "unknown"
 
 
@@ -69,25 +70,25 @@ class ImportedSpace:
         return "\n".join([f"{self.file}: {self.space}; left to do:", *(f"  {one}" for one in self.todo)])
 
 
-def import_all(files: Sequence[Path], hints: Hints) -> list[ImportedRecord | ImportedSpace]:
+def import_all(files: Sequence[Path], stated: Statements) -> list[ImportedRecord | ImportedSpace]:
     """Import each file; all are read before anything is written. Raises RequestError for one that cannot be read, or
-    does not say what it is of, nor do `hints`, or says something else than they do."""
+    whose provenance neither it nor `stated` tells, or that contradicts `stated`."""
     spaces: list[tuple[Path, Mapping[str, Any]]] = []
     found: list[tuple[Path, Space, Record, int]] = []
     for file in files:
         read = _read(file)
         if isinstance(read, list):
-            found += [(file, *_record(file, one, hints), one.ignored) for one in read]
+            found += [(file, *_record(file, one, stated), one.ignored) for one in read]
         else:
             spaces.append((file, read))
-    if hints.output is not None and len(spaces) != 1:
+    if stated.output is not None and len(spaces) != 1:
         raise RequestError(f"--output is for one T1 file; there are {len(spaces)}")
     done: list[ImportedRecord | ImportedSpace] = []
     for file, data in spaces:
-        target = hints.output or Path(f"{file.name.partition('.')[0]}.yaml")
+        target = stated.output or Path(f"{file.name.partition('.')[0]}.yaml")
         done.append(ImportedSpace(file, target, t1.write(file, data, target)))
     for file, space, record, ignored in found:
-        stored = Store(space.name, hints.results).add(record, partial(targets.possible, space))
+        stored = Store(space.name, stated.results).add(record, partial(possible, space))
         done.append(ImportedRecord(file, space.name, record, stored, ignored))
     return done
 
@@ -107,14 +108,14 @@ def _read(file: Path) -> Mapping[str, Any] | list[Recording]:
     return [t4.with_metadata(file, found) if is_t4 else found]
 
 
-def _record(file: Path, found: Recording, hints: Hints) -> tuple[Space, Record]:
+def _record(file: Path, found: Recording, stated: Statements) -> tuple[Space, Record]:
     """The kernel that a recording is of, and its best. Raises RequestError where it has none that is valid."""
     where = paths.shown(file)
-    about = identity.of(where, found, hints)
+    about = provenance.of(where, found, stated)
     space = about.space
-    architecture = _architecture(about, found, hints.results)
-    limits = targets.widest(about.kind, architecture)
-    scope = Scope(about.sizes, space.operation.options, devices.LANGUAGES[about.kind], limits)
+    architecture = _architecture(about, found, stated.results)
+    limits = devices.BACKENDS[about.kind].widest(architecture)
+    scope = Scope(about.sizes, space.operation.options, devices.BACKENDS[about.kind].language, limits)
     timed = sorted(((c, e, e.time_ms) for c, e in _configs(found, space) if e.time_ms is not None), key=lambda e: e[2])
     valid = list(itertools.islice((one for one in timed if space.valid(one[0], scope)), 1 + RUNNERS_UP))
     if not valid:
@@ -144,7 +145,7 @@ def _record(file: Path, found: Recording, hints: Hints) -> tuple[Space, Record]:
         failed=dict(Counter(paths.shown(e.failure[:100]) for e in found.entries.values() if e.failure is not None)),
         strategy=STRATEGY,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        version=__version__,
+        version=VERSION,
         next=[{"config": config, "time_ms": time_ms} for config, _, time_ms in others],
     )
 
@@ -164,10 +165,10 @@ def _configs(found: Recording, space: Space) -> list[tuple[Config, Entry]]:
     return [({name: config[name] for name in space.parameters}, entry) for config, entry in pairs]
 
 
-def _architecture(about: Identity, found: Recording, results: Path | None) -> str:
+def _architecture(about: Provenance, found: Recording, results: Path | None) -> str:
     """What the file says, else what the store knows of the device; empty where that is nothing."""
     said = found.about.get("architecture")
-    if isinstance(said, str) and said.isprintable() and 0 < len(said) <= identity.LONGEST:
+    if isinstance(said, str) and said.isprintable() and 0 < len(said) <= provenance.LONGEST:
         return said
     name = normalised(about.device)
     known = Store(about.space.name, results).records

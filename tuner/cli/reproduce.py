@@ -1,7 +1,8 @@
-"""The verb that reproduces published tables: measures them, prints them, keeps them as Markdown, JSON and a picture."""
+"""`tune reproduce`: published tables measured here, printed, and kept as Markdown, JSON and a picture."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,15 @@ import click
 
 from tuner import paths
 from tuner.cli import output
-from tuner.cli.options import DEVICE, INTERRUPTS, JSON, RESULTS, check_writable, cli
+from tuner.cli.options import DEVICE, INTERRUPTS, JSON, RESULTS, check_writable
 from tuner.errors import RequestError
 
 if TYPE_CHECKING:
+    from tuner.cli.progress import TuningProgress
     from tuner.experiments.results import Reproduction
 
 
-@cli.command()
+@click.command()
 @click.argument("name", required=False)
 @click.option("--list", "listing", is_flag=True, help="The experiments that ship.")
 @DEVICE
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 )
 @RESULTS
 @JSON
-def reproduce(name: str | None, listing: bool, as_json: bool, folder: Path, no_tune: bool, **rest: Any) -> int:
+def command(name: str | None, listing: bool, as_json: bool, folder: Path, no_tune: bool, **rest: Any) -> int:
     """Measure a published table on the device at hand: with its own constants, and tuned.
 
     NAME is one of --list, a unique part of one, or the path of a YAML file. Files are written after each stage.
@@ -57,7 +59,7 @@ def reproduce(name: str | None, listing: bool, as_json: bool, folder: Path, no_t
         return _list(as_json)
     experiment = reading.find(name)
     from tuner.experiments import plot, running, tables
-    from tuner.experiments.stage import Request
+    from tuner.experiments.stage import ReproductionRequest
 
     check_writable("--output", folder)
     if not plot.available():
@@ -65,7 +67,7 @@ def reproduce(name: str | None, listing: bool, as_json: bool, folder: Path, no_t
     files = f"{folder / experiment.name}.md, .json{', .png' if plot.available() else ''}"
     done: Reproduction | None = None
     try:
-        for done in running.run(experiment, Request(tune=not no_tune, **rest), output.say):
+        for done in running.run(experiment, ReproductionRequest(tune=not no_tune, **rest), _Terminal()):
             _write(done, folder)
     except INTERRUPTS:
         output.say(f"interrupted; what was measured is kept: {files}" if done else "interrupted: nothing was measured")
@@ -75,12 +77,48 @@ def reproduce(name: str | None, listing: bool, as_json: bool, folder: Path, no_t
     if as_json:
         output.document(tables.document(done))
     else:
-        tables.show(done)
+        _show(done)
     failed = any(measured.failed for one in done.rows for measured in (one.constants, one.tuned))
     if not any(one.is_measured for one in done.rows):
         output.say(f"{experiment.name}: none of {len(done.rows)} rows could be measured")
         return 1
     return 1 if failed else 0
+
+
+class _Terminal:
+    """Who is told what is measured."""
+
+    def say(self, text: str) -> None:
+        output.say(text)
+
+    def listener(self) -> contextlib.closing[TuningProgress]:
+        from tuner.cli.progress import TuningProgress
+
+        return contextlib.closing(TuningProgress())
+
+
+def _show(done: Reproduction) -> None:
+    """The tables on standard output, as wide as they are where that is no terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from tuner.experiments import tables
+
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        console = Console(markup=False, highlight=False, width=250)
+    console.print(paths.plain(tables.head(done)), soft_wrap=True)
+    for number, rows in enumerate(done.tables):
+        header, cells = tables.columns(rows)
+        table = Table(title=paths.plain(tables.title(done, number)), title_justify="left", title_style="bold")
+        for position, name in enumerate(header):
+            table.add_column(name, justify="right" if position else "left", overflow="fold")
+        for row in cells:
+            table.add_row(*(paths.plain(cell) for cell in row))
+        console.print(table)
+        for line in tables.lines(done, number):
+            console.print(paths.plain(line), soft_wrap=True)
+    console.print(paths.plain(tables.legend(done)), soft_wrap=True)
 
 
 def _list(as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""This machine's processor: C11 with OpenMP, compiled by $CC (or cc) into a shared library and called in place."""
+"""This machine's processor: a shared library is loaded, and called in place."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import ctypes
 import functools
 import os
 import platform
-import shlex
-import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -21,12 +18,13 @@ import numpy as np
 from tuner.devices import build_cache
 from tuner.devices.arguments import Given, Wanted, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
-from tuner.devices.compiler import Build, Compiler
-from tuner.errors import ArgumentError, BuildError, DeviceError, LaunchError
+from tuner.devices.compiler import Build
+from tuner.devices.host import BACKEND
+from tuner.devices.host.compiler import HostCompiler, processor, version
+from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.space.model import Limits
 from tuner.space.source import Source
 
-OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 _ALIGNMENT = 64  # a cache line
 _FLUSHED, _SMALLEST_CACHE = 2, 32 << 20  # how many times the last cache is written to; its bytes, if not known
 _C_TYPES = {
@@ -42,76 +40,10 @@ _C_TYPES = {
 }
 
 
-def count() -> int:
-    """1 where there is a C compiler."""
-    return int(_command() is not None)
-
-
-def _command() -> list[str] | None:
-    """$CC, or the first compiler on the path, as the start of a command line."""
-    words = shlex.split(os.environ.get("CC", "")) or [next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), "")]
-    found = shutil.which(words[0]) if words[0] else None
-    return [found, *words[1:]] if found else None
-
-
-@functools.cache
-def _processor() -> str:
-    """The processor's name as /proc/cpuinfo has it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
-
-
-@functools.cache
-def _version(command: tuple[str, ...]) -> str:
-    """The first line of the compiler's --version."""
-    shown = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
-    return (shown.stdout.splitlines() or [command[0]])[0]
-
-
-class HostCompiler(Compiler):
-    """A C compiler, given as the start of a command line, making shared libraries for this very processor."""
-
-    kind = "host"
-
-    def __init__(self, command: list[str], processor: str) -> None:
-        self.architecture = platform.machine()
-        self.command = command
-        self._processor = processor
-
-    @staticmethod
-    def found() -> HostCompiler:
-        """$CC, or the first compiler on the path. Raises DeviceError where there is none."""
-        command = _command()
-        if command is None:
-            raise DeviceError("device host: no C compiler found; install one (apt-get install gcc) or set CC")
-        return HostCompiler(command, _processor())
-
-    def name(self) -> str:
-        """The compiler's file, size and time of change; asking its version would start it."""
-        binary = Path(self.command[0]).resolve()
-        status = binary.stat()
-        return f"{binary} {status.st_size} {status.st_mtime_ns} {self.command[1:]} {self._processor} {OPTIONS}"
-
-    def compile(self, source: Source) -> Build:
-        with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
-            text, built = Path(folder, f"{source.kernel}.c"), Path(folder, "kernel.so")
-            text.write_text(source.text, encoding="utf-8")
-            command = [*self.command, *OPTIONS, *source.options, "-o", str(built), str(text), "-lm"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")
-            if done.returncode:
-                raise BuildError(done.stderr.replace(f"{folder}/", "").strip() or f"{command[0]} failed")
-            return Build(built.read_bytes())
-
-
 class HostDevice(Device):
     """The processor, with all the cores that OpenMP gives."""
 
-    kind = "host"
-    language = "c"
+    backend = BACKEND
     on_processor = True
 
     def __init__(self, number: int = 0) -> None:
@@ -119,14 +51,14 @@ class HostDevice(Device):
             raise DeviceError(f"device host:{number}: there is one host; write --device host")
         self.compiler: HostCompiler = HostCompiler.found()
         self.id = "host:0"
-        self.name = f"{_processor()} x{len(os.sched_getaffinity(0))}"
+        self.name = f"{processor()} x{len(os.sched_getaffinity(0))}"
         self.architecture = platform.machine()
         self.memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
         self.limits = Limits()
 
     @property
     def toolchain(self) -> str:
-        return _version(tuple(self.compiler.command))
+        return version(tuple(self.compiler.command))
 
     def load(self, build: Build, source: Source) -> Function:
         name = self.compiler.key(source)

@@ -1,4 +1,4 @@
-"""The verbs about recorded spaces: record makes one, replay runs a strategy over one."""
+"""`tune replay`: a strategy run over a recorded space."""
 
 from __future__ import annotations
 
@@ -8,59 +8,10 @@ import click
 
 from tuner import paths
 from tuner.cli import output
-from tuner.cli.options import DEVICES, INTERRUPTS, JSON, KERNEL, RESULTS, SET, SIZE, check_writable, cli
+from tuner.cli.options import JSON
 
 
-@cli.command()
-@KERNEL
-@SIZE
-@DEVICES
-@SET
-@click.option("--output", "path", type=click.Path(path_type=Path), metavar="FILE", help="A .json or .json.gz file.")
-@RESULTS
-@JSON
-def record(
-    kernel: str,
-    size: str,
-    device: str | None,
-    options: dict[str, float],
-    path: Path | None,
-    results: Path | None,
-    as_json: bool,
-) -> int:
-    """Measure every valid configuration of KERNEL at SIZE, all repeats of each, and write a Kernel Tuner cache.
-
-    Example: tune record sgemm/07_tiled_1xn 4096 --output 07_tiled_1xn.json.gz
-    """
-    from tuner.cli.progress import TuningProgress
-    from tuner.exchange import recording
-    from tuner.measure.method import Method
-    from tuner.space import catalog
-    from tuner.tuning.driver import Request, tune
-
-    space = catalog.load(kernel)
-    if path is not None:
-        check_writable("--output", path.parent)
-    progress = TuningProgress()
-    try:
-        request = Request(kernel, size, device, options, "brute_force", method=Method(race=False), results=results)
-        result = tune(request, progress)
-    except INTERRUPTS:
-        progress.interrupted()
-        raise
-    finally:
-        progress.close()
-    recorded = recording.of_trials(space, result.sizes, result.device["name"], result.trials)
-    path = path or Path(f"{space.name.rpartition('/')[2]}-{size}-{result.device['name']}.json.gz".replace(" ", "_"))
-    recording.write(path, recorded)
-    if as_json:
-        output.document({"file": str(path), "configurations": len(recorded.entries), "failed": result.failed})
-    else:
-        click.echo(f"{path}: {len(recorded.entries)} configurations, {sum(result.failed.values())} failed")
-    return 0
-
-
-@cli.command()
+@click.command()
 @click.argument("cache", type=click.Path(path_type=Path))
 @click.option("--strategy", metavar="NAME", help="As of `tune KERNEL SIZE`.")
 @click.option("--budget", metavar="N", help="Configurations to try; all if omitted.")
@@ -73,7 +24,7 @@ def record(
     help="Configurations outstanding at a time, told in random order.",
 )
 @JSON
-def replay(cache: Path, strategy: str | None, budget: str | None, seed: int, workers: int, as_json: bool) -> int:
+def command(cache: Path, strategy: str | None, budget: str | None, seed: int, workers: int, as_json: bool) -> int:
     """Run a strategy over a recorded space: CACHE is a Kernel Tuner cache (.json, .json.gz) or a T4 file.
 
     Example: tune replay recording.json.gz --strategy kt:genetic_algorithm --budget 100

@@ -20,8 +20,9 @@ LONGEST = 200  # characters of a name
 
 
 @dataclass(frozen=True)
-class Hints:
-    """What a file may not say: which kernel it is of, at which size, on which device (its name) of which kind."""
+class Statements:
+    """What a user says of a file, which may not say it: which kernel it is of, at which size, on which device (its
+    name) of which kind."""
 
     kernel: str | None = None
     size: str | None = None
@@ -32,7 +33,7 @@ class Hints:
 
 
 @dataclass(frozen=True)
-class Identity:
+class Provenance:
     """What times are of."""
 
     space: Space
@@ -41,12 +42,12 @@ class Identity:
     sizes: dict[str, int]
 
 
-def of(where: str, found: Recording, hints: Hints) -> Identity:
-    """`where` names the file in messages. Raises RequestError where file and hints leave something out, or contradict
-    each other."""
-    space = _space(where, found, hints)
-    return Identity(
-        space, _device(where, found, hints), _kind(where, found, space, hints), _sizes(where, found, space, hints)
+def of(where: str, found: Recording, stated: Statements) -> Provenance:
+    """`where` names the file in messages. Raises RequestError where file and statements leave something out, or
+    contradict each other."""
+    space = _space(where, found, stated)
+    return Provenance(
+        space, _device(where, found, stated), _kind(where, found, space, stated), _sizes(where, found, space, stated)
     )
 
 
@@ -55,14 +56,14 @@ def _contradiction(where: str, what: str, said: object, given: str) -> RequestEr
     return RequestError(f"{where}: {told}; leave --{what} out, or give the file that you mean")
 
 
-def _space(where: str, found: Recording, hints: Hints) -> Space:
+def _space(where: str, found: Recording, stated: Statements) -> Space:
     """The kernel that the file names, by our name, or by an entry point and parameters that one of ours has; else the
-    one that `hints` name."""
+    one that the user named."""
     said = _kernels(found)
-    if hints.kernel is not None:
-        space = catalog.load(hints.kernel)
+    if stated.kernel is not None:
+        space = catalog.load(stated.kernel)
         if said and space.name not in said and not (space.kernel == found.kernel and "kernel" not in found.about):
-            raise _contradiction(where, "kernel", " or ".join(said), hints.kernel)
+            raise _contradiction(where, "kernel", " or ".join(said), stated.kernel)
     else:
         ours = [catalog.load(name) for name in said]
         same = ours if len(ours) == 1 else [s for s in ours if s.parameters.keys() == found.parameters.keys()]
@@ -88,10 +89,10 @@ def _kernels(found: Recording) -> list[str]:
     return [name for name in names if catalog.load(name).kernel == found.kernel] if found.kernel else []
 
 
-def _device(where: str, found: Recording, hints: Hints) -> str:
+def _device(where: str, found: Recording, stated: Statements) -> str:
     """The device's name; the user's spelling of it where both have it, since some files keep only letters and
     digits."""
-    said, given = found.device, hints.device
+    said, given = found.device, stated.device
     for source, name in ((f"{where}: its device", said), ("--device", given)):
         if name and not _is_name(name) and (given is None or name is given):
             raise RequestError(
@@ -117,11 +118,11 @@ def _plain(device: str) -> str:
     return re.sub(r"\W|_", "", device).casefold()
 
 
-def _kind(where: str, found: Recording, space: Space, hints: Hints) -> str:
+def _kind(where: str, found: Recording, space: Space, stated: Statements) -> str:
     """Where neither says it, the one of the kernel's first language."""
-    kinds = {language: kind for kind, language in devices.LANGUAGES.items()}
+    kinds = {backend.language: kind for kind, backend in devices.BACKENDS.items()}
     spoken = [kinds[language] for language in space.languages]
-    said, given = found.about.get("kind"), hints.kind
+    said, given = found.about.get("kind"), stated.kind
     for source, kind in ((f"{where}: its kind", said), ("--kind", given)):
         if kind is not None and kind not in spoken:
             raise RequestError(f"{source} is {str(kind)[:60]!r}; {space.name} runs on {' and '.join(spoken)}")
@@ -130,11 +131,11 @@ def _kind(where: str, found: Recording, space: Space, hints: Hints) -> str:
     return said or given or spoken[0]
 
 
-def _sizes(where: str, found: Recording, space: Space, hints: Hints) -> dict[str, int]:
+def _sizes(where: str, found: Recording, space: Space, stated: Statements) -> dict[str, int]:
     """Sizes by name: as the file says, or as told."""
     op, said = space.operation, _said_sizes(found, space)
-    if hints.size is not None:
-        given = operation.parse_size(hints.size, op)
+    if stated.size is not None:
+        given = operation.parse_size(stated.size, op)
         if any(isinstance(value, int) and given.get(name, value) != value for name, value in said.items()):
             raise _contradiction(where, "size", size_text(said), size_text(given))
         return given

@@ -1,0 +1,39 @@
+"""NVIDIA's architectures: what the name of one says of the devices that have it."""
+
+from __future__ import annotations
+
+import re
+
+from tuner.space.model import Limits
+
+# KiB of shared memory that a block may ask for: CUDA C++ Programming Guide, "Technical Specifications per Compute
+# Capability".
+_SHARED_KIB = {70: 96, 72: 96, 75: 64, 80: 163, 86: 99, 87: 163, 88: 99, 89: 99, 90: 227, 100: 227, 103: 227, 110: 227}
+_SHARED_KIB |= {120: 99, 121: 99}
+
+
+def is_architecture(text: str) -> bool:
+    """Whether `text` is written as an architecture: sm_80, sm_90a."""
+    return re.fullmatch(r"sm_[1-9]\d{1,2}[af]?", text) is not None
+
+
+def compute_capability(architecture: str) -> tuple[int, int] | None:
+    """(9, 0) of sm_90a; None for what is no such name."""
+    parts = re.fullmatch(r"sm_(\d{1,2})(\d)[af]?", architecture)
+    return (int(parts[1]), int(parts[2])) if parts else None
+
+
+def limits_of(architecture: str) -> Limits:
+    """What the compute capability says of a GPU that is not here."""
+    capability = compute_capability(architecture)
+    if capability is None:
+        return Limits()
+    shared = _SHARED_KIB.get(10 * capability[0] + capability[1], 48) * 1024
+    return Limits(max_shared_memory=shared, compute_capability=capability[0] + capability[1] / 10)
+
+
+def widest(architecture: str) -> Limits:
+    """Limits that no GPU of the architecture exceeds; of any architecture, where it is not known."""
+    if compute_capability(architecture) is not None:
+        return limits_of(architecture)
+    return Limits(max_shared_memory=max(_SHARED_KIB.values()) * 1024, compute_capability=max(_SHARED_KIB) / 10)

@@ -1,0 +1,83 @@
+"""C11 with OpenMP to a shared library for this very processor, by $CC or the first compiler on the path."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tuner.devices.compiler import Build, Compiler
+from tuner.errors import BuildError, DeviceError
+from tuner.space.source import Source
+
+OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
+
+
+def count() -> int:
+    """1 where there is a C compiler."""
+    return int(find_command() is not None)
+
+
+def find_command() -> list[str] | None:
+    """$CC, or the first compiler on the path, as the start of a command line."""
+    words = shlex.split(os.environ.get("CC", "")) or [next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), "")]
+    found = shutil.which(words[0]) if words[0] else None
+    return [found, *words[1:]] if found else None
+
+
+@functools.cache
+def processor() -> str:
+    """The processor's name as /proc/cpuinfo has it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+@functools.cache
+def version(command: tuple[str, ...]) -> str:
+    """The first line of the compiler's --version."""
+    shown = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    return (shown.stdout.splitlines() or [command[0]])[0]
+
+
+class HostCompiler(Compiler):
+    """A C compiler, given as the start of a command line, making shared libraries for this very processor."""
+
+    kind = "host"
+
+    def __init__(self, command: list[str], processor: str) -> None:
+        self.architecture = platform.machine()
+        self.command = command
+        self._processor = processor
+
+    @staticmethod
+    def found() -> HostCompiler:
+        """$CC, or the first compiler on the path. Raises DeviceError where there is none."""
+        command = find_command()
+        if command is None:
+            raise DeviceError("device host: no C compiler found; install one (apt-get install gcc) or set CC")
+        return HostCompiler(command, processor())
+
+    def name(self) -> str:
+        """The compiler's file, size and time of change; asking its version would start it."""
+        binary = Path(self.command[0]).resolve()
+        status = binary.stat()
+        return f"{binary} {status.st_size} {status.st_mtime_ns} {self.command[1:]} {self._processor} {OPTIONS}"
+
+    def compile(self, source: Source) -> Build:
+        with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
+            text, built = Path(folder, f"{source.kernel}.c"), Path(folder, "kernel.so")
+            text.write_text(source.text, encoding="utf-8")
+            command = [*self.command, *OPTIONS, *source.options, "-o", str(built), str(text), "-lm"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")
+            if done.returncode:
+                raise BuildError(done.stderr.replace(f"{folder}/", "").strip() or f"{command[0]} failed")
+            return Build(built.read_bytes())
