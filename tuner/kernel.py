@@ -91,9 +91,7 @@ class Kernel:
         """
         handles = self.device.handles(self._wanted, arrays)
         where = self.device.stream(stream, arrays[0])
-        launch = self.device.bind(self.function, self._arguments(handles, options), where)
-        launch.__dict__["kept"] = (self, arrays, where)
-        return launch
+        return self.device.bind(self.function, self._arguments(handles, options), where, (self, arrays, where))
 
     def __repr__(self) -> str:
         return f"<{self.space.name} on {self.device.name}, {self.match}: {config_text(self.config)}>"

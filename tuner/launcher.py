@@ -84,7 +84,7 @@ def _is_of_this(found: Found, settings: Mapping[str, float], names: Iterable[str
     return found.match == "exact" and not found.stale and all(options.get(n) == settings[n] for n in names)
 
 
-def _is_valid(exported: build_cache.Exported, space: Space, scope: Scope) -> bool:
+def _is_valid(exported: build_cache.ExportedBuild, space: Space, scope: Scope) -> bool:
     """Whether what was exported may be launched at this size; a warning where not."""
     if space.valid(exported.config, scope):
         return True
@@ -92,7 +92,7 @@ def _is_valid(exported: build_cache.Exported, space: Space, scope: Scope) -> boo
     return False
 
 
-def _exported(folder: Path, space: Space, device: Device) -> list[build_cache.Exported]:
+def _exported(folder: Path, space: Space, device: Device) -> list[build_cache.ExportedBuild]:
     """What was exported for this device's architecture; a warning where there is nothing."""
     found = build_cache.exported(folder, space.name)
     here = [one for one in found if one.architecture == device.architecture]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -39,7 +38,7 @@ def command(kernel: str, size: str, device: str | None, results: Path | None, as
         name, found = target.device.name, target.found
     warn(found.notes)
     if as_json:
-        record = asdict(found.record) if found.record else None
+        record = found.record.to_json() if found.record else None
         asked = {"kernel": space.name, "device": name, "size": sizes}
         answer = {"match": found.match, "variant": found.variant, "stale": found.stale, "config": found.config}
         output.document({**asked, **answer, "record": record})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -28,7 +27,7 @@ def command(device: str | None, write: Path | None, results: Path | None, as_jso
 
     rows = reports.rows(device or "", results, lambda problem: warn([problem]))
     if as_json:
-        output.document([asdict(row) for row in rows])
+        output.document([{"kernel": row.kernel, "record": row.record.to_json()} for row in rows])
     elif write is None:
         click.echo(paths.plain("\n\n".join(reports.tables(rows).values())))
     else:

@@ -171,8 +171,10 @@ class Device(ABC):
         """A launchable function. Raises LaunchError."""
 
     @abstractmethod
-    def bind(self, function: Function, arguments: Sequence[Any], stream: Any = None) -> Callable[[], None]:
-        """A call without arguments that enqueues one launch and returns.
+    def bind(
+        self, function: Function, arguments: Sequence[Any], stream: Any = None, keep: object = None
+    ) -> Callable[[], None]:
+        """A call without arguments that enqueues one launch and returns; `keep` lives as long as it does.
 
         `arguments` are buffers' handles and NumPy scalars, in the kernel's order; they are packed here, once, so that
         the call costs what the driver's launch costs. `stream` is what the method of that name gives; the default one

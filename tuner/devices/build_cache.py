@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ BUNDLE = ("tuner bundle", 1)  # format and version of launch.json
 FIGURES = ".figures"  # ends the name of what the compiler said of a build
 _CHECKSUM = 32  # bytes; loaders ignore what follows a library
 _SWEEP_EVERY = 200
-_written = 0
+_writes = itertools.count()  # which, unlike a number, threads may share
 
 
 def key(*parts: str) -> str:
@@ -64,7 +65,7 @@ def newest(beginning: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedBuild:
     """A build that was exported: for which architecture, of which source, by its digest, in which configuration."""
 
     architecture: str
@@ -78,7 +79,7 @@ def stem(kernel: str) -> str:
     return kernel.rpartition("/")[2]
 
 
-def exported(place: Path, kernel: str) -> list[Exported]:
+def exported(place: Path, kernel: str) -> list[ExportedBuild]:
     """The builds in a folder that `tune export --to cubin` wrote.
 
     Raises RequestError where the folder is no such one, or of another kernel than the one called `kernel`.
@@ -91,7 +92,7 @@ def exported(place: Path, kernel: str) -> list[Exported]:
         if stem(str(bundle["kernel"])) != stem(kernel):  # what comes before is the folder that its space lies in
             raise RequestError(f"{place}: was exported for {paths.shown(str(bundle['kernel']))}, not for {kernel}")
         return [
-            Exported(
+            ExportedBuild(
                 str(one["architecture"]),
                 str(one["source"]),
                 dict(one["config"]),
@@ -110,14 +111,8 @@ def write(name: str, data: bytes) -> None:
     """Keep a build. A full disk or a read-only cache costs the next launch a compilation, nothing else."""
     with contextlib.suppress(OSError):
         paths.replace(folder() / name, data + _checksum(data))
-        _count()
-
-
-def _count() -> None:
-    global _written
-    _written += 1
-    if _written % _SWEEP_EVERY == 1:
-        sweep(MAX_BYTES)
+        if next(_writes) % _SWEEP_EVERY == 0:
+            sweep(MAX_BYTES)
 
 
 def sweep(most: int) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 
 from tuner.errors import RequestError
@@ -13,15 +14,6 @@ from tuner.search.pool import Pool
 from tuner.search.pool_gp import PoolGP
 from tuner.search.proposer import Listed, Proposer
 from tuner.space.model import Config, Space, Value
-
-STRATEGIES = (
-    "optuna",
-    *(f"optuna:{name}" for name in through_optuna.NAMES),
-    "random",
-    "brute_force",
-    *(f"kt:{name}" for name in through_kernel_tuner.NAMES),
-)
-_SEVERAL_OBJECTIVES = ("optuna", "random", "brute_force", *(f"optuna:{n}" for n in through_optuna.MULTI_OBJECTIVE))
 
 
 @dataclass(frozen=True)
@@ -52,31 +44,6 @@ class Budget:
 UNLIMITED = Budget()
 
 
-def check(name: str | None, objectives: int = 1) -> None:
-    """Raises RequestError for a strategy that does not exist, lacks a package, or follows fewer objectives."""
-    if name is None:
-        return
-    if name not in STRATEGIES:
-        raise RequestError(f"--strategy {name!r}: there is no such strategy; there are: {', '.join(STRATEGIES)}")
-    if objectives > 1 and name not in _SEVERAL_OBJECTIVES:
-        raise RequestError(
-            f"--strategy {name}: follows one objective; for {objectives}, take {', '.join(_SEVERAL_OBJECTIVES)}"
-        )
-    family, _, inner = name.partition(":")
-    if family == "kt":
-        through_kernel_tuner.check(inner)
-    elif inner:
-        through_optuna.check(inner)
-
-
-def choose(name: str | None, budget: Budget, configurations: int) -> str:
-    """The strategy to use where none is named: all configurations if the budget is not known to forbid it."""
-    if name is not None:
-        return name
-    limited = budget.seconds is not None or (budget.evaluations or configurations) < configurations
-    return "optuna" if limited else "brute_force"
-
-
 @dataclass(frozen=True)
 class Hints:
     """What may be known of a space beforehand: promising configurations to begin with, such as the best of a similar
@@ -98,6 +65,87 @@ class Hints:
 NO_HINTS = Hints()
 
 
+@dataclass(frozen=True)
+class Assignment:
+    """What a strategy is given: the pool, a seed, what may be spent, what is known beforehand, how many objectives."""
+
+    pool: Pool
+    seed: int
+    budget: Budget
+    hints: Hints
+    objectives: int
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to choose: `propose` makes what chooses rows of the pool. `check` raises RequestError where a package that
+    it needs is missing.
+
+    many_objectives: whether it follows more than one.
+    begins_warm: whether it takes up the warm configurations itself; else they come before it.
+    """
+
+    name: str
+    propose: Callable[[Assignment], Proposer]
+    check: Callable[[], None] = lambda: None
+    many_objectives: bool = False
+    begins_warm: bool = False
+
+
+def _of_optuna(name: str) -> Strategy:
+    return Strategy(
+        f"optuna:{name}",
+        lambda given: through_optuna.ThroughOptuna(name, given.pool, given.seed, given.objectives),
+        partial(through_optuna.check, name),
+        many_objectives=name in through_optuna.MULTI_OBJECTIVE,
+    )
+
+
+def _of_kernel_tuner(name: str) -> Strategy:
+    def propose(given: Assignment) -> Proposer:
+        evaluations = given.budget.evaluations or len(given.pool)
+        return through_kernel_tuner.ThroughKernelTuner(name, given.pool, given.seed, evaluations, given.budget.seconds)
+
+    return Strategy(f"kt:{name}", propose, partial(through_kernel_tuner.check, name))
+
+
+STRATEGIES: Mapping[str, Strategy] = {
+    strategy.name: strategy
+    for strategy in (
+        Strategy(
+            "optuna",
+            lambda given: PoolGP(given.pool, given.seed, given.hints.warm, given.hints.block),
+            many_objectives=True,
+            begins_warm=True,
+        ),
+        *map(_of_optuna, through_optuna.NAMES),
+        Strategy("random", lambda given: Listed.shuffled(given.pool, given.seed), many_objectives=True),
+        Strategy("brute_force", lambda given: Listed.declared(given.pool), many_objectives=True),
+        *map(_of_kernel_tuner, through_kernel_tuner.NAMES),
+    )
+}
+
+
+def check(name: str | None, objectives: int = 1) -> None:
+    """Raises RequestError for a strategy that does not exist, lacks a package, or follows fewer objectives."""
+    if name is None:
+        return
+    if name not in STRATEGIES:
+        raise RequestError(f"--strategy {name!r}: there is no such strategy; there are: {', '.join(STRATEGIES)}")
+    if objectives > 1 and not STRATEGIES[name].many_objectives:
+        others = ", ".join(other.name for other in STRATEGIES.values() if other.many_objectives)
+        raise RequestError(f"--strategy {name}: follows one objective; for {objectives}, take {others}")
+    STRATEGIES[name].check()
+
+
+def choose(name: str | None, budget: Budget, configurations: int) -> str:
+    """The strategy to use where none is named: all configurations if the budget is not known to forbid it."""
+    if name is not None:
+        return name
+    limited = budget.seconds is not None or (budget.evaluations or configurations) < configurations
+    return "optuna" if limited else "brute_force"
+
+
 class Search:
     """A strategy at work on a pool. Use it as a context manager, or close it.
 
@@ -117,16 +165,15 @@ class Search:
     ) -> None:
         """Time starts to count now. Raises RequestError for what `check` refuses."""
         check(name, objectives)
+        strategy = STRATEGIES[name]
         self.pool = pool
         self._left = min(budget.evaluations or len(pool), len(pool))
         self._deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
         # The best that is known goes before them: beside it they are stopped where they are slow.
         self._first = pool.known(hints.warm)[:1] + pool.known(hints.first)
-        if name == "optuna":
-            self._proposer: Proposer = PoolGP(pool, seed, hints.warm, hints.block)
-        else:
+        if not strategy.begins_warm:
             self._first += pool.known(hints.warm)
-            self._proposer = _proposer(name, pool, Budget(self._left, budget.seconds), seed, objectives)
+        self._proposer = strategy.propose(Assignment(pool, seed, Budget(self._left, budget.seconds), hints, objectives))
 
     def __enter__(self) -> Search:
         return self
@@ -170,14 +217,3 @@ class Search:
             if self._proposer.claim(row):
                 return row
         return None
-
-
-def _proposer(name: str, pool: Pool, budget: Budget, seed: int, objectives: int) -> Proposer:
-    family, _, inner = name.partition(":")
-    if family == "kt":
-        return through_kernel_tuner.ThroughKernelTuner(
-            inner, pool, seed, budget.evaluations or len(pool), budget.seconds
-        )
-    if family == "optuna":
-        return through_optuna.ThroughOptuna(inner, pool, seed, objectives)
-    return Listed.declared(pool) if name == "brute_force" else Listed.shuffled(pool, seed)

@@ -18,7 +18,6 @@ import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
-from unittest import mock
 
 import numpy as np
 import scipy.stats.qmc
@@ -147,11 +146,9 @@ class ThroughKernelTuner(Proposer):
             stack.enter_context(self._libraries.limit(limits=1, user_api="blas"))  # sums in one order
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore")
-            stack.enter_context(mock.patch.object(scipy.stats.qmc, "LatinHypercube", self._hypercube))
-            if hasattr(self._module, "time"):
-                stack.enter_context(mock.patch.object(self._module, "time", _STOPPED))
-            if hasattr(self._module, "LatinHypercube"):
-                stack.enter_context(mock.patch.object(self._module, "LatinHypercube", self._hypercube))
+            stack.enter_context(_replaced(scipy.stats.qmc, "LatinHypercube", self._hypercube))
+            stack.enter_context(_replaced(self._module, "LatinHypercube", self._hypercube))
+            stack.enter_context(_replaced(self._module, "time", _STOPPED))
             try:
                 yield
             finally:
@@ -193,6 +190,19 @@ class ThroughKernelTuner(Proposer):
             failure = InvalidConfig() if row is None else RuntimeFailedConfig()
             made.append({**config, **({"__error__": failure} if values is None else {"time": values[0]})})
         return made
+
+
+@contextlib.contextmanager
+def _replaced(module: types.ModuleType, name: str, value: Any) -> Iterator[None]:
+    """`value` under a name of `module`, if it has that name, for as long as the context is open."""
+    before = getattr(module, name, None)
+    if before is not None:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        if before is not None:
+            setattr(module, name, before)
 
 
 class _Runner(Runner):  # type: ignore[misc]  # kernel_tuner has no types

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tuner.errors import ExpressionError, GeometryError, SpaceError
 from tuner.space.model import Config, Geometry, Scope, Space, Value
 
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"[^\n]*$', re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<[^>\n]+>)[^\n]*$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def render(space: Space, config: Config, scope: Scope) -> Source:
     except ExpressionError as error:
         raise GeometryError(str(error)) from None
     return Source(
-        text=macros + f'#line 1 "{space.source.name}"\n' + inlined(space.source),
+        text=macros + f'#line 1 "{space.source.name}"\n' + inlined(space.source, (*space.parameters, *space.derived)),
         kernel=space.kernel,
         options=tuple(space.compile_options.get(scope.language, ())),
         geometry=geometry,
@@ -59,36 +59,43 @@ def _literal(value: Value) -> str:
     return str(value)
 
 
-def inlined(path: Path) -> str:
+def inlined(path: Path, macros: Sequence[str] = ()) -> str:
     """The text of `path` with every `#include "..."` put in its place: a file beside it, in the folder above, or, as
     portable.h is, in the kernels that ship.
 
     The text then stands alone: it can be hashed, cached, exported and compiled anywhere. Includes in <> are the
-    compiler's. Each file is put in once. Raises SpaceError for a file that is missing.
+    compiler's, and see none of `macros`. Each file is put in once. Raises SpaceError for a file that is missing.
     """
-    return _inlined(path, set())
+    return _inlined(path, set(), macros)
 
 
-def _inlined(path: Path, seen: set[Path]) -> str:
+def _inlined(path: Path, seen: set[Path], macros: Sequence[str]) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SpaceError(f"{path}: the kernel file cannot be read: {error}") from None
 
     def put_in(match: re.Match[str]) -> str:
+        line = text.count("\n", 0, match.start()) + 1
+        if match[1] is None:
+            return _shielded(match[0], macros) + f'\n#line {line + 1} "{path.name}"' if macros else match[0]
         folder = path.resolve().parent
         folders = (folder, folder.parent, paths.shipped("kernels"))
         found = next((p for f in folders if (p := f / match[1]).is_file()), None)
         if found is None:
-            line = text.count("\n", 0, match.start()) + 1
             raise SpaceError(f'{path}:{line}: #include "{match[1]}" is in none of {", ".join(map(str, folders))}')
         if found.resolve() in seen:
             return ""
         seen.add(found.resolve())
-        line = text.count("\n", 0, match.start()) + 2
-        return f'#line 1 "{found.name}"\n{_inlined(found, seen)}\n#line {line} "{path.name}"'
+        return f'#line 1 "{found.name}"\n{_inlined(found, seen, macros)}\n#line {line + 1} "{path.name}"'
 
     return _INCLUDE.sub(put_in, text)
+
+
+def _shielded(include: str, macros: Sequence[str]) -> str:
+    """An include of somebody else's header, which may use our macros' names for its own."""
+    away = (f'#pragma push_macro("{name}")\n#undef {name}\n' for name in macros)
+    return "".join(away) + include + "".join(f'\n#pragma pop_macro("{name}")' for name in macros)
 
 
 def without_comments(text: str) -> str:

@@ -9,7 +9,7 @@ import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from tuner.space.model import Config
 
@@ -63,7 +63,7 @@ class Record:
     spills: int | None = None
     occupancy: float | None = None
     gbytes: float | None = None
-    _origin: ClassVar[str] = ""  # of one that was read, what it was read from; no field, since nobody compares it
+    unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # what a newer version has written besides
 
     @property
     def is_verified(self) -> bool:
@@ -93,9 +93,14 @@ class Record:
         problem = [self.kind, self.device, sorted(self.sizes.items()), options]
         return json.dumps([*problem, self.signature, self.objective, self.caches])
 
+    def to_json(self) -> dict[str, Any]:
+        """All its fields by name, what is unknown included."""
+        data = asdict(self)
+        return {**data, **data.pop("unknown")}
+
     def to_line(self) -> str:
-        """The very line it was read from, which may hold fields of a newer version, or a new one."""
-        return self._origin or json.dumps(asdict(self), sort_keys=False)
+        """The record as one line of a store."""
+        return json.dumps(self.to_json())
 
     @staticmethod
     def from_line(line: str) -> Record:
@@ -103,11 +108,9 @@ class Record:
         if len(line) > LONGEST:
             raise ValueError(f"{len(line)} characters; a record has at most {LONGEST}")
         try:
-            record = _checked(json.loads(line))
+            return _checked(json.loads(line))
         except RecursionError:
             raise ValueError("nested too deeply") from None
-        record.__dict__["_origin"] = line  # past the freeze, as cached_property does
-        return record
 
 
 def better_first(records: Iterable[Record]) -> list[Record]:
@@ -130,7 +133,8 @@ def _checked(data: Any) -> Record:
     missing = sorted(_NEEDED - data.keys())
     if missing:
         raise ValueError(f"no {', '.join(missing)}")
-    record = Record(**{name: data[name] for name in _NAMES if name in data})
+    unknown = {name: value for name, value in data.items() if name not in _NAMES}
+    record = Record(**{name: data[name] for name in _NAMES if name in data}, unknown=unknown)
     for name, rule in _FIELDS.items():
         value = getattr(record, name)
         if not rule.good(value):
@@ -140,7 +144,7 @@ def _checked(data: Any) -> Record:
     return replace(record, next=[{"config": one["config"], "time_ms": one["time_ms"]} for one in record.next])
 
 
-_NAMES = [f.name for f in fields(Record)]
+_NAMES = [f.name for f in fields(Record) if f.name != "unknown"]
 _NEEDED = {f.name for f in fields(Record) if f.default is MISSING and f.default_factory is MISSING}
 
 

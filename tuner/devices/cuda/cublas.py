@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tuner.devices.base import Library
+from tuner.space.routines import ROUTINES
 
 # Types of (A, B, C) that it multiplies, by their names in cuBLAS. All of them are summed in float32.
 _TYPES = {
@@ -17,20 +19,22 @@ _TYPES = {
 
 
 def library(routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
-    """cuBLAS's matrix product on row-major operands; None where it has none of these types, or where nvmath-python or
-    cuBLAS is not installed.
-
-    `arguments` holds addresses A, B, C, sizes M, N, K, batch, and alpha, beta; `dtypes` those of A, B and C. It
-    computes in float32 (no TF32).
-    """
-    types = _TYPES.get((dtypes.get("A", ""), dtypes.get("B", ""), dtypes.get("C", "")))
-    if routine != "gemm" or types is None or importlib.util.find_spec("nvmath") is None:
+    """The routine called so in `tuner.space.routines`, on these arguments; None where cuBLAS does not have it for these
+    types, or where nvmath-python or cuBLAS is not installed."""
+    make = _LIBRARIES.get(routine)
+    if make is None or importlib.util.find_spec("nvmath") is None:
         return None
-    names = ("A", "B", "C", "M", "N", "K", "batch", "alpha", "beta")
     try:
-        return _Gemm(types, **{name: arguments[name] for name in names})
+        return make({name: arguments[name] for name in ROUTINES[routine]}, dtypes)
     except (ImportError, RuntimeError):  # nvmath-python without the library that it binds
         return None
+
+
+def _gemm(arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
+    """The matrix product on row-major operands, in float32 (no TF32): `arguments` holds addresses A, B, C, sizes M, N,
+    K, batch, and alpha, beta; `dtypes` those of A, B and C."""
+    types = _TYPES.get((dtypes["A"], dtypes["B"], dtypes["C"]))
+    return None if types is None else _Gemm(types, **arguments)
 
 
 @dataclass
@@ -73,3 +77,6 @@ class _Gemm:
                 self._handle, plain, plain, N, M, K, alpha, self.B, self._b, N, K * N, self.A, self._a, K, M * K, beta,
                 self.C, self._c, N, M * N, self.batch, computed, chosen,
             )  # fmt: skip
+
+
+_LIBRARIES: Mapping[str, Callable[[dict[str, Any], dict[str, str]], Library | None]] = {"gemm": _gemm}

@@ -98,12 +98,14 @@ class CudaDevice(Device):
         module = driver.Module(self._context, build.binary, source.kernel, geometry)
         return Function(module, source.kernel, geometry)
 
-    def bind(self, function: Function, arguments: Sequence[Any], stream: Any = None) -> Callable[[], None]:
+    def bind(
+        self, function: Function, arguments: Sequence[Any], stream: Any = None, keep: object = None
+    ) -> Callable[[], None]:
         where = 0 if stream is None else stream_handle(stream)
         launch = driver.Launch(function.handle, function.geometry, arguments, where)
         enqueue, what = launch.enqueue, f"launching {function.kernel}"
 
-        def call() -> None:
+        def call(_keep: object = keep) -> None:
             if status := enqueue():
                 self._context.again(what, status, launch.enqueue)  # which also keeps what the driver reads
 

@@ -79,10 +79,12 @@ class HostDevice(Device):
         function.restype = None
         return Function(function, source.kernel, source.geometry)
 
-    def bind(self, function: Function, arguments: Sequence[Any], stream: None = None) -> Callable[[], None]:
+    def bind(
+        self, function: Function, arguments: Sequence[Any], stream: None = None, keep: object = None
+    ) -> Callable[[], None]:
         run, values = function.handle, _as_c(function, arguments)
 
-        def call() -> None:
+        def call(_keep: object = keep) -> None:
             run(*values)
 
         return call

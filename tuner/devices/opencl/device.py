@@ -94,11 +94,15 @@ class OpenCLDevice(Device):
         return Function(program, source.kernel, source.geometry)
 
     def bind(
-        self, function: Function, arguments: Sequence[Any], stream: cl.CommandQueue | None = None
+        self,
+        function: Function,
+        arguments: Sequence[Any],
+        stream: cl.CommandQueue | None = None,
+        keep: object = None,
     ) -> Callable[[], None]:
         enqueue, queue = self._enqueue(function, arguments), stream or self.queue
 
-        def call() -> None:
+        def call(_keep: object = keep) -> None:
             enqueue((), None, queue)
 
         return call
