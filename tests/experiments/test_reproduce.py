@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from helpers.experiments import EXPERIMENT
 from helpers.kernels import BLAS_ARGUMENTS, Stage
-from helpers.processes import Tune, start
+from helpers.processes import PATIENCE_SECONDS, Tune, start, wait_until
 from tuner.experiments import plot
 
 HOST = """\
@@ -141,11 +139,9 @@ def test_interrupting_keeps_what_was_measured(tmp_path: Path, stage: Stage) -> N
     file.write_text(file.read_text().replace("    rows:\n", f"    rows:\n{first}"))
     running = start("reproduce", str(file), "--no-tune", "--output", str(tmp_path))
     kept = tmp_path / "own.json"
-    deadline = time.monotonic() + 60
-    while not kept.exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    os.kill(running.pid, signal.SIGINT)
-    _, err = running.communicate(timeout=30)
+    wait_until(kept.exists, running)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=PATIENCE_SECONDS)
     assert running.returncode == 130, err
     assert "interrupted; what was measured is kept" in err
     done = json.loads(kept.read_text())

@@ -40,7 +40,7 @@ def in_threads(work: Callable[[int], None], count: int = 4) -> None:
     sys.setswitchinterval(1e-6)
 
     def begin(number: int) -> None:
-        together.wait(10)
+        together.wait(60)
         work(number)
 
     try:

@@ -9,10 +9,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+PATIENCE_SECONDS = 600.0  # however busy the machine is, what takes longer hangs
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,22 @@ def run(*command: str | Path, text: str | None = None) -> subprocess.CompletedPr
     return done
 
 
+def wait_until(condition: Callable[[], object], process: subprocess.Popen[str], pause: float = 0.05) -> None:
+    """Returns when `condition` holds, or `process` has ended; asks with a `pause` in seconds between."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition() and process.poll() is None:
+        assert time.monotonic() < deadline, "nothing happens"
+        time.sleep(pause)
+
+
 def workers(pid: int) -> list[int]:
-    """The process that holds the device of the `tune` command with this process id, if it has started."""
+    """The process that holds the device of the `tune` command with this process id, if both are running."""
     found = []
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        with contextlib.suppress(OSError):
-            if b"tuner.measure.process.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
-                found.append(int(child))
+    with contextlib.suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with contextlib.suppress(OSError):
+                if b"tuner.measure.process.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(int(child))
     return found
 
 

@@ -102,10 +102,10 @@ def test_words_and_truth_values_are_parameters_too() -> None:
 )
 def test_a_million_raw_combinations_are_listed(restrictions: list[str]) -> None:
     parameters: dict[str, tuple[Value, ...]] = dict.fromkeys("abcdef", tuple(range(1, 11)))
-    began = time.perf_counter()
+    began = time.process_time()
     size = enumerate_space(space(parameters, restrictions), scope()).size
     assert 0 < size < 10**6
-    assert time.perf_counter() - began < 20, "it hangs; benchmarks/enumeration.py measures the speed"
+    assert time.process_time() - began < 20, "it hangs; benchmarks/enumeration.py measures the speed"
 
 
 def test_powers_are_bounded_in_the_solver_too() -> None:

@@ -80,11 +80,11 @@ def test_what_is_not_on_the_whitelist_is_refused(text: str) -> None:
      "a < 'x'", "int('9' + '9')", "2 ** 0.5 ** -400", "log2(zero)", "missing + 1", "round_up(a, zero)"],
 )  # fmt: skip
 def test_an_expression_without_a_value_says_so_at_once(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(ExpressionError) as error:
         expressions.parse(text).evaluate(NAMES)
     assert text in str(error.value)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_ones() -> None:

@@ -102,5 +102,5 @@ __kernel void steps(__global float *y, __global const float *x, int n, __global 
 def test_builders_launch_with_the_values_too(tmp_path: Path, tune: Tune) -> None:
     (tmp_path / "steps.cl").write_text(ENDLESS_WITHOUT_C)
     (tmp_path / "steps.yaml").write_text(ENDLESS_WITHOUT)
-    done = tune(tmp_path / "steps.yaml", "100", "--device", "opencl", "--timeout", "10", "--json")
+    done = tune(tmp_path / "steps.yaml", "100", "--device", "opencl", "--json")
     assert done.status == 0, done.err

@@ -53,8 +53,8 @@ def test_two_runs_of_one_problem_do_not_share_a_ledger(tune: Tune, stage: Stage)
     file = stage(c_kernel("busy", f"usleep(300000); {MULTIPLY}"), "busy", f"{{a: {list(range(40))}}}")
     first = start(str(file), "8", "--repeats", "1")
     assert first.stderr is not None
-    while "1/40" not in first.stderr.readline():
-        pass
+    while "1/40" not in (line := first.stderr.readline()):
+        assert line, "it ended before there was anything to share"
     second = tune(file, "8", "--repeats", "1")
     first.kill()
     first.communicate()
@@ -66,6 +66,7 @@ def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_h
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger, "LEASE_SECONDS", 0.0)
+    monkeypatch.setattr(ledger, "BEAT_SECONDS", 3600.0)
     space, url = catalog.load("sgemm/01_host_blocked"), f"sqlite:///{tmp_path}/claims.db"
     config, key = dict(space.default), ledger.StudyKey(sizes(8), {}, "device", "signature", "toolchain")
     for begun in (False, True):

@@ -16,8 +16,8 @@ from tuner.tuning.selection import runners_up
 
 def test_a_slow_default_does_not_win_because_the_five_fastest_fail_in_the_finals(tune: Tune, stage: Stage) -> None:
     body = f"""
-    if (mode == 7) usleep(20000);
-    if (mode == 6) usleep(3000);
+    if (mode == 7) usleep(40000);
+    if (mode == 6) usleep(5000);
     if (alpha != 1.0f && mode < 5) alpha = 0;
     {MULTIPLY}
     """

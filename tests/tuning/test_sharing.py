@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pwd
@@ -10,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,13 +18,17 @@ import pytest
 from optuna.trial import TrialState
 
 from helpers.kernels import Stage
-from helpers.processes import Tune, start
+from helpers.processes import PATIENCE_SECONDS, Tune, start, wait_until
 
 KERNEL = """
 #define _GNU_SOURCE
 #include <unistd.h>
+#ifndef GATE
+#define GATE "/"
+#endif
 void shared(float *C, const float *A, const float *B, int M, int N, int K, int batch, float alpha, float beta) {
-    usleep(v == 17 ? 2000 : 6000);
+    while (v >= 60 && access(GATE, F_OK)) usleep(1000);
+    usleep(v == 17 ? 500 : 6000);
     for (int i = 0; i < M * N; i++) {
         float sum = 0;
         for (int k = 0; k < K; k++) sum += A[i / N * K + k] * B[k * N + i % N];
@@ -70,28 +72,36 @@ def measured(url: str) -> tuple[Counter[str], list[optuna.trial.FrozenTrial]]:
     return Counter(json.dumps(trial.params) for trial in done), study.trials
 
 
-def test_four_processes_share_a_study_in_postgresql_and_one_is_killed(stage: Stage, postgresql: str) -> None:
-    file = stage(KERNEL, "shared", f"{{v: {list(range(120))}}}")
-    request = (str(file), "8", "--device", "host", "--storage", postgresql, "--json", "--full")
-    processes = [start(*request) for _ in range(4)]
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with contextlib.suppress(ValueError):  # as long as there is no study
-            if sum(measured(postgresql)[0].values()) > 30:
-                break
-        time.sleep(0.2)
+def workers_of(url: str, *states: TrialState) -> set[str]:
+    """The processes that have a part in the study at `url`: by their trials, or those of these states."""
+    try:
+        trials = measured(url)[1]
+    except ValueError:  # there is no study yet
+        return set()
+    return {trial.user_attrs["worker"] for trial in trials if not states or trial.state in states}
+
+
+def test_four_processes_share_a_study_in_postgresql_and_one_is_killed(
+    stage: Stage, postgresql: str, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"  # half of the configurations wait for it, so that none comes too late to take part
+    file = stage(f'#define GATE "{gate}"\n{KERNEL}', "shared", f"{{v: {list(range(120))}}}")
+    options = ("--device", "host", "--storage", postgresql, "--timeout", str(PATIENCE_SECONDS), "--json", "--full")
+    processes = [start(str(file), "8", *options) for _ in range(4)]
+    wait_until(lambda: len(workers_of(postgresql)) == 4, processes[0], pause=0.5)
+    gate.touch()
+    wait_until(lambda: len(workers_of(postgresql, TrialState.COMPLETE)) == 4, processes[0], pause=0.5)
     processes[0].kill()
     processes[0].communicate()
     for process in processes[1:]:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 0, err
         assert json.loads(out)["best"]["config"] == {"v": 17}
     counts, trials = measured(postgresql)
     assert len(counts) == 120
     assert set(counts.values()) == {1}
     assert {trial.state for trial in trials} <= {TrialState.COMPLETE, TrialState.PRUNED}
-    workers = {trial.user_attrs["worker"] for trial in trials if trial.state == TrialState.COMPLETE}
-    assert len(workers) == 4
+    assert len(workers_of(postgresql, TrialState.COMPLETE)) == 4
     assert trials[0].params.keys() == {"v"}
 
 
@@ -127,7 +137,7 @@ def on_two_devices(names: str, *request: str) -> tuple[int, str, str]:
     """The `tune` command where PoCL shows the processor as the devices `names`."""
     environment = {**os.environ, "POCL_DEVICES": names}
     command = [sys.executable, "-m", "tuner", *request]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
