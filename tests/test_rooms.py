@@ -1,0 +1,158 @@
+"""Imports run one way: each room of the package uses what lies below it, and nothing above."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import graphlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from helpers import ROOT
+
+# Lowest first. A folder is a room; a module beside the folders is one by itself. Those on one line may use each other.
+ORDER = [
+    ("errors", "paths", "languages", "version"),
+    ("space",),
+    ("devices",),
+    ("search",),
+    ("measure",),
+    ("store",),
+    ("launcher", "kernel", "__init__"),
+    ("tuning",),
+    ("exchange",),
+    ("experiments",),
+    ("cli",),
+    ("__main__",),
+]
+LEVELS = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
+MOST_MODULES_OUTSIDE, MOST_LEVELS = 8, 12
+MAY_IMPORT_KERNEL_TUNER = ("search/", "measure/kernel_tuner_loop.py", "exchange/")
+FILES = sorted((ROOT / "tuner").rglob("*.py"))
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """An import: the file and line that it stands in, and the module that it names. `at_once`: it is carried out when
+    its own module is imported, not in a function, nor for types alone."""
+
+    file: Path
+    line: int
+    module: str
+    at_once: bool
+
+    def __str__(self) -> str:
+        return f"{self.file.relative_to(ROOT)}:{self.line}: {room_of(name_of(self.file))} imports {self.module}"
+
+
+def name_of(file: Path) -> str:
+    """The module that a file is."""
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(file): file for file in FILES}
+
+
+def room_of(module: str) -> str:
+    """`tuner.space.model` is in `space`, `tuner.errors` in `errors`, `tuner` itself in `__init__`."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def modules_named(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The modules that a statement imports: `from tuner import errors` names `tuner.errors`, `from tuner import load`
+    what `tuner` itself holds."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    assert node.module is not None, "a relative import; write it from tuner on"
+    assert node.level == 0, "a relative import; write it from tuner on"
+    inner = (f"{node.module}.{alias.name}" for alias in node.names)
+    return [name if name in MODULES else node.module for name in inner]
+
+
+def imports(node: ast.AST, at_once: bool = True) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """All import statements inside `node`, and whether they are carried out at once."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child, at_once
+        else:
+            yield from imports(child, at_once and not is_postponed(child))
+
+
+def is_postponed(node: ast.AST) -> bool:
+    """Whether what stands in `node` is not carried out when its module is imported."""
+    for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    return for_types or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+
+
+@functools.cache
+def arrows() -> list[Arrow]:
+    """Every import that stands in the package."""
+    return [
+        Arrow(file, node.lineno, module, at_once)
+        for file in FILES
+        for node, at_once in imports(ast.parse(file.read_text()))
+        for module in modules_named(node)
+    ]
+
+
+def inside() -> list[Arrow]:
+    """The imports of the package's own modules."""
+    return [arrow for arrow in arrows() if arrow.module.partition(".")[0] == "tuner"]
+
+
+def longest_chain(graph: Mapping[str, set[str]]) -> list[str]:
+    """The longest way through what each node uses, its user first. Raises CycleError."""
+    best: dict[str, list[str]] = {}
+    for node in graphlib.TopologicalSorter(graph).static_order():
+        best[node] = [node, *max((best[used] for used in graph.get(node, ())), key=len, default=[])]
+    return max(best.values(), key=len)
+
+
+def test_every_room_has_its_place() -> None:
+    assert {room_of(module) for module in MODULES} == LEVELS.keys()
+
+
+def test_no_room_imports_from_one_above_it() -> None:
+    upward = [str(a) for a in inside() if LEVELS[room_of(a.module)] > LEVELS[room_of(name_of(a.file))]]
+    assert not upward, "\n".join(["imports that run up:", *upward])
+
+
+def test_rooms_and_modules_form_no_long_chains() -> None:
+    rooms: dict[str, set[str]] = {room: set() for room in LEVELS}
+    modules: dict[str, set[str]] = {module: set() for module in MODULES}
+    for arrow in inside():
+        user = name_of(arrow.file)
+        if arrow.at_once and user != arrow.module:
+            modules[user].add(arrow.module)
+            if room_of(user) != room_of(arrow.module):
+                rooms[room_of(user)].add(room_of(arrow.module))
+    print(f"modules, {len(longest_chain(modules))} levels: {' > '.join(longest_chain(modules))}")
+    print(f"rooms, {len(longest_chain(rooms))} levels: {' > '.join(longest_chain(rooms))}")
+    assert len(longest_chain(rooms)) <= MOST_LEVELS
+
+
+def test_few_modules_lie_outside_the_rooms() -> None:
+    assert len([file for file in FILES if file.parent == ROOT / "tuner"]) <= MOST_MODULES_OUTSIDE
+
+
+def test_kernel_tuner_is_imported_in_few_places() -> None:
+    users = [a for a in arrows() if a.module.partition(".")[0] == "kernel_tuner"]
+    assert users
+    places = ((a, a.file.relative_to(ROOT / "tuner").as_posix()) for a in users)
+    elsewhere = [str(a) for a, place in places if not place.startswith(MAY_IMPORT_KERNEL_TUNER)]
+    assert not elsewhere, "\n".join(["imports of kernel_tuner elsewhere:", *elsewhere])
+
+
+def test_no_two_classes_have_one_name() -> None:
+    classes = [
+        (node.name, f"{file.relative_to(ROOT)}:{node.lineno}")
+        for file in FILES
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    counts = Counter(name for name, _ in classes)
+    twice = [f"{place}: {name}" for name, place in classes if counts[name] > 1]
+    assert not twice, "\n".join(["classes of one name:", *twice])
