@@ -13,6 +13,8 @@ from tuner.errors import RequestError
 from tuner.space.model import config_text, short_size
 from tuner.store.store import Record, Store
 
+LADDER_SIZE = "4096"  # at which most tutorials print their times
+
 
 @dataclass(frozen=True)
 class ReportRow:
@@ -44,9 +46,12 @@ def rows(
 
 
 def tables(table: list[ReportRow]) -> dict[str, str]:
-    """The Markdown tables, by name: what every kernel reaches and, where that is known, what tuning gains."""
-    gains = gains_table([row for row in table if row.record.default_ms is not None])
-    return {"results": results_table(table)} | ({"gains": gains} if gains else {})
+    """The Markdown tables, by name: `results` and, where the store has records for them, `gains` and `ladder`."""
+    optional = {
+        "gains": gains_table([row for row in table if row.record.default_ms is not None]),
+        "ladder": ladder_table([row for row in table if short_size(row.record.sizes) == LADDER_SIZE]),
+    }
+    return {"results": results_table(table)} | {name: text for name, text in optional.items() if text}
 
 
 def results_table(table: list[ReportRow]) -> str:
@@ -65,9 +70,8 @@ def results_table(table: list[ReportRow]) -> str:
             largest = next(records[column] for column in reversed(columns) if column in records)
             lines.append(f"| {kernel} | {device} | {' | '.join(cells)} | {config_text(largest.config)} |")
             for column, record in records.items():
-                if record.library and record.library_ms and record.gflops:
-                    rates = beside.setdefault((record.library, device), {}).setdefault(column, [])
-                    rates.append(record.gflops * record.time_ms / record.library_ms)
+                if record.library and (rate := _library_rate(record)):
+                    beside.setdefault((record.library, device), {}).setdefault(column, []).append(rate)
         for (library, device), by_size in beside.items():
             cells = [_rate(median(by_size[column])) if column in by_size else "" for column in columns]
             lines.append(f"| {family}: {library} | {device} | {' | '.join(cells)} |  |")
@@ -86,14 +90,53 @@ def gains_table(table: list[ReportRow]) -> str:
     return "\n".join(lines) if table else ""
 
 
+def ladder_table(table: list[ReportRow]) -> str:
+    """A Markdown table for each device, of records of LADDER_SIZE: a line for each kernel with its rate in GFLOP/s, its
+    share of cuBLAS, and how many times faster it is than with the published constants. cuBLAS has a line of its own
+    after the kernels that it was measured beside. Empty where there is no record."""
+    groups = _groups(table)
+    devices = dict.fromkeys(device for _, device in groups)
+    return "\n\n".join(
+        _ladder(device, {kernel: records[LADDER_SIZE] for (kernel, on), records in groups.items() if on == device})
+        for device in devices
+    )
+
+
+def _ladder(device: str, records: Mapping[str, Record]) -> str:
+    """The table of one device from its `records`, by kernel."""
+    lines = [
+        f"| {device} at {LADDER_SIZE} | GFLOP/s | share of cuBLAS | gain over the published constants |",
+        "|---|---:|---:|---:|",
+    ]
+    for family, kernels in itertools.groupby(records, key=_family):
+        library_rates: dict[str, list[float]] = {}
+        for kernel in kernels:
+            record = records[kernel]
+            gain = _ratio(record.default_ms, record.time_ms) if record.default_ms else ""
+            lines.append(f"| {kernel} | {_rate_cell(record)}{_origin(record)} | {_share(record)} | {gain} |")
+            if record.library and (rate := _library_rate(record)):
+                library_rates.setdefault(record.library, []).append(rate)
+        for library, rates in library_rates.items():
+            lines.append(f"| {family}: {library} | {_rate(median(rates))} |  |  |")
+    return "\n".join(lines)
+
+
 def _gain(record: Record) -> str:
     """`3.594 to 3.022 ms, 1.19 x, 75.7 to 90.0%`."""
     assert record.default_ms is not None
-    before, after = record.default_ms, record.time_ms
-    gain = f"{before / after:.2f}" if before < 100 * after else f"{before / after:,.0f}"
-    library = record.library_ms
+    before, after, library = record.default_ms, record.time_ms, record.library_ms
     shares = f", {100 * library / before:.1f} to {library / after:.1%}" if library else ""
-    return f"{before:.4g} to {after:.4g} ms, {gain} x{shares}"
+    return f"{before:.4g} to {after:.4g} ms, {_ratio(before, after)}{shares}"
+
+
+def _ratio(before: float, after: float) -> str:
+    """`1.19 x`."""
+    return f"{before / after:.2f} x" if before < 100 * after else f"{before / after:,.0f} x"
+
+
+def _library_rate(record: Record) -> float | None:
+    """GFLOP/s of the vendor's library in the final of `record`."""
+    return record.gflops * record.time_ms / record.library_ms if record.library_ms and record.gflops else None
 
 
 def _columns(table: list[ReportRow]) -> list[str]:
@@ -119,16 +162,27 @@ def _rate(value: float) -> str:
 
 
 def _cell(record: Record | None) -> str:
-    """`34,803, 68.4 %`: the rate (the time where work is not counted) and the share."""
+    """`34,803, 68.4%`: the rate and the share."""
     if record is None:
         return ""
-    other = f"{_rate(record.gbytes)} GB/s" if record.gbytes else f"{record.time_ms:.4g} ms"
-    rate = _rate(record.gflops) if record.gflops else other
-    return (
-        rate
-        + (f", {record.vs_library:.1%}" if record.vs_library else "")
-        + ("" if record.is_verified else ", imported")
-    )
+    return ", ".join(filter(None, [_rate_cell(record), _share(record)])) + _origin(record)
+
+
+def _rate_cell(record: Record) -> str:
+    """`34,803`, in GFLOP/s; in GB/s where only bytes are counted; the time where no work is counted."""
+    if record.gflops:
+        return _rate(record.gflops)
+    return f"{_rate(record.gbytes)} GB/s" if record.gbytes else f"{record.time_ms:.4g} ms"
+
+
+def _share(record: Record) -> str:
+    """`68.4%` of the vendor's library, where it was measured."""
+    return f"{record.vs_library:.1%}" if record.vs_library else ""
+
+
+def _origin(record: Record) -> str:
+    """`, imported` where nobody has verified the record here."""
+    return "" if record.is_verified else ", imported"
 
 
 def put_into(file: Path, tables: Mapping[str, str]) -> None:
