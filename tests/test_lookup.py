@@ -1,4 +1,4 @@
-"""What a look-up answers: stores written by hand, which are the README's table too."""
+"""What a look-up answers: stores written by hand, which are the table of docs/launching.md too."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ def words(one: Record) -> str:
     return ", ".join([f"{one.device} at {one.sizes['M']}", *(word for word, true in about.items() if true)])
 
 
-def test_the_readmes_table_shows_what_the_stores_give(tmp_path: Path) -> None:
+def test_the_table_of_the_launching_page_shows_what_the_stores_give(tmp_path: Path) -> None:
     lines = ["| the store's records | what it gives for NVIDIA H200 at 4096 | match |", "|---|---|---|"]
     for name, (records, _, _) in STORES.items():
         (found, *_) = look_up(tmp_path / name, records)
         given = words(found.record) if found.record else "the space's default"
         match = f"`{found.match}`" + (", of a variant" if found.variant else "")
         lines.append(f"| {'; '.join(map(words, records))} | {given} | {match} |")
-    shown = (ROOT / "README.md").read_text().partition(BEGIN)[2].partition(END)[0].strip()
+    shown = (ROOT / "docs/launching.md").read_text().partition(BEGIN)[2].partition(END)[0].strip()
     assert shown == "\n".join(lines)
 
 
