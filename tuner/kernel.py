@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tuner.devices import Build, Device, figures
-from tuner.devices.arguments import Wanted
+from tuner.devices.arguments import ArraySpec
 from tuner.errors import RequestError
 from tuner.space import operation, source
 from tuner.space.model import Config, Scope, Space, config_text
@@ -38,7 +38,7 @@ class Kernel:
         figures.check(built.figures, made.geometry, scope.limits)
         self.function = device.load(built, made)
         op = space.operation
-        self._wanted = [Wanted.of(a, operation.shape(a, scope), space.alignment) for a in op.arrays]
+        self._wanted = [ArraySpec.of(a, operation.shape(a, scope), space.alignment) for a in op.arrays]
         self._constants = {name: device.upload(data) for name, data in operation.constants(op, scope).items()}
         self._settled = settled(space)
         self._scalars = self._packed({})

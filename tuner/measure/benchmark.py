@@ -15,7 +15,7 @@ from tuner.measure.results import Final, Finals, Outcome
 from tuner.measure.timing import FINAL_SECONDS, START_UP_MS, Race, Stopwatch, energy, interleave
 from tuner.measure.workbench import Workbench, check_fits
 from tuner.space.model import Config, Scope, Space
-from tuner.space.reference_cache import Products
+from tuner.space.reference_cache import ReferenceCache
 
 
 def check(device: Device, space: Space, scope: Scope, method: Method) -> None:
@@ -35,7 +35,12 @@ class Bench:
     """Measures configurations of one space at one size on one device."""
 
     def __init__(
-        self, device: Device, space: Space, scope: Scope, method: Method = STANDARD, products: Products | None = None
+        self,
+        device: Device,
+        space: Space,
+        scope: Scope,
+        method: Method = STANDARD,
+        products: ReferenceCache | None = None,
     ) -> None:
         """Raises DeviceError where the problem does not fit the device."""
         self.device, self.space, self.scope, self.method = device, space, scope, method

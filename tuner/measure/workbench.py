@@ -13,7 +13,7 @@ from tuner.errors import DeviceError, WrongResult
 from tuner.measure.device_check import DeviceCheck
 from tuner.space import operation
 from tuner.space.model import Operation, Scope
-from tuner.space.reference_cache import Products
+from tuner.space.reference_cache import ReferenceCache
 
 POISON = 0xFF  # every floating-point type reads a run of these bytes as NaN
 # Around outputs stand other bytes than around inputs: what a kernel computes from a NaN beyond its input is often that
@@ -97,7 +97,7 @@ class Workbench:
         op: Operation,
         scope: Scope,
         shared: Workbench | None = None,
-        products: Products | None = None,
+        products: ReferenceCache | None = None,
     ) -> None:
         """Makes inputs and answer; `shared` is another workbench for the same sizes, whose arrays are used; `products`
         keeps what the answer is made of.
@@ -108,7 +108,7 @@ class Workbench:
         needed = check_fits(device, op, scope)
         try:
             self.given = operation.inputs(op, scope)
-            self.products: Products = products or (shared.products if shared else Products())
+            self.products: ReferenceCache = products or (shared.products if shared else ReferenceCache())
             self.answers, read = operation.answers(op, scope, self.given, self.products)
         except MemoryError:
             raise DeviceError(f"the reference for {needed / 1e9:.1f} GB of arrays does not fit in memory") from None

@@ -17,7 +17,7 @@ from tuner.measure.method import Method
 from tuner.measure.process import channel
 from tuner.space import launch_form
 from tuner.space.model import Scope
-from tuner.space.reference_cache import Products
+from tuner.space.reference_cache import ReferenceCache
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
         benchmark.check(device, space, scope, method)
         channel.reply(stream, asdict(device.info))
         next(requests)
-        bench = Bench(device, space, scope, method, Products(_reopened(task["products"])))
+        bench = Bench(device, space, scope, method, ReferenceCache(_reopened(task["products"])))
         channel.reply(stream, {})
     except errors.TunerError as error:
         channel.reply(stream, channel.failure(error))
