@@ -32,7 +32,7 @@ def main() -> None:
         operation.parse_size(options.size, space.operation), space.operation.options, device.language, device.limits
     )
     bench = Bench(device, space, scope)
-    call, _ = bench.prepared(launcher.find(space, scope, device).config)
+    call, _ = bench.prepare(launcher.find(space, scope, device).config)
 
     def took(run: object) -> float:
         began = time.perf_counter()
