@@ -32,7 +32,7 @@ def main() -> None:
     sizes = operation.parse_size(options.size, space.operation)
     scope = Scope(sizes, space.operation.options, device.language, device.limits)
     bench = Bench(device, space, scope)
-    call, _ = bench.prepared(launcher.find(space, scope, device).config)
+    call, _ = bench.prepare(launcher.find(space, scope, device).config)
 
     def milliseconds(work: Callable[[], object]) -> float:
         start = time.perf_counter()

@@ -253,7 +253,7 @@ def test_the_next_best_is_taken_with_a_warning_where_the_best_does_not_run(
     file = stage(CHOOSY, "choosy", "{mode: [0, 1, 2, 3, 4]}", more="default: {mode: 0}")
     space = catalog.load(str(file))
     assert Store(space.name, tmp_path / "store").add(a_record(host, space, modes))
-    with pytest.warns(UserWarning, match=f"mode={taken}>: taken because what should be better does not run here: "):
+    with pytest.warns(UserWarning, match=f"mode={taken}>: taken because a better one does not run here: "):
         kernel = tuner.load(file, 16, device=host, results=tmp_path / "store")
     C, A, B = (np.full((1, 16, 16), 9, np.float32) for _ in "CAB")
     kernel(C, A, B)
@@ -272,7 +272,7 @@ def test_load_refuses_what_cannot_be(host: Device) -> None:
     with pytest.raises(RequestError, match="no such option"):
         tuner.load("sgemm/00_host_simple", SHAPE, device=host)(*arrays(), gamma=1)
     for wrong, message in [
-        ({"config": {"openmp": 1}, "strict": True}, "what is given is not looked up"),
+        ({"config": {"openmp": 1}, "strict": True}, "a given configuration is not looked up"),
         ({"config": 5}, r"load\(config=5\): write names with values"),
         ({"options": [1]}, r"load\(options=\[1\]\): write names with values"),
         ({"results": 5}, r"load\(results=5\): write the path"),

@@ -5,13 +5,10 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from tuner.devices.base import Device
+from tuner.devices.compiler import Compiler
 from tuner.space.model import Limits
-
-if TYPE_CHECKING:
-    from tuner.devices.base import Device
-    from tuner.devices.compiler import Compiler
 
 UNLIMITED = 2**31 - 1
 

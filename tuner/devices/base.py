@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from tuner.devices.arguments import ArraySpec, address_check, check_count
-from tuner.devices.backend import Backend
 from tuner.devices.compiler import Build, Compiler
 from tuner.space.model import Geometry, Limits
 from tuner.space.source import Source
@@ -131,7 +130,8 @@ class DeviceInfo:
 class Device(ABC):
     """One device. Its methods raise TrialError if a configuration is at fault, DeviceError for any other fault."""
 
-    backend: ClassVar[Backend]
+    kind: ClassVar[str]  # of its backend, as is the language
+    language: ClassVar[str]
     asynchronous = False  # whether a timer also counts the host's delay in launching
     on_processor = False  # whether it is the processor that compilers run on, where they disturb its times
     compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
@@ -142,14 +142,6 @@ class Device(ABC):
     compiler: Compiler
     limits: Limits
     memory: int  # bytes that may be allocated
-
-    @property
-    def kind(self) -> str:
-        return self.backend.kind
-
-    @property
-    def language(self) -> str:
-        return self.backend.language
 
     @property
     def sensors(self) -> Sensors | None:

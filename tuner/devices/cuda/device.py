@@ -47,7 +47,7 @@ class CudaDevice(Device):
     """One GPU, in the current context of the thread that opens it if that belongs to this GPU. Otherwise in the GPU's
     primary context, which CuPy and torch use too."""
 
-    backend = BACKEND
+    kind, language = BACKEND.kind, BACKEND.language
     asynchronous = True
 
     def __init__(self, number: int = 0) -> None:

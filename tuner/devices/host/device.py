@@ -44,7 +44,7 @@ _C_TYPES = {
 class HostDevice(Device):
     """The processor, with all cores that OpenMP uses."""
 
-    backend = BACKEND
+    kind, language = BACKEND.kind, BACKEND.language
     on_processor = True
 
     def __init__(self, number: int = 0) -> None:

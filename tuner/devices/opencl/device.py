@@ -42,7 +42,7 @@ def count() -> int:
 class OpenCLDevice(Device):
     """One OpenCL device, with its own context and profiling queue."""
 
-    backend = BACKEND
+    kind, language = BACKEND.kind, BACKEND.language
 
     def __init__(self, number: int = 0) -> None:
         devices = _devices()
