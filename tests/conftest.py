@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from helpers import ROOT
+from helpers.kernels import Stage
+from helpers.processes import Done, Tune
 from tuner import devices
 from tuner.cli import app
 from tuner.devices import Device
-from tuner.space import operation
-from tuner.space.model import Scope, Space
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(autouse=True)
@@ -30,21 +24,8 @@ def folders(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
     monkeypatch.setenv("TUNER_RESULTS", str(tmp_path / "results"))
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a command did."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
 @pytest.fixture
-def tune(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+def tune(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Tune:
     """The `tune` command, in this process."""
 
     def run(*arguments: str | Path) -> Done:
@@ -57,37 +38,23 @@ def tune(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
     return run
 
 
-def start(*arguments: str, limit: int | None = None) -> subprocess.Popen[str]:
-    """The `tune` command in a process of its own, as a shell starts it; `limit` is the largest file in bytes that it
-    may write: beyond, writing fails as on a full disk."""
-    command = [sys.executable, "-m", "tuner", *arguments]
-    if limit is not None:
-        command = ["prlimit", f"--fsize={limit}", *command]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ.copy())
-
-
 @pytest.fixture(scope="session")
 def opencl() -> Iterator[Device]:
-    device = devices.open("opencl")
+    device = devices.open_device("opencl")
     yield device
     device.close()
 
 
 @pytest.fixture(scope="session")
 def host() -> Device:
-    return devices.open("host")
+    return devices.open_device("host")
 
 
 @pytest.fixture(scope="session")
 def cuda() -> Iterator[Device]:
-    device = devices.open("cuda")
+    device = devices.open_device("cuda")
     yield device
     device.close()
-
-
-def scope_of(space: Space, device: Device, size: str, **options: float) -> Scope:
-    sizes = operation.parse_size(size, space.operation)
-    return Scope(sizes, operation.parse_options(options, space.operation), device.language, device.limits)
 
 
 STAGE = """\
@@ -102,7 +69,7 @@ parameters: {parameters}
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Callable[..., Path]:
+def stage(tmp_path: Path) -> Stage:
     """Writes a stage of the user's own: C source, entry point, parameters, any more YAML."""
 
     def write(text: str, kernel: str, parameters: str, languages: str = "c", more: str = "") -> Path:

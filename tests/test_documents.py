@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
-from conftest import ROOT, Done
-from test_store import record, sizes
 
 import tuner
+from helpers import ROOT
+from helpers.processes import Done
+from helpers.records import record, sizes
 from tuner.cli import app
 from tuner.experiments import reading
 from tuner.search import strategies

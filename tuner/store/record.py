@@ -97,7 +97,8 @@ class Record:
     def to_json(self) -> dict[str, Any]:
         """All its fields by name, those of a newer version included."""
         data = asdict(self)
-        return {**data, **data.pop("unknown")}
+        unknown = data.pop("unknown")
+        return {**data, **unknown}
 
     def to_line(self) -> str:
         """The record as one line of a store."""

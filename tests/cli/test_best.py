@@ -1,0 +1,36 @@
+"""What `tune best` says beside the configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from helpers.processes import Tune
+from helpers.records import imported, record, sizes
+from tuner.devices import Device
+from tuner.store.store import Store
+
+
+def test_best_tells_variants_and_what_was_imported(tune: Tune, tmp_path: Path, host: Device) -> None:
+    name, kernel = f"{host.name} (TM)", "sgemm/01_host_blocked"
+    Store(kernel, tmp_path).add(imported(record(device=name, architecture=host.architecture, sizes=sizes(64))))
+    done = tune("best", kernel, "64", "--results", tmp_path, "--json")
+    assert (done.json["match"], done.json["variant"]) == ("nearest_size", True)
+    assert "imported and has not been verified" in done.err
+    assert "of a variant" in tune("best", kernel, "64", "--results", tmp_path).out
+
+
+def test_best_says_how_a_stale_record_stands_with_strict(tune: Tune, tmp_path: Path, host: Device) -> None:
+    kernel, size = "sgemm/01_host_blocked", "M=61,N=62,K=63"
+    here = {"device": host.name, "architecture": host.architecture, "sizes": {"M": 61, "N": 62, "K": 63, "batch": 1}}
+    Store(kernel, tmp_path).add(record(**here, signature="an earlier one"))
+    done = tune("best", kernel, size, "--results", tmp_path, "--json")
+    assert (done.json["match"], done.json["stale"]) == ("exact", True)
+    assert "of an earlier version of the kernel, which strict=True refuses; tune it again" in done.err
+
+
+def test_the_best_of_a_device_that_is_not_here_is_told(tune: Tune) -> None:
+    done = tune("best", "sgemm/13_double_buffered", "4096", "--device", "h200", "--json")
+    assert (done.status, done.json["device"], done.json["match"]) == (0, "NVIDIA H200", "exact"), done.err
+    refused = tune("best", "sgemm/13_double_buffered", "4096", "--device", "H2000")
+    assert (refused.status, refused.out) == (2, "")
+    assert "--device H2000: neither a device of this machine" in refused.err

@@ -1,0 +1,113 @@
+"""What the command line answers to right and wrong requests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers.processes import Tune
+
+BAD_REQUESTS = {
+    ("sgemm/99_nothing", "100"): "did you mean",
+    ("03_naiv_", "100"): "did you mean sgemm/03_naive",
+    ("sgemm", "100"): "write more of the name",
+    ("nowhere.yaml", "100"): "there is no such file",
+    ("03_naive", "0"): "whole number from 1 on",
+    ("03_naive", "-1"): "whole number from 1 on",
+    ("03_naive", "1.5"): "whole number from 1 on",
+    ("03_naive", "4096x"): "whole number from 1 on",
+    ("03_naive", "10^12"): "whole number from 1 on",
+    ("03_naive", "1000000000000"): "int32",
+    ("03_naive", "2000000"): "try a smaller size",
+    ("03_naive", "1x2"): "2 numbers for M, N, K",
+    ("03_naive", "M=1,N=2"): "K not given",
+    ("03_naive", "8,9"): "M is given twice",
+    ("03_naive", "8,9,10"): "M is given twice",
+    ("03_naive", "M=1,N=2,K=3,M=4"): "M is given twice",
+    ("03_naive", "8,Q=2"): "no size 'Q'",
+    ("03_naive",): "SIZE is missing",
+    ("03_naive", "8", "--device", "tpu"): "there is no such device",
+    ("03_naive", "8", "--device", "opencl:99"): "OpenCL devices",
+    ("03_naive", "8", "--device", "host"): "not on host",
+    ("03_naive", "8", "--strategy", "magic"): "there is no such strategy",
+    ("03_naive", "8", "--budget", "soon"): "--budget",
+    ("03_naive", "8", "--objective", "speed"): "write one of time, energy",
+    ("03_naive", "8", "--objective", "time,time"): "write one of time, energy",
+    ("03_naive", "8", "--objective", "registers,time"): "the first decides",
+    ("03_naive", "8", "--device", "opencl", "--objective", "time,registers"): "it tells shared_memory",
+    ("03_naive", "8", "--device", "opencl", "--objective", "energy"): "does not say what energy",
+    ("03_naive", "8", "--objective", "time,energy", "--strategy", "kt:pso"): "follows one objective",
+    ("03_naive", "8", "--set", "gamma=1"): "no such option",
+    ("03_naive", "8", "--set", "alpha=nan"): "NAME=NUMBER",
+    ("03_naive", "8", "--nonsense"): "no such option --nonsense",
+    ("show", "03_naive", "zero"): "whole number from 1 on",
+    ("best", "03_naive", "0"): "whole number from 1 on",
+    ("run", "03_naive", "0"): "whole number from 1 on",
+    ("run", "nothing", "8"): "there is no such kernel",
+    ("validate", "nowhere.yaml"): "No such file",
+    ("list", "extra"): "extra",
+    ("03_naive", "8", "--seed", "-1"): "--seed",
+    ("03_naive", "8", "--timeout", "nan"): "--timeout",
+    ("03_naive", "8", "--timeout", "inf"): "--timeout",
+    ("report", "--write", "."): "is a directory",
+    ("report", "--device", "abacus"): "the store knows none of this name; it has NVIDIA H200",
+    ("record", "03_naive", "8", "--device", "opencl", "--output", "/dev/null/x.json"): "--output /dev/null: cannot be",
+    ("03_naive", "8x8x8,batch=100000", "--device", "opencl:7"): "OpenCL devices",
+}
+
+
+@pytest.mark.parametrize("request_", BAD_REQUESTS, ids=" ".join)
+def test_a_wrong_request_is_one_message_and_exit_2(request_: tuple[str, ...], tune: Tune) -> None:
+    done = tune(*request_)
+    assert (done.status, done.out) == (2, ""), done.err
+    assert BAD_REQUESTS[request_] in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_list_show_and_devices_answer_in_json_and_for_people(tune: Tune) -> None:
+    rows = {row["kernel"]: row for row in tune("list", "--json").json}
+    assert rows["sgemm/07_tiled_1xn"]["languages"] == ["cuda", "opencl"]
+    assert rows["sgemm/07_tiled_1xn"]["parameters"] == 5
+    assert "sgemm/07_tiled_1xn" in tune("list").out
+
+    shown = tune("show", "07_tiled_1xn", "4096", "--json").json
+    assert shown["configurations"] > 20
+    assert shown["default"]["tile_size_x"] == 4
+    assert {"that": "block_size_x == block_size_y * tile_size_y",
+            "because": "the tile of A is square, as deep as it has rows"} in shown["restrictions"]  # fmt: skip
+    assert "restriction" in tune("show", "07_tiled_1xn").out
+
+    kinds = {row["device"]: row for row in tune("devices", "--json").json}
+    assert {"opencl:0", "host:0"} <= kinds.keys()
+    assert kinds["opencl:0"]["name"] in tune("devices").out
+
+
+def test_a_full_standard_output_is_one_message() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "tuner", "list"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "standard output: no space left" in done.stderr
+
+
+def test_a_folder_of_results_that_is_not_there_is_told(tmp_path: Path, tune: Tune) -> None:
+    done = tune("best", "03_naive", "64", "--device", "H200", "--results", tmp_path / "mistyped")
+    assert done.status == 0
+    assert "mistyped: there is no such folder" in done.err
+
+
+def test_a_pipe_gets_plain_lines(tune: Tune) -> None:
+    done = tune("sgemm/00_host_simple", "16")
+    assert "\x1b" not in done.out + done.err
+    assert "2/2  best" in done.err
+    assert done.out.startswith("best: openmp=")
+
+
+def test_the_command_line_says_what_it_lacks() -> None:
+    script = "import sys; sys.modules['click'] = None; from tuner.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "the command line needs click" in done.stderr

@@ -1,0 +1,109 @@
+"""Builds on disk, of this machine, of a copied cache and of an exported bundle."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tuner
+from helpers.arrays import SHAPE, arrays
+from helpers.processes import Tune
+from helpers.scripts import HEAVY, LAUNCH
+from tuner import paths
+from tuner.devices import Device, build_cache
+from tuner.devices.cuda import compiler
+from tuner.errors import RequestError
+from tuner.space import catalog, operation, source
+from tuner.space.model import Limits, Scope
+
+# An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
+
+NO_COMPILER = """
+import sys
+sys.modules |= {"cuda": None, "nvidia": None}
+from tuner import paths
+from tuner.space import catalog, operation, source
+from tuner.devices.cuda.compiler import NvrtcCompiler
+from tuner.errors import DeviceError
+from tuner.space.model import Limits, Scope
+space = catalog.load("sgemm/03_naive")
+sizes = operation.parse_size(64, space.operation)
+scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
+made = source.render(space, dict(space.default), scope)
+print(paths.digest(NvrtcCompiler("sm_90a").build(made).binary))
+try:
+    NvrtcCompiler("sm_53").build(made)
+except DeviceError as error:
+    print(error)
+"""
+
+
+def test_without_nvrtc_what_another_has_built_is_taken_and_else_one_message_says_what_is_missing() -> None:
+    space = catalog.load("sgemm/03_naive")
+    sizes = operation.parse_size(64, space.operation)
+    scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
+    built = compiler.NvrtcCompiler("sm_90a").build(source.render(space, dict(space.default), scope))
+    done = subprocess.run([sys.executable, "-c", NO_COMPILER], capture_output=True, text=True, check=True)
+    taken, message = done.stdout.splitlines()
+    assert taken == paths.digest(built.binary)
+    assert re.match(
+        r"sgemm_naive: compiling CUDA needs NVRTC; pip .* holds no build .* for sm_53: name a copy", message
+    )
+
+
+def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(tune: Tune, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    asked = ("export", "sgemm/03_naive", "64", "--to", "cubin", "--architecture", "sm_80,sm_90a", "--output", bundle)
+    assert tune(*asked).status == 0
+    _, exported = build_cache.exported(bundle, "sgemm/03_naive")
+    space = catalog.load("sgemm/03_naive")
+    sizes = operation.parse_size(64, space.operation)
+    scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
+    assert exported.source == source.render(space, exported.config, scope).digest
+    assert exported.binary == (bundle / "sm_90a.cubin").read_bytes()
+    assert [e.architecture for e in build_cache.exported(bundle, "sgemm/03_naive")] == ["sm_80", "sm_90a"]
+    for text in ("{", "[]", '{"builds": [{"architecture": "sm_90a"}]}'):
+        (bundle / "launch.json").write_text(text)
+        with pytest.raises(RequestError, match="bundle: not a folder that `tune export --to cubin` wrote"):
+            build_cache.exported(bundle, "sgemm/03_naive")
+
+
+@pytest.mark.parametrize(("kernel", "device"), [("sgemm/01_host_blocked", "host"), ("sgemm/03_naive", "opencl")])
+@pytest.mark.parametrize("damage", ["cut short", "changed"])
+def test_a_damaged_build_is_made_again(
+    damage: str, kernel: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path))
+    script = LAUNCH.format(kernel=kernel, device=device, heavy=HEAVY, sealed=False)
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        kept = list(build_cache.folder().iterdir())
+        assert kept
+        for file in kept:
+            data = bytearray(file.read_bytes())
+            data[len(data) // 2] ^= 255
+            file.write_bytes(data[:1000] if damage == "cut short" else data)
+
+
+def test_a_damaged_build_is_not_loaded_where_it_cannot_be_replaced(
+    host: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path))
+    tuner.load("sgemm/00_host_simple", SHAPE, device=host)
+    for file in build_cache.folder().iterdir():
+        file.write_bytes(file.read_bytes()[:1000])
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(paths, "replace", full)
+    C, A, B = arrays()
+    tuner.load("sgemm/00_host_simple", SHAPE, device=host)(C, A, B)
+    np.testing.assert_allclose(C, A @ B, rtol=1e-5)

@@ -1,0 +1,147 @@
+"""An exported bundle of cubins says how to launch it, and its example does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from helpers.bundles import bundle, compiled_example
+from helpers.kernels import Stage
+from helpers.processes import Tune, run
+from helpers.records import A100, H200, KERNEL, SIGNATURE, at, stored
+from tuner import devices
+from tuner.store.store import Store
+
+
+def test_a_bundle_holds_a_cubin_for_each_architecture_and_says_how_to_launch_it(tune: Tune, tmp_path: Path) -> None:
+    results = stored(tmp_path / "r", at(1024, tile=1), at(1024, A100, 2))
+    arguments = [KERNEL, "1024", "--results", str(results), "--architecture", "sm_80,sm_90a"]
+    made = bundle(tune, tmp_path / "b", *arguments)
+    assert made["signature"] == SIGNATURE
+    assert [(b["architecture"], b["match"], b["config"]["tile_size_y"]) for b in made["builds"]] == [
+        ("sm_80", "exact", 2),
+        ("sm_90a", "exact", 1),
+    ]
+    for build in made["builds"]:
+        assert (tmp_path / "b" / build["file"]).read_bytes().startswith(b"\x7fELF")
+        assert build["block"] == [32, 32 // build["config"]["tile_size_y"], 1]
+        assert build["grid"] == [8, 32, 1]
+        assert build["registers"] > 0
+    assert [a["name"] for a in made["arguments"]] == ["C", "A", "B", "M", "N", "K", "batch", "alpha", "beta"]
+    assert {a["name"]: a["value"] for a in made["arguments"][3:]} == {
+        "M": 1024, "N": 1024, "K": 1024, "batch": 1, "alpha": 1.0, "beta": 0.0
+    }  # fmt: skip
+
+
+def test_a_configuration_that_does_not_compile_gives_way_to_the_next(tune: Tune, stage: Stage) -> None:
+    text = """
+    #if mode == 1
+    #error "not for this architecture"
+    #endif
+    extern "C" __global__ void picky(float *C, const float *A, const float *B, int M, int N, int K, int batch,
+                                     float alpha, float beta) { C[threadIdx.x] = mode; }
+    """
+    more = "extent: [M]\ngrid_divisors: {x: [64]}\nblock: [64]\ndefault: {mode: 2}"
+    file = stage(text, "picky", "{mode: [1, 2]}", "cuda", more)
+    name = f"{file.parent.name}/picky"
+    folder = file.parent / "r"
+    first = replace(at(64), config={"mode": 1}, signature="an earlier one")
+    Store(name, folder).add(first)
+    made = bundle(tune, file.parent / "b", str(file), "64", "--results", str(folder), "--architecture", "sm_90a")
+    assert (made["builds"][0]["config"], made["builds"][0]["match"]) == ({"mode": 2}, "default")
+
+
+def test_a_bundle_holds_the_arrays_that_a_kernel_is_always_given(tune: Tune, tmp_path: Path) -> None:
+    made = bundle(tune, tmp_path, "sgemm/04_strided", "64x128x256", "--architecture", "sm_90a")
+    given = {a["name"]: a["value"] for a in made["arguments"] if "value" in a}
+    assert (given["C_strides"], given["C_shape"], given["dimensions"]) == ([64 * 128, 128, 1], [1, 64, 128], 3)
+    assert "sgemm_04_strided_C_shape[] = {0x01, 0x00, 0x00, 0x00, 0x40," in (tmp_path / "launch.h").read_text()
+    compiled_example(tmp_path)
+
+
+@pytest.mark.skipif(devices.count("cuda") > 0, reason="there is a driver; -m gpu runs it")
+def test_without_a_driver_the_example_says_so(tune: Tune, tmp_path: Path) -> None:
+    (build,) = bundle(tune, tmp_path, "sgemm/03_naive", "64x128x256")["builds"]
+    assert (build["architecture"], build["device"]) == ("sm_90a", H200), "that of the store"
+    done = subprocess.run([compiled_example(tmp_path)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("no NVIDIA driver: libcuda.so.1")
+
+
+DRIVER = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+typedef unsigned long long address;
+int cuGetErrorName(int e, const char **n) { (void)e; *n = "REFUSED"; return 0; }
+int cuInit(unsigned f) { return f; }
+int cuDeviceGet(int *d, int n) { *d = n; return 0; }
+int cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? MAJOR : MINOR; return d; }
+int cuDeviceGetName(char *n, int l, int d) { snprintf(n, l, "a test's own"); return d; }
+int cuDevicePrimaryCtxRetain(void **c, int d) { *c = c; return d; }
+int cuCtxSetCurrent(void *c) { return c == NULL; }
+int cuCtxSynchronize(void) { return 0; }
+int cuModuleLoad(void **m, const char *p) { *m = fopen(p, "rb"); printf("load %s\\n", p); return *m == NULL; }
+int cuModuleGetFunction(void **f, void *m, const char *n) { *f = m; printf("get %s\\n", n); return 0; }
+int cuFuncSetAttribute(void *f, int a, int v) { printf("attribute %d %d\\n", a, v); return f == NULL; }
+int cuMemAlloc_v2(address *a, size_t n) { *a = (address)calloc(1, n); return *a == 0; }
+int cuMemcpyHtoD_v2(address d, const void *s, size_t n) { memcpy((void *)d, s, n); return 0; }
+int cuMemcpyDtoH_v2(void *d, address s, size_t n) { memcpy(d, (void *)s, n); return 0; }
+int cuEventCreate(void **e, unsigned f) { *e = e; return f; }
+int cuEventRecord(void *e, void *s) { return e == NULL || s != NULL; }
+int cuEventElapsedTime(float *t, void *a, void *b) { *t = 10; return a == b; }
+int cuLaunchKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned i, unsigned j, unsigned k, unsigned shared,
+                   void *stream, void **p, void **extra) {
+    float *C = *(float **)p[0], *A = *(float **)p[1];
+    int M = *(int *)p[3], N = *(int *)p[4], K = *(int *)p[5];
+    printf("launch %u %u %u, %u %u %u, %u: %d %d %d %g %g\\n", x, y, z, i, j, k, shared, M, N, K, *(float *)p[7],
+           *(float *)p[8]);
+    C[0] = K * A[0] * A[M * K - 1];
+    C[M * N - 1] = -C[0];
+    return f == NULL || stream != NULL || extra != NULL;
+}
+"""
+
+
+@pytest.mark.skipif(devices.count("cuda") > 0, reason="there is a driver; -m gpu runs it")
+@pytest.mark.parametrize(
+    ("capability", "file"), [((9, 0), "sm_90a"), ((8, 6), "sm_80"), ((10, 0), None), ((7, 5), None)]
+)
+def test_the_example_asks_the_driver_for_the_right_launch(
+    capability: tuple[int, int], file: str | None, tune: Tune, tmp_path: Path
+) -> None:
+    """What stands in for a driver here checks what it is asked; on a GPU the kernel itself runs (-m gpu)."""
+    made = bundle(tune, tmp_path, "sgemm/03_naive", "64x128x256", "--architecture", "sm_80,sm_90a")
+    flags = [f"-DMAJOR={capability[0]}", f"-DMINOR={capability[1]}", "-shared", "-fPIC", "-x", "c"]
+    run("cc", *flags, "-o", tmp_path / "libcuda.so.1", "-", text=DRIVER)
+    done = subprocess.run(
+        [compiled_example(tmp_path), str(tmp_path)],
+        capture_output=True, text=True, check=False, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)},
+    )  # fmt: skip
+    if file is None:
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "no build for its compute capability" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    (build,) = [b for b in made["builds"] if b["architecture"] == file]
+    grid, block = (" ".join(map(str, build[name])) for name in ("grid", "block"))
+    assert lines[:2] == [f"load {tmp_path}/{file}.cubin", "get sgemm_naive"]
+    assert lines[2:-2] == [f"launch {grid}, {block}, 0: 64 128 256 1 0"] * 11
+    assert lines[-2:] == [f"sgemm_naive on a test's own, {file}.cubin: 1 ms per launch", "C: 256 -256"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernel", ["sgemm/04_strided", "sgemm/07_tiled_1xn", "hgemm/07_mma_unrolled"])
+def test_an_exported_bundle_runs_without_us(kernel: str, tune: Tune, tmp_path: Path) -> None:
+    done = tune("export", kernel, "512x256x1024", "--to", "cubin", "--output", tmp_path, "--device", "cuda")
+    assert done.status == 0, done.err
+    compiler = ["cc", "-std=c11", "-Wall", "-Werror", "-o", "example", "example.c", "-ldl"]
+    subprocess.run(compiler, cwd=tmp_path, check=True)
+    ran = subprocess.run([tmp_path / "example", tmp_path], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "C: 1024 1024"

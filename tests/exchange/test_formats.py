@@ -1,0 +1,196 @@
+"""What is exported works elsewhere: with a C compiler, NVRTC, an OpenCL driver, Kernel Tuner, a T4 schema."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers import ROOT
+from helpers.kernels import Stage
+from helpers.processes import Tune, run
+from helpers.records import A100, H200, KERNEL, SPACE, at, config, imported, record, sizes, stale, stored
+from tuner.devices import Device
+from tuner.devices.cuda.compiler import compile_cubin
+from tuner.exchange import recording
+from tuner.space import source
+from tuner.space.model import Geometry, Limits, Scope
+from tuner.space.source import Source
+from tuner.store.store import Store
+
+
+def macros(header: Path, *defined: str) -> dict[str, str]:
+    """What the header defines, as a C compiler sees it."""
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", *(f"-D{name}" for name in defined)]
+    seen = run("cc", *flags, "-E", "-dM", "-include", header, "-x", "c", "/dev/null").stdout
+    return {words[1]: " ".join(words[2:]) for words in map(str.split, seen.splitlines())}
+
+
+PCIE = "NVIDIA A100 80GB PCIe"
+EVIL = '*/ #error \\ "x" 8000'
+
+
+def test_a_header_has_a_section_for_each_device_and_a_default(tune: Tune, tmp_path: Path) -> None:
+    known = [at(1024, tile=1), at(4096, A100, 16), at(4096, "nvidia a100 sxm4 80gb", 2), at(4096, EVIL, 8)]
+    folder, header = stored(tmp_path / "r", *known), tmp_path / "tuned.h"
+    done = tune("export", KERNEL, "1024", "--to", "header", "--output", header, "--results", folder, "--json")
+    assert (done.status, done.json["files"]) == (0, [str(header)]), done.err
+    tiles = {"": 4, "NVIDIA_H200": 1, "NVIDIA_A100_SXM4_80GB": 16, "NVIDIA_A100_SXM4_80GB_2": 2, "ERROR_X_8000": 8}
+    assert len(done.json["devices"]) == len(tiles) - 1
+    for device, tile in tiles.items():
+        seen = macros(header, *([f"TUNED_FOR_CUDA_{device}"] if device else []))
+        assert {name: seen[name] for name in SPACE.parameters} == {k: str(v) for k, v in config(tile).items()}, device
+        assert seen["SGEMM_07_TILED_1XN_BLOCK_Y"] == str(32 // tile)
+        assert seen["SGEMM_07_TILED_1XN_GRID_Y"] == "32"
+    only = tmp_path / "only.h"
+    assert tune("export", KERNEL, "1024", "--to", "header", "--output", only, "--device", "H200").status == 0
+    assert only.read_text().count("defined(") == 1
+
+
+def test_a_kernel_compiles_under_its_header(tune: Tune, tmp_path: Path) -> None:
+    kernel, header, folder = "sgemm/01_host_blocked", tmp_path / "tuned.h", tmp_path / "r"
+    Store(kernel, folder).add(record(sizes=sizes(64), config={"block_size": 16, "openmp": 0}))
+    assert tune("export", kernel, "64", "--to", "header", "--output", header, "--results", folder).status == 0
+    flags = ["-std=c11", "-Wall", "-Werror", "-include", header, "-DTUNED_FOR_HOST_HERE"]
+    made = run("cc", *flags, "-E", "-dM", ROOT / "kernels/sgemm/01_host_blocked.c").stdout
+    assert "#define block_size 16\n" in made
+    run("cc", *flags, "-c", "-o", tmp_path / "kernel.o", ROOT / "kernels/sgemm/01_host_blocked.c")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "device", "suffix"),
+    [
+        ("sgemm/01_host_blocked", "host", "c"),
+        ("sgemm/12_warptiled", "opencl", "cl"),
+        ("sgemm/12_warptiled", "H200", "cu"),
+    ],
+)
+def test_an_exported_source_compiles_alone(
+    kernel: str, device: str, suffix: str, tune: Tune, tmp_path: Path, opencl: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = tune("export", kernel, "1024", "--to", "cu", "--device", device, "--json")
+    assert done.json["files"] == [f"{kernel.partition('/')[2]}-1024.{suffix}"], done.err
+    text = Path(done.json["files"][0]).read_text()
+    assert '#include "' not in text
+    if suffix == "c":
+        run("cc", "-std=c11", "-fopenmp", "-Wall", "-Werror", "-c", "-o", "kernel.o", done.json["files"][0])
+        return
+    made = Source(text, "sgemm_warptiled", (), Geometry((1, 1, 1), (1, 1, 1), 0))
+    assert opencl.compiler.compile(made).binary if suffix == "cl" else compile_cubin(made, "sm_90a").binary
+
+
+def test_an_exported_source_is_what_is_launched(tune: Tune, tmp_path: Path) -> None:
+    folder, file = stored(tmp_path / "r", at(1024, tile=16)), tmp_path / "tuned.cu"
+    assert tune("export", KERNEL, "1024", "--to", "cu", "--results", folder, "--output", file).status == 0
+    scope = Scope(sizes(1024), SPACE.operation.options, "cuda", Limits(compute_capability=9.0))
+    assert file.read_text().partition("*/\n")[2] == source.render(SPACE, config(16), scope).text
+
+
+FLAWED = """
+void flawed(float *C, const float *A, const float *B, int M, int N, int K, int batch, float alpha, float beta) {
+#if mode == 1
+    this does not compile
+#elif mode == 2
+    *(volatile int *)0 = 0;
+#endif
+    for (int i = 0; i < M * N; i++) {
+        float sum = 0;
+        for (int k = 0; k < K; k++) sum += A[i / N * K + k] * B[k * N + i % N];
+        C[i] = mode == 3 ? sum + 1 : beta == 0 ? alpha * sum : alpha * sum + beta * C[i];
+    }
+}
+"""
+
+
+def test_all_trials_are_exported_failures_too_but_none_of_an_edited_kernel(
+    tune: Tune, stage: Stage, tmp_path: Path, host: Device
+) -> None:
+    import jsonschema
+    from kernel_tuner.file_utils import output_file_schema
+
+    file = stage(FLAWED, "flawed", "{mode: [0, 1, 2, 3]}")
+    assert tune(file, "32", "--json").json["evaluated"] == 4
+
+    done = tune("export", file, "32", "--to", "t4", "--output", tmp_path / "t4.json", "--json")
+    assert (done.json["from"], done.json["trials"]) == ("ledger", 4), done.err
+    results, metadata = (json.loads(Path(file).read_text()) for file in done.json["files"])
+    jsonschema.validate(results, output_file_schema("results")[1])
+    jsonschema.validate(metadata, output_file_schema("metadata")[1])
+    said = {r["configuration"]["mode"]: (r["invalidity"], r["correctness"]) for r in results["results"]}
+    assert said == {0: ("correct", 1), 1: ("compile", 0), 2: ("runtime", 0), 3: ("correctness", 0)}
+    (right,) = [r for r in results["results"] if r["correctness"]]
+    assert {m["name"] for m in right["measurements"]} >= {"time", "error", "bound"}
+    assert len(right["times"]["runtimes"]) >= 7
+    assert tune("replay", tmp_path / "t4.json").status == 0
+
+    table = tmp_path / "trials.csv"
+    assert tune("export", file, "32", "--to", "csv", "--output", table).status == 0
+    rows = sorted(csv.DictReader(table.open()), key=lambda row: row["mode"])
+    failures = {row["mode"]: row["failure"] for row in rows}
+    assert failures == {"0": "", "1": "compile", "2": "crash", "3": "wrong result"}
+    assert {row["device"] for row in rows} == {host.name}
+    assert sum(float(row["time_ms"] or 0) > 0 for row in rows) == 1
+
+    file.with_suffix(".c").write_text(FLAWED.replace("sum = 0", "sum = 0.0f"))
+    done = tune("export", file, "32", "--to", "csv", "--output", table)
+    assert (done.status, "nothing has been measured; tune it first" in done.err) == (2, True)
+
+
+@pytest.mark.filterwarnings("ignore:The metaschema")  # of Kernel Tuner's own results
+def test_kernel_tuner_replays_an_exported_cache_and_reads_the_results(tune: Tune, tmp_path: Path) -> None:
+    from kernel_tuner import tune_kernel
+    from kernel_tuner.integration import TuneResults
+
+    done = tune("export", KERNEL, "4096", "--to", "kernel-tuner", "--output", tmp_path / "cache.json", "--json")
+    assert (done.json["device"], done.json["from"], done.json["trials"]) == (H200, "recording", 92), done.err
+    cache, results = map(Path, done.json["files"])
+    known = recording.read(ROOT / "results/recordings/07_tiled_1xn-4096.json.gz")
+    best = min(known.entries, key=lambda key: known.entries[key].time_ms or 1e9)
+    replayed, _ = tune_kernel(
+        "sgemm_tiled_1xn", "", (4096, 4096), [], {name: list(values) for name, values in SPACE.parameters.items()},
+        restrictions=[
+            "block_size_x == block_size_y * tile_size_y",
+            "block_size_x * block_size_x * (1 + tile_size_x) <= 12288",
+            "block_size_x * block_size_y <= 1024",
+        ],
+        simulation_mode=True, cache=str(cache), quiet=True, lang="C",
+    )  # fmt: skip
+    assert len(replayed) == 92
+    first = min(replayed, key=lambda result: result["time"])
+    assert tuple(first[name] for name in SPACE.parameters) == best
+    found = TuneResults(str(results)).get_best_config("NVIDIA H200", (4096, 4096))
+    assert tuple(found["tunable_parameters"].values()) == best
+
+
+def test_a_storage_that_is_named_holds_the_trials_or_is_refused(tune: Tune, tmp_path: Path, opencl: Device) -> None:
+    file = tmp_path / "study.db"
+    asked = ["export", "sgemm/03_naive", "16", "--to", "csv", "--output", tmp_path / "x.csv"]
+    storage = ["--storage", f"sqlite:///{file}"]
+    assert tune("sgemm/03_naive", "16", "--device", "opencl", "--budget", "3").status == 0, "a record is there"
+    assert "there is no such file" in tune(*asked, *storage).err
+    assert not file.exists()
+    file.touch()
+    assert "holds no trials; name a database that tuning has written" in tune(*asked, *storage).err
+    assert file.read_bytes() == b""
+    assert tune("sgemm/03_naive", "8", "--device", "opencl", "--budget", "3", *storage).status == 0
+    assert "nothing of sgemm/03_naive at M=16, N=16, K=16, batch=1 in it" in tune(*asked, *storage).err
+    assert not (tmp_path / "x.csv").exists()
+    assert tune("export", "sgemm/03_naive", "8", *asked[3:], *storage).status == 0
+
+
+def test_what_comes_from_a_file_is_no_formula(tune: Tune, tmp_path: Path) -> None:
+    folder, file = stored(tmp_path / "r", at(2000, "=cmd|' /C calc'!A0")), tmp_path / "trials.csv"
+    assert tune("export", KERNEL, "2000", "--to", "csv", "--results", folder, "--output", file).status == 0
+    assert ",'=cmd|" in file.read_text()
+
+
+def test_a_stale_or_imported_record_is_told(tune: Tune, tmp_path: Path) -> None:
+    folder, header = tmp_path / "r", tmp_path / "tuned.h"
+    stored(folder, stale(at(64, "Old", architecture="sm_70")), imported(at(64, "Theirs", architecture="sm_70")))
+    done = tune("export", KERNEL, "64", "--to", "header", "--output", header, "--results", folder)
+    assert "has not been verified" in done.err
+    assert "has not been verified" in header.read_text()

@@ -1,0 +1,277 @@
+"""What others measured comes in as what it is."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers import ROOT
+from helpers.processes import Tune
+from helpers.recordings import cache_of, t4
+from helpers.records import H200, H200_NVL, KERNEL, RTX, SIGNATURE, SPACE, config
+from tuner.devices import Device
+from tuner.exchange import jsonfile, recording
+from tuner.exchange.recording import Entry, Recording
+from tuner.store.store import Store
+
+
+def test_what_is_exported_is_imported_again_but_no_longer_verified(tune: Tune, tmp_path: Path) -> None:
+    cache = tmp_path / "cache.json"
+    assert tune("export", KERNEL, "4096", "--to", "kernel-tuner", "--output", cache).status == 0
+    done = tune("import", cache, "--results", tmp_path / "r", "--json")
+    assert done.status == 0, done.err
+    (one,) = done.json
+    known = recording.read(ROOT / "results/recordings/07_tiled_1xn-4096.json.gz")
+    assert (one["kernel"], one["device"], one["size"]) == (KERNEL, H200, {"M": 4096, "N": 4096, "K": 4096, "batch": 1})
+    assert (one["best"]["time_ms"], one["best"]["verified"], one["configurations"]) == (known.optimum_ms, False, 92)
+    (record,) = [r for r in Store(KERNEL, tmp_path / "r").records if not r.is_verified]
+    assert (record.error, record.bound, record.signature, len(record.next)) == (None, None, SIGNATURE, 8)
+    assert record.architecture == "sm_90a", "which the store knows of this device"
+    (best, *_) = [r for r in Store(KERNEL, tmp_path / "r").records if r.is_verified and r.key == record.key]
+    assert best in Store(KERNEL, tmp_path / "r").records, "the shipped one still counts"
+
+
+def test_a_cache_that_does_not_say_all_needs_hints(tune: Tune, tmp_path: Path) -> None:
+    file = cache_of(tmp_path, {8: 2.0, 16: 1.0, 4: None})
+    done = tune("import", file)
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    assert "its size is [4096, 4096], which leaves K of sgemm/07_tiled_1xn; write --size" in done.err
+    done = tune("import", file, "--size", "4096", "--json")
+    assert done.status == 0, done.err
+    assert done.json[0]["best"] == {"config": config(16), "time_ms": 1.0, "verified": False}
+    (record,) = [r for r in Store(KERNEL).records if r.device == RTX]
+    assert (record.kind, record.architecture, record.failed, record.rounds) == (
+        "cuda",
+        "",
+        {"CompilationFailedConfig": 1},
+        2,
+    )
+    assert record.gflops == pytest.approx(2 * 4096**3 / 1e6)
+    assert "not stored: a better record is there" in tune("import", cache_of(tmp_path, {8: 2.0}), "--size", "4096").out
+
+
+def test_what_is_torn_in_a_cache_is_counted(tune: Tune, tmp_path: Path) -> None:
+    file = cache_of(tmp_path, {8: 2.0, 16: 1.0})
+    file.write_text(file.read_text()[:-40])
+    assert "ignored, as torn or without all parameters: 1" in tune("import", file, "--size", "4096").out
+    assert "1 configurations; ignored, as torn or without all parameters: 1" in tune("replay", file).out
+
+
+@pytest.mark.filterwarnings("ignore:The metaschema")  # of Kernel Tuner's own results
+def test_results_of_kernel_tuner_are_records_of_each_device_and_size(tune: Tune, tmp_path: Path) -> None:
+    from kernel_tuner.integration import store_results
+
+    file = tmp_path / "results.json"
+    for device, tile in ((H200_NVL, 8), ("NVIDIA A100-SXM4-80GB", 16)):
+        rows = [{**config(tile), "time": 2.0}, {**config(4), "time": 2.05}]
+        parameters = {name: list(v) for name, v in SPACE.parameters.items()}
+        store_results(file, SPACE.kernel, None, parameters, (2048, 2048), rows, {"device_name": device})
+    done = tune("import", file, "--size", "2048", "--json")
+    assert [one["device"] for one in done.json] == [H200_NVL, "NVIDIA A100 SXM4 80GB"], done.err
+    found = {r.device: r for r in Store(KERNEL).records if not r.is_verified}
+    assert found[H200_NVL].config == config(8)
+    assert [one["time_ms"] for one in found[H200_NVL].next] == [2.05]
+    assert found[H200_NVL].architecture == "sm_90a", "that of its variant"
+
+
+def test_a_t4_file_without_its_metadata_needs_to_be_told_all(tune: Tune, tmp_path: Path) -> None:
+    assert tune("export", KERNEL, "4096", "--to", "t4", "--output", tmp_path / "t4.json").status == 0
+    (tmp_path / "t4-metadata.json").unlink()
+    assert "name one by --kernel" in tune("import", tmp_path / "t4.json").err
+    hints = ["--kernel", KERNEL, "--size", "4096"]
+    assert "write --device NAME" in tune("import", tmp_path / "t4.json", *hints).err
+    done = tune("import", tmp_path / "t4.json", *hints, "--device", RTX, "--kind", "opencl", "--json")
+    assert (done.json[0]["device"], done.json[0]["configurations"]) == (RTX, 92)
+    assert [r.kind for r in Store(KERNEL).records if r.device == RTX] == ["opencl"]
+
+
+@pytest.mark.parametrize("to", ["kernel-tuner", "kernel-tuner results", "t4"])
+def test_what_was_exported_says_all_that_an_import_needs(to: str, tune: Tune, tmp_path: Path, opencl: Device) -> None:
+    assert tune("sgemm/03_naive", "8", "--device", "opencl", "--budget", "3").status == 0
+    form, _, second = to.partition(" ")
+    done = tune("export", "sgemm/03_naive", "8", "--to", form, "--output", tmp_path / "x.json", "--json")
+    assert done.status == 0, done.err
+    assert tune("import", done.json["files"][bool(second)], "--results", tmp_path / "r").status == 0
+    (record,) = [r for r in Store("sgemm/03_naive", tmp_path / "r").records if r.device == opencl.name]
+    assert (record.kind, record.architecture, record.is_verified) == ("opencl", opencl.architecture, False)
+    assert record.sizes == {"M": 8, "N": 8, "K": 8, "batch": 1}
+
+
+def test_a_metadata_file_of_another_shape_says_nothing(tune: Tune, tmp_path: Path) -> None:
+    (tmp_path / "t4.json").write_bytes(t4([{"name": "time", "value": 5}]))
+    hints = ["--kernel", KERNEL, "--size", "64", "--device", RTX]
+    for content in ("", "[]", '{"metadata": 5}', '{"metadata": {"hardware": {"hardware_description": []}}}'):
+        (tmp_path / "t4-metadata.json").write_text(content)
+        assert tune("import", tmp_path / "t4.json", *hints).status == 0, content
+
+
+SIZES = {"about": {"sizes": {"M": 64, "N": 64, "K": 64}}}
+
+
+@pytest.mark.parametrize(
+    ("header", "hints", "message"),
+    [
+        (SIZES, ("--size", "128"), "its size is 'M=64, N=64, K=64', --size is 'M=128, N=128, K=128, batch=1'; leave"),
+        ({}, ("--size", "128"), "its size is 'N=4096, M=4096', --size is"),
+        (SIZES, ("--device", "Voodoo"), f"its device is '{RTX}', --device is 'Voodoo'"),
+        (SIZES, ("--device", "Bad\x1b[31m"), "--device is 'Bad\\x1b[31m'; a device's name has at most 200 printable"),
+        (SIZES, ("--device", "x" * 1000), f"--device is '{'x' * 60}'; a device's name"),
+        (SIZES, ("--kernel", "06_tiled"), f"its kernel is '{KERNEL}', --kernel is '06_tiled'"),
+        (SIZES, ("--kind", "host"), "--kind is 'host'; sgemm/07_tiled_1xn runs on cuda and opencl"),
+        ({"about": {**SIZES["about"], "kind": "opencl"}}, ("--kind", "cuda"), "its kind is 'opencl', --kind is 'cuda'"),
+        ({"about": {**SIZES["about"], "kind": []}}, (), "its kind is '[]'; sgemm/07_tiled_1xn runs on cuda and opencl"),
+    ],
+)
+def test_what_a_file_says_is_not_overridden(
+    header: dict[str, Any], hints: tuple[str, ...], message: str, tune: Tune, tmp_path: Path
+) -> None:
+    done = tune("import", cache_of(tmp_path, {8: 1.0}, **header), *hints)
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+    assert message in done.err
+    assert not (tmp_path / "results").exists(), "nothing is written"
+
+
+@pytest.mark.parametrize(
+    "hints", [("--size", "64"), ("--device", RTX.upper()), ("--kernel", "07_tiled"), ("--kind", "cuda")]
+)
+def test_hints_may_say_what_the_file_says(hints: tuple[str, ...], tune: Tune, tmp_path: Path) -> None:
+    assert tune("import", cache_of(tmp_path, {8: 1.0}, **SIZES), *hints).status == 0
+
+
+@pytest.mark.parametrize("device", [None, 5, []])
+def test_a_device_that_is_no_text_is_none(device: Any, tune: Tune, tmp_path: Path) -> None:
+    done = tune("import", cache_of(tmp_path, {8: 1.0}, device=device, **SIZES))
+    assert (done.status, "does not name the device" in done.err) == (2, True), done.err
+
+
+def test_a_configuration_that_is_valid_nowhere_is_not_imported(tune: Tune, tmp_path: Path) -> None:
+    done = tune("import", cache_of(tmp_path, {7: 1.0}, **SIZES))
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    message = (
+        "no valid configuration with a time; the fastest of 1: sgemm/07_tiled_1xn: tile_size_y = 7; allowed: [1, 2"
+    )
+    assert message in done.err
+    fast = {**config(8), "block_size_y": 8}
+    entries = {tuple(fast.values()): Entry(0.1), tuple(config(8).values()): Entry(1.0)}
+    file = tmp_path / "cache.json"
+    recording.write(file, Recording("sgemm_tiled_1xn", RTX, SPACE.parameters, entries, None, SIZES["about"]))
+    assert tune("import", file, "--json").json[0]["best"]["config"] == config(8), "the fastest breaks a restriction"
+    recording.write(
+        file, Recording("sgemm_tiled_1xn", RTX, SPACE.parameters, dict([*entries.items()][:1]), None, SIZES["about"])
+    )
+    assert "the configuration breaks `block_size_x == block_size_y * tile_size_y`" in tune("import", file).err
+
+
+def test_an_imported_record_that_is_valid_nowhere_gives_way(tune: Tune, tmp_path: Path) -> None:
+    assert tune("import", cache_of(tmp_path, {8: 1.0}, **SIZES)).status == 0
+    store = Store(KERNEL)
+    (good,) = [r for r in store.records if r.device == RTX]
+    store.paths[0].unlink()
+    Store(KERNEL).add(replace(good, config={**config(8), "block_size_y": 32}, time_ms=0.1))
+    assert "(stored, unverified)" in tune("import", cache_of(tmp_path, {8: 1.0}, **SIZES)).out
+    assert [r.config for r in Store(KERNEL).records if r.device == RTX] == [config(8)]
+
+
+ODD = {
+    "no kernel of ours": ({"kernel": "\x1b]0;owned\x07"}, "which is none of ours; name one by --kernel"),
+    "other parameters": ({"kernel": "sgemm/06_tiled"}, "its parameters are block_size_x, "),
+    "an unknown size": ({"about": {"sizes": {"M": 1, "N": 1, "K": 1, "\x1b[2J": 1}}}, "no size"),
+    "a size that is none": ({"about": {"sizes": {"M": "1", "N": [], "K": None}}}, "is not a whole number"),
+    "a device that is a terminal's": (
+        {"device": "\x1b]0;owned\x07", "about": {"sizes": {"M": 8, "N": 8, "K": 8}}},
+        "device",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_cache_that_says_something_odd_is_one_message(name: str, tune: Tune, tmp_path: Path) -> None:
+    header, message = ODD[name]
+    done = tune("import", cache_of(tmp_path, {8: 1.0}, **header))
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert message in done.err
+    assert "\x1b" not in done.err
+    assert not (tmp_path / "results").exists(), "nothing is written"
+
+
+HOSTILE: list[Any] = [
+    None, 1, [], {}, {"data": 1, "tunable_parameters": []}, {"data": [[]], "tunable_parameters": {}},
+    {"data": [{"tunable_parameters": {"a": []}, "time": 1}], "tunable_parameters": []},
+    {"data": [{"tunable_parameters": {"a": 1}, "time": 10**400}], "tunable_parameters": []},
+    {"data": [{"tunable_parameters": {"a": 1}, "time": 1.0}], "tunable_parameters": [], "kernel_name": ["x"]},
+    {"cache": {"a": {"time": 1}}, "tune_params": {"a": [[]]}}, {"results": [{"configuration": {"a": {}}}]},
+    {"KernelSpecification": {}}, {"KernelSpecification": {"ProblemSize": 8, "Arguments": [1]}},
+    {"KernelSpecification": {"ProblemSize": 8, "Language": "CUDA"}, "ConfigurationSpace": []},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", HOSTILE, ids=range(len(HOSTILE)))
+def test_what_is_no_file_of_theirs_is_one_message(content: Any, tune: Tune, tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(json.dumps(content))
+    done = tune("import", file, "--output", tmp_path / "x.yaml") if "Kernel" in str(content) else tune("import", file)
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+    assert str(file) in done.err
+
+
+NO_JSON: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "empty, or cut short before anything; give a Kernel Tuner cache"),
+    "a store": (b'{"format": "tuner results", "version": 1}\n{}\n', "a store of results, which `tune merge` reads"),
+    "a program": (b"\x7fELF\x02\x00\x01", "not JSON: "),
+    "a table": (b"kernel,device\nsgemm,H200\n", "not JSON: "),
+    "UTF-16": ('{"cache": {}}'.encode("utf-16"), "not JSON: "),
+    "a cut archive": (gzip.compress(b'{"device_name": "x"}')[:20], "not JSON: "),
+    "T1 without a space": (b'{"General": {"BenchmarkName": "x"}}', "has neither `cache`, `results` nor, as a T1 file"),
+    "failures alone": (
+        b'{"tune_params": {"a": [1]}, "cache": {"1": {"a": 1, "time": "x"}}}',
+        "no configuration with a time in it: none of 1 in `cache`",
+    ),
+    "no end of braces": (b'{"cache":' * 100_000, "nested too deeply"),
+    "no end of torn entries": (b'{"cache":' + b'{"a":{"b":}' * 100_000, "not JSON: "),
+}
+
+
+@pytest.mark.parametrize("name", NO_JSON)
+def test_a_file_without_a_time_says_what_it_is(name: str, tune: Tune, tmp_path: Path) -> None:
+    content, message = NO_JSON[name]
+    file = tmp_path / "x.json"
+    file.write_bytes(content)
+    before = time.monotonic()
+    done = tune("import", file)
+    assert time.monotonic() - before < 3, "not again from every brace"
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+    assert f"{file}: {message}" in done.err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (t4([{"name": "time", "value": 5, "unit": "furlong"}]), "a time's unit is 'furlong'; known are ms, s, us, ns"),
+        (t4([{"name": "time", "value": 5, "unit": []}]), "a time's unit is '[]'"),
+        (t4([{"name": "time", "value": 1e-320, "unit": "ms"}]), "no configuration with a time in it"),
+        (t4(5), "no configuration with a time in it"),
+        (t4([], objectives=5, times=5), "no configuration with a time in it"),
+    ],
+)
+def test_a_t4_file_with_an_odd_time_is_one_message(content: bytes, message: str, tune: Tune, tmp_path: Path) -> None:
+    file = tmp_path / "t4.json"
+    file.write_bytes(content)
+    for arguments in (("import", file, "--kernel", KERNEL, "--size", "64", "--device", RTX), ("replay", file)):
+        done = tune(*arguments)
+        assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+        assert message in done.err
+
+
+def test_an_import_of_something_endless_ends(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = tmp_path / "bomb.json.gz"
+    monkeypatch.setattr(jsonfile, "MOST_BYTES", 1 << 20)
+    bomb.write_bytes(gzip.compress(b" " * (1 << 24)))
+    for file, message in ((bomb, "longer than"), (Path("/dev/zero"), "not a file"), (tmp_path, "not a file")):
+        done = tune("import", file)
+        assert (done.status, message in done.err) == (2, True), done.err

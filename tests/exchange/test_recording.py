@@ -1,0 +1,122 @@
+"""Recorded spaces: read whole or cut short, and written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.recordings import PARAMETERS, RECORDED
+from tuner.errors import RequestError
+from tuner.exchange import recording
+
+
+@pytest.mark.parametrize("name", ["made.json", "made.json.gz"])
+def test_what_is_written_is_read_again(name: str, tmp_path: Path) -> None:
+    recording.write(tmp_path / name, RECORDED)
+    first = (tmp_path / name).read_bytes()
+    read = recording.read(tmp_path / name)
+    assert (read.kernel, read.device, read.size, dict(read.parameters)) == (
+        "vector_add",
+        "a device",
+        [10, 20],
+        PARAMETERS,
+    )
+    assert {k: (e.time_ms, e.times) for k, e in read.entries.items()} == {
+        k: (e.time_ms, e.times) for k, e in RECORDED.entries.items()
+    }
+    assert read.entries[64, 2, "col"].extra["compile_time"] == 12.5
+    assert read.optimum_ms == 1.0
+    recording.write(tmp_path / name, RECORDED)
+    assert (tmp_path / name).read_bytes() == first
+
+
+def test_kernel_tuner_reads_what_is_written(tmp_path: Path) -> None:
+    from kernel_tuner.util import read_cache
+
+    recording.write(tmp_path / "made.json", RECORDED)
+    data = read_cache(tmp_path / "made.json", open_cache=False)
+    assert data["tune_params_keys"] == list(PARAMETERS)
+    assert len(data["cache"]) == 18
+    assert data["cache"]["64,2,col"]["time"] == 1.0
+    assert type(data["cache"]["128,4,row"]["__error__"]).__name__ == "CompilationFailedConfig"
+
+
+def cut(text: str, entries: int) -> str:
+    """`text` as Kernel Tuner leaves it after so many entries."""
+    return "\n".join(text.splitlines()[: text.splitlines().index('"cache": {') + 1 + entries])
+
+
+@pytest.mark.parametrize(
+    ("damage", "left", "ignored"),
+    [
+        (lambda text: text, 18, 0),
+        (lambda text: cut(text, 7), 7, 0),
+        (lambda text: cut(text, 7)[:-1], 7, 0),
+        (lambda text: cut(text, 7)[:-30], 6, 1),
+        (lambda text: cut(text, 3)[:-40] + "\n" + "\n".join(text.splitlines()[-12:]), 13, 1),
+        (lambda text: text.rstrip().rstrip("}").rstrip(), 18, 0),
+        (lambda text: text.replace('"times": [1.0, 1.0]', '"times": [NaN]'), 18, 0),
+        (lambda text: text.replace('"tile": 2', '"tale": 2'), 12, 6),
+    ],
+    ids=["whole", "no end", "no comma", "torn", "torn within", "no braces", "not a number", "a parameter missing"],
+)
+def test_what_is_whole_in_a_damaged_file_is_read(
+    damage: Callable[[str], str], left: int, ignored: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "made.json"
+    recording.write(path, RECORDED)
+    path.write_text(damage(path.read_text()))
+    read = recording.read(path)
+    assert dict(read.parameters) == PARAMETERS
+    assert (len(read.entries), read.ignored) == (left, ignored)
+    assert all(e.time_ms == RECORDED.entries[k].time_ms for k, e in read.entries.items())
+
+
+def test_a_compressed_file_that_was_cut_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    path = tmp_path / "made.json.gz"
+    recording.write(path, RECORDED)
+    path.write_bytes(path.read_bytes()[:-60])
+    assert 0 < len(recording.read(path).entries) < 18
+
+
+def test_a_t4_file_is_read(tmp_path: Path) -> None:
+    results: list[dict[str, Any]] = [
+        {
+            "configuration": dict(zip(PARAMETERS, key, strict=True)),
+            "objectives": ["time"],
+            "times": {"runtimes": []},
+            "invalidity": "correct" if made.failure is None else "compile",
+            "correctness": 1,
+            "measurements": [{"name": "time", "value": made.time_ms and made.time_ms / 1000, "unit": "s"}],
+        }
+        for key, made in RECORDED.entries.items()
+    ]
+    path = tmp_path / "t4.json"
+    path.write_text(json.dumps({"results": results, "schema_version": "1.0.0"}))
+    read = recording.read(path)
+    assert [e.time_ms for e in read.entries.values()] == pytest.approx([e.time_ms for e in RECORDED.entries.values()])
+    path.write_text(path.read_text()[:-900])
+    assert 0 < len(recording.read(path).entries) < 18
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[1]", b'{"cache": {}}', b"\x1f\x8bno", b'{"cache": {"a": 1}', b"{" * 9999]
+)
+def test_what_is_no_recording_is_an_error_that_names_the_file(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "made.json"
+    path.write_bytes(content)
+    with pytest.raises(RequestError, match=r"made\.json"):
+        recording.read(path)
+
+
+def test_a_cut_plain_gzip_is_told_from_no_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "made.json.gz"
+    recording.write(path, RECORDED)
+    plain = tmp_path / "plain.json.gz"  # the name says gzip, the content does not
+    plain.write_bytes(gzip.decompress(path.read_bytes()))
+    assert len(recording.read(plain).entries) == 18

@@ -1,0 +1,34 @@
+"""Spaces and scopes: of the shipped kernels, and of no kernel at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tuner.devices import Device
+from tuner.space import operation
+from tuner.space.expressions import parse
+from tuner.space.model import Limits, Operation, Restriction, Scope, Space, Value
+
+
+def scope_of(space: Space, device: Device, size: str, **options: float) -> Scope:
+    """The problem of `size` on a device of this machine."""
+    sizes = operation.parse_size(size, space.operation)
+    return Scope(sizes, operation.parse_options(options, space.operation), device.language, device.limits)
+
+
+OPERATION = Operation({"M": None}, {}, (parse("M"),), (), {}, None, None, None, None)
+ONE = parse(1)
+
+
+def space(parameters: dict[str, tuple[Value, ...]], restrictions: list[str], **derived: str) -> Space:
+    """A space of no kernel, whose only size is M."""
+    return Space(
+        "test/space", "", OPERATION, "k", Path("k.cu"), ("cuda",), parameters,
+        tuple(Restriction(parse(r), "a reason") for r in restrictions), {n: parse(t) for n, t in derived.items()},
+        (ONE, ONE, ONE), (ONE, ONE, ONE), parse(0), {}, {},
+    )  # fmt: skip
+
+
+def scope(size: int = 100, language: str = "cuda") -> Scope:
+    """The problem of such a space where M is `size`."""
+    return Scope({"M": size}, {}, language, Limits())

@@ -1,0 +1,27 @@
+"""NVIDIA's sanitizer over every stage: `pytest -m gpu -n 0`."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from helpers import ROOT
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+def test_the_sanitizer_finds_nothing_in_any_stage(tool: str) -> None:
+    """The defaults and the shipped bests, where the size is a multiple of nothing."""
+    sanitizer = shutil.which("compute-sanitizer")
+    if sanitizer is None:
+        pytest.skip("compute-sanitizer is not installed")
+    stages = "tests/kernels/test_stages.py", "-k", "(right_on_cuda and 100x37x53) or bests"
+    pytest_ = sys.executable, "-m", "pytest", "-m", "gpu", "-n", "0", *stages
+    command = [sanitizer, "--tool", tool, "--error-exitcode", "9", *pytest_]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert "passed" in done.stdout
+    assert {"memcheck": "ERROR SUMMARY: 0 errors", "racecheck": "RACECHECK SUMMARY: 0 hazards"}[tool] in done.stdout

@@ -1,0 +1,115 @@
+"""Every shipped stage computes what it says, at every size, on every kind of device that speaks its language."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helpers.spaces import scope_of
+from tuner.devices import Device
+from tuner.devices.cuda import compiler
+from tuner.measure.workbench import Workbench
+from tuner.search.enumeration import enumerate_space
+from tuner.space import catalog, source
+from tuner.space.default import first_valid
+from tuner.space.model import Config, Limits, Scope, Space
+from tuner.store.store import Store
+
+SIZES = ["1", "31", "100x37x53", "37x100x1,batch=3", "1000", "1024"]
+STAGES = [catalog.load(name) for name in catalog.names()]
+GPU = [space for space in STAGES if "cuda" in space.languages]
+OPENCL = [space for space in STAGES if "opencl" in space.languages]
+HOST = [space for space in STAGES if "c" in space.languages]
+
+ARCHITECTURES = {
+    "sm_80": Limits(compute_capability=8.0, max_shared_memory=163 * 1024),
+    "sm_90a": Limits(compute_capability=9.0, max_shared_memory=227 * 1024),
+}
+
+
+def name(value: object) -> str:
+    return value.name if isinstance(value, Space) else str(value)
+
+
+def right(space: Space, device: Device, size: str, config: Config | None = None) -> None:
+    """Neither option is 0 or 1, so a kernel that ignores one of them is wrong."""
+    scope = scope_of(space, device, size, alpha=1.5, beta=-0.75)
+    config = config or first_valid(space, scope)
+    made = source.render(space, config, scope)
+    bench = Workbench(device, space.operation, scope)
+    bench.verify(bench.bind(device.load(device.build(made), made)))
+
+
+def spread_out(space: Space, scope: Scope, count: int) -> list[Config]:
+    """`count` valid configurations from all over the space."""
+    configurations = sorted(enumerate_space(space, scope).list)
+    chosen = configurations[:: max(1, len(configurations) // count)]
+    return [dict(zip(space.parameters, c, strict=True)) for c in chosen]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("space", HOST, ids=name)
+def test_a_host_stage_is_right(space: Space, size: str, host: Device) -> None:
+    right(space, host, size)
+
+
+@pytest.mark.parametrize("space", HOST, ids=name)
+def test_every_configuration_of_a_host_stage_is_right_at_a_ragged_size(space: Space, host: Device) -> None:
+    for config in spread_out(space, scope_of(space, host, "67x53x45,batch=2"), 1000):
+        right(space, host, "67x53x45,batch=2", config)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("space", OPENCL, ids=name)
+def test_a_gpu_stage_is_right_on_opencl(space: Space, size: str, opencl: Device) -> None:
+    right(space, opencl, size)
+
+
+@pytest.mark.parametrize("space", OPENCL, ids=name)
+def test_configurations_of_a_gpu_stage_are_right_on_opencl_at_a_ragged_size(space: Space, opencl: Device) -> None:
+    for config in spread_out(space, scope_of(space, opencl, "67x53x45,batch=2"), 3):
+        right(space, opencl, "67x53x45,batch=2", config)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [*SIZES, "4096"])
+@pytest.mark.parametrize("space", GPU, ids=name)
+def test_a_gpu_stage_is_right_on_cuda(space: Space, size: str, cuda: Device) -> None:
+    right(space, cuda, size)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("space", GPU, ids=name)
+def test_configurations_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(space: Space, cuda: Device) -> None:
+    for config in spread_out(space, scope_of(space, cuda, "267x153x145,batch=2"), 40):
+        right(space, cuda, "267x153x145,batch=2", config)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("space", GPU, ids=name)
+def test_the_bests_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(
+    space: Space, cuda: Device, tmp_path: Path
+) -> None:
+    scope = scope_of(space, cuda, "167x153x145,batch=2")
+    configs = [record.config for record in Store(space.name, tmp_path).records]
+    for config in [space.default, *configs]:
+        if space.valid(config, scope):
+            right(space, cuda, "167x153x145,batch=2", dict(config))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("space", GPU, ids=name)
+def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> None:
+    sizes = dict.fromkeys(space.operation.sizes, 1024)
+    scope = Scope(sizes, space.operation.options, "cuda", ARCHITECTURES[architecture])
+    for config in [dict(space.default), *spread_out(space, scope, 2)]:
+        assert compiler.compile_cubin(source.render(space, config, scope), architecture).binary.startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("space", STAGES, ids=name)
+def test_the_default_of_a_stage_is_valid_at_any_size(space: Space) -> None:
+    for size in (1, 31, 1000, 1024, 8192):
+        sizes = dict.fromkeys(space.operation.sizes, size)
+        scope = Scope(sizes, space.operation.options, space.languages[0], ARCHITECTURES["sm_90a"])
+        assert space.valid(space.default, scope)

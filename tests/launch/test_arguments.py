@@ -1,0 +1,128 @@
+"""An argument that does not fit is named before anything is launched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tuner
+from helpers.arrays import SHAPE, arrays
+from helpers.kernels import Stage
+from tuner.devices import Device
+from tuner.errors import ArgumentError
+
+# An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
+
+
+def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+C, A, B = arrays()
+
+MISFITS: dict[str, tuple[tuple[Any, ...], str]] = {
+    "shape": ((C, A[:, :39], B), r"A: has shape \(1, 39, 50\).*\(1, 40, 50\)"),
+    "dtype": ((C, A, B.astype(np.float64)), "B: has shape .* dtype float64"),
+    "order": ((np.asfortranarray(C), A, B), "C: has strides"),
+    "slice": ((C, A, np.zeros((1, 50, 60), np.float32)[:, :, ::2]), "B: has strides"),
+    "device": ((C, [1.0], B), "A: of type list; pass a NumPy array"),
+    "read-only": ((read_only(C), A, B), "C: is read-only"),
+    "masked": ((C, np.ma.masked_less(A, 0.5), B), "A: is masked"),
+    "too few": ((C, A), "2 arrays given; it takes 3: C, A, B"),
+    "none": ((), "0 arrays given"),
+    "unaligned": ((C, A, np.zeros(6001, np.uint8)[1:].view(np.float32).reshape(1, 50, 30)), "B: begins . bytes after"),
+}
+
+
+@pytest.mark.parametrize("misfit", MISFITS)
+def test_an_argument_that_does_not_fit_is_named(misfit: str, host: Device) -> None:
+    given, message = MISFITS[misfit]
+    kernel = tuner.load("sgemm/00_host_simple", SHAPE, device=host)
+    for launch in (kernel, kernel.bind):
+        with pytest.raises(ArgumentError, match=message):
+            launch(*given)
+
+
+def test_an_argument_from_another_opencl_context_is_named(opencl: Any) -> None:
+    import pyopencl as cl
+    from pyopencl import array
+
+    kernel = tuner.load("sgemm/03_naive", SHAPE, device=opencl)
+    other = cl.CommandQueue(cl.Context(opencl.context.devices))
+    given = [array.to_device(queue, x) for queue, x in zip((opencl.queue, other, opencl.queue), arrays(), strict=True)]
+    with pytest.raises(ArgumentError, match="A: lies in another OpenCL context"):
+        kernel(*given)
+    part = array.to_device(opencl.queue, np.zeros((2, 40, 50), np.float32))[1:2]
+    with pytest.raises(ArgumentError, match="A: begins 8000 bytes inside another array"):
+        kernel(given[0], part, given[2])
+    with pytest.raises(ArgumentError, match="C: of type ndarray; pass a pyopencl array"):
+        kernel(*arrays())
+
+
+def test_an_output_that_is_an_input_too_is_named(host: Device) -> None:
+    kernel = tuner.load("sgemm/00_host_simple", 16, device=host)
+    memory = np.zeros(1000, np.float32)
+    first, second = (memory[start : start + 256].reshape(1, 16, 16) for start in (0, 255))
+    with pytest.raises(ArgumentError, match="C: shares memory with B"):
+        kernel(first, np.zeros((1, 16, 16), np.float32), second)
+    kernel(first, second.copy(), first.copy())
+
+
+ALIGNED = "void aligned(float *C, const float *A, const float *B, int M, int N, int K, int batch, float a, float b) { }"
+
+
+def test_a_stage_says_where_its_arrays_must_begin(stage: Stage, host: Device) -> None:
+    kernel = tuner.load(stage(ALIGNED, "aligned", "{x: [1]}", more="alignment: 64"), 16, device=host)
+    memory = np.zeros(2000, np.float32)
+    begin = -memory.ctypes.data % 64 // 4
+    C, A, B = (memory[begin + start : begin + start + 256].reshape(1, 16, 16) for start in (0, 256, 512 + 4))
+    with pytest.raises(ArgumentError, match="B: begins 16 bytes after a multiple of 64"):
+        kernel(C, A, B)
+    kernel(C, A, A)
+
+
+def test_a_stream_that_is_none_is_refused(host: Device, opencl: Any) -> None:
+    from pyopencl import array
+
+    with pytest.raises(ArgumentError, match="stream: the host has none"):
+        tuner.load("sgemm/00_host_simple", SHAPE, device=host)(*arrays(), stream=7)
+    with pytest.raises(ArgumentError, match="stream: of type int; pass a queue"):
+        tuner.load("sgemm/03_naive", SHAPE, device=opencl)(
+            *(array.to_device(opencl.queue, x) for x in arrays()), stream=7
+        )
+
+
+def test_a_pyopencl_array_whose_memory_is_not_what_it_says_is_named(opencl: Any) -> None:
+    import pyopencl as cl
+    from pyopencl import array
+
+    kernel = tuner.load("sgemm/03_naive", 128, device=opencl)
+    nbytes = 4 * 128 * 128
+
+    def over(buffer: Any) -> Any:
+        return array.Array(opencl.queue, (1, 128, 128), np.float32, data=buffer)
+
+    def made(size: int, flag: Any = cl.mem_flags.READ_WRITE) -> Any:
+        return cl.Buffer(opencl.context, flag, size)
+
+    A, B = over(made(nbytes)), over(made(nbytes))
+    whole = made(4 * nbytes)
+    first, second = (whole.get_sub_region(begin, nbytes) for begin in (0, nbytes - 4096))
+    for given, message in [
+        ((over(made(1000)), A, B), "C: its buffer has 1000 bytes; 65536 are needed"),
+        ((over(made(nbytes, cl.mem_flags.READ_ONLY)), A, B), "C: its buffer may only be read"),
+        ((A, over(made(nbytes, cl.mem_flags.WRITE_ONLY)), B), "A: its buffer may only be written"),
+        ((over(first), A, over(second)), "C: shares memory with B"),
+        ((over(whole), over(first), B), "C: shares memory with A"),
+    ]:
+        with pytest.raises(ArgumentError, match=message):
+            kernel(*given)
+    kernel(over(first), A, over(whole.get_sub_region(nbytes, nbytes)))
+    unordered = cl.CommandQueue(opencl.context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+    with pytest.raises(ArgumentError, match="stream: a queue that runs out of order"):
+        kernel(over(first), A, B, stream=unordered)

@@ -1,0 +1,89 @@
+"""What a launch imports, and what it runs without."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers import ROOT
+from helpers.scripts import HEAVY, LAUNCH
+
+# An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
+
+
+@pytest.mark.parametrize(("kernel", "device"), [("sgemm/01_host_blocked", "host"), ("sgemm/03_naive", "opencl")])
+def test_a_launch_with_a_warm_cache_neither_compiles_nor_imports_the_tuning_side(kernel: str, device: str) -> None:
+    for sealed in (False, True):
+        script = LAUNCH.format(kernel=kernel, device=device, heavy=HEAVY, sealed=sealed)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    script = f"import sys, tuner; print(sorted({{*{HEAVY!r}, 'numpy'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package, installed without its dependencies."""
+    site = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-compile"]
+    done = subprocess.run(
+        [*command, "--no-index", "--disable-pip-version-check", "--target", site, ROOT],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return site
+
+
+@pytest.mark.parametrize(
+    ("device", "kernel", "library"),
+    [
+        ("host", "sgemm/01_host_blocked", []),
+        ("opencl", "sgemm/03_naive", ["pyopencl", "pytools", "platformdirs", "siphash24", "typing_extensions"]),
+    ],
+)
+def test_the_package_without_its_dependencies_launches_beside_numpy_and_the_device_library(
+    device: str, kernel: str, library: list[str], installed: Path, tmp_path: Path
+) -> None:
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    for name in ["numpy", *library]:
+        wheel = importlib.metadata.distribution(name)
+        for part in {file.parts[0] for file in wheel.files or []} - {"..", "__pycache__"}:
+            (beside / part).symlink_to(Path(str(wheel.locate_file(part))))
+    script = f"import sys; sys.path[:0] = {[str(installed), str(beside)]!r}\n" + LAUNCH.format(
+        kernel=kernel, device=device, heavy=HEAVY, sealed=False
+    )
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.gpu
+def test_a_launch_on_a_gpu_with_a_warm_cache_neither_compiles_nor_imports_the_tuning_side() -> None:
+    script = f"""
+import sys, numpy as np, tuner
+kernel = tuner.load("sgemm/07_tiled_1xn", 64, device="cuda")
+from pycuda import gpuarray
+C, A, B = (gpuarray.to_gpu(np.ones((1, 64, 64), np.float32)) for _ in "CAB")
+kernel(C, A, B)
+assert (C.get() == 64).all()
+print(sorted({{*{HEAVY!r}, "cuda.bindings.nvrtc"}} & set(sys.modules)))
+"""
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"

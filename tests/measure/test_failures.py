@@ -1,0 +1,164 @@
+"""A configuration that fails is counted with its reason, and the run goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.kernels import MULTIPLY, Stage, c_kernel
+from helpers.processes import Tune
+
+
+def test_a_configuration_that_fails_is_counted_with_its_reason_and_the_run_goes_on(tune: Tune, stage: Stage) -> None:
+    body = f"""
+    #if mode == 1
+        this does not compile
+    #elif mode == 2
+        return;                 /* nothing is written */
+    #elif mode == 3
+        abort();
+    #elif mode == 4
+        *(volatile int *)0 = 1;
+    #elif mode == 5
+        for (;;) usleep(1000);
+    #elif mode == 6
+        C[-1] = 0;
+    #elif mode == 8
+        if (M * N * K > 0 && beta == 0) alpha += 0; beta = 0;   /* right as long as beta is 0 */
+    #elif mode == 7
+        exit(3);
+    #endif
+    {MULTIPLY}
+    """
+    file = stage(c_kernel("faulty", body), "faulty", "{mode: [1, 2, 3, 0, 4, 5, 6, 7, 8]}")
+    done = tune(file, "20", "--json", "--timeout", "4")
+    assert done.status == 0, done.err
+    result = done.json
+    assert result["evaluated"] == 9
+    assert result["failed"] == {
+        "compile": 1,
+        "not a number": 1,
+        "writes outside": 1,
+        "crash": 3,
+        "timeout": 1,
+        "finals": 1,
+    }
+    assert "with alpha=1.5, beta=0.5: C[0, 0, 0]" in done.err
+    assert result["best"]["config"] == {"mode": 0}
+    assert "this" in done.err, "the compiler's log"
+    assert "SIGABRT" in done.err or "SIGSEGV" in done.err or "status 3" in done.err
+
+
+def test_an_opencl_configuration_that_does_not_compile_or_launch_is_counted(tune: Tune, stage: Stage) -> None:
+    text = """
+    #if mode == 1
+    this does not compile
+    #endif
+    #if mode == 2
+    __attribute__((reqd_work_group_size(7, 1, 1)))
+    #endif
+    __kernel void picky(__global float *C, __global const float *A, __global const float *B, int M, int N, int K,
+                        int batch, float alpha, float beta) {
+        int i = get_global_id(0);
+        if (i >= M * N) return;
+        float s = 0;
+        for (int k = 0; k < K; k++) s += A[i / N * K + k] * B[k * N + i % N];
+        C[i] = mode == 3 ? s + 1 : beta == 0 ? alpha * s : alpha * s + beta * C[i];
+    }
+    """
+    more = "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]"
+    done = tune(stage(text, "picky", "{mode: [0, 1, 2, 3]}", "opencl", more), "20", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"compile": 1, "launch": 1, "wrong result": 1}
+
+
+def test_an_opencl_kernel_with_other_arguments_than_its_space_declares_is_told(tune: Tune, stage: Stage) -> None:
+    for arguments, told in (("__global float *C", "takes 1 arguments, and its space declares 9"),
+                            ("__global float *C, __global float *A, __global float *B, int M, int N, int K, int batch, "
+                             "double alpha, double beta", "argument 8 of other: ")):  # fmt: skip
+        more = "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]"
+        text = f"__kernel void other({arguments}) {{}}"
+        done = tune(stage(text, "other", "{mode: [0]}", "opencl", more), "20", "--timeout", "60")
+        assert done.status == 1
+        assert told in done.err
+
+
+def test_a_configuration_without_a_geometry_fails_alone(tune: Tune, stage: Stage) -> None:
+    text = """
+    __kernel void edge(__global float *C, __global const float *A, __global const float *B, int M, int N, int K,
+                       int batch, float alpha, float beta) {
+        int i = get_global_id(0);
+        if (i >= M * N) return;
+        float s = 0;
+        for (int k = 0; k < K; k++) s += A[i / N * K + k] * B[k * N + i % N];
+        C[i] = beta == 0 ? alpha * s : alpha * s + beta * C[i];
+    }
+    """
+    more = 'grid: ["ceil_div(M * N, 8)"]\nblock: [t * 8]'
+    done = tune(stage(text, "edge", "{t: [0, 1]}", "opencl", more), "8", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"geometry": 1}
+
+
+def test_run_survives_a_kernel_that_crashes(tune: Tune, stage: Stage) -> None:
+    file = stage(c_kernel("fatal", "abort();"), "fatal", "{a: [1]}", "c", "default: {a: 1}")
+    done = tune("run", file, "8", "--json")
+    assert done.status == 1
+    assert done.json["verified"] is False
+    assert done.json["config"] == {"a": 1}
+    assert "SIGABRT" in done.err
+
+
+def test_a_space_in_which_nothing_is_right_exits_with_1(tune: Tune, stage: Stage) -> None:
+    file = stage(c_kernel("wrong", "C[0] = 1;"), "wrong", "{a: [1, 2]}")
+    done = tune(file, "8", "--json")
+    assert done.status == 1
+    assert done.json["best"] is None
+    assert done.json["failed"] == {"wrong result": 2}
+    assert tune("best", file, "8", "--json").json["match"] == "default"
+
+
+def test_a_longer_timeout_tries_what_timed_out_again(tune: Tune, stage: Stage) -> None:
+    file = stage(c_kernel("late", f"static int n; if (!n++) sleep(2); {MULTIPLY}"), "late", "{a: [1]}")
+    assert tune(file, "8", "--json", "--timeout", "1").json["failed"] == {"timeout": 1}
+    assert tune(file, "8", "--json", "--timeout", "1").json["failed"] == {"timeout": 1}
+    assert tune(file, "8", "--json", "--timeout", "20").json["failed"] == {}
+
+
+FAULTY = """
+extern "C" __global__ void faulty(float *C, const float *A, const float *B, int M, int N, int K, int batch,
+                                  float alpha, float beta) {
+#if mode == 1
+    this does not compile
+#elif mode == 2
+    C[1ull << 50] = 0;                      // illegal address: the context is lost
+#elif mode == 3
+    ((float *)((char *)C + 2))[0] = 1;      // misaligned
+#elif mode == 4
+    while (*(volatile const float *)A < 100.0f) { }  // never ends
+#elif mode == 5
+    __shared__ float big[200 * 1024];       // too much
+    big[threadIdx.x] = alpha;
+    __syncthreads();
+    if (big[threadIdx.x ^ 1] == 77) return;
+#elif mode == 6
+    asm volatile("trap;");
+#endif
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= M * N) return;
+    float s = 0;
+    for (int k = 0; k < K; k++) s += A[i / N * K + k] * B[k * N + i % N];
+    C[i] = mode == 7 ? s + 1 : beta == 0 ? alpha * s : alpha * s + beta * C[i];
+}
+"""
+
+
+@pytest.mark.gpu
+def test_a_cuda_configuration_that_fails_costs_only_itself(tune: Tune, stage: Stage) -> None:
+    more = "extent: [M * N]\ngrid_divisors: {x: [threads]}\nblock: [threads]"
+    parameters = "{mode: [1, 2, 3, 0, 4, 5, 6, 7], threads: [64]}"
+    done = tune(stage(FAULTY, "faulty", parameters, "cuda", more), "64", "--json", "--timeout", "10")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {
+        "compile": 2, "launch": 1, "illegal memory access": 1, "misaligned address": 1, "timeout": 1, "wrong result": 1
+    }  # fmt: skip
+    assert done.json["best"]["config"] == {"mode": 0, "threads": 64}

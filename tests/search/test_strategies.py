@@ -1,0 +1,197 @@
+"""Strategies through their door."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from helpers.pools import PARAMETERS, VALID, time_of
+from tuner.errors import RequestError
+from tuner.search import strategies
+from tuner.search.pool import Pool
+from tuner.search.strategies import STRATEGIES, Budget, Hints, Search
+from tuner.space.model import Config, Value
+
+
+def needs(name: str) -> str:
+    """Skips what lacks a package here; Optuna's own Gaussian process needs torch."""
+    if name == "optuna:gp":
+        pytest.importorskip("torch")
+    strategies.check(name)
+    return name
+
+
+def trace(
+    name: str,
+    budget: Budget,
+    seed: int = 0,
+    valid: list[tuple[Value, ...]] = VALID,
+    answer: Callable[[Config], float | None] = time_of,
+) -> list[tuple[Value, ...]]:
+    """The configurations asked for, one at a time."""
+    asked = []
+    with Search(needs(name), Pool(PARAMETERS, valid), budget, seed) as search:
+        while (config := search.ask()) is not None:
+            asked.append(tuple(config.values()))
+            search.tell(config, answer(config))
+    return asked
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_strategy_spends_its_budget_on_valid_configurations_each_once_and_the_same_for_a_seed(name: str) -> None:
+    first = trace(name, Budget(evaluations=40), seed=5)
+    assert len(set(first)) == len(first) == 40
+    assert set(first) <= set(VALID)
+    random.random()  # whatever else draws numbers changes nothing
+    np.random.random()  # noqa: NPY002
+    assert trace(name, Budget(evaluations=40), seed=5) == first
+    assert (trace(name, Budget(evaluations=40), seed=6) == first) == ("brute_force" in name)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("size", [1, 2, 25])
+def test_a_strategy_exhausts_a_small_space_and_stops(name: str, size: int) -> None:
+    assert sorted(map(str, trace(name, Budget(), valid=VALID[::7][:size]))) == sorted(map(str, VALID[::7][:size]))
+
+
+@pytest.mark.parametrize("name", ["optuna", "optuna:tpe", "random", "kt:genetic_algorithm", "kt:simulated_annealing"])
+def test_a_strategy_goes_on_where_everything_fails(name: str) -> None:
+    assert len(set(trace(name, Budget(evaluations=50), answer=lambda _: None))) == 50
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_several_configurations_are_outstanding_and_told_in_any_order(name: str) -> None:
+    told, outstanding, most = [], [], 0
+    order = random.Random(1)
+    with Search(needs(name), Pool(PARAMETERS, VALID), Budget(evaluations=40), 3) as search:
+        while True:
+            while len(outstanding) < 8 and (config := search.ask()) is not None:
+                outstanding.append(config)
+            if not outstanding:
+                break
+            most = max(most, len(outstanding))
+            config = outstanding.pop(order.randrange(len(outstanding)))
+            told.append(tuple(config.values()))
+            search.tell(config, time_of(config))
+    assert len(set(told)) == len(told) == 40
+    assert most == 8 or name.startswith("kt:")
+
+
+def test_a_budget_in_time_ends_the_search() -> None:
+    assert trace("optuna", Budget(seconds=1e-9)) == []
+
+
+def test_without_a_name_all_are_tried_unless_the_budget_forbids_it() -> None:
+    assert strategies.choose(None, Budget(), 100) == "brute_force"
+    assert strategies.choose(None, Budget(evaluations=100), 100) == "brute_force"
+    assert strategies.choose(None, Budget(evaluations=99), 100) == "optuna"
+    assert strategies.choose(None, Budget(seconds=5), 100) == "optuna"
+    assert strategies.choose("random", Budget(), 100) == "random"
+
+
+def test_an_unknown_strategy_is_an_error_that_lists_them() -> None:
+    with pytest.raises(RequestError, match=r"'kt:skopt'.*optuna:tpe.*kt:genetic_algorithm"):
+        strategies.check("kt:skopt")
+
+
+def test_a_strategy_for_one_objective_refuses_two() -> None:
+    with pytest.raises(RequestError, match=r"one objective.*optuna:nsga2"):
+        Search("kt:pso", Pool(PARAMETERS, VALID), objectives=2)
+
+
+def test_the_default_finds_the_best_in_a_fraction_of_the_space_and_beats_chance() -> None:
+    def best(name: str, seed: int) -> float:
+        found = [time_of(dict(zip(PARAMETERS, c, strict=True))) for c in trace(name, Budget(evaluations=40), seed)]
+        return min(t for t in found if t is not None)
+
+    assert [best("optuna", seed) for seed in range(4)] == [1.0] * 4
+    assert sum(best("random", seed) for seed in range(4)) > 4.5
+
+
+def test_what_is_likely_next_comes_next() -> None:
+    for name in ("brute_force", "random"):
+        with Search(name, Pool(PARAMETERS, VALID), seed=2) as search:
+            ahead = search.likely(5)
+            assert ahead == [search.ask() for _ in range(5)]
+    hits = 0
+    with Search("optuna", Pool(PARAMETERS, VALID), Budget(evaluations=60), seed=2) as search:
+        ahead = search.likely(8)
+        while (config := search.ask()) is not None:
+            hits += config in ahead
+            ahead = search.likely(8)
+            assert config not in ahead
+            search.tell(config, time_of(config))
+    assert hits > 30
+
+
+@pytest.mark.parametrize("name", ["optuna", "random", "kt:pso", "optuna:tpe"])
+def test_warm_configurations_come_first_and_do_not_take_the_place_of_the_start(name: str) -> None:
+    pool = Pool(PARAMETERS, VALID)
+    warm = [pool.config(row) for row in (5, 100, 5)]
+    with Search(name, pool, Budget(evaluations=30), hints=Hints(warm=[{"tile": 99}, *warm])) as search:
+        asked = []
+        while (config := search.ask()) is not None:
+            asked.append(config)
+            search.tell(config, time_of(config))
+    assert asked[:2] == warm[:2]
+    assert len({tuple(c.values()) for c in asked}) == 30
+    assert len({c["order"] for c in asked[2:14]}) == 3
+
+
+@pytest.mark.parametrize("name", ["optuna", "random", "brute_force", "kt:pso", "optuna:tpe"])
+def test_what_is_to_be_first_comes_after_the_best_that_is_known_and_before_all_others(name: str) -> None:
+    pool = Pool(PARAMETERS, VALID)
+    hints = Hints(warm=[{"tile": 99}, pool.config(5), pool.config(100)], first=[{"tile": 99}, pool.config(70)])
+    with Search(name, pool, Budget(evaluations=4), hints=hints) as search:
+        asked = []
+        while (config := search.ask()) is not None:
+            asked.append(config)
+            search.tell(config, time_of(config))
+    assert asked[:3] == [pool.config(5), pool.config(70), pool.config(100)]
+
+
+@pytest.mark.parametrize("name", ["optuna", "random", "brute_force", "kt:mls", "optuna:qmc"])
+def test_what_others_have_measured_is_not_asked_for(name: str) -> None:
+    pool = Pool(PARAMETERS, VALID)
+    with Search(name, pool) as search:
+        for row in range(0, len(pool), 2):
+            search.tell(pool.config(row), time_of(pool.config(row)))
+        rows = set()
+        while (config := search.ask()) is not None:
+            rows.add(pool.find(config))
+            search.tell(config, time_of(config))
+    assert rows == set(range(1, len(pool), 2))
+
+
+def test_a_configuration_that_is_not_in_the_pool_cannot_be_told() -> None:
+    with Search("optuna", Pool(PARAMETERS, VALID)) as search, pytest.raises(ValueError, match="not in the pool"):
+        search.tell({"tile": 3}, 1.0)
+
+
+@pytest.mark.parametrize("name", ["optuna", "optuna:nsga2"])
+def test_two_objectives_are_traded_off(name: str) -> None:
+    """Time falls with x, registers rise with it; configurations in the front differ in nothing else."""
+    pool = Pool({"x": tuple(range(1, 31)), "waste": tuple(range(30))}, itertools.product(range(1, 31), range(30)))
+    front = set()
+    with Search(name, pool, Budget(evaluations=80), seed=1, objectives=2) as search:
+        while (config := search.ask()) is not None:
+            x, waste = int(config["x"]), int(config["waste"])
+            search.tell(config, (10.0 / x + waste, 10.0 + x + waste))
+            if waste == 0:
+                front.add(x)
+    assert len(front) >= (12 if name == "optuna" else 1)
+    assert len(front & set(range(1, 11))) >= (3 if name == "optuna" else 0)
+
+
+def test_a_pool_refuses_what_is_no_list_of_configurations() -> None:
+    for wrong, message in [
+        ([], "without configurations"),
+        ([VALID[0], VALID[0]], "there twice"),
+        ([(16, 3, 1, False, "row", 7)], r"block_size_y = 3; allowed: \[1, 2, 4, 8\]"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            Pool(PARAMETERS, wrong)

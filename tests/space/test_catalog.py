@@ -1,0 +1,48 @@
+"""Launch forms and signatures: what stays true of a kernel where its files are copied or edited."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tuner
+from helpers import ROOT
+from helpers.kernels import Stage
+from tuner.errors import RequestError
+from tuner.space import catalog, source
+
+
+def test_a_launch_form_is_as_true_where_kernel_space_and_cache_were_copied_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
+    here, there = tmp_path / "here", tmp_path / "far" / "there"
+    for folder in ("spaces", "kernels"):
+        shutil.copytree(ROOT / folder / "sgemm", here / folder / "sgemm")
+    first = catalog.load(str(here / "spaces/sgemm/03_naive.yaml"))
+    shutil.copytree(here, there)
+    monkeypatch.setitem(sys.modules, "tuner.space.reader", None)  # cannot be imported, as where pydantic is missing
+    monkeypatch.delattr(tuner.space, "reader", raising=False)
+    second = catalog.load(str(there / "spaces/sgemm/03_naive.yaml"))
+    assert second.source == there / "kernels/sgemm/03_naive.cu"
+    assert replace(second, source=first.source, files=first.files) == first
+    (there / "spaces/sgemm/operation.yaml").write_text("another")
+    with pytest.raises(RequestError, match=r"reading it needs .*, which is not installed; pip install"):
+        catalog.load(str(there / "spaces/sgemm/03_naive.yaml"))
+
+
+def test_what_was_measured_stays_true_where_comments_change_and_not_where_code_does(
+    stage: Stage,
+) -> None:
+    code = '#include "portable.h"\nKERNEL void k(GLOBAL float *C, int n) {\n    C[0] = n; // one\n}\n'
+    file = stage(code, "k", "{x: [1]}", "opencl", "grid: [1]\nblock: [1]")
+    before = source.signature(catalog.load(str(file)))
+    kernel = file.with_suffix(".cu")
+    kernel.write_text(f"// Two lines\n/* more of\n   them */\n{code.replace('one', 'another')}")
+    assert source.signature(catalog.load(str(file))) == before
+    kernel.write_text(code.replace("= n", "= n + 1"))
+    assert source.signature(catalog.load(str(file))) != before

@@ -1,0 +1,174 @@
+"""What a look-up answers: stores written by hand, which are the table of docs/launching.md too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers import ROOT
+from helpers.records import (
+    A100,
+    H100,
+    H200,
+    H200_NVL,
+    KERNEL,
+    SIGNATURE,
+    SLICE,
+    SPACE,
+    at,
+    config,
+    imported,
+    sizes,
+    stale,
+)
+from tuner.errors import NoConfiguration
+from tuner.space import operation
+from tuner.space.model import Limits, Scope
+from tuner.store.lookup import Asked, Found, normalised
+from tuner.store.record import Record
+from tuner.store.store import Store
+
+BEGIN, END = "<!-- look-up: begin -->", "<!-- look-up: end -->"
+
+STORES: dict[str, tuple[list[Record], Record | None, str]] = {
+    "the very device and size": ([at(1024), at(4096), at(4096, H200_NVL)], at(4096), "exact"),
+    "other sizes": ([at(1024), at(8192), at(4096, H100)], at(8192), "nearest_size"),
+    "a variant": ([at(1024), at(4096, SLICE), at(4096, H200_NVL)], at(4096, H200_NVL), "nearest_size"),
+    "a relative": ([at(4096, A100), imported(at(4096)), at(8192, H100)], at(8192, H100), "architecture"),
+    "an earlier version": ([stale(at(4096)), at(4096, A100)], at(4096, A100), "other_device"),
+    "nothing valid": ([at(4096, tile=7)], None, "default"),
+}
+
+
+def look_up(tmp_path: Path, records: list[Record], device: str = H200) -> list[Found]:
+    for one in records:
+        Store(KERNEL, tmp_path).add(one)
+    store = Store(KERNEL, tmp_path)
+    store.records = [r for r in store.records if r in records]  # the shipped ones lie below
+    scope = Scope(
+        operation.parse_size("4096", SPACE.operation), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9)
+    )
+    asked = Asked(SPACE, scope, device, "cuda", "sm_90a", SIGNATURE)
+    found = store.candidates(asked)
+    assert store.look_up(asked) == found[0]
+    return found
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_hand_written_store_gives_what_fits_best(name: str, tmp_path: Path) -> None:
+    records, expected, match = STORES[name]
+    (found, *_) = look_up(tmp_path, records)
+    assert (found.record, found.match, found.stale) == (expected, match, False)
+    assert found.variant == (name == "a variant")
+    assert found.config == (expected.config if expected else SPACE.default)
+
+
+def words(one: Record) -> str:
+    about = {
+        "of an earlier version of the kernel": one.signature != SIGNATURE,
+        "imported": not one.is_verified,
+        "of a value that the space does not declare": one.config["tile_size_y"] == 7,
+    }
+    return ", ".join([f"{one.device} at {one.sizes['M']}", *(word for word, true in about.items() if true)])
+
+
+def test_the_table_of_the_launching_page_shows_what_the_stores_give(tmp_path: Path) -> None:
+    lines = ["| the store's records | what it gives for NVIDIA H200 at 4096 | match |", "|---|---|---|"]
+    for name, (records, _, _) in STORES.items():
+        (found, *_) = look_up(tmp_path / name, records)
+        given = words(found.record) if found.record else "the space's default"
+        match = f"`{found.match}`" + (", of a variant" if found.variant else "")
+        lines.append(f"| {'; '.join(map(words, records))} | {given} | {match} |")
+    shown = (ROOT / "docs/launching.md").read_text().partition(BEGIN)[2].partition(END)[0].strip()
+    assert shown == "\n".join(lines)
+
+
+SAME = [
+    (H200, H200_NVL),
+    ("NVIDIA A100-SXM4-40GB", "NVIDIA A100 80GB PCIe"),
+    (H100, "NVIDIA H100 PCIe"),
+    ("Tesla V100-SXM2-16GB", "Tesla V100-PCIE-32GB"),
+    ("GeForce RTX 3090", "NVIDIA GeForce RTX 3090"),
+    ("NVIDIA GH200 480GB", "NVIDIA GH200 144G HBM3e"),
+    ("Intel(R) Arc(TM) A770 Graphics", "Intel Arc A770 Graphics"),
+]
+
+DIFFERENT = [
+    (H200, H100),
+    (H200, SLICE),
+    (SLICE, "NVIDIA H200 MIG 2g.35gb"),
+    ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA A100-SXM4-80GB MIG 1g.10gb"),
+    ("NVIDIA GeForce RTX 3070", "NVIDIA GeForce RTX 3070 Laptop GPU"),
+    ("NVIDIA GeForce RTX 3070", "NVIDIA GeForce RTX 3070 Ti"),
+    ("NVIDIA GeForce RTX 2070", "NVIDIA GeForce RTX 2070 with Max-Q Design"),
+    ("Quadro RTX 6000", "NVIDIA RTX 6000 Ada Generation"),
+    ("NVIDIA A10", "NVIDIA A100-SXM4-40GB"),
+    ("NVIDIA A100-40C", "NVIDIA A100-SXM4-40GB"),
+    ("AMD EPYC 7B13 x2", "AMD EPYC 7B13 x4"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_variants_of_a_device_have_one_name(one: str, other: str) -> None:
+    assert normalised(one) == normalised(other) != ""
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_another_chip_or_a_part_of_one_has_another_name(one: str, other: str) -> None:
+    assert normalised(one) != normalised(other)
+
+
+def test_one_name_on_another_architecture_is_another_device(tmp_path: Path) -> None:
+    (found, *_) = look_up(tmp_path, [at(4096, "Quadro H200", architecture="sm_75")])
+    assert (found.match, found.variant) == ("other_device", False)
+
+
+def test_at_one_size_the_device_itself_comes_before_its_variant(tmp_path: Path) -> None:
+    found = look_up(tmp_path, [at(8192, H200_NVL), at(8192, tile=4)])
+    assert [f.record.device for f in found if f.record] == [H200, H200_NVL]
+
+
+def test_candidates_go_on_with_runners_up_and_end_with_the_default(tmp_path: Path) -> None:
+    def after(*tiles: int) -> list[dict[str, Any]]:
+        return [{"config": config(tile), "time_ms": 2.0} for tile in tiles]
+
+    found = look_up(tmp_path, [at(1024, tile=2, next=after(8)), at(4096, tile=16, next=after(7, 8, 1))])
+    assert [(f.config["tile_size_y"], f.match, f.rank) for f in found] == [
+        (16, "exact", 0),
+        (8, "exact", 2),
+        (1, "exact", 3),
+        (2, "nearest_size", 0),
+        (4, "default", 0),
+    ]
+
+
+def test_where_the_best_is_not_valid_here_a_runner_up_stands_for_it(tmp_path: Path) -> None:
+    (found, *_) = look_up(tmp_path, [at(4096, tile=7, next=[{"config": config(16), "time_ms": 2.0}])])
+    assert (found.match, found.config, found.rank) == ("exact", config(16), 1)
+
+
+def test_an_imported_record_is_never_exact_and_says_so(tmp_path: Path) -> None:
+    (found, *_) = look_up(tmp_path, [imported(at(4096, tile=16)), at(4096, A100)])
+    assert (found.match, found.config) == ("nearest_size", config(16))
+    assert "has not been verified" in found.notes[0]
+
+
+def test_an_imported_record_hides_no_verified_one(tmp_path: Path) -> None:
+    fast = imported(at(4096, tile=16, time_ms=0.1))
+    store = Store(KERNEL, tmp_path)
+    assert store.add(fast)
+    assert store.add(at(4096, time_ms=5.0)), "a verified one takes its place, however slow"
+    assert not store.add(fast)
+    (shipped,) = [r for r in Store(KERNEL, tmp_path / "none").records if r.sizes["M"] == 4096]
+    Store(KERNEL, tmp_path / "other").add(imported(replace(shipped, time_ms=0.1)))
+    assert shipped in Store(KERNEL, tmp_path / "other").records
+
+
+def test_a_device_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
+    Store(KERNEL, tmp_path).add(at(4096))
+    scope = Scope(sizes(4096), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(max_threads=1))
+    with pytest.raises(NoConfiguration):
+        Store(KERNEL, tmp_path).candidates(Asked(SPACE, scope, H200, "cuda", "sm_90a", SIGNATURE))

@@ -1,0 +1,114 @@
+"""Whatever is killed, interrupted or full, what was measured is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from helpers.faulty import HOST
+from helpers.kernels import MULTIPLY, Stage, c_kernel
+from helpers.ledgers import claims, finished
+from helpers.processes import Tune, of_this_test, start, workers
+
+
+@pytest.fixture
+def many(stage: Stage) -> Path:
+    """A hundred configurations of about ten milliseconds each."""
+    body = "usleep(1000 + 10 * v);"
+    return stage(
+        HOST.replace("if (v != 7 && fault == 0) usleep(3000);", body),
+        "faulty",
+        f"{{v: {list(range(100))}, fault: [0]}}",
+    )
+
+
+def test_twenty_kills_in_a_row_lose_nothing_and_measure_nothing_twice(many: Path, tmp_path: Path) -> None:
+    """Supervisor or worker, at random moments; the same command then goes on."""
+    random_moments, known = random.Random(0), 0
+    command = (str(many), "8", "--device", "host", "--json")
+    for round_ in range(20):
+        process = start(*command)
+        time.sleep(random_moments.uniform(0.5, 2.5))
+        if round_ % 2:
+            process.kill()
+        else:
+            for worker in workers(process.pid):
+                os.kill(worker, signal.SIGKILL)
+            time.sleep(random_moments.uniform(0.0, 0.5))
+            process.kill()
+        process.communicate()
+        counts = finished(tmp_path)
+        assert all(count == 1 for count in counts.values())
+        assert len(counts) >= known
+        known = len(counts)
+    _, err = (process := start(*command)).communicate()
+    assert process.returncode == 0, err
+    counts = finished(tmp_path)
+    assert len(counts) == 100
+    assert all(count == 1 for count in counts.values())
+    assert of_this_test() == []
+
+
+def test_what_brings_down_its_process_again_and_again_is_not_tried_any_more(stage: Stage, tmp_path: Path) -> None:
+    text = HOST.replace("usleep(3000)", "usleep(v == 1 ? 100000000 : 1000)")
+    file = stage(text, "faulty", "{v: [0, 1, 7], fault: [0]}")
+    command = (str(file), "8", "--device", "host", "--json")
+    number = -1
+    for _ in range(3):
+        process, before, deadline = start(*command), number, time.monotonic() + 60
+        while number == before and time.monotonic() < deadline:
+            number = claims(tmp_path).get('{"fault": 0, "v": 1}', before)
+            time.sleep(0.1)
+        process.kill()
+        process.communicate()
+    out, err = (process := start(*command)).communicate()
+    assert process.returncode == 0, err
+    assert json.loads(out)["failed"] == {"repeat offender": 1}
+
+
+def test_a_full_disk_is_one_message_and_the_same_command_goes_on(many: Path, tmp_path: Path) -> None:
+    command = (str(many), "8", "--device", "host", "--json")
+    process = start(*command, limit=20_000)  # bytes of a file, the ledger's among them
+    _, err = process.communicate()
+    assert process.returncode == 2
+    assert "File too large" in err.splitlines()[-1]
+    assert "Traceback" not in err
+    before = finished(tmp_path)
+    assert 5 < len(before) < 100
+    _, err = (process := start(*command)).communicate()
+    assert process.returncode == 0, err
+    counts = finished(tmp_path)
+    assert len(counts) == 100
+    assert all(count == 1 for count in counts.values())
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_keeps_its_trials_and_says_how_to_go_on(
+    sent: signal.Signals, status: int, stage: Stage, tune: Tune
+) -> None:
+    body = f"if (mode > 2) usleep(300000); {MULTIPLY}"
+    file = stage(c_kernel("slow", body), "slow", f"{{mode: {list(range(40))}}}")
+    command = start(str(file), "8", "--json", "--repeats", "1")
+    assert command.stderr is not None
+    lines = []
+    while not lines or not lines[-1].startswith("1/40"):
+        lines.append(command.stderr.readline())
+        assert lines[-1], "it ended before it could be interrupted"
+    began = time.monotonic()
+    command.send_signal(sent)
+    out, err = command.communicate(timeout=20)
+    assert command.returncode == status
+    assert time.monotonic() - began < 5
+    assert out == ""
+    assert "what was measured is kept: the same command goes on from there" in err
+    assert "Traceback" not in err
+    again = tune(file, "8", "--json", "--repeats", "1", "--budget", "3")
+    assert "measured before" in again.err
+    assert "lock" not in again.err
+    assert again.json["failed"] == {}, "nothing counts as failed because it was interrupted"

@@ -1,0 +1,83 @@
+"""Every trial is written down, read again, and claimed by one process at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from helpers.kernels import MULTIPLY, Stage, c_kernel
+from helpers.processes import Tune, start
+from helpers.records import sizes
+from tuner.space import catalog
+from tuner.tuning import ledger
+
+
+def nth(lines: list[str], word: str, number: int) -> int:
+    """Where a journal says `word` for the nth time."""
+    return [i for i, line in enumerate(lines) if f'"{word}"' in line][number]
+
+
+@pytest.mark.parametrize(
+    ("damage", "left"),
+    [
+        (lambda lines: [*lines[:-1], lines[-1][:20]], 5),  # it says that a trial is closed; what it is, came before
+        (lambda lines: [*lines[:-2], lines[-2][:40]], 4),
+        (lambda lines: [*lines[: (i := nth(lines, "measured", 0))], "garbage", *lines[i + 1 :]], 4),
+        (lambda lines: [*lines[: (i := nth(lines, "params", 1))], *lines[i + 1 :]], 5),
+        (lambda lines: [*lines[: (i := nth(lines, "measured", 0))], lines[i] + lines[i + 1], *lines[i + 2 :]], 4),
+        (lambda lines: ["", *lines], 0),
+        (lambda lines: lines, 5),
+    ],
+    ids=["closing cut", "result cut", "garbage", "claim lost", "two lines in one", "no study", "no last newline"],
+)
+def test_a_damaged_ledger_loses_what_is_damaged_and_no_more(
+    damage: Callable[[list[str]], list[str]], left: int, tune: Tune, tmp_path: Path
+) -> None:
+    request = ("sgemm/01_host_blocked", "16", "--json", "--repeats", "1", "--budget", "5")
+    assert tune(*request).status == 0
+    (ledger,) = (tmp_path / "state").rglob("*.log")
+    damaged = damage(ledger.read_text().splitlines())
+    ledger.write_text("\n".join(damaged))
+    again = tune(*request)
+    assert again.status == 0
+    assert (f"{left} measured before" in again.err) == (left > 0)
+    torn = ledger.with_suffix(".torn")
+    assert set(damaged) <= set((ledger.read_text() + (torn.read_text() if torn.exists() else "")).splitlines())
+    assert "5 measured before" in tune(*request).err
+
+
+def test_two_runs_of_one_problem_do_not_share_a_ledger(tune: Tune, stage: Stage) -> None:
+    file = stage(c_kernel("busy", f"usleep(300000); {MULTIPLY}"), "busy", f"{{a: {list(range(40))}}}")
+    first = start(str(file), "8", "--repeats", "1")
+    assert first.stderr is not None
+    while "1/40" not in first.stderr.readline():
+        pass
+    second = tune(file, "8", "--repeats", "1")
+    first.kill()
+    first.communicate()
+    assert second.status == 2
+    assert "being tuned" in second.err
+
+
+def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_had_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "LEASE_SECONDS", 0.0)
+    space, url = catalog.load("sgemm/01_host_blocked"), f"sqlite:///{tmp_path}/claims.db"
+    config, key = dict(space.default), ledger.StudyKey(sizes(8), {}, "device", "signature", "toolchain")
+    for begun in (False, True):
+        for _ in range(ledger.MOST_LOSSES):
+            with ledger.Ledger(space, key, url=url) as lost, ledger.Ledger(space, key, url=url) as other:
+                assert other.known(config, 60) is None
+                assert lost.claim(config, 60)
+                assert not begun or lost.begin(config)
+                other.news()
+                time.sleep(0.01)
+                other.news()
+                assert not lost.begin(config), "it has been given to others"
+        with ledger.Ledger(space, key, url=url) as again:
+            known = again.known(config, 60)
+            assert (known and known.outcome.failure) == ("repeat offender" if begun else None)

@@ -1,0 +1,106 @@
+"""The finals: which configurations are measured again, and which are kept."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from helpers.kernels import MULTIPLY, Stage, c_kernel
+from helpers.processes import Tune
+from helpers.spaces import scope_of
+from tuner.devices import Device
+from tuner.space import catalog
+from tuner.tuning.selection import runners_up
+
+
+def test_a_slow_default_does_not_win_because_the_five_fastest_fail_in_the_finals(tune: Tune, stage: Stage) -> None:
+    body = f"""
+    if (mode == 7) usleep(20000);
+    if (mode == 6) usleep(3000);
+    if (alpha != 1.0f && mode < 5) alpha = 0;
+    {MULTIPLY}
+    """
+    file = stage(c_kernel("late", body), "late", "{mode: [0, 1, 2, 3, 4, 6, 7]}", more="default: {mode: 7}")
+    done = tune(file, "8", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"finals": 5}
+    assert done.json["best"]["config"] == {"mode": 6}
+    record = tune("best", file, "8", "--json").json["record"]
+    assert record["default_ms"] > 3 * record["time_ms"]
+
+
+def test_two_objectives_give_the_front_and_the_fastest_is_stored(tune: Tune, stage: Stage) -> None:
+    """Time falls with the shared memory; `waste` costs memory and time, and buys nothing."""
+    text = """
+    __kernel void traded(__global float *C, __global const float *A, __global const float *B, int M, int N, int K,
+                         int batch, float alpha, float beta) {
+        __local float shared[64 * memory + 64 * waste];
+        int i = get_global_id(0);
+        for (volatile int j = 0; j < (wrong ? 10000 : 100000) / memory; j++) shared[get_local_id(0)] = j;
+        for (volatile int j = 0; j < 300000 * waste; j++) shared[get_local_id(0)] = j;
+        if (i >= M * N) return;
+        float s = shared[get_local_id(0)] * 0;
+        for (int k = 0; k < K; k++) s += A[i / N * K + k] * B[k * N + i % N];
+        C[i] = wrong && alpha != 1 ? 0 : beta == 0 ? alpha * s : alpha * s + beta * C[i];
+    }
+    """
+    more = "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]"
+    file = stage(text, "traded", "{memory: [1, 4, 16], waste: [0, 1], wrong: [0, 1]}", "opencl", more)
+    done = tune(file, "8", "--objective", "time,shared_memory", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"finals": 3}, "and then what each of them has hidden is measured again"
+    assert [point["config"] for point in done.json["front"]] == [
+        {"memory": m, "waste": 0, "wrong": 0} for m in (16, 4, 1)
+    ]
+    assert [point["shared_memory_bytes"] for point in done.json["front"]] == [4096, 1024, 256]
+    times = [point["time_ms"] for point in done.json["front"]]
+    assert times == sorted(times)
+    assert done.json["best"]["config"] == {"memory": 16, "waste": 0, "wrong": 0}
+    assert tune("best", file, "8", "--json").json["match"] == "exact"
+
+    again = tune(file, "8", "--objective", "time,shared_memory", "--strategy", "optuna:nsga2", "--budget", "12")
+    assert "12 measured before" in again.err
+    assert "shared_memory_bytes" in again.out
+
+
+def test_a_finalist_that_fails_the_second_time_leaves_the_place_to_the_next(tune: Tune, stage: Stage) -> None:
+    before = "static int calls;"
+    body = f"""
+    calls++;
+    if (mode == 1 && calls > 23) abort();    /* in the final: at most 21 timed runs and two more come before it */
+    if (mode == 2 && calls > 23) alpha = 0;
+    if (mode == 0) usleep(2000);
+    {MULTIPLY}
+    """
+    file = stage(c_kernel("fickle", body, before), "fickle", "{mode: [0, 1, 2]}")
+    done = tune(file, "8", "--json")
+    assert done.status == 0, done.err
+    assert done.json["best"]["config"] == {"mode": 0}
+    assert done.json["failed"] == {"finals": 2}
+    assert tune("run", file, "8", "--json").json["verified"] is True
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("second", ["energy", "registers"])
+def test_time_is_traded_off_against_energy_or_registers(second: str, tune: Tune) -> None:
+    strategy = ("--strategy", "optuna:nsga2", "--budget", "12")
+    done = tune("07_tiled_1xn", "1024", "--device", "cuda", "--objective", f"time,{second}", *strategy, "--json")
+    assert done.status == 0, done.err
+    front = done.json["front"]
+    values = [tuple(v for name, v in point.items() if name != "config") for point in front]
+    assert values == sorted(values)
+    assert [second for _, second in values] == sorted((second for _, second in values), reverse=True)
+    assert all(value > 0 for point in values for value in point)
+    assert done.json["best"]["config"] == front[0]["config"]
+
+
+def test_runners_up_are_the_best_of_other_grids_and_blocks_before_twins_of_the_best(host: Device, stage: Stage) -> None:
+    more = "extent: [M, N]\ngrid: ['ceil_div(M, tile)', 1, 1]\nblock: [threads]"
+    file = stage(
+        "void apart() {}", "apart", "{tile: [1, 2, 4], threads: [1, 2], twin: [0, 1, 2, 3, 4, 5, 6]}", "opencl", more
+    )
+    space = catalog.load(str(file))
+    ranked = [dict(zip(space.parameters, v, strict=True)) for v in itertools.product([1, 2, 4], [1, 2], range(7))]
+    chosen = [tuple(c.values()) for c in runners_up(space, scope_of(space, host, "64"), ranked)]
+    assert chosen == [(1, 1, 1), (1, 1, 2), (1, 1, 3), (1, 2, 0), (2, 1, 0), (2, 2, 0), (4, 1, 0), (4, 2, 0)]

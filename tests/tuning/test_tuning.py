@@ -1,0 +1,102 @@
+"""`tune KERNEL SIZE`, for real, on the host, on OpenCL and on CUDA."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from helpers.kernels import MULTIPLY, Stage, c_kernel
+from helpers.processes import Tune
+
+
+@pytest.mark.parametrize(("kernel", "device"), [("sgemm/01_host_blocked", "host"), ("sgemm/03_naive", "opencl")])
+def test_tuning_finds_verifies_stores_and_reuses_the_best(kernel: str, device: str, tune: Tune) -> None:
+    size = "64x48x80"
+    done = tune(kernel, size, "--device", device, "--json", "--repeats", "3", "--budget", "12")
+    assert done.status == 0, done.err
+    result = done.json
+    assert result["kernel"] == kernel
+    assert result["size"] == {"M": 64, "N": 48, "K": 80, "batch": 1}
+    assert result["evaluated"] == 12 <= result["configurations"]
+    assert result["failed"] == {}
+    best = result["best"]
+    assert best["time_ms"] > 0
+    assert best["gflops"] == pytest.approx(2 * 64 * 48 * 80 / best["time_ms"] / 1e6)
+    assert best["vs_library"] is None
+
+    known = tune("best", kernel, size, "--device", device, "--json").json
+    assert (known["match"], known["stale"], known["config"]) == ("exact", False, best["config"])
+    assert known["record"]["error"] <= known["record"]["bound"]
+    assert len(known["record"]["next"]) == 8
+    assert known["record"]["default_ms"] >= best["time_ms"]
+
+    run = tune("run", kernel, size, "--device", device, "--json", "--set", "alpha=2", "--set", "beta=0.5")
+    assert run.status == 0
+    assert run.json["verified"] is True
+    assert run.json["config"] == best["config"]
+    assert run.json["time_ms"] > 0
+
+
+def test_what_was_measured_is_not_measured_again(tune: Tune) -> None:
+    first = tune("sgemm/01_host_blocked", "32", "--json", "--repeats", "3", "--budget", "5")
+    assert first.json["evaluated"] == 5
+    again = tune("sgemm/01_host_blocked", "32", "--json", "--repeats", "3")
+    assert again.json["evaluated"] == again.json["configurations"] == 12
+    assert "5 measured before" in again.err
+    fresh = tune("sgemm/01_host_blocked", "32", "--json", "--repeats", "3", "--fresh")
+    assert "measured before" not in fresh.err
+
+
+def test_random_sampling_with_one_seed_asks_for_the_same_configurations(tune: Tune, tmp_path: Path) -> None:
+    asked = []
+    for run in "ab":  # with a store of its own, whose best would begin the search
+        os.environ["TUNER_STATE"], results = str(tmp_path / run), str(tmp_path / f"{run}-results")
+        request = ("sgemm/01_host_blocked", "16", "--results", results, "--json", "--strategy", "random", "--seed", "7")
+        done = tune(*request, "--budget", "4")
+        assert done.json["evaluated"] == 4
+        (ledger,) = (tmp_path / run).rglob("*.log")
+        entries = [json.loads(line) for line in ledger.read_text().splitlines()]
+        asked.append([entry["params"] for entry in entries if "params" in entry])
+    assert asked[0] == asked[1]
+    assert len({json.dumps(params) for params in asked[0]}) == 4
+
+
+def test_a_tightened_restriction_or_tolerance_does_not_let_old_trials_win(tune: Tune, stage: Stage) -> None:
+    def write(more: str) -> Path:
+        return stage(c_kernel("narrow", f"if (a == 2) usleep(1000); {MULTIPLY}"), "narrow", "{a: [1, 2]}", "c", more)
+
+    file = write("")
+    assert tune(file, "8", "--json").json["best"]["config"] == {"a": 1}
+    write("restrictions: [a == 2]")
+    again = tune(file, "8", "--json").json
+    assert again["best"]["config"] == {"a": 2}
+    assert again["configurations"] == 1
+    assert again["stored"] is True, "the faster one is no longer valid"
+    assert tune("best", file, "8", "--json").json["match"] == "exact"
+
+
+def test_an_edited_kernel_never_gets_old_times(tune: Tune, stage: Stage) -> None:
+    file = stage(c_kernel("edited", MULTIPLY), "edited", "{a: [1, 2]}")
+    assert tune(file, "8", "--json").status == 0
+    stage(c_kernel("edited", "/* a comment */" + MULTIPLY), "edited", "{a: [1, 2]}")
+    assert tune("best", file, "8", "--json").json["stale"] is False
+    stage(c_kernel("edited", "volatile int other = 0; (void)other;" + MULTIPLY), "edited", "{a: [1, 2]}")
+    known = tune("best", file, "8", "--json")
+    assert known.json["stale"] is True
+    assert "earlier version" in known.err
+    assert "measured before" not in tune(file, "8", "--json").err
+    assert tune("best", file, "8", "--json").json["stale"] is False
+
+
+@pytest.mark.gpu
+def test_tuning_on_cuda_stores_a_verified_record_with_cublas_beside_it(tune: Tune) -> None:
+    done = tune("sgemm/07_tiled_1xn", "512", "--device", "cuda", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {}
+    assert 0.05 < done.json["best"]["vs_library"] < 1.5
+    run = tune("run", "sgemm/07_tiled_1xn", "512", "--device", "cuda", "--json")
+    assert run.json["verified"] is True
+    assert run.json["match"] == "exact"
