@@ -10,7 +10,7 @@ from tuner.devices.arguments import ArraySpec
 from tuner.errors import RequestError
 from tuner.space import operation, source
 from tuner.space.model import Config, Scope, Space, config_text
-from tuner.store.store import Found, Match, Record
+from tuner.store.store import Candidate, Match, Record
 
 Launch = Callable[[Sequence[Any], Any, Any], None]  # takes arrays, a stream or None, and packed scalars
 MOST_OPTIONS = 64  # sets of options whose packed scalars are cached
@@ -25,14 +25,19 @@ class Kernel:
     """
 
     def __init__(
-        self, space: Space, scope: Scope, device: Device, found: Found, binaries: Mapping[str, bytes] | None = None
+        self,
+        space: Space,
+        scope: Scope,
+        device: Device,
+        candidate: Candidate,
+        binaries: Mapping[str, bytes] | None = None,
     ) -> None:
         """Builds and loads. `binaries` holds exported builds by the digests of their sources.
 
         Raises TrialError where the configuration does not run here, DeviceError where it cannot be built.
         """
-        self.space, self.scope, self.device, self.found = space, scope, device, found
-        text = source.render(space, found.config, scope)
+        self.space, self.scope, self.device, self.candidate = space, scope, device, candidate
+        text = source.render(space, candidate.config, scope)
         binary = (binaries or {}).get(text.digest)
         build = device.build(text) if binary is None else Build(binary)
         figures.check(build.figures, text.geometry, scope.limits)
@@ -49,15 +54,15 @@ class Kernel:
 
     @property
     def config(self) -> Config:
-        return dict(self.found.config)
+        return dict(self.candidate.config)
 
     @property
     def match(self) -> Match:
-        return self.found.match
+        return self.candidate.match
 
     @property
     def record(self) -> Record | None:
-        return self.found.record
+        return self.candidate.record
 
     def __call__(self, *arrays: Any, stream: Any = None, **options: float) -> None:
         """Enqueue one launch on `arrays`, in the order of the operation (for a matrix product: C, A, B).

@@ -17,7 +17,7 @@ from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.kernel import Kernel, settled
 from tuner.space import catalog, operation
 from tuner.space.model import Scope, Space, Value, config_text
-from tuner.store.lookup import Asked, Found
+from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
 
 
@@ -59,18 +59,18 @@ def load(
     scope = Scope(sizes, settings, opened.language, opened.limits)
     exported = _exported(Path(binaries), space, opened) if binaries else []
     if config is not None:
-        candidates = [Found(space.checked(config, scope), "default")]
+        candidates = [Candidate(space.checked(config, scope), "default")]
     else:
         store = Store(space.name, Path(results) if results else None)
-        candidates = _look_up(store, Asked.of(space, scope, opened), strict, exported)
+        candidates = _look_up(store, Query.of(space, scope, opened), strict, exported)
     if not candidates:
         raise RequestError(f"{space.name}: no exact record at this size on {opened.name}; tune it, or drop strict=True")
     return _build(space, scope, opened, candidates, {build.source: build.binary for build in exported})
 
 
-def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Found:
+def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Candidate:
     """The look-up alone. Its notes report lines that cannot be read, and a stale record."""
-    return Store(space.name, results).look_up(Asked.of(space, scope, device))
+    return Store(space.name, results).look_up(Query.of(space, scope, device))
 
 
 def _check_types(folders: Mapping[str, Any], mappings: Mapping[str, Any]) -> None:
@@ -92,7 +92,7 @@ def _exported(folder: Path, space: Space, device: Device) -> list[ExportedBuild]
     return usable
 
 
-def _look_up(store: Store, query: Asked, strict: bool, exported: Sequence[ExportedBuild]) -> list[Found]:
+def _look_up(store: Store, query: Query, strict: bool, exported: Sequence[ExportedBuild]) -> list[Candidate]:
     """What may be launched, best first: exported configurations, then the store's. If `strict`, exact matches alone."""
     candidates = store.candidates(query)
     if strict:
@@ -100,14 +100,14 @@ def _look_up(store: Store, query: Asked, strict: bool, exported: Sequence[Export
     defaults = []
     for build in exported:
         if query.space.valid(build.config, query.scope):
-            defaults.append(Found(build.config, "default"))
+            defaults.append(Candidate(build.config, "default"))
         else:
             config = config_text(build.config)
             warnings.warn(f"{query.space.name}: {config}, which was exported, is not valid here", stacklevel=3)
     return [*defaults, *candidates]
 
 
-def _is_exact(candidate: Found, query: Asked) -> bool:
+def _is_exact(candidate: Candidate, query: Query) -> bool:
     """Whether its record is of this kernel, size and device, with the same options where the code depends on them."""
     options = candidate.record.options if candidate.record else {}
     same_options = all(options.get(name) == query.scope.options[name] for name in settled(query.space))
@@ -115,7 +115,7 @@ def _is_exact(candidate: Found, query: Asked) -> bool:
 
 
 def _build(
-    space: Space, scope: Scope, device: Device, candidates: Sequence[Found], binaries: Mapping[str, bytes]
+    space: Space, scope: Scope, device: Device, candidates: Sequence[Candidate], binaries: Mapping[str, bytes]
 ) -> Kernel:
     """The first of `candidates` that builds and loads. Raises the error of the very first where none does."""
     failures: list[TrialError | DeviceError] = []

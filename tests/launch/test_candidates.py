@@ -50,7 +50,7 @@ def test_what_is_told_of_a_record_is_told_of_the_one_that_is_taken(stage: Stage,
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         kernel = tuner.load(tmp_path / "choosy.yaml", 16, device=host, results=tmp_path / "store")
-    assert (kernel.config, kernel.found.stale) == ({"mode": 1}, True)
+    assert (kernel.config, kernel.candidate.stale) == ({"mode": 1}, True)
     assert [bool(re.search("earlier version", str(w.message))) for w in told] == [True, False]
     assert store.add(replace(choosy(host, space, [3]), signature="another"))
     with warnings.catch_warnings():

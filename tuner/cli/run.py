@@ -29,9 +29,9 @@ def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
     from tuner.tuning import rerun
 
     result = rerun.run(kernel, size, **request)
-    best = result.found
+    best = result.candidate
     warn(best.notes)
-    fields = {name: value for name, value in asdict(result).items() if name != "found"}
+    fields = {name: value for name, value in asdict(result).items() if name != "candidate"}
     text = ""
     if result.verified:
         text = (

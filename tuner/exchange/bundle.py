@@ -23,7 +23,7 @@ from tuner.space import operation
 from tuner.space import source as sources
 from tuner.space.model import Scope, size_text
 from tuner.space.source import Source
-from tuner.store.lookup import Found
+from tuner.store.lookup import Candidate
 from tuner.version import VERSION
 
 EXAMPLE = Path(__file__).with_name("example.c")  # launches through CUDA, as launch.h says
@@ -35,7 +35,7 @@ class Binary:
     """One binary of a bundle: the first candidate of the target that builds."""
 
     target: Target
-    candidate: Found
+    candidate: Candidate
     source: Source
     build: Build
 

@@ -10,7 +10,7 @@ from tuner import devices, paths
 from tuner.errors import RequestError
 from tuner.space import operation, source
 from tuner.space.model import Limits, Scope, Space
-from tuner.store.lookup import MATCHES, Asked, Found, normalised
+from tuner.store.lookup import MATCHES, Candidate, Query, normalised
 from tuner.store.store import Store
 
 
@@ -62,18 +62,18 @@ class Target:
     problem: Problem
     device: TargetDevice
     scope: Scope
-    candidates: tuple[Found, ...]
+    candidates: tuple[Candidate, ...]
 
     @staticmethod
     def of(problem: Problem, device: TargetDevice) -> Target:
         """The target with what the store knows for it. Raises NoConfiguration where no configuration is valid."""
         space = problem.space
         scope = Scope(problem.sizes, problem.options, devices.BACKENDS[device.kind].language, device.limits)
-        query = Asked(space, scope, device.name, device.kind, device.architecture, source.signature(space))
+        query = Query(space, scope, device.name, device.kind, device.architecture, source.signature(space))
         return Target(problem, device, scope, tuple(Store(space.name, problem.results).candidates(query)))
 
     @property
-    def best(self) -> Found:
+    def best(self) -> Candidate:
         return self.candidates[0]
 
 

@@ -15,7 +15,7 @@ from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.results import Final
 from tuner.space import operation
 from tuner.space.model import Config, size_text
-from tuner.store.lookup import Asked
+from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
 from tuner.tuning import driver
 
@@ -103,7 +103,7 @@ class Stage:
     def _record(self) -> Record | None:
         """The record of this size on this device, if a launch would take its best configuration."""
         store = Store(self._space.name, self._request.results)
-        best = store.look_up(Asked.of(self._space, self._scope, self._device))
+        best = store.look_up(Query.of(self._space, self._scope, self._device))
         record = best.record
         exact = best.match == "exact" and not best.stale
         return record if record and exact and record.is_plain and record.config == best.config else None

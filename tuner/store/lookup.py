@@ -20,7 +20,7 @@ MATCHES: tuple[Match, ...] = ("exact", "nearest_size", "architecture", "other_de
 
 
 @dataclass(frozen=True)
-class Asked:
+class Query:
     """What a look-up is for: a kernel, its problem, a device by name, and the signature of the kernel as it is now."""
 
     space: Space
@@ -31,13 +31,13 @@ class Asked:
     signature: str
 
     @staticmethod
-    def of(space: Space, scope: Scope, device: Device | DeviceInfo) -> Asked:
+    def of(space: Space, scope: Scope, device: Device | DeviceInfo) -> Query:
         """The query for a device of this machine."""
-        return Asked(space, scope, device.name, device.kind, device.architecture, source.signature(space))
+        return Query(space, scope, device.name, device.kind, device.architecture, source.signature(space))
 
 
 @dataclass(frozen=True)
-class Found:
+class Candidate:
     """A configuration that a look-up gives, how well it matches, and its record (None for the default).
 
     `variant`: the record is of a variant of the device, so the match is at best `nearest_size`. `rank`: 0 for the
@@ -82,7 +82,7 @@ def normalised(device: str) -> str:
     return " ".join([word for word in words if word not in _VENDORS and not _FORMS.fullmatch(word)] or words)
 
 
-def best_fits(records: Iterable[Record], query: Asked) -> list[Fit]:
+def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
     """The records of this operation, the best fit first. Their configurations may not be valid at this size."""
     scope = query.scope
     entries = []
@@ -109,7 +109,7 @@ def best_fits(records: Iterable[Record], query: Asked) -> list[Fit]:
     return [fit for _, fit in sorted(entries, key=lambda entry: entry[0])]
 
 
-def candidates(records: Iterable[Record], query: Asked) -> Iterator[Found]:
+def candidates(records: Iterable[Record], query: Query) -> Iterator[Candidate]:
     """The configurations that are valid at this size on this device, best first: of each record its best and its
     runners-up, then the default. Raises NoConfiguration if none is valid."""
     space, scope = query.space, query.scope
@@ -118,13 +118,13 @@ def candidates(records: Iterable[Record], query: Asked) -> Iterator[Found]:
         for rank, config in enumerate(fit.record.configs):
             if config_key(config) not in keys and space.valid(config, scope):
                 keys.add(config_key(config))
-                yield Found(config, fit.match, fit.record, fit.stale, _notes(fit, space), fit.variant, rank)
+                yield Candidate(config, fit.match, fit.record, fit.stale, _notes(fit, space), fit.variant, rank)
     default = first_valid(space, scope)
     if config_key(default) not in keys:
-        yield Found(default, "default")
+        yield Candidate(default, "default")
 
 
-def _fit(record: Record, query: Asked, distance: float) -> Fit:
+def _fit(record: Record, query: Query, distance: float) -> Fit:
     is_device = (record.kind, record.device) == (query.kind, query.device)
     has_architecture = (record.kind, record.architecture) == (query.kind, query.architecture)
     is_akin = record.kind == query.kind and record.architecture in (query.architecture, "")  # unknown if imported

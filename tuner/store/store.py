@@ -18,10 +18,10 @@ from tuner import paths
 from tuner.errors import RequestError
 from tuner.space.model import Config, ConfigKey, config_key
 from tuner.store import locks, lookup
-from tuner.store.lookup import MATCHES, Asked, Found, Match
+from tuner.store.lookup import MATCHES, Candidate, Match, Query
 from tuner.store.record import Record, better_first, preference
 
-__all__ = ["FORMAT", "MATCHES", "VERSION", "WARM", "Found", "Match", "Record", "Store", "read"]
+__all__ = ["FORMAT", "MATCHES", "VERSION", "WARM", "Candidate", "Match", "Record", "Store", "read"]
 
 FORMAT = "tuner results"
 VERSION = 1
@@ -134,7 +134,7 @@ class Store:
                 self._parsed[line] = None
         return self._parsed[line]
 
-    def look_up(self, query: Asked) -> Found:
+    def look_up(self, query: Query) -> Candidate:
         """The best known configuration that is valid at this size on this device.
 
         Records are taken in this order: the device at this size; the device, or a variant of it (`lookup.normalised`),
@@ -147,16 +147,16 @@ class Store:
         """
         return next(self._candidates(query))
 
-    def candidates(self, query: Asked) -> list[Found]:
+    def candidates(self, query: Query) -> list[Candidate]:
         """All configurations known to be valid here, in case the best does not launch: `look_up`'s first, each record's
         runners-up after its best, the default last. Raises as `look_up` does."""
         return list(self._candidates(query))
 
-    def _candidates(self, query: Asked) -> Iterator[Found]:
+    def _candidates(self, query: Query) -> Iterator[Candidate]:
         for candidate in lookup.candidates(self.records, query):
             yield replace(candidate, notes=(*self.problems, *candidate.notes))
 
-    def similar(self, query: Asked) -> list[Config]:
+    def similar(self, query: Query) -> list[Config]:
         """At most WARM configurations to begin a search with, valid at this size on this device.
 
         They are the best of the SIMILAR records that fit best, then their second best, and so on.

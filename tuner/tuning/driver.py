@@ -20,7 +20,7 @@ from tuner.search.pool import Pool
 from tuner.search.strategies import Budget, Hints, Search
 from tuner.space import catalog, operation
 from tuner.space.model import Config, Scope, Space
-from tuner.store.lookup import Asked
+from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
 from tuner.tuning.crew import Crew, TrialListener
 from tuner.tuning.ledger import Ledger, StudyKey
@@ -118,7 +118,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     with Crew(Task(space, sizes, options, request.method, request.timeout), device_ids) as crew:
         pool = Pool(space.parameters, enumerate_space(space, crew.scope).list)
         strategy = strategies.choose(request.strategy, budget, len(pool))
-        query = Asked.of(space, crew.scope, crew.device)
+        query = Query.of(space, crew.scope, crew.device)
         key = StudyKey(sizes, options, crew.device.name, query.signature, crew.device.toolchain, request.method)
         hints = Hints.of(space, store.similar(query))
         with (

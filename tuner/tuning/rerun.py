@@ -18,7 +18,7 @@ from tuner.measure.timing import interleave
 from tuner.measure.workbench import Workbench
 from tuner.space import catalog, operation
 from tuner.space.model import Scope, Space
-from tuner.store.store import Found, Record
+from tuner.store.store import Candidate, Record
 
 SECONDS = 600.0  # for the look-up, and again for the run; the reference of a huge size takes minutes
 
@@ -29,7 +29,7 @@ class Rerun:
 
     kernel: str
     device: str
-    found: Found
+    candidate: Candidate
     verified: bool
     error: float | None = None
     reason: str | None = None
@@ -50,36 +50,36 @@ def run(kernel: str, size: str, device: str | None, options: Mapping[str, float]
     request = {"kernel": kernel, "size": size, "device": device, "options": dict(options)}
     try:
         answer = child.ask({**request, "results": str(results) if results else None}, SECONDS)
-        found = _from_json(answer["found"])
+        candidate = _from_json(answer["candidate"])
         try:
-            return Rerun(**{**child.ask({}, SECONDS), "found": found})
+            return Rerun(**{**child.ask({}, SECONDS), "candidate": candidate})
         except WorkerDied as died:
             reason = f"{died.reason}: {died}"
-            return Rerun(answer["kernel"], answer["device"], found, verified=False, reason=reason)
+            return Rerun(answer["kernel"], answer["device"], candidate, verified=False, reason=reason)
     finally:
         child.close()
 
 
-def _from_json(found: dict[str, Any]) -> Found:
-    record = Record(**found["record"]) if found["record"] else None
-    return Found(**{**found, "record": record, "notes": tuple(found["notes"])})
+def _from_json(candidate: dict[str, Any]) -> Candidate:
+    record = Record(**candidate["record"]) if candidate["record"] else None
+    return Candidate(**{**candidate, "record": record, "notes": tuple(candidate["notes"])})
 
 
 def main() -> None:
     """The child: answers the first request with the look-up, the second with the Rerun."""
     stream, requests = channel.replies(), channel.requests()
     try:
-        space, scope, device, found = _look_up(**next(requests))
-        channel.reply(stream, {"kernel": space.name, "device": device.name, "found": asdict(found)})
+        space, scope, device, candidate = _look_up(**next(requests))
+        channel.reply(stream, {"kernel": space.name, "device": device.name, "candidate": asdict(candidate)})
         next(requests)
-        channel.reply(stream, asdict(_measure(space, scope, device, found)))
+        channel.reply(stream, asdict(_measure(space, scope, device, candidate)))
     except TunerError as error:
         channel.reply(stream, channel.failure(error))
 
 
 def _look_up(
     kernel: str, size: str, device: str | None, options: Mapping[str, float], results: str | None
-) -> tuple[Space, Scope, Device, Found]:
+) -> tuple[Space, Scope, Device, Candidate]:
     space = catalog.load(kernel)
     sizes = operation.parse_size(size, space.operation)
     settings = operation.parse_options(options, space.operation)
@@ -88,19 +88,19 @@ def _look_up(
     return space, scope, opened, launcher.find(space, scope, opened, Path(results) if results else None)
 
 
-def _measure(space: Space, scope: Scope, device: Device, found: Found) -> Rerun:
+def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -> Rerun:
     bench = Workbench(device, space.operation, scope)
     try:
-        call = bench.bind(Kernel(space, scope, device, found).function)
+        call = bench.bind(Kernel(space, scope, device, candidate).function)
         verdict = bench.verify(call)
     except TrialError as error:
-        return Rerun(space.name, device.name, found, verified=False, reason=f"{error.reason}: {error}")
+        return Rerun(space.name, device.name, candidate, verified=False, reason=f"{error.reason}: {error}")
     library = bench.library()
     own, *peer = (Final(times) for times in interleave(device, [call, *([library] if library else [])]).times)
     return Rerun(
         kernel=space.name,
         device=device.name,
-        found=found,
+        candidate=candidate,
         verified=True,
         error=verdict.error,
         time_ms=own.time_ms,
