@@ -1,10 +1,10 @@
-"""Kernel Tuner's tutorial, tuned by Kernel Tuner (NVCUDA), and our stage of it, on one GPU in one run.
+"""Kernel Tuner's tutorial tuned by Kernel Tuner (NVCUDA), and our stage of it tuned by us, on one GPU.
 
     python benchmarks/against_kernel_tuner.py --size 4096 --rounds 3
 
-Prints, for each round, Kernel Tuner's best time for the tutorial's kernel in the tutorial's space, our best for
-sgemm/07_tiled_1xn, whose space is larger, with cuBLAS beside it, and what our launcher takes for it afterwards; then
-the medians. Needs a GPU, `tuner[cuda]` and cuda-python.
+For each round it prints Kernel Tuner's best time for the tutorial's kernel in the tutorial's space; our best time for
+sgemm/07_tiled_1xn, in its larger space, and its share of cuBLAS; and the time of our record when launched afterwards.
+Then it prints the medians. Needs a GPU, `tuner[cuda]` and cuda-python.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def kernel_tuner(size: int, source: Path) -> dict[str, Any]:
-    """Kernel Tuner's own run of the tutorial: its space, its restriction, seven iterations, verified."""
+    """Kernel Tuner's run of the tutorial: its space, its restriction, seven iterations, verified."""
     import kernel_tuner
 
     random = np.random.default_rng(0)
@@ -43,7 +43,7 @@ def kernel_tuner(size: int, source: Path) -> dict[str, Any]:
         "tile_size_y": [1, 2, 4],
     }
     text = f"#define WIDTH {size}\n" + source.read_text()
-    began = time.perf_counter()
+    start = time.perf_counter()
     with contextlib.redirect_stdout(io.StringIO()):
         results, _ = kernel_tuner.tune_kernel(
             "matmul_kernel", text, (size, size), [C, A, B], parameters,
@@ -51,33 +51,33 @@ def kernel_tuner(size: int, source: Path) -> dict[str, Any]:
             restrictions=["block_size_x==block_size_y*tile_size_y"], lang="NVCUDA", iterations=7,
             answer=[A @ B, None, None], atol=1e-2, compiler_options=["--std=c++17"],
         )  # fmt: skip
-    seconds = time.perf_counter() - began
-    timed = [r for r in results if isinstance(r.get("time"), float) and "__error__" not in r]
-    best = min(timed, key=lambda r: float(r["time"]))
+    seconds = time.perf_counter() - start
+    successes = [r for r in results if isinstance(r.get("time"), float) and "__error__" not in r]
+    best = min(successes, key=lambda r: float(r["time"]))
     config = {name: best[name] for name in parameters}
     return {"time_ms": best["time"], "config": config, "configurations": len(results), "seconds": seconds}
 
 
 def ours(size: int) -> dict[str, Any]:
-    """Our run of the stage and then a launch of its record, in an empty store."""
+    """Our run of the stage in an empty store, and a launch of its record."""
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["TUNER_STATE"] = os.environ["TUNER_CACHE"] = folder  # nothing is known or built beforehand
-        began = time.perf_counter()
-        request = driver.Request("sgemm/07_tiled_1xn", str(size), "cuda", results=Path(folder))
+        os.environ["TUNER_STATE"] = os.environ["TUNER_CACHE"] = folder  # no earlier trials or builds
+        start = time.perf_counter()
+        request = driver.TuningRequest("sgemm/07_tiled_1xn", str(size), "cuda", results=Path(folder))
         result = driver.tune(request, TuningProgress())
-        seconds = time.perf_counter() - began
-        again = rerun.run("sgemm/07_tiled_1xn", str(size), "cuda", {}, Path(folder))
+        seconds = time.perf_counter() - start
+        launch = rerun.run("sgemm/07_tiled_1xn", str(size), "cuda", {}, Path(folder))
     record = result.record
     assert record is not None
-    assert again.time_ms is not None
+    assert launch.time_ms is not None
     return {
         "time_ms": record.time_ms,
         "config": record.config,
         "configurations": result.evaluated,
         "seconds": seconds,
         "vs_library": record.vs_library,
-        "launched_ms": again.time_ms,
-        "verified": again.verified,
+        "launched_ms": launch.time_ms,
+        "verified": launch.verified,
     }
 
 
@@ -93,20 +93,19 @@ def main() -> None:
     options = parser.parse_args()
     rounds = []
     for _ in range(options.rounds):
-        with multiprocessing.get_context("spawn").Pool(
-            1
-        ) as fresh:  # each tuner gets a process, so a context, of its own
-            theirs = fresh.apply(kernel_tuner, (options.size, options.source))
-            mine = fresh.apply(ours, (options.size,))
-        rounds.append({"kernel_tuner": theirs, "tuner": mine})
-        for name, one in (("Kernel Tuner", theirs), ("tuner", mine)):
-            took = f"{one['configurations']} configurations in {one['seconds']:.1f} s"
-            print(f"{name:12} {one['time_ms']:.4f} ms {one['config']}, {took}")
-        off = mine["launched_ms"] / mine["time_ms"] - 1
-        print(f"{'':12} {mine['vs_library']:.1%} of cuBLAS; launched {mine['launched_ms']:.4f} ms ({off:+.2%})")
-    for who in ("kernel_tuner", "tuner"):
-        times = [r[who]["time_ms"] for r in rounds]
-        print(f"{who}: median {median(times):.4f} ms, from {min(times):.4f} to {max(times):.4f}")
+        # A process for each round, so a context too.
+        with multiprocessing.get_context("spawn").Pool(1) as process:
+            theirs = process.apply(kernel_tuner, (options.size, options.source))
+            own = process.apply(ours, (options.size,))
+        rounds.append({"kernel_tuner": theirs, "tuner": own})
+        for name, run in (("Kernel Tuner", theirs), ("tuner", own)):
+            cost = f"{run['configurations']} configurations in {run['seconds']:.1f} s"
+            print(f"{name:12} {run['time_ms']:.4f} ms {run['config']}, {cost}")
+        change = own["launched_ms"] / own["time_ms"] - 1
+        print(f"{'':12} {own['vs_library']:.1%} of cuBLAS; launched {own['launched_ms']:.4f} ms ({change:+.2%})")
+    for tuner in ("kernel_tuner", "tuner"):
+        times = [r[tuner]["time_ms"] for r in rounds]
+        print(f"{tuner}: median {median(times):.4f} ms, from {min(times):.4f} to {max(times):.4f}")
     if options.json:
         options.json.write_text(json.dumps(rounds, indent=1))
 

@@ -1,9 +1,9 @@
-"""One GPU against all GPUs of this machine: brute force over the same space, one after the other.
+"""One GPU against all GPUs of this machine: brute force over the same space, first on one, then on all.
 
     python benchmarks/devices.py benchmarks/register_tiled.yaml 4096
 
-Each run starts with nothing known or built. Prints seconds from the first configuration to the last, and from the
-command to the record, start-up and finals included.
+Each run starts without earlier trials or builds. Prints the seconds from the first configuration to the last, and those
+from the command to the record, start-up and finals included.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def run(kernel: str, size: str, devices: str) -> dict[str, Any]:
     """One run of the driver."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TUNER_STATE"] = os.environ["TUNER_CACHE"] = folder
-        clock, began = Clock(), time.time()
-        result = driver.tune(driver.Request(kernel, size, devices, results=Path(folder)), clock)
-        whole = time.time() - began
+        clock, start = Clock(), time.time()
+        result = driver.tune(driver.TuningRequest(kernel, size, devices, results=Path(folder)), clock)
+        whole = time.time() - start
     assert result.record is not None
     return {
         "devices": devices,
@@ -46,18 +46,16 @@ def main() -> None:
     parser.add_argument("size")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
-    one, all_ = (run(options.kernel, options.size, devices) for devices in ("cuda:0", "all"))
-    for r in (one, all_):
+    runs = [run(options.kernel, options.size, devices) for devices in ("cuda:0", "all")]
+    for r in runs:
         print(
             f"{r['devices']}: {r['configurations']} configurations in {r['seconds']:.1f} s, {r['whole']:.1f} s in all; "
             f"best {r['best_ms']:.4f} ms: {r['config']}"
         )
-    print(
-        f"{all_['seconds'] / one['seconds']:.2f} of the time; "
-        f"{all_['whole'] / one['whole']:.2f} with start-up and finals"
-    )
+    search, whole = (runs[1][key] / runs[0][key] for key in ("seconds", "whole"))
+    print(f"{search:.2f} of the time; {whole:.2f} with start-up and finals")
     if options.json:
-        options.json.write_text(json.dumps([one, all_], indent=1))
+        options.json.write_text(json.dumps(runs, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How long it takes to list the valid configurations of a space of a million raw combinations.
+"""Time to list the valid configurations of a space of a million raw combinations.
 
 python benchmarks/enumeration.py
 """
@@ -26,7 +26,7 @@ SPACES = {
 
 
 def main() -> None:
-    """Time each, from YAML text to the list."""
+    """Time each space, from YAML text to the list."""
     for name, restrictions in SPACES.items():
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "space.yaml")
@@ -42,11 +42,11 @@ def main() -> None:
                 *(f"  - {restriction}" for restriction in restrictions),
             ]
             path.write_text("\n".join(lines))
-            began = time.perf_counter()
+            start = time.perf_counter()
             space = reader.read(path)
             scope = Scope({"M": 1024, "N": 1024, "K": 1024, "batch": 1}, space.operation.options, "cuda", Limits())
             size = enumerate_space(space, scope).size
-            print(f"{name}: {size} of {len(VALUES) ** 6} in {time.perf_counter() - began:.2f} s")
+            print(f"{name}: {size} of {len(VALUES) ** 6} in {time.perf_counter() - start:.2f} s")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""From `python` to a first result, with a warm cache, beside what importing the device library and opening it takes.
+"""Time from `python` to a first result with a warm cache, beside the device library's own start.
 
     python benchmarks/first_launch.py --device cuda
 
-Each time is of an interpreter of its own, from start to end; the programs take turns.
+Each time is that of a new interpreter, from start to end. The programs take turns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import time
 from statistics import quantiles
 
-OPENED = {
+CONTEXT = {
     "cuda": """
 import pycuda.driver as driver
 driver.init()
@@ -55,7 +55,7 @@ import numpy as np
 C, A, B = (np.ones((1, 64, 64), np.float32) for _ in "CAB")
 """,
 }
-LAUNCHED = {
+LAUNCH = {
     "cuda": """
 import tuner
 kernel = tuner.load("sgemm/07_tiled_1xn", 64, device="cuda:NUMBER")
@@ -86,11 +86,11 @@ assert (C == 64).all()
 
 
 def milliseconds(program: str) -> float:
-    """Time of an interpreter that runs `program`, and may keep the byte code of what it imports."""
+    """Time of an interpreter that runs `program`. It may cache the byte code of its imports."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    began = time.perf_counter()
+    start = time.perf_counter()
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, env=environment)
-    return (time.perf_counter() - began) * 1e3
+    return (time.perf_counter() - start) * 1e3
 
 
 def main() -> None:
@@ -101,23 +101,23 @@ def main() -> None:
     options = parser.parse_args()
     kind, _, number = options.device.partition(":")
     programs = {
-        "the device library, and a context": OPENED[kind],
+        "the device library, and a context": CONTEXT[kind],
         "the same, with arrays there and back": ARRAYS[kind],
-        "from `python` to a first result of ours": LAUNCHED[kind],
+        "from `python` to a first result of ours": LAUNCH[kind],
     }
     programs = {name: text.replace("NUMBER", number or "0") for name, text in programs.items()}
     for program in programs.values():
-        milliseconds(program)  # fills the cache
+        milliseconds(program)  # fills the caches
     times: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(options.rounds):
         for name, program in programs.items():
             times[name].append(milliseconds(program))
-    middles = {name: quantiles(found, n=4) for name, found in times.items()}
-    first = next(iter(middles.values()))[1]
+    quartiles = {name: quantiles(values, n=4) for name, values in times.items()}
+    first = next(iter(quartiles.values()))[1]
     print(f"{options.device}, {options.rounds} rounds\n")
     print("| an interpreter that does | ms, median | quartiles | over the first |\n|---|---|---|---|")
-    for name, (low, middle, high) in middles.items():
-        print(f"| {name} | {middle:.0f} | {low:.0f} to {high:.0f} | {middle - first:.0f} |")
+    for name, (low, median, high) in quartiles.items():
+        print(f"| {name} | {median:.0f} | {low:.0f} to {high:.0f} | {median - first:.0f} |")
 
 
 if __name__ == "__main__":

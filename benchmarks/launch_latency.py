@@ -1,9 +1,10 @@
-"""Host time of a launch, ours beside everybody else's.
+"""Host time of a launch, ours beside those of other libraries.
 
     python benchmarks/launch_latency.py --device cuda
 
-Every way that is installed launches a kernel so small that the device keeps up, many times in a row, waiting before and
-after; the rounds take turns. The floor is the driver's own call by ctypes, with arguments that were built before.
+Each installed library launches a kernel many times in a row and waits before and after. The kernel is so small that
+the device keeps up. The ways to launch take turns in rounds. The floor is the driver's own call through ctypes, with
+arguments that are built beforehand.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tuner.space import source
 
 SIZE = 16
 KERNELS = {"cuda": "sgemm/03_naive", "opencl": "sgemm/03_naive", "host": "sgemm/00_host_simple"}
-Ways = dict[str, Callable[[], object]]  # by name; each calls nothing of ours or Python's around what it measures
+Ways = dict[str, Callable[[], object]]  # by name; each adds no call of ours or Python's to the one it measures
 
 
 def numpy_arrays() -> list[Any]:
@@ -35,13 +36,13 @@ def numpy_arrays() -> list[Any]:
 
 
 def installed(name: str) -> bool:
-    """Whether a package is there."""
+    """Whether a package is installed."""
     return importlib.util.find_spec(name) is not None
 
 
-def alternating(kernel: tuner.Kernel, one: list[Any], other: list[Any]) -> Callable[[], object]:
-    """A call on the one arrays and the other by turns."""
-    turns = itertools.cycle((partial(kernel, *one), partial(kernel, *other)))
+def alternating(kernel: tuner.Kernel, *sets: list[Any]) -> Callable[[], object]:
+    """A call that takes the sets of arrays in turn."""
+    turns = itertools.cycle([partial(kernel, *arrays) for arrays in sets])
     return lambda: next(turns)()
 
 
@@ -51,8 +52,8 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
 
     from tuner.devices.cuda import driver as libcuda
 
-    made = source.render(kernel.space, kernel.config, kernel.scope)
-    binary, geometry = kernel.device.build(made).binary, made.geometry
+    code = source.render(kernel.space, kernel.config, kernel.scope)
+    binary, geometry = kernel.device.build(code).binary, code.geometry
     arrays, others = ([gpuarray.to_gpu(x) for x in numpy_arrays()] for _ in range(2))
     scalars = [np.int32(SIZE)] * 3 + [np.int32(1), np.float32(1), np.float32(0)]
     values = [ctypes.c_uint64(x.ptr) for x in arrays]
@@ -61,15 +62,15 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
     numbers = [ctypes.c_uint(n) for n in (*geometry.grid, *geometry.block, geometry.shared_memory)]
     arguments = (kernel.function.handle.function, *numbers, ctypes.c_void_p(0), parameters, None)
     launch = libcuda.library().cuLaunchKernel
-    function = driver.module_from_buffer(binary).get_function(made.kernel)
+    function = driver.module_from_buffer(binary).get_function(code.kernel)
     function.prepare("PPPiiiiff")
     plain = [*(x.gpudata for x in arrays), *(x.item() for x in scalars)]
     floor = partial(launch, *arguments)
-    shorter = libcuda.Launch(kernel.function.handle, geometry, [*(x.ptr for x in arrays), *scalars])
-    floor.__dict__["kept"] = values, shorter
+    extended = libcuda.Launch(kernel.function.handle, geometry, [*(x.ptr for x in arrays), *scalars])
+    floor.__dict__["arguments"] = values, extended  # the driver reads them at each call
     ways: Ways = {
         "the floor: ctypes cuLaunchKernel": floor,
-        "ctypes cuLaunchKernelEx": shorter.enqueue,
+        "ctypes cuLaunchKernelEx": extended.enqueue,
         "tuner: bind(C, A, B)()": kernel.bind(*arrays),
         "tuner: kernel(C, A, B), PyCUDA": partial(kernel, *arrays),
         "tuner: the same with other arrays each time, PyCUDA": alternating(kernel, arrays, others),
@@ -80,13 +81,13 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
         "PyCUDA: function(...)": partial(function, *arrays, *scalars, block=geometry.block, grid=geometry.grid),
     }
     if installed("cupy"):
-        ways |= with_cupy(kernel, made, binary, scalars)
+        ways |= with_cupy(kernel, code, binary, scalars)
     if installed("torch"):
         ways |= with_torch(kernel)
     return ways
 
 
-def with_cupy(kernel: tuner.Kernel, made: source.Source, binary: bytes, scalars: list[Any]) -> Ways:
+def with_cupy(kernel: tuner.Kernel, code: source.Source, binary: bytes, scalars: list[Any]) -> Ways:
     """Ours with CuPy's arrays, and CuPy's own."""
     import cupy
 
@@ -94,8 +95,8 @@ def with_cupy(kernel: tuner.Kernel, made: source.Source, binary: bytes, scalars:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(binary)
         file.flush()
-        raw = cupy.RawModule(path=file.name).get_function(made.kernel)
-        own = partial(raw, made.geometry.grid, made.geometry.block, (C, A, B, *scalars))
+        raw = cupy.RawModule(path=file.name).get_function(code.kernel)
+        own = partial(raw, code.geometry.grid, code.geometry.block, (C, A, B, *scalars))
         own()
     return {"tuner: kernel(C, A, B), CuPy": partial(kernel, C, A, B), "CuPy: RawKernel": own}
 
@@ -114,7 +115,7 @@ def with_torch(kernel: tuner.Kernel) -> Ways:
         import triton
         from triton import language
 
-        globals()["language"] = language  # Triton looks names up among the module's
+        globals()["language"] = language  # Triton looks names up in the module
 
         @triton.jit  # type: ignore[untyped-decorator]
         def added(C, A, B, n, block: language.constexpr):  # type: ignore[no-untyped-def]
@@ -135,12 +136,12 @@ def on_opencl(kernel: tuner.Kernel) -> Ways:
     C, A, B = (array.to_device(device.queue, x) for x in numpy_arrays())
     geometry = kernel.function.geometry
     total = tuple(blocks * threads for blocks, threads in zip(geometry.grid, geometry.block, strict=True))
-    theirs = cl.Kernel(kernel.function.handle, kernel.function.kernel)
+    floor_kernel = cl.Kernel(kernel.function.handle, kernel.function.kernel)
     scalars = [np.int32(SIZE)] * 3 + [np.int32(1), np.float32(1), np.float32(0)]
-    theirs.set_args(C.data, A.data, B.data, *scalars)
+    floor_kernel.set_args(C.data, A.data, B.data, *scalars)
 
     def floor() -> None:
-        cl.enqueue_nd_range_kernel(device.queue, theirs, total, geometry.block)
+        cl.enqueue_nd_range_kernel(device.queue, floor_kernel, total, geometry.block)
         device.queue.flush()
 
     own = cl.Kernel(kernel.function.handle, kernel.function.kernel)
@@ -155,7 +156,7 @@ def on_opencl(kernel: tuner.Kernel) -> Ways:
 
 
 def on_host(kernel: tuner.Kernel) -> Ways:
-    """The ways on the host, where a launch runs the kernel too."""
+    """The ways on the host, where a launch includes the kernel."""
     C, A, B = numpy_arrays()
     addresses = [ctypes.c_void_p(x.ctypes.data) for x in (C, A, B)]
     arguments = [*addresses, *[ctypes.c_int(SIZE)] * 3, ctypes.c_int(1), ctypes.c_float(1), ctypes.c_float(0)]
@@ -168,14 +169,14 @@ def on_host(kernel: tuner.Kernel) -> Ways:
 
 
 def microseconds(way: Callable[[], object], launches: int, device: tuner.devices.Device) -> float:
-    """Host time of one launch."""
+    """Host time of a launch, the mean of `launches`."""
     device.synchronize()
-    began = time.perf_counter()
+    start = time.perf_counter()
     for _ in range(launches):
         way()
-    took = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     device.synchronize()
-    return took / launches * 1e6
+    return seconds / launches * 1e6
 
 
 def main() -> None:
@@ -194,12 +195,12 @@ def main() -> None:
     for _ in range(options.rounds):
         for name, way in ways.items():
             times[name].append(microseconds(way, options.launches, kernel.device))
-    middles = {name: quantiles(found, n=4) for name, found in times.items()}
-    floor = next(iter(middles.values()))[1]
+    quartiles = {name: quantiles(values, n=4) for name, values in times.items()}
+    floor = next(iter(quartiles.values()))[1]
     print(f"{kernel.space.name} at {SIZE} on {kernel.device.name}: {options.rounds} rounds of {options.launches}\n")
     print("| way | us, median | quartiles | of the floor |\n|---|---|---|---|")
-    for name, (low, middle, high) in middles.items():
-        print(f"| {name} | {middle:.2f} | {low:.2f} to {high:.2f} | {middle / floor:.2f} |")
+    for name, (low, median, high) in quartiles.items():
+        print(f"| {name} | {median:.2f} | {low:.2f} to {high:.2f} | {median / floor:.2f} |")
 
 
 if __name__ == "__main__":

@@ -2,14 +2,15 @@
 
     python benchmarks/memory.py sgemm/07_tiled_1xn 512 --device cuda --configurations 1000
 
-Measures valid configurations of the space in turn, from the start again after the last, as the worker does. Prints the
-process's resident memory and, on cuda, what the device has left.
+Measures the valid configurations of the space in turn, as the worker does, and begins again after the last. Prints the
+resident memory of the process and, on cuda, the free memory of the device.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import resource
 from pathlib import Path
 
 from tuner import devices
@@ -22,7 +23,7 @@ from tuner.space.model import Scope
 def resident() -> float:
     """Megabytes of this process in memory."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 1e6
+    return pages * resource.getpagesize() / 1e6
 
 
 def main() -> None:
@@ -34,7 +35,7 @@ def main() -> None:
     parser.add_argument("--configurations", type=int, default=1000)
     options = parser.parse_args()
     space = catalog.load(options.kernel)
-    device = devices.open(devices.for_space(space, options.device))
+    device = devices.open_device(devices.for_space(space, options.device))
     sizes = operation.parse_size(options.size, space.operation)
     scope = Scope(sizes, space.operation.options, device.language, device.limits)
     bench = Bench(device, space, scope)
@@ -43,8 +44,8 @@ def main() -> None:
         bench.measure(config, best_ms=0.0 if number > 1 else None)
         if number % 100 == 0:
             free = device.free_memory()
-            left = f", {free / 1e6:.0f} MB free on the device" if free is not None else ""
-            print(f"{number} configurations: {resident():.0f} MB resident{left}")
+            on_device = f", {free / 1e6:.0f} MB free on the device" if free is not None else ""
+            print(f"{number} configurations: {resident():.0f} MB resident{on_device}")
 
 
 if __name__ == "__main__":

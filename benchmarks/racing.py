@@ -1,11 +1,11 @@
-"""Does racing change which configuration wins? Played on recordings that hold every time of every configuration.
+"""How often racing changes the winner, played on recordings that hold every time of every configuration.
 
     python benchmarks/racing.py RECORDINGS... --orders 200
 
-For each recording (Kernel Tuner's cache format) and each random order of its configurations, the rule of
-`tuner.measure.timing.Race` decides from the first recorded time whether a configuration is repeated; the five best go
-to the finals, where the full median decides. Prints how often the winner is the best of all, by how much it is slower
-where it is not, and how many of the repeats were run.
+A recording is in Kernel Tuner's cache format. For each random order of its configurations, the rule of
+`tuner.measure.timing.Race` decides by the first recorded time whether a configuration is repeated. The five best go to
+the finals, where the full median decides. Prints how often the winner is the best of all, how much slower it is at
+worst, and the share of the repeats that were run.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from tuner.measure.timing import RACE
 from tuner.tuning.selection import FINALISTS
 
 
-def raced(configurations: list[list[float]], order: list[int]) -> tuple[float, int]:
-    """The winner's full median in ms, and how many times were taken."""
-    best, taken, found = float("inf"), 0, []
+def race(configurations: list[list[float]], order: list[int]) -> tuple[float, int]:
+    """The winner's full median in ms, and the number of repeats that were run."""
+    best, repeats, ranking = float("inf"), 0, []
     for i in order:
         times = configurations[i]
-        seen = times[:1] if times[0] > RACE * best else times[: STANDARD.repeats]
-        taken += len(seen)
-        value = median(seen)
-        best = min(best, value)
-        found.append((value, i))
-    return min(median(configurations[i]) for _, i in sorted(found)[:FINALISTS]), taken
+        times = times[:1] if times[0] > RACE * best else times[: STANDARD.repeats]
+        repeats += len(times)
+        best = min(best, median(times))
+        ranking.append((median(times), i))
+    return min(median(configurations[i]) for _, i in sorted(ranking)[:FINALISTS]), repeats
 
 
 def main() -> None:
@@ -44,15 +43,15 @@ def main() -> None:
     for path in options.recordings:
         configurations = [list(e.times) for e in recording.read(path).entries.values() if len(e.times) > 1]
         optimum = min(median(times) for times in configurations)
-        played = []
+        races = []
         for seed in range(options.orders):
             order = np.random.default_rng(seed).permutation(len(configurations))
-            played.append(raced(configurations, order.tolist()))
-        off = [winner / optimum - 1 for winner, _ in played]
-        share = sum(taken for _, taken in played) / (len(played) * len(configurations) * STANDARD.repeats)
+            races.append(race(configurations, order.tolist()))
+        losses = [winner / optimum - 1 for winner, _ in races]
+        share = sum(repeats for _, repeats in races) / (len(races) * len(configurations) * STANDARD.repeats)
         print(
-            f"{path.name}: {len(configurations)} configurations; winner the best in {sum(o == 0 for o in off)} of "
-            f"{len(off)} orders, at worst {max(off):.2%} slower; {share:.0%} of the repeats run"
+            f"{path.name}: {len(configurations)} configurations; winner the best in {losses.count(0)} of {len(losses)} "
+            f"orders, at worst {max(losses):.2%} slower; {share:.0%} of the repeats run"
         )
 
 

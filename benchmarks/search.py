@@ -2,10 +2,10 @@
 
     python benchmarks/search.py FOLDER --seeds 24 --strategies optuna kt:genetic_algorithm --plot search.png
 
-For each strategy: the optimum over the best found after 25, 50, 100 and 200 evaluations, as the geometric mean over
-seeds and spaces, and the evaluations to within 10, 5 and 1 % of the optimum, as the median over seeds and the geometric
-mean over spaces. Configurations that failed when they were recorded are in the space and are charged. `ms` is the
-strategy's own processor time for an evaluation. Without --strategies: the default, all of Kernel Tuner's, and random.
+For each strategy it prints the optimum over the best found after 25, 50, 100 and 200 evaluations, as the geometric mean
+over seeds and spaces, and the evaluations to within 10, 5 and 1 % of the optimum, as the median over seeds and the
+geometric mean over spaces. Configurations that failed in the recording count as evaluations. `ms` is the strategy's own
+processor time per evaluation. Without --strategies it compares the default, all of Kernel Tuner's, and random.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ DEFAULT = ("optuna", *(name for name in STRATEGIES if name.startswith("kt:") and
 
 @dataclass(frozen=True)
 class Run:
-    """One strategy over one space with one seed: fraction of the optimum after each evaluation, evaluations to within
-    each of WITHIN (the budget and one where it was not reached), and seconds in the strategy."""
+    """One strategy over one space with one seed: the fraction of the optimum after each evaluation, the evaluations to
+    within each of WITHIN (EVALUATIONS + 1 if it was not reached), and the strategy's seconds per evaluation."""
 
     strategy: str
     space: str
@@ -54,14 +54,14 @@ def read(path: Path) -> recording.Recording:
 
 def run(strategy: str, path: Path, seed: int, workers: int) -> Run:
     """One replay."""
-    done = replay.replay(read(path), strategy, Budget(EVALUATIONS), seed, workers)
+    result = replay.replay(read(path), strategy, Budget(EVALUATIONS), seed, workers)
     return Run(
         strategy,
         path.name.partition(".")[0],
         seed,
-        tuple(done.fraction(n) for n in range(1, EVALUATIONS + 1)),
-        tuple(done.within(share) or EVALUATIONS + 1 for share in WITHIN),
-        done.seconds_in_strategy / max(1, len(done.evaluations)),
+        tuple(result.fraction(n) for n in range(1, EVALUATIONS + 1)),
+        tuple(result.within(share) or EVALUATIONS + 1 for share in WITHIN),
+        result.seconds_in_strategy / max(1, len(result.evaluations)),
     )
 
 
@@ -71,16 +71,16 @@ def geometric(values: Iterable[float]) -> float:
 
 
 def summary(runs: list[Run]) -> list[str]:
-    """A strategy's row of the table, or that of one space."""
+    """The cells of a strategy in the table."""
     spaces = sorted({r.space for r in runs})
     fractions = [geometric(r.fractions[n - 1] for r in runs) for n in AT]
-    needed = []
+    evaluations = []
     for i in range(len(WITHIN)):
         medians = [statistics.median(r.within[i] for r in runs if r.space == space) for space in spaces]
         mean = geometric(medians)
-        needed.append(f"{mean:.0f}{'+' if max(medians) > EVALUATIONS else ''}")
+        evaluations.append(f"{mean:.0f}{'+' if max(medians) > EVALUATIONS else ''}")
     ms = statistics.fmean(r.seconds for r in runs) * 1e3
-    return [*(f"{f:.3f}" for f in fractions), *needed, f"{ms:.1f}"]
+    return [*(f"{f:.3f}" for f in fractions), *evaluations, f"{ms:.1f}"]
 
 
 def table(runs: list[Run], strategies: list[str]) -> str:
@@ -88,15 +88,15 @@ def table(runs: list[Run], strategies: list[str]) -> str:
     header = ["strategy", *(f"frac at {n}" for n in AT), *(f"to {share:.0%}" for share in WITHIN), "ms"]
     parts = []
     for space in ("all", *sorted({r.space for r in runs})):
-        of = {s: [r for r in runs if r.strategy == s and space in ("all", r.space)] for s in strategies}
-        order = sorted(strategies, key=lambda s: -geometric(r.fractions[99] for r in of[s]))
-        rows = [header, ["---"] * len(header), *([s, *summary(of[s])] for s in order)]
+        groups = {s: [r for r in runs if r.strategy == s and space in ("all", r.space)] for s in strategies}
+        order = sorted(strategies, key=lambda s: -geometric(r.fractions[99] for r in groups[s]))
+        rows = [header, ["---"] * len(header), *([s, *summary(groups[s])] for s in order)]
         parts.append(f"{space}\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows))
     return "\n\n".join(parts)
 
 
 def plot(runs: list[Run], strategies: list[str], path: Path) -> None:
-    """The fraction of the optimum over evaluations, a line for each strategy, a panel for each space and all."""
+    """The fraction of the optimum over evaluations: a line per strategy, a panel per space and one for all."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -107,8 +107,8 @@ def plot(runs: list[Run], strategies: list[str], path: Path) -> None:
     colours = pyplot.get_cmap("tab20")
     for panel, space in zip(panels[0], spaces, strict=True):
         for i, strategy in enumerate(strategies):
-            of = [r for r in runs if r.strategy == strategy and space in ("all", r.space)]
-            line = [geometric(r.fractions[n] for r in of) for n in range(EVALUATIONS)]
+            group = [r for r in runs if r.strategy == strategy and space in ("all", r.space)]
+            line = [geometric(r.fractions[n] for r in group) for n in range(EVALUATIONS)]
             width = 2.5 if strategy == "optuna" else 1.0
             panel.plot(range(1, EVALUATIONS + 1), line, label=strategy, linewidth=width, color=colours(i % 20))
         panel.set(title=space, xlabel="evaluations", ylim=(0.5, 1.01))
@@ -129,19 +129,19 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--json", type=Path, help="write every run here")
     parser.add_argument("--plot", type=Path, help="write a plot here; needs matplotlib")
-    chosen = parser.parse_args()
-    paths = sorted(p for p in chosen.folder.iterdir() if p.name.endswith((".json", ".json.gz")))
+    options = parser.parse_args()
+    paths = sorted(p for p in options.folder.iterdir() if p.name.endswith((".json", ".json.gz")))
     if not paths:
-        parser.error(f"{chosen.folder}: no recordings, .json or .json.gz, in it")
-    jobs = [(s, path, seed) for path in paths for s in chosen.strategies for seed in range(chosen.seeds)]
-    with ProcessPoolExecutor(chosen.processes) as pool:
-        futures = [pool.submit(run, *job, chosen.workers) for job in jobs]
+        parser.error(f"{options.folder}: no recordings, .json or .json.gz, in it")
+    jobs = [(s, path, seed) for path in paths for s in options.strategies for seed in range(options.seeds)]
+    with ProcessPoolExecutor(options.processes) as pool:
+        futures = [pool.submit(run, *job, options.workers) for job in jobs]
         runs = [future.result() for future in futures]
-    print(table(runs, chosen.strategies))
-    if chosen.json:
-        chosen.json.write_text(json.dumps([vars(r) for r in runs]))
-    if chosen.plot:
-        plot(runs, chosen.strategies, chosen.plot)
+    print(table(runs, options.strategies))
+    if options.json:
+        options.json.write_text(json.dumps([vars(r) for r in runs]))
+    if options.plot:
+        plot(runs, options.strategies, options.plot)
 
 
 if __name__ == "__main__":

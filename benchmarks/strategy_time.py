@@ -1,9 +1,9 @@
-"""Time that the default strategy takes for one configuration, on pools of two sizes, with nothing measured.
+"""Time of the default strategy per configuration, on pools of two sizes, without measurements.
 
     python benchmarks/strategy_time.py --trials 400
 
-Asks and tells on one core; a made-up smooth function gives the values. Prints the mean and the longest time of an ask
-with its tell, and what building the pool and starting took.
+Asks and tells on one core. A smooth synthetic function gives the values. Prints the mean and the longest time of an ask
+with its tell, and the time to build the pool.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import itertools
 import math
 import time
+from statistics import mean
 
 from tuner.search.pool import Pool
 from tuner.search.strategies import Budget, Search
@@ -26,25 +27,23 @@ def main() -> None:
     options = parser.parse_args()
     for size, values in SPACES.items():
         parameters = {f"p{i}": choices for i, choices in enumerate(values)}
-        every = list(itertools.product(*values))
-        valid = [every[i * len(every) // size] for i in range(size)]  # evenly over all combinations
-        began = time.perf_counter()
+        combinations = list(itertools.product(*values))
+        valid = [combinations[i * len(combinations) // size] for i in range(size)]  # evenly over all
+        start = time.perf_counter()
         pool = Pool(parameters, valid)
-        built = time.perf_counter() - began
-        took = []
+        build_s = time.perf_counter() - start
+        times = []
         with Search("optuna", pool, Budget(options.trials), seed=1) as search:
-            while True:
-                began = time.perf_counter()
-                config = search.ask()
-                if config is None:
-                    break
+            start = time.perf_counter()
+            while (config := search.ask()) is not None:
                 logs = [math.log2(float(v) + 1.0) for v in config.values()]
                 value = 1.0 + sum((x - 1.5 - 0.1 * i) ** 2 for i, x in enumerate(logs)) + 0.3 * logs[0] * logs[1]
                 search.tell(config, value)
-                took.append((time.perf_counter() - began) * 1e3)
+                times.append((time.perf_counter() - start) * 1e3)
+                start = time.perf_counter()
         print(
-            f"{len(pool):,} configurations, {len(took)} trials: {sum(took) / len(took):.1f} ms each, "
-            f"{max(took):.0f} ms at most; {built:.1f} s to build the pool"
+            f"{len(pool):,} configurations, {len(times)} trials: {mean(times):.1f} ms each, "
+            f"{max(times):.0f} ms at most; {build_s:.1f} s to build the pool"
         )
 
 

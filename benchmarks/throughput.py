@@ -1,11 +1,11 @@
-"""Verified configurations a second: Kernel Tuner alone (NVCUDA), and ours, on one space, one source, one GPU, one run.
+"""Verified configurations per second, Kernel Tuner alone (NVCUDA) and ours, on the same space, source and GPU.
 
     python benchmarks/throughput.py benchmarks/tutorial_1xn.yaml 4096
     python benchmarks/throughput.py sgemm/09_coarsened_2d 4096
 
-Both measure every valid configuration, seven repeats each (ours fewer where a race is lost), and both verify, Kernel
-Tuner through `answer=`. The rate counts from the first configuration to the last; what comes before is printed as
-start-up. Both winners are then measured again, interleaved. Needs a GPU, `tuner[cuda]` and cuda-python.
+Both measure every valid configuration with seven repeats (ours with fewer if a race is lost), and both verify, Kernel
+Tuner through `answer=`. The rate counts from the first configuration to the last; the time before is the start-up. Then
+both winners are measured again, interleaved. Needs a GPU, `tuner[cuda]` and cuda-python.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REPEATS = 7
 
 @dataclass(frozen=True)
 class Run:
-    """What one tuner did: seconds from its start to its first configuration, and from there to its last."""
+    """One tuner's run: seconds from its start to its first configuration, and from there to its last."""
 
     configurations: int
     start_up_s: float
@@ -46,27 +46,27 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """Configurations a second."""
+        """Configurations per second."""
         return (self.configurations - 1) / self.seconds
 
 
 def kernel_tuner(kernel: str, size: str) -> Run:
-    """Kernel Tuner's own loop over the valid configurations of our space, compiling the text that we compile."""
+    """Kernel Tuner's own loop over the valid configurations of our space, on the same source text."""
     import kernel_tuner
 
     space, scope, _ = _problem(kernel, size)
     names = list(space.parameters)
     valid = {tuple(configuration) for configuration in enumerate_space(space, scope).list}
-    given = operation.inputs(space.operation, scope)
-    answers, _ = operation.answers(space.operation, scope, given)
+    inputs = operation.inputs(space.operation, scope)
+    answers, _ = operation.answers(space.operation, scope, inputs)
     scalars = iter(operation.scalars(space.operation, scope))
-    arguments = [given[a.name] if a.shape is not None else next(scalars) for a in space.operation.arguments]
+    arguments = [inputs[a.name] if a.shape is not None else next(scalars) for a in space.operation.arguments]
     answer = [answers[a.name].astype(a.dtype) if a.name in answers else None for a in space.operation.arguments]
 
     def config(params: dict[str, Any]) -> Config:
         return {name: params[name] for name in names}
 
-    # Threads a block must be among Kernel Tuner's parameters; where ours are derived, they join under other names.
+    # Kernel Tuner reads the threads per block from its parameters. Ours may be derived, so they join under other names.
     blocks = {params: space.geometry(dict(zip(names, params, strict=True)), scope).block for params in valid}
     axes = {f"threads_{axis}": sorted({block[i] for block in blocks.values()}) for i, axis in enumerate("xyz")}
 
@@ -74,9 +74,14 @@ def kernel_tuner(kernel: str, size: str) -> Run:
         key = tuple(params[name] for name in names)
         return key in valid and blocks[key] == tuple(params[axis] for axis in axes)
 
-    began, output = time.time(), io.StringIO()
-    first: list[float] = []
-    with contextlib.redirect_stdout(output):
+    times: list[float] = []
+
+    def note_time(_: object) -> int:
+        times.append(time.time())
+        return len(times)
+
+    start = time.time()
+    with contextlib.redirect_stdout(io.StringIO()):
         results, _ = kernel_tuner.tune_kernel(
             space.kernel,
             lambda params: source.render(space, config(params), scope).text,
@@ -86,17 +91,16 @@ def kernel_tuner(kernel: str, size: str) -> Run:
             grid_div_x=[], grid_div_y=[], grid_div_z=[], block_size_names=list(axes), defines={},
             restrictions=is_valid, lang="NVCUDA", iterations=REPEATS, answer=answer, atol=1e-2,
             compiler_options=["--std=c++17"],
-            metrics={"seen": lambda _: first.append(time.time()) or len(first)},
+            metrics={"number": note_time},
         )  # fmt: skip
-    good = [r for r in results if isinstance(r.get("time"), float) and "__error__" not in r]
-    best = min(good, key=lambda r: float(r["time"]))
-    return Run(
-        len(results), first[0] - began, first[-1] - first[0], config(best), best["time"], len(results) - len(good)
-    )
+    successes = [r for r in results if isinstance(r.get("time"), float) and "__error__" not in r]
+    best = min(successes, key=lambda r: float(r["time"]))
+    failed = len(results) - len(successes)
+    return Run(len(results), times[0] - start, times[-1] - times[0], config(best), best["time"], failed)
 
 
 class Clock:
-    """A driver.Progress that notes when configurations were done."""
+    """A driver.Progress that notes the time at the end of each configuration."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -114,25 +118,25 @@ class Clock:
 
 
 def ours(kernel: str, size: str) -> Run:
-    """Our driver, with nothing known or built beforehand."""
+    """Our driver, without earlier trials or builds."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TUNER_STATE"] = os.environ["TUNER_CACHE"] = folder
-        clock, began = Clock(), time.time()
-        result = driver.tune(driver.Request(kernel, size, "cuda", results=Path(folder)), clock)
+        clock, start = Clock(), time.time()
+        result = driver.tune(driver.TuningRequest(kernel, size, "cuda", results=Path(folder)), clock)
     record = result.record
     assert record is not None
     seconds = clock.times[-1] - clock.times[0]
-    return Run(len(clock.times), clock.times[0] - began, seconds, record.config, record.time_ms, clock.failed)
+    return Run(len(clock.times), clock.times[0] - start, seconds, record.config, record.time_ms, clock.failed)
 
 
-def again(kernel: str, size: str, configs: list[Config]) -> list[float]:
-    """Medians in ms of the configurations, interleaved."""
+def remeasure(kernel: str, size: str, configs: list[Config]) -> list[float]:
+    """The medians of the configurations in ms, interleaved."""
     space, scope, device = _problem(kernel, size)
     return [final.time_ms for final in Bench(device, space, scope).finals(configs).candidates]
 
 
 def _problem(kernel: str, size: str) -> tuple[Space, Scope, devices.Device]:
-    space, device = catalog.load(kernel), devices.open("cuda")
+    space, device = catalog.load(kernel), devices.open_device("cuda")
     sizes = operation.parse_size(size, space.operation)
     return space, Scope(sizes, space.operation.options, device.language, device.limits), device
 
@@ -144,22 +148,23 @@ def main() -> None:
     parser.add_argument("size")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
-    asked = (options.kernel, options.size)
-    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as fresh:  # a process, so a context, each
-        runs = {"tuner": fresh.apply(ours, asked), "Kernel Tuner": fresh.apply(kernel_tuner, asked)}
-        times = fresh.apply(again, (*asked, [run.best for run in runs.values()]))
+    problem = (options.kernel, options.size)
+    # A process for each task, so a context too.
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as processes:
+        runs = {"tuner": processes.apply(ours, problem), "Kernel Tuner": processes.apply(kernel_tuner, problem)}
+        times = processes.apply(remeasure, (*problem, [run.best for run in runs.values()]))
     for (name, run), time_ms in zip(runs.items(), times, strict=True):
         print(
             f"{name:12} {run.configurations} configurations, {run.failed} failed, in {run.seconds:.1f} s: "
             f"{run.rate:.2f}/s, start-up {run.start_up_s:.1f} s; best {time_ms:.4f} ms: {run.best}"
         )
-    print(f"{runs['tuner'].rate / runs['Kernel Tuner'].rate:.1f} times as many a second")
+    print(f"{runs['tuner'].rate / runs['Kernel Tuner'].rate:.1f} times as many per second")
     if options.json:
-        shown = {
+        figures = {
             name: {**vars(run), "rate": run.rate, "again_ms": t}
             for (name, run), t in zip(runs.items(), times, strict=True)
         }
-        options.json.write_text(json.dumps(shown, indent=1))
+        options.json.write_text(json.dumps(figures, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-// What Kernel Tuner's tutorial tunes in its last step, for the comparison in against_kernel_tuner.py: square matrices
-// of a WIDTH that is known when it is compiled, no bounds, no batch, no alpha and beta.
+// The last step of Kernel Tuner's tutorial, for the comparison in against_kernel_tuner.py. It multiplies square matrices
+// of a width fixed at compile time, without bounds checks, batch, alpha or beta.
 #ifndef WIDTH
 #define WIDTH 4096
 #endif

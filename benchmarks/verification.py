@@ -1,15 +1,16 @@
-"""What verifying costs beside running: host time of one verification, and of one run of the kernel.
+"""The cost of verifying: host time of one verification, and of one run of the kernel.
 
     python benchmarks/verification.py sgemm/07_tiled_1xn 8192 --device cuda
 
-Takes the configuration that the look-up gives. A verification poisons the outputs, runs the kernel once, compares every
-output element with the reference, and looks at guards and inputs.
+It takes the configuration of the look-up. A verification poisons the outputs, runs the kernel once, compares every
+output element with the reference, and checks the guards and the inputs.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from statistics import median
 
 from tuner import devices, launcher
@@ -27,25 +28,23 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     options = parser.parse_args()
     space = catalog.load(options.kernel)
-    device = devices.open(devices.for_space(space, options.device))
-    scope = Scope(
-        operation.parse_size(options.size, space.operation), space.operation.options, device.language, device.limits
-    )
+    device = devices.open_device(devices.for_space(space, options.device))
+    sizes = operation.parse_size(options.size, space.operation)
+    scope = Scope(sizes, space.operation.options, device.language, device.limits)
     bench = Bench(device, space, scope)
-    call, _ = bench.prepared(launcher.find(space, scope, device).config)
+    call, _ = bench.prepare(launcher.find(space, scope, device).config)
 
-    def took(run: object) -> float:
-        began = time.perf_counter()
-        run()  # type: ignore[operator]
+    def milliseconds(work: Callable[[], object]) -> float:
+        start = time.perf_counter()
+        work()
         device.synchronize()
-        return (time.perf_counter() - began) * 1e3
+        return (time.perf_counter() - start) * 1e3
 
-    took(call)
-    runs = [took(call) for _ in range(options.rounds)]
-    verifications = [took(lambda: bench.workbench.verify(call)) for _ in range(options.rounds)]
-    run, whole = median(runs), median(verifications)
-    print(f"{space.name} at {options.size} on {device.name}: a run {run:.2f} ms, a verification {whole:.2f} ms")
-    print(f"verifying costs {whole - run:.2f} ms besides the one run that it makes")
+    milliseconds(call)
+    run = median([milliseconds(call) for _ in range(options.rounds)])
+    verification = median([milliseconds(lambda: bench.workbench.verify(call)) for _ in range(options.rounds)])
+    print(f"{space.name} at {options.size} on {device.name}: a run {run:.2f} ms, a verification {verification:.2f} ms")
+    print(f"verifying costs {verification - run:.2f} ms besides its one run")
 
 
 if __name__ == "__main__":

@@ -1,21 +1,23 @@
-"""What known configurations of near sizes are worth: searches of a recording with and without them.
+"""The gain of a warm start: searches of a recording with and without the best configurations of near sizes.
 
     python benchmarks/warm_start.py results/recordings/09-3072.json.gz --near 09-2048.json.gz 09-4096.json.gz
 
-What a record of each near recording would hold, its best configuration and its runners-up, begins the search, taken in
-turn, as `tune` takes it from the store. `--misled` begins it with the worst of the recording itself
-instead. Prints the evaluations to within 10, 5 and 1 % of the
-optimum, medians over seeds, and the fraction of the optimum at 25, 50 and 100.
+The search begins with the configurations that records of the near recordings would hold, the best and the runners-up,
+in turn, as `tune` takes them from the store. `--misled` also begins one with the worst configurations of the recording
+itself. Prints the evaluations to within 10, 5 and 1 % of the optimum, medians over seeds, and the fraction of the
+optimum at 25, 50 and 100 evaluations.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+from operator import itemgetter
 from pathlib import Path
 from statistics import mean, median
 
 from tuner.exchange import recording, replay
+from tuner.exchange.recording import Recording
 from tuner.search.strategies import Budget
 from tuner.space import catalog, operation
 from tuner.space.model import Config, Limits, Scope
@@ -23,20 +25,19 @@ from tuner.store.store import WARM
 from tuner.tuning.selection import runners_up
 
 
-def ordered(path: Path) -> list[Config]:
+def ranking(data: Recording) -> list[Config]:
     """The configurations of a recording that run, the fastest first."""
-    found = recording.read(path)
-    timed = [(entry.time_ms, key) for key, entry in found.entries.items() if entry.time_ms is not None]
-    return [dict(zip(found.parameters, key, strict=True)) for _, key in sorted(timed, key=lambda one: one[0])]
+    times = [(entry.time_ms, key) for key, entry in data.entries.items() if entry.time_ms is not None]
+    return [dict(zip(data.parameters, key, strict=True)) for _, key in sorted(times, key=itemgetter(0))]
 
 
-def recorded(path: Path) -> list[Config]:
+def record_configs(data: Recording) -> list[Config]:
     """The best configuration and its runners-up, as a record keeps them."""
-    found, ranked = recording.read(path), ordered(path)
-    space = catalog.load(found.kernel)
-    sizes = operation.parse_size(found.size, space.operation)
+    space = catalog.load(data.kernel)
+    sizes = operation.parse_size(data.size, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(1024, 232_448, 32))
-    return [ranked[0], *runners_up(space, scope, ranked)]
+    configs = ranking(data)
+    return [configs[0], *runners_up(space, scope, configs)]
 
 
 def main() -> None:
@@ -48,14 +49,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=24)
     parser.add_argument("--budget", type=int, default=200)
     options = parser.parse_args()
-    taken = list(itertools.chain(*itertools.zip_longest(*(recorded(path) for path in options.near))))
-    distinct = [config for n, config in enumerate(taken) if config is not None and config not in taken[:n]]
+    near = [record_configs(recording.read(path)) for path in options.near]
+    configs = list(itertools.chain(*itertools.zip_longest(*near)))
+    distinct = [config for n, config in enumerate(configs) if config is not None and config not in configs[:n]]
+    data = recording.read(options.recording)
     starts = {"cold": [], "warm": distinct[:WARM]}
     if options.misled:
-        starts["misled"] = ordered(options.recording)[-WARM:]
-    found = recording.read(options.recording)
+        starts["misled"] = ranking(data)[-WARM:]
     for name, warm in starts.items():
-        runs = [replay.replay(found, "optuna", Budget(options.budget), s, warm=warm) for s in range(options.seeds)]
+        runs = [replay.replay(data, "optuna", Budget(options.budget), s, warm=warm) for s in range(options.seeds)]
         within = [median(run.within(share) or options.budget + 1 for run in runs) for share in (0.10, 0.05, 0.01)]
         fractions = [mean(run.fraction(n) for run in runs) for n in (25, 50, 100)]
         print(

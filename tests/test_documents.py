@@ -3,38 +3,154 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
+import numpy as np
 import pytest
 
+import tuner
 from helpers import ROOT
 from helpers.processes import Done
+from helpers.records import record, sizes
 from tuner.cli import app
+from tuner.experiments import reading
+from tuner.search import strategies
+from tuner.space import catalog, operation
 from tuner.store import report
+from tuner.store.store import Store
 
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+TEXTS = {
+    str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS)
+}
+TABLES = {"results": "docs/results.md", "gains": "docs/results.md", "ladder": "README.md"}
+MOST_LINES = 150
+_CONTEXT = click.Context(app.cli)
+VERBS = {name: app.cli.get_command(_CONTEXT, name) for name in app.cli.list_commands(_CONTEXT)}
+
+
+def blocks(text: str, *kinds: str) -> list[str]:
+    """What stands in the fenced blocks of these kinds."""
+    return [
+        block for kind, block in re.findall(r"^```(\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if kind in kinds
+    ]
+
+
+def prose(text: str) -> str:
+    """`text` without its fenced blocks."""
+    return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def code_spans(text: str) -> list[str]:
+    return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", prose(text))]
+
+
+def shell_commands(text: str) -> Iterator[list[str]]:
+    """The commands of a page, as words: of its shell blocks, and those of `tune` in its sentences."""
+    lines = "".join(blocks(text, "sh")).replace("\\\n", " ").splitlines()
+    for line in [*lines, *(span for span in code_spans(text) if span.startswith("tune "))]:
+        for command in line.split(" && "):
+            words = shlex.split(command.partition(" > ")[0].removeprefix(".venv/bin/"), comments=True)
+            if words:
+                yield words
+
+
+def commands_of(program: str) -> list[str]:
+    """The commands of all pages that begin with `program`, without it."""
+    commands = (words for text in TEXTS.values() for words in shell_commands(text))
+    return sorted({shlex.join(words[1:]) for words in commands if words[0] == program})
+
+
+def anchors(text: str) -> set[str]:
+    """What GitHub calls the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_ci_runs_the_readmes_second_command_and_nothing_else() -> None:
-    (_, first), (_, second) = BLOCKS[:2]
+    first, second = blocks(README, "sh")[:2]
     assert len(first.splitlines()) == len(second.splitlines()) == 1
     script = (ROOT / ".ci/run").read_text().splitlines()
     commands = [line for line in script if line and not line.startswith("#") and line.split()[0] not in ("set", "cd")]
     assert commands == [second.strip()]
 
 
+def test_the_readme_is_one_screen_and_a_half() -> None:
+    assert len(README.splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_every_link_leads_to_a_file_and_a_heading(page: str) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(TEXTS[page])):
+        if link.startswith(("https://", "http://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.is_file(), link
+        assert not anchor or anchor in anchors(target.read_text()), link
+
+
+def test_the_index_links_every_page() -> None:
+    index = TEXTS["docs/README.md"]
+    assert [path.name for path in DOCS if path.name != "README.md" and f"]({path.name})" not in index] == []
+
+
 def test_every_verb_is_documented_and_has_an_example() -> None:
-    for name, command in ((verb, app.cli.get_command(None, verb)) for verb in app.VERBS):
+    for name, command in VERBS.items():
         assert "Example: tune" in (command.help or ""), name
         if not command.hidden:
-            assert f"\n    tune {name} " in README, name
+            assert f"\ntune {name} " in TEXTS["docs/using.md"], name
+
+
+@pytest.mark.parametrize("line", commands_of("tune"))
+def test_a_documented_command_has_the_verb_kernel_and_options_that_it_names(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)  # files are named from here
+    verb, *rest = shlex.split(line)
+    if verb not in VERBS:
+        verb, rest = "kernel", [verb, *rest]
+    elif not rest:
+        return  # a sentence names the verb
+    given = VERBS[verb].make_context(verb, rest).params
+    kernel, size = given.get("kernel"), given.get("size")
+    if kernel and not kernel.isupper() and not kernel.endswith(".yaml"):
+        space = catalog.load(kernel)
+        assert size is None or operation.parse_size(size, space.operation)
+    if verb == "reproduce" and given["name"]:
+        assert reading.find(given["name"])
+    strategies.check(given.get("strategy"))
+    strategies.Budget.parse(given.get("budget"))
+
+
+@pytest.mark.parametrize("line", commands_of("python"))
+def test_a_documented_benchmark_exists_and_has_the_options_and_files_that_it_names(line: str) -> None:
+    script, *arguments = shlex.split(line)
+    source = (ROOT / script).read_text()
+    for argument in arguments:
+        if argument.startswith("--"):
+            assert f'"{argument}"' in source, argument
+        elif argument.startswith(("results/", "benchmarks/")):
+            assert list(ROOT.glob(argument)), argument
+
+
+def test_every_option_that_a_sentence_names_exists() -> None:
+    options = {option for command in VERBS.values() for each in command.params for option in each.opts}
+    for page, text in TEXTS.items():
+        named = {span.split()[0] for span in code_spans(text) if span.startswith("--")}
+        assert named <= options | {"--help"}, page
 
 
 def test_the_tables_show_what_the_store_holds() -> None:
-    for name, table in report.tables(report.rows("H200", Path("/nowhere"))).items():
-        assert README.partition(f"<!-- {name}: begin -->")[2].partition(f"<!-- {name}: end -->")[0].strip() == table
+    tables = report.tables(report.rows("H200", Path("/nowhere")))
+    assert tables.keys() == TABLES.keys()
+    for name, table in tables.items():
+        text = TEXTS[TABLES[name]]
+        assert text.partition(f"<!-- {name}: begin -->")[2].partition(f"<!-- {name}: end -->")[0].strip() == table
         assert len(table.splitlines()) >= 6
 
 
@@ -53,17 +169,70 @@ def test_a_table_is_written_between_the_markers(tmp_path: Path, tune: Callable[.
     assert (done.status, file.read_text()) == (2, "no markers")
 
 
-@pytest.mark.parametrize("device", ["opencl"])
-def test_the_readmes_own_kernel_tunes(device: str, tmp_path: Path, tune: Callable[..., Done]) -> None:
-    texts = {text.split()[1]: text for kind, text in BLOCKS if kind in ("c", "yaml")}
-    for name in ("scale.cu", "scale.yaml"):
-        (tmp_path / name).write_text(texts[name])
-    done = tune(tmp_path / "scale.yaml", "10000", "--device", device, "--json", "--repeats", "3")
+def test_the_ladder_has_a_table_for_each_device_with_its_library_and_what_is_known(tmp_path: Path) -> None:
+    at_4096 = record(sizes=sizes(4096), gflops=500.0, time_ms=2.0)
+    measured = {"library": "cuBLAS 1", "library_ms": 1.0, "vs_library": 0.5, "default_ms": 3.0}
+    for kernel, changes in {
+        "mine/one": {"device": "Fast", **measured},
+        "mine/two": {"device": "Fast", "gflops": 250.0, "time_ms": 4.0, "error": None, "bound": None},
+        "mine/three": {"device": "Slow", "gflops": None, "default_ms": 400.0},
+        "mine/four": {"device": "Slow", "sizes": sizes(2048)},
+    }.items():
+        Store(kernel, tmp_path).add(record(**{**vars(at_4096), **changes}))
+    mine = [row for row in report.rows("", tmp_path) if row.kernel.startswith("mine/")]
+    head = "at 4096 | GFLOP/s | share of cuBLAS | gain over the published constants |\n|---|---:|---:|---:|"
+    assert report.tables(mine)["ladder"] == (
+        f"| Fast {head}\n"
+        "| mine/one | 500 | 50.0% | 1.50 x |\n"
+        "| mine/two | 250, imported |  |  |\n"
+        "| mine: cuBLAS 1 | 1,000 |  |  |\n\n"
+        f"| Slow {head}\n"
+        "| mine/three | 2 ms |  | 200 x |"
+    )
+    assert "ladder" not in report.tables([row for row in mine if row.kernel == "mine/four"])
+
+
+@pytest.mark.parametrize(
+    ("page", "kernel", "evaluated"), [("README.md", "twice", 4), ("docs/own-kernel.md", "scale", 16)]
+)
+def test_the_kernels_that_pages_show_tune(
+    page: str, kernel: str, evaluated: int, tmp_path: Path, tune: Callable[..., Done]
+) -> None:
+    for text in blocks(TEXTS[page], "c", "yaml"):
+        (tmp_path / text.split()[1]).write_text(text)
+    file = tmp_path / f"{kernel}.yaml"
+    done = tune(file, "10000", "--device", "opencl", "--json", "--repeats", "3")
     assert done.status == 0, done.err
-    assert done.json["evaluated"] == 16
-    assert done.json["failed"] == {}
-    best = done.json["best"]
+    assert (done.json["evaluated"], done.json["failed"]) == (evaluated, {})
+    best, counts_bytes = done.json["best"], kernel == "scale"
     assert best["gflops"] is None
-    assert best["gbytes"] == pytest.approx(8 * 10_000 / best["time_ms"] / 1e6)
-    run = tune("run", tmp_path / "scale.yaml", "10000", "--device", device)
-    assert " GB/s" in run.out
+    assert best["gbytes"] == (pytest.approx(8 * 10_000 / best["time_ms"] / 1e6) if counts_bytes else None)
+    run = tune("run", file, "10000", "--device", "opencl")
+    assert (" GB/s" in run.out) == counts_bytes
+
+
+PYTHON = [(page, block) for page, text in TEXTS.items() for block in blocks(text, "python")]
+
+
+@pytest.mark.parametrize(("page", "block"), PYTHON, ids=[page for page, _ in PYTHON])
+def test_the_python_that_pages_show_runs(page: str, block: str) -> None:
+    import pyopencl as cl
+    from pyopencl import array
+
+    context = tuner.load("sgemm/07_tiled_1xn", 64, device="opencl").device.context
+    queue = cl.CommandQueue(context)
+    values = np.random.default_rng(1).standard_normal((3, 1, 64, 64)).astype(np.float32)
+    C, A, B = (array.to_device(queue, matrix) for matrix in values)
+    names = {"C": C, "A": A, "B": B, "stream": queue, "measure": lambda threads, items: threads / items}
+    exec(compile(block.replace(", 4096)", ', 64, device="opencl")'), page, "exec"), names)
+    queue.finish()
+
+
+def test_the_architecture_names_every_room_and_module() -> None:
+    """The verbs' modules are named for their verbs, which the page does not repeat."""
+    sections = re.split(r"^### ", TEXTS["docs/architecture.md"], flags=re.MULTILINE)
+    rooms = {section.partition("\n")[0]: set(re.findall(r"\w+", section)) for section in sections}
+    package = ROOT / "tuner"
+    for file in package.rglob("*.py"):
+        room, *_ = file.relative_to(package).parts[:-1] or ["The public door"]
+        assert room == "cli" or file.stem.startswith("__") or file.stem in rooms[room], file

@@ -1,22 +1,22 @@
-"""Every error the package raises on purpose.
+"""Every error that the package raises on purpose.
 
-    TunerError                     anything below; the command line prints it as one message
-      RequestError                 the request was wrong: exit status 2
-        SpaceError                 a space or operation file says something it may not
-          ExpressionError          an expression cannot be read, or cannot be evaluated
-        NoConfiguration            the restrictions leave nothing to run at this size
-        DeviceError                the device asked for is not there, or too small
+    TunerError                     base class; the command line prints it as one message
+      RequestError                 the request is wrong: exit status 2
+        SpaceError                 a space or operation file is invalid
+          ExpressionError          an expression is not allowed, or has no value
+        NoConfiguration            no configuration satisfies the restrictions at this size
+        DeviceError                the device is missing, lacks its driver, or has too little memory
         ArgumentError              an argument of a launch has a wrong shape, dtype, order or device
-      TrialError                   skip this configuration and go on
+      TrialError                   one configuration failed; the run goes on
         GeometryError              its grid, block or a derived value cannot be computed
         BuildError                 it does not compile
         ResourceError              its build needs more than the device has
-        LaunchError                it does not load or launch
-        WrongResult                it computes something else
-      WorkerDied                   the process that held the device is gone (the trial it ran failed)
+        LaunchError                it does not load or launch, or it faults
+        WrongResult                its output is wrong
+      WorkerDied                   the process that held the device ended; its trial failed
 
-A `TrialError` costs one configuration; everything else ends the run. `BY_NAME` has each class by its name, so that an
-error crosses from one process to another.
+A `TrialError` or `WorkerDied` costs one configuration; any other error ends the run. An error crosses from one process
+to another by its name: `BY_NAME` maps names to classes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SpaceError(RequestError):
 
 
 class ExpressionError(SpaceError):
-    """An expression is not one that a space file may contain, or has no value here."""
+    """An expression is not allowed in a space file, or has no value here."""
 
 
 class NoConfiguration(RequestError):
@@ -49,12 +49,11 @@ class DeviceError(RequestError):
 
 
 class ArgumentError(RequestError):
-    """An argument of a launch does not fit; the message names the argument."""
+    """An argument of a launch does not fit the kernel; the message names the argument."""
 
 
 class TrialError(TunerError):
-    """One configuration failed. `reason` is a short, countable phrase for it: the class's own unless a closer one is
-    given."""
+    """One configuration failed. `reason` is the short phrase that failures are counted by; each class has a default."""
 
     reason = "failed"
 
@@ -64,7 +63,7 @@ class TrialError(TunerError):
 
 
 class GeometryError(TrialError):
-    """The configuration has no grid, block, shared memory or derived value; the message names the expression."""
+    """The grid, block, shared memory or a derived value cannot be computed; the message names the expression."""
 
     reason = "geometry"
 
@@ -76,7 +75,7 @@ class BuildError(TrialError):
 
 
 class ResourceError(TrialError):
-    """The build needs more threads, registers or shared memory than the device has; no device was asked."""
+    """The build needs more threads, registers or shared memory than the device has. Raised before a launch is tried."""
 
     reason = "resources"
 
@@ -88,13 +87,13 @@ class LaunchError(TrialError):
 
 
 class WrongResult(TrialError):
-    """The output differs from the reference by more than the bound."""
+    """The output differs from the reference by more than the error bound."""
 
     reason = "wrong result"
 
 
 class WorkerDied(TunerError):
-    """The process that holds the device ended or was stopped; `reason` says how."""
+    """The process that held the device ended, or was stopped; `reason` says which."""
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
@@ -103,8 +102,8 @@ class WorkerDied(TunerError):
 
 def _tree(error: type[TunerError]) -> Iterator[type[TunerError]]:
     yield error
-    for kind in error.__subclasses__():
-        yield from _tree(kind)
+    for subclass in error.__subclasses__():
+        yield from _tree(subclass)
 
 
-BY_NAME: Mapping[str, type[TunerError]] = {kind.__name__: kind for kind in _tree(TunerError)}
+BY_NAME: Mapping[str, type[TunerError]] = {error.__name__: error for error in _tree(TunerError)}

@@ -1,4 +1,4 @@
-"""The languages that kernels are written in: a leaf that space/ and devices/ both read."""
+"""The languages that kernels are written in. space/ and devices/ both read this table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from dataclasses import dataclass
 class Language:
     """A language.
 
-    name: what space files call it.
-    title: its own name.
-    suffix: of the files that are written in it; `suffixes`: of the files that are read as it, the preferred first.
-    has_grid: its kernels run in blocks of threads; else they are functions that are called once.
-    has_compute_capability: its devices have one, which expressions may compare.
-    dynamic_shared_memory: a launch may ask for more shared memory than the source declares.
+    name: its name in space files.
+    title: its usual spelling.
+    suffix: of files that the package writes.
+    suffixes: of files that the package reads, in order of preference.
+    has_grid: its kernels run in blocks of threads; otherwise they are functions, called once.
+    has_compute_capability: its devices have a compute capability, which expressions may compare.
+    dynamic_shared_memory: a launch may add shared memory to what the source declares.
     """
 
     name: str
@@ -27,7 +28,7 @@ class Language:
     dynamic_shared_memory: bool = True
 
 
-# portable.h makes one file CUDA and OpenCL, so either suffix may be either language.
+# With portable.h, one file is both CUDA and OpenCL; so each language may have either suffix.
 LANGUAGES: Mapping[str, Language] = {
     language.name: language
     for language in (

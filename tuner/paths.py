@@ -1,4 +1,4 @@
-"""Where things are kept: what ships with the package, and the user's own folders."""
+"""Folders and files: what ships with the package, the user's own folders, and safe writing."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def shipped(folder: str) -> Path:
-    """`kernels`, `spaces` or `results`: inside the installed package, or beside it in a checkout."""
+    """The shipped folder of this name (`kernels`, `spaces`, `results`): in the installed package, or beside it in a
+    checkout."""
     installed = _PACKAGE / "_shipped" / folder
     return installed if installed.is_dir() else _PACKAGE.parent / folder
 
 
 def user_results() -> Path:
-    """The user's own store, laid over the shipped one. TUNER_RESULTS names another folder."""
+    """The user's own results, read on top of the shipped ones. TUNER_RESULTS names another folder."""
     return Path(os.environ.get("TUNER_RESULTS") or _user("XDG_DATA_HOME", ".local/share") / "results")
 
 
@@ -33,16 +34,16 @@ def cache() -> Path:
     return private(Path(os.environ.get("TUNER_CACHE") or _user("XDG_CACHE_HOME", ".cache")))
 
 
-def _user(variable: str, beneath: str) -> Path:
-    """The user's own folder of one kind, by the XDG Base Directory Specification."""
-    named = os.environ.get(variable, "")
-    return (Path(named) if os.path.isabs(named) else Path.home() / beneath) / "tuner"
+def _user(variable: str, default: str) -> Path:
+    """The package's folder in `variable`, else in `default` under the home folder: XDG Base Directory Specification."""
+    base = os.environ.get(variable, "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / default) / "tuner"
 
 
 def private(folder: Path) -> Path:
-    """`folder`, made if need be, its owner's alone: what lies in it is loaded and run.
+    """`folder`, created if missing; only its owner may write to it, because its contents are loaded and run.
 
-    Raises RequestError where it cannot be made, or belongs to somebody else.
+    Raises RequestError if it cannot be created, or belongs to another user.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -56,43 +57,43 @@ def private(folder: Path) -> Path:
             folder.chmod(status.st_mode & 0o755)
     except OSError as error:
         raise RequestError(
-            f"{folder}: cannot be used: {error.strerror}; TUNER_CACHE and TUNER_STATE name others"
+            f"{folder}: cannot be used: {error.strerror}; name another folder with TUNER_CACHE or TUNER_STATE"
         ) from None
     return folder
 
 
 def shown(path: str | Path) -> str:
-    """`path` for a message: a name may hold what would drive a terminal."""
+    """`path` for a message. A file's name may hold control sequences of a terminal."""
     return plain(path, keep="")
 
 
 def plain(text: object, keep: str = "\n\t") -> str:
-    """`text` without control characters but those to `keep`, marks that turn the direction of text, and what is no text
-    at all."""
+    """`text` with `?` for each character that is neither printable nor in `keep`: control characters, marks of text
+    direction, lone surrogates."""
     return "".join(c if c.isprintable() or c in keep else "?" for c in str(text))
 
 
 def digest(*parts: str | bytes) -> str:
-    """A 32-digit name for `parts`; the parts are kept apart, so ("ab", "c") and ("a", "bc") differ."""
-    total = hashlib.sha256()
+    """A name of 32 hexadecimal digits for `parts`. Boundaries count: ("ab", "c") and ("a", "bc") differ."""
+    sha = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        total.update(len(data).to_bytes(8, "little") + data)
-    return total.hexdigest()[:32]
+        sha.update(len(data).to_bytes(8, "little") + data)
+    return sha.hexdigest()[:32]
 
 
 def check_writable(folder: Path) -> None:
-    """Make `folder` if need be, and a file in it that goes again. Raises OSError."""
-    import tempfile  # slow to import, and a launch writes nothing
+    """Raise OSError unless a file can be written to `folder`, which is created if missing."""
+    import tempfile  # slow to import; a launch writes nothing
 
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
         pass
 
 
-def _behind_links(path: Path) -> Path:
-    """What `path` leads to. Raises OSError for a link to an open file, as /dev/stdout is: whoever has it open would go
-    on in a file that has no name any more."""
+def _link_target(path: Path) -> Path:
+    """The file that `path` leads to. Raises OSError for a link to an open file, such as /dev/stdout: after a rename,
+    its holder would go on writing to a file without a name."""
     for _ in range(40):
         path = Path(os.path.realpath(path.parent), path.name)
         if path.parts[1:2] == ("proc",):
@@ -104,29 +105,30 @@ def _behind_links(path: Path) -> Path:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write `data` to `path` so that a reader, or a crash at any moment, finds the old bytes or the new ones.
+    """Write `data` to `path` atomically: at any moment, the file holds the old bytes or the new ones.
 
-    A link stays, and what it leads to is replaced. Raises OSError, which names `path`, where it cannot be written, or
-    is a folder, a device or a pipe.
+    If `path` is a link, its target is replaced. Raises OSError that names `path` if it cannot be written, or is a
+    folder, a device or a pipe.
     """
-    import tempfile  # slow to import, and a launch writes nothing
+    import tempfile  # slow to import; a launch writes nothing
 
     try:
-        target = _behind_links(path)  # renaming over a link would put a file in its place
+        target = _link_target(path)  # renaming over a link would replace the link
+        if target.is_dir():
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         if target.exists() and not target.is_file():
-            code = errno.EISDIR if target.is_dir() else errno.EINVAL
-            raise OSError(code, os.strerror(code) if target.is_dir() else "not a regular file")
+            raise OSError(errno.EINVAL, "not a regular file")
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(aside, 0o644)
-            os.replace(aside, target)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, target)
         except BaseException:
-            Path(aside).unlink(missing_ok=True)
+            Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None  # the name that was given, not the one aside
+        raise OSError(error.errno, error.strerror, str(path)) from None  # not the temporary file's name

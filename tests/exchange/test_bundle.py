@@ -132,7 +132,7 @@ def test_the_example_asks_the_driver_for_the_right_launch(
     grid, block = (" ".join(map(str, build[name])) for name in ("grid", "block"))
     assert lines[:2] == [f"load {tmp_path}/{file}.cubin", "get sgemm_naive"]
     assert lines[2:-2] == [f"launch {grid}, {block}, 0: 64 128 256 1 0"] * 11
-    assert lines[-2:] == [f"sgemm_naive on a test's own, {file}.cubin: 1 ms a launch", "C: 256 -256"]
+    assert lines[-2:] == [f"sgemm_naive on a test's own, {file}.cubin: 1 ms per launch", "C: 256 -256"]
 
 
 @pytest.mark.gpu

@@ -30,7 +30,7 @@ def test_the_next_best_is_taken_with_a_warning_where_the_best_does_not_run(
     file = stage(CHOOSY, "choosy", "{mode: [0, 1, 2, 3, 4]}", more="default: {mode: 0}")
     space = catalog.load(str(file))
     assert Store(space.name, tmp_path / "store").add(choosy(host, space, modes))
-    with pytest.warns(UserWarning, match=f"mode={taken}>: taken because what should be better does not run here: "):
+    with pytest.warns(UserWarning, match=f"mode={taken}>: taken because a better one does not run here: "):
         kernel = tuner.load(file, 16, device=host, results=tmp_path / "store")
     C, A, B = (np.full((1, 16, 16), 9, np.float32) for _ in "CAB")
     kernel(C, A, B)
@@ -50,7 +50,7 @@ def test_what_is_told_of_a_record_is_told_of_the_one_that_is_taken(stage: Stage,
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         kernel = tuner.load(tmp_path / "choosy.yaml", 16, device=host, results=tmp_path / "store")
-    assert (kernel.config, kernel.found.stale) == ({"mode": 1}, True)
+    assert (kernel.config, kernel.candidate.stale) == ({"mode": 1}, True)
     assert [bool(re.search("earlier version", str(w.message))) for w in told] == [True, False]
     assert store.add(replace(choosy(host, space, [3]), signature="another"))
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""What a look-up answers: stores written by hand, which are the README's table too."""
+"""What a look-up answers: stores written by hand, which are the table of docs/launching.md too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from helpers.records import (
 from tuner.errors import NoConfiguration
 from tuner.space import operation
 from tuner.space.model import Limits, Scope
-from tuner.store.lookup import Asked, Found, normalised
+from tuner.store.lookup import Candidate, Query, normalised
 from tuner.store.record import Record
 from tuner.store.store import Store
 
@@ -43,7 +43,7 @@ STORES: dict[str, tuple[list[Record], Record | None, str]] = {
 }
 
 
-def look_up(tmp_path: Path, records: list[Record], device: str = H200) -> list[Found]:
+def look_up(tmp_path: Path, records: list[Record], device: str = H200) -> list[Candidate]:
     for one in records:
         Store(KERNEL, tmp_path).add(one)
     store = Store(KERNEL, tmp_path)
@@ -51,7 +51,7 @@ def look_up(tmp_path: Path, records: list[Record], device: str = H200) -> list[F
     scope = Scope(
         operation.parse_size("4096", SPACE.operation), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9)
     )
-    asked = Asked(SPACE, scope, device, "cuda", "sm_90a", SIGNATURE)
+    asked = Query(SPACE, scope, device, "cuda", "sm_90a", SIGNATURE)
     found = store.candidates(asked)
     assert store.look_up(asked) == found[0]
     return found
@@ -75,14 +75,14 @@ def words(one: Record) -> str:
     return ", ".join([f"{one.device} at {one.sizes['M']}", *(word for word, true in about.items() if true)])
 
 
-def test_the_readmes_table_shows_what_the_stores_give(tmp_path: Path) -> None:
+def test_the_table_of_the_launching_page_shows_what_the_stores_give(tmp_path: Path) -> None:
     lines = ["| the store's records | what it gives for NVIDIA H200 at 4096 | match |", "|---|---|---|"]
     for name, (records, _, _) in STORES.items():
         (found, *_) = look_up(tmp_path / name, records)
         given = words(found.record) if found.record else "the space's default"
         match = f"`{found.match}`" + (", of a variant" if found.variant else "")
         lines.append(f"| {'; '.join(map(words, records))} | {given} | {match} |")
-    shown = (ROOT / "README.md").read_text().partition(BEGIN)[2].partition(END)[0].strip()
+    shown = (ROOT / "docs/launching.md").read_text().partition(BEGIN)[2].partition(END)[0].strip()
     assert shown == "\n".join(lines)
 
 
@@ -171,4 +171,4 @@ def test_a_device_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
     Store(KERNEL, tmp_path).add(at(4096))
     scope = Scope(sizes(4096), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(max_threads=1))
     with pytest.raises(NoConfiguration):
-        Store(KERNEL, tmp_path).candidates(Asked(SPACE, scope, H200, "cuda", "sm_90a", SIGNATURE))
+        Store(KERNEL, tmp_path).candidates(Query(SPACE, scope, H200, "cuda", "sm_90a", SIGNATURE))

@@ -15,12 +15,12 @@ from helpers.records import EXACT, FAR, HOST_KERNEL, HOST_SIGNATURE, HOST_SPACE,
 from helpers.spaces import scope_of
 from tuner.devices import Device
 from tuner.errors import RequestError
-from tuner.store.lookup import Asked, Found
+from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
 
 
-def look_up(store: Store, host: Device) -> Found:
-    return store.look_up(Asked(HOST_SPACE, scope_of(HOST_SPACE, host, "64"), "Here", "host", "x86_64", HOST_SIGNATURE))
+def look_up(store: Store, host: Device) -> Candidate:
+    return store.look_up(Query(HOST_SPACE, scope_of(HOST_SPACE, host, "64"), "Here", "host", "x86_64", HOST_SIGNATURE))
 
 
 KIN = record(device="Sibling", config=host_config(32), sizes=sizes(4096))

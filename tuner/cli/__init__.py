@@ -1,1 +1,1 @@
-"""The command line: arguments and printing only. A module per verb, `app` that finds it, `options` that verbs share."""
+"""The command line: a module per verb, and `app`, `options`, `output` and `progress`, which they share."""

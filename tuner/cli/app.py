@@ -1,7 +1,7 @@
-"""`tune`: which verb, and what its errors become.
+"""`tune`: the group of verbs, and what becomes of their errors.
 
-Exit status: 0 done; 1 ran, but nothing valid was found or verification failed; 2 the request was wrong, with one
-message on standard error; 130 or 143 interrupted.
+Exit status: 0 for success; 1 where nothing valid was found or verification failed; 2 for a wrong request, with one
+message on standard error; 130 after SIGINT, 143 after SIGTERM.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ VERBS = (
     "best", "devices", "export", "import", "list", "merge", "record", "replay", "report", "reproduce", "run", "schema",
     "show", "validate",
 )  # fmt: skip
-_MODULES = {"import": "import_", "kernel": "tune"}  # others are called as their verbs are
+_MODULES = {"import": "import_", "kernel": "tune"}  # the module of every other verb has the verb's name
 
 
 class Verbs(click.Group):
-    """The verbs, each a module of this folder with a `command`, imported when it is asked for. A first word that is no
-    verb is a kernel: `tune KERNEL SIZE`."""
+    """The verbs. Each is a module of this folder with a `command`, which is imported when the verb is used. A first
+    word that is no verb is a kernel: `tune KERNEL SIZE`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return ["kernel", *VERBS]
@@ -58,58 +58,59 @@ class Verbs(click.Group):
 )
 @click.version_option(VERSION, prog_name="tune")
 def cli() -> None:
-    """Find, prove and remember the fastest configuration of KERNEL at SIZE on the device at hand.
+    """Find the fastest configuration of KERNEL at SIZE on this machine, verify it and store it.
 
-    KERNEL is a name from `tune list`, a unique part of one, or a path to a YAML file. SIZE is 4096,
-    4096x2048x1024, M=100,N=37,K=53 or 1000,batch=100. See `tune kernel --help` for the options.
+    KERNEL is a name from `tune list`, a unique part of one, or the path of a YAML file. SIZE is 4096, 4096x2048x1024,
+    M=100,N=37,K=53 or 1000,batch=100. `tune kernel --help` shows the options, `tune VERB --help` those of a verb.
 
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl
     """
 
 
 def main() -> None:
-    """Entry point of `tune`."""
-    signal.signal(signal.SIGTERM, _terminated)
+    """Run `tune` with the arguments of this process, and exit."""
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         status = cli.main(standalone_mode=False)
-    except click.exceptions.Exit as leaving:
-        status = leaving.exit_code
-    except click.NoSuchOption as error:
-        number = error.option_name.lstrip("-")[:1].isdigit()
-        hint = (
-            ": a size is a whole number from 1 on"
-            if number
-            else f"; see `{error.ctx.command_path} --help`"
-            if error.ctx
-            else ""
-        )
-        output.say(f"error: no such option {error.option_name}{hint}")
-        status = 2
+    except click.exceptions.Exit as error:
+        status = error.exit_code
     except click.ClickException as error:
-        where = f"; see `{error.ctx.command_path} --help`" if isinstance(error, click.UsageError) and error.ctx else ""
-        output.say(f"error: {' '.join(error.format_message().split()).rstrip('.')}{where}")
-        status = 2
-    except RequestError as error:
-        output.say(f"error: {error}")
+        output.say(f"error: {_message(error)}")
         status = 2
     except TunerError as error:
         output.say(f"error: {error}")
-        status = 1
+        status = 2 if isinstance(error, RequestError) else 1
     except (KeyboardInterrupt, click.Abort):
         status = 130
     except Terminated:
         status = 143
-    except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except BrokenPipeError:  # whoever read our output has closed it, as `head` does
+        _discard_output()
         status = 0
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python would try again at exit
+        _discard_output()
         output.say("error: standard output: no space left on it; free some, or send it elsewhere")
         status = 1
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _terminated(_signal: int, _frame: object) -> None:
+def _message(error: click.ClickException) -> str:
+    """Click's message in one line, and where the right usage is shown."""
+    text = " ".join(error.format_message().split()).rstrip(".")
+    if isinstance(error, click.NoSuchOption):
+        text = f"no such option {error.option_name}"
+        if error.option_name.lstrip("-")[:1].isdigit():
+            return f"{text}: a size is a whole number from 1 on"
+    usage = f"; see `{error.ctx.command_path} --help`" if isinstance(error, click.UsageError) and error.ctx else ""
+    return text + usage
+
+
+def _discard_output() -> None:
+    """Send standard output to nowhere: Python would otherwise flush it again at exit, and fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _terminate(_signal: int, _frame: object) -> None:
     raise Terminated

@@ -1,4 +1,4 @@
-"""`tune best`: what the look-up gives."""
+"""`tune best`: the best known configuration."""
 
 from __future__ import annotations
 
@@ -6,49 +6,49 @@ from pathlib import Path
 
 import click
 
-from tuner import paths
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, KNOWN_DEVICE, RESULTS, SIZE, warn
+from tuner.cli.options import JSON, KERNEL, RESULTS, SIZE, TARGET_DEVICE, warn
 
 
 @click.command()
 @KERNEL
 @SIZE
-@KNOWN_DEVICE
+@TARGET_DEVICE
 @RESULTS
 @JSON
-def command(kernel: str, size: str, device: str | None, results: Path | None, as_json: bool) -> int:
-    """What the look-up gives for KERNEL at SIZE: a stored best, or the default.
+def command(kernel: str, size: str, device: str | None, results: Path | None, as_json: bool) -> None:
+    """Show the best known configuration of KERNEL at SIZE.
+
+    It comes from the store: from this device at this size, else at the nearest size, else from the most similar device.
+    Where no record fits, it is the kernel's default.
 
     Example: tune best sgemm/07_tiled_1xn 4096
     """
     from tuner import devices, launcher
-    from tuner.exchange import target as targets
+    from tuner.exchange.target import Problem, choose_target
     from tuner.space import catalog, operation
-    from tuner.space.model import Scope, size_text
+    from tuner.space.model import Scope, config_text, size_text
 
     space = catalog.load(kernel)
     sizes = operation.parse_size(size, space.operation)
     if device is None or devices.is_name(device):
-        opened = devices.open_device(devices.for_space(space, device))
-        scope = Scope(sizes, space.operation.options, opened.language, opened.limits)
-        name, found = opened.name, launcher.find(space, scope, opened, results)
-    else:  # one that the store knows
-        target = targets.choose(targets.Problem.parse(space, size, {}, results), device)
-        name, found = target.device.name, target.found
-    warn(found.notes)
-    if as_json:
-        record = found.record.to_json() if found.record else None
-        asked = {"kernel": space.name, "device": name, "size": sizes}
-        answer = {"match": found.match, "variant": found.variant, "stale": found.stale, "config": found.config}
-        output.document({**asked, **answer, "record": record})
-        return 0
-    how = f"{found.match}{', of a variant' if found.variant else ''}{', stale' if found.stale else ''}"
-    click.echo(paths.plain(f"{space.name} at {size} on {name}: {how}"))
-    if found.record is None:
-        click.echo(f"never tuned; the default: {output.configuration(found.config)}")
-        return 0
-    if found.match != "exact":
-        click.echo(f"measured on {paths.plain(found.record.device)} at {size_text(found.record.sizes)}:")
-    output.record(found.record)
-    return 0
+        local_device = devices.open_device(devices.for_space(space, device))
+        scope = Scope(sizes, space.operation.options, local_device.language, local_device.limits)
+        name, best = local_device.name, launcher.find(space, scope, local_device, results)
+    else:  # a device that the store knows
+        target = choose_target(Problem.parse(space, size, {}, results), device)
+        name, best = target.device.name, target.best
+    warn(best.notes)
+    record = best.record
+    problem = {"kernel": space.name, "device": name, "size": sizes}
+    match = {"match": best.match, "variant": best.variant, "stale": best.stale, "config": best.config}
+    data = {**problem, **match, "record": record and record.to_json()}
+    how = f"{best.match}{', of a variant' if best.variant else ''}{', stale' if best.stale else ''}"
+    lines = [f"{space.name} at {size} on {name}: {how}"]
+    if record is None:
+        lines.append(f"never tuned; the default: {config_text(best.config)}")
+    else:
+        if best.match != "exact":
+            lines.append(f"measured on {record.device} at {size_text(record.sizes)}:")
+        lines.append(output.best(record))
+    output.answer(as_json, data, "\n".join(lines))

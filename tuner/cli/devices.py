@@ -1,4 +1,4 @@
-"""`tune devices`: what this machine has."""
+"""`tune devices`: the devices of this machine."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from tuner.cli.options import JSON
 
 @click.command()
 @JSON
-def command(as_json: bool) -> int:
-    """The devices of this machine. Example: tune devices --json"""
+def command(as_json: bool) -> None:
+    """List the devices of this machine.
+
+    Example: tune devices --json
+    """
     from tuner import devices
 
-    found = []
+    descriptions = []
     for name in devices.available():
-        opened = devices.open_device(name)
-        found.append(opened.info.describe())
-        opened.close()
-    if as_json:
-        output.document(found)
-    else:
-        output.table(
-            ["device", "name", "architecture", "toolchain"],
-            [[d[k] for k in ("device", "name", "architecture", "toolchain")] for d in found],
-        )
-        if not found:
-            needs = (f"{backend.needs} for {kind}" for kind, backend in reversed([*devices.BACKENDS.items()]))
-            output.say(f"no devices: install {', '.join(needs)}")
-    return 0
+        device = devices.open_device(name)
+        descriptions.append(device.info.describe())
+        device.close()
+    columns = ["device", "name", "architecture", "toolchain"]
+    rows = [[description[column] for column in columns] for description in descriptions]
+    output.answer(as_json, descriptions, output.table(columns, rows))
+    if not descriptions and not as_json:
+        needs = (f"{backend.needs} for {kind}" for kind, backend in reversed([*devices.BACKENDS.items()]))
+        output.say(f"no devices: install {', '.join(needs)}")

@@ -1,12 +1,12 @@
-"""`tune import`: recordings and spaces of others."""
+"""`tune import`: recordings and spaces of other tuners."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from tuner import paths
 from tuner.cli import output
 from tuner.cli.options import JSON, RESULTS, output_option
 from tuner.devices import KINDS
@@ -14,34 +14,27 @@ from tuner.devices import KINDS
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--kernel", metavar="NAME", help="The kernel that the files are of, where they do not say it.")
-@click.option("--size", metavar="SIZE", help="Its size, likewise.")
-@click.option("--device", metavar="NAME", help="The device's name as its maker writes it, likewise.")
-@click.option("--kind", type=click.Choice(KINDS), help="The kernel's first language if omitted.")
-@output_option("FILE", "Where a T1 file's space goes.")
+@click.option("--kernel", metavar="NAME", help="Kernel that was measured, if the files do not name it.")
+@click.option("--size", metavar="SIZE", help="Size that was measured, if the files do not give it.")
+@click.option("--device", metavar="NAME", help="Device that was measured, as its maker writes it, if not in the files.")
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    help="Kind of that device, if not in the files; that of the kernel's first language if omitted.",
+)
+@output_option("FILE", "Space file to write for a T1 file; named after it if omitted.")
 @RESULTS
 @JSON
-def command(
-    files: tuple[Path, ...],
-    kernel: str | None,
-    size: str | None,
-    device: str | None,
-    kind: str | None,
-    path: Path | None,
-    results: Path | None,
-    as_json: bool,
-) -> int:
-    """Read FILES of others: Kernel Tuner's caches and results and T4 files into the store, T1 files into space files.
+def command(files: tuple[Path, ...], as_json: bool, **statements: Any) -> None:
+    """Import FILES of other tuners into the store.
+
+    Kernel Tuner's caches and results, and T4 files, become records: the best valid configuration of each, unverified.
+    A T1 file becomes a space file, which lacks only the reference.
 
     Example: tune import cache.json --kernel sgemm/07_tiled_1xn --size 4096
     """
     from tuner.exchange import imports
     from tuner.exchange.provenance import Statements
 
-    done = imports.import_all(files, Statements(kernel, size, device, kind, path, results))
-    if as_json:
-        output.document([one.to_json() for one in done])
-        return 0
-    for one in done:
-        click.echo(paths.plain(one))
-    return 0
+    results = imports.import_all(files, Statements(**statements))
+    output.answer(as_json, [result.to_json() for result in results], "\n".join(map(str, results)))

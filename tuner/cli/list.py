@@ -10,21 +10,17 @@ from tuner.cli.options import JSON
 
 @click.command("list")
 @JSON
-def command(as_json: bool) -> int:
-    """The kernels that ship. Example: tune list --json"""
+def command(as_json: bool) -> None:
+    """List the kernels that ship with tuner.
+
+    Example: tune list --json
+    """
     from tuner.space import catalog
 
-    rows = []
-    for name in catalog.names():
-        space = catalog.load(name)
-        rows.append({
-            "kernel": name,
-            "title": space.title,
-            "languages": list(space.languages),
-            "parameters": len(space.parameters),
-        })  # fmt: skip
-    if as_json:
-        output.document(rows)
-    else:
-        output.table(["kernel", "title", "languages", "parameters"], [list(row.values()) for row in rows])
-    return 0
+    spaces = {name: catalog.load(name) for name in catalog.names()}
+    data = [
+        {"kernel": name, "title": space.title, "languages": [*space.languages], "parameters": len(space.parameters)}
+        for name, space in spaces.items()
+    ]
+    rows = [[name, space.title, " ".join(space.languages), len(space.parameters)] for name, space in spaces.items()]
+    output.answer(as_json, data, output.table(["kernel", "title", "languages", "parameters"], rows))

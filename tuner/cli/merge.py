@@ -14,17 +14,17 @@ from tuner.cli.options import JSON, RESULTS, warn
 @click.argument("sources", nargs=-1, required=True, type=click.Path(path_type=Path))
 @RESULTS
 @JSON
-def command(sources: tuple[Path, ...], results: Path | None, as_json: bool) -> int:
-    """Put the records of other stores, folders or files, into yours; of two about one thing the better stays.
+def command(sources: tuple[Path, ...], results: Path | None, as_json: bool) -> None:
+    """Merge other stores into yours.
+
+    SOURCES are folders or files of records; they stay as they are. Of two records about the same problem on the same
+    device, the verified one stays, else the faster.
 
     Example: tune merge node1/results node2/results --results results
     """
     from tuner.store import merge
 
-    done = merge.merge(sources, results)
-    warn(done.problems)
-    if as_json:
-        output.document({"files": done.files, "records": done.records, "written": done.written})
-        return 0
-    click.echo(str(done))
-    return 0
+    summary = merge.merge(sources, results)
+    warn(summary.problems)
+    data = {"files": summary.files, "records": summary.records, "written": summary.written}
+    output.answer(as_json, data, str(summary))

@@ -1,10 +1,11 @@
-"""The options that several verbs share, and what they have in common."""
+"""The arguments and options that several verbs share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,15 +16,14 @@ from tuner.errors import RequestError
 
 
 class Terminated(BaseException):
-    """SIGTERM, on its way up."""
+    """SIGTERM as an exception, so that workers and files are closed on the way out."""
 
 
 INTERRUPTS = (KeyboardInterrupt, Terminated)
-KERNEL = click.argument("kernel")
-SIZE = click.argument("size")
 
 
 def _settings(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]) -> dict[str, float]:
+    """Numbers by name. Raises RequestError for a text that is not NAME=NUMBER."""
     settings: dict[str, float] = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -36,44 +36,50 @@ def _settings(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]
     return settings
 
 
-def _output(_ctx: click.Context, _param: click.Parameter, path: str | None) -> Path | None:
-    """A path that names something. Raises RequestError for others: a Path of "" would be this folder."""
+def _output_path(_ctx: click.Context, _param: click.Parameter, path: str | None) -> Path | None:
+    """Raises RequestError for "", which Path would take for the current folder, and for "-"."""
     if path in ("", "-"):
         raise RequestError(f"--output {path!r}: names no file, and standard output is for the report; write a path")
     return None if path is None else Path(path)
 
 
-JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 _KINDS = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
-DEVICE = click.option("--device", metavar="NAME", help=f"{_KINDS}, or one with :N; see `tune devices`.")
-KNOWN_DEVICE = click.option(
-    "--device", metavar="NAME", help=f"{_KINDS}, or one with :N; or part of the name of one in the store."
+
+KERNEL = click.argument("kernel")
+SIZE = click.argument("size")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON document.")
+DEVICE = click.option("--device", metavar="NAME", help=f"Device of this machine: {_KINDS}; cuda:1 is the second GPU.")
+TARGET_DEVICE = click.option(
+    "--device", metavar="NAME", help=f"Device of this machine ({_KINDS}), or part of the name of one in the store."
 )
 DEVICES = click.option(
-    "--device", "--devices", metavar="NAME", help="cuda, cuda:1, cuda:0,cuda:3, or `all` GPUs of this machine."
+    "--device", "--devices", metavar="NAMES", help="A device (cuda:1), several (cuda:0,cuda:3), or `all` GPUs."
 )
 RESULTS = click.option(
-    "--results", type=click.Path(path_type=Path), metavar="DIR", help="Store to use over the shipped one."
+    "--results", type=click.Path(path_type=Path), metavar="DIR", help="Your store, preferred to the shipped one."
 )
 SET = click.option(
-    "--set", "options", multiple=True, callback=_settings, metavar="NAME=VALUE", help="An option, as alpha=2."
+    "--set", "options", multiple=True, callback=_settings, metavar="NAME=NUMBER", help="Kernel option, such as alpha=2."
 )
+SEED = click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Random seed of the strategy."
+)
+
+
+def output_option(metavar: str, help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--output`, as the argument `output`."""
+    return click.option("--output", callback=_output_path, metavar=metavar, help=help_)
 
 
 def check_writable(option: str, folder: Path) -> None:
-    """Raise RequestError where nothing can be written in `folder`, before hours of measuring."""
+    """Raise RequestError, before hours of measuring, where nothing can be written in `folder`."""
     try:
         paths.check_writable(folder)
     except OSError as error:
         raise RequestError(f"{option} {folder}: cannot be written: {error.strerror}; name another folder") from None
 
 
-def output_option(metavar: str, help_: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """`--output`, as the argument `path`."""
-    return click.option("--output", "path", callback=_output, metavar=metavar, help=help_)
-
-
 def warn(notes: Iterable[str]) -> None:
-    """Warnings on standard error."""
+    """Print warnings on standard error."""
     for note in notes:
         output.say(f"warning: {note}")

@@ -1,4 +1,4 @@
-"""What people see while tuning: one live line on a terminal, plain lines in a pipe. Always on standard error."""
+"""Progress of a search on standard error: one live line on a terminal, plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tuner.cli import output
 from tuner.cli.options import INTERRUPTS
@@ -16,16 +16,15 @@ from tuner.space import operation
 from tuner.space.model import Scope, Space, config_text, size_text
 from tuner.tuning.trial import Trial
 
-PLAIN_SECONDS = 10.0  # between lines in a pipe when nothing improves
+PLAIN_SECONDS = 10.0  # between lines in a pipe while nothing improves
 
 
 class TuningProgress:
-    """Shows done / total, the best so far in ms and GFLOP/s, and the time left."""
+    """Shows how many configurations are done, the best one so far in ms and GFLOP/s, and the time left."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, markup=False, highlight=False)
         self._live: Progress | None = None
-        self._task: TaskID | None = None
         self._last = 0.0
         self._shown: Trial | None = None
         self.total = self.done = 0
@@ -34,30 +33,30 @@ class TuningProgress:
         self._space, self._scope, self.total = space, scope, total
         self._began = time.monotonic()
         resumed = f", {known} measured before" if known else ""
-        self._say(f"{space.name} at {size_text(scope.sizes)} on {device.name}: {total} configurations{resumed}")
+        self.noted(f"{space.name} at {size_text(scope.sizes)} on {device.name}: {total} configurations{resumed}")
         if self._console.is_terminal:
             columns = (BarColumn(30), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
             self._live = Progress(*columns, TimeRemainingColumn(), console=self._console, transient=True)
-            self._task = self._live.add_task("measuring", total=total)
+            self._live.add_task("measuring", total=total)
             self._live.start()
 
     def measured(self, trial: Trial, done: int, best: Trial | None) -> None:
         self.done = done
-        if self._live is not None and self._task is not None:
-            self._live.update(self._task, completed=done, description=self._best(best))
+        if self._live is not None:
+            self._live.update(self._live.task_ids[0], completed=done, description=self._best(best))
             return
         now = time.monotonic()
         if best is not self._shown or now - self._last > PLAIN_SECONDS or done == self.total:
-            total = max(self.total, done)  # others may measure more at the same time
-            left = (now - self._began) / done * (total - done)
-            self._say(f"{done}/{total}  {self._best(best)}  {left:.0f} s left")
+            total = max(self.total, done)  # other machines may measure more configurations of the same study
+            seconds = (now - self._began) / done * (total - done)
+            self.noted(f"{done}/{total}  {self._best(best)}  {seconds:.0f} s left")
             self._shown, self._last = best, now
 
     def noted(self, text: str) -> None:
-        self._say(text)
+        self._console.print(text, soft_wrap=True)
 
     def interrupted(self) -> None:
-        """Says what is kept."""
+        """Say that every finished trial is kept."""
         self.close()
         where = f" after {self.done} of {self.total} configurations" if self.total else ""
         output.say(f"interrupted{where}; what was measured is kept: the same command goes on from there")
@@ -65,10 +64,10 @@ class TuningProgress:
     def finals(self, count: int) -> None:
         self.close()
         if count:
-            self._say(f"measuring the best {count} again, interleaved")
+            self.noted(f"measuring the best {count} again, interleaved")
 
     def close(self) -> None:
-        """Take the live line away."""
+        """Remove the live line."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -76,17 +75,14 @@ class TuningProgress:
     def _best(self, best: Trial | None) -> str:
         if best is None or best.time_ms is None:
             return "nothing valid yet"
-        counted = (self._space.operation, self._scope, best.time_ms)
-        rate = output.rate(operation.gflops(*counted), operation.gbytes(*counted))
+        work = (self._space.operation, self._scope, best.time_ms)
+        rate = output.rate(operation.gflops(*work), operation.gbytes(*work))
         return ", ".join(filter(None, (f"best {best.time_ms:.4g} ms", rate))) + f": {config_text(best.config)}"
-
-    def _say(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True)
 
 
 @contextlib.contextmanager
 def shown() -> Iterator[TuningProgress]:
-    """Progress that is taken away at the end, and that says what is kept where the search is interrupted."""
+    """Progress for one search: removed at the end; an interrupted search says that its trials are kept."""
     progress = TuningProgress()
     try:
         yield progress

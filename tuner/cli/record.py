@@ -1,8 +1,9 @@
-"""`tune record`: every configuration measured, for strategies to be tried on."""
+"""`tune record`: a recording of a whole space, on which strategies can be compared."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,24 +16,25 @@ from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, check_w
 @SIZE
 @DEVICES
 @SET
-@click.option("--output", "path", type=click.Path(path_type=Path), metavar="FILE", help="A .json or .json.gz file.")
+@click.option(
+    "--output",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File to write, .json or .json.gz; named after the kernel, size and device if omitted.",
+)
 @RESULTS
 @JSON
-def command(
-    kernel: str,
-    size: str,
-    device: str | None,
-    options: dict[str, float],
-    path: Path | None,
-    results: Path | None,
-    as_json: bool,
-) -> int:
-    """Measure every valid configuration of KERNEL at SIZE, all repeats of each, and write a Kernel Tuner cache.
+def command(kernel: str, size: str, path: Path | None, as_json: bool, **request: Any) -> None:
+    """Measure every valid configuration of KERNEL at SIZE, and write a recording.
+
+    Every configuration is timed with all repeats. The recording is a cache file of Kernel Tuner, which `tune replay`
+    reads too.
 
     Example: tune record sgemm/07_tiled_1xn 4096 --output 07_tiled_1xn.json.gz
     """
     from tuner.cli import progress
-    from tuner.exchange import recording
+    from tuner.exchange import recording as recordings
     from tuner.measure.method import Method
     from tuner.space import catalog
     from tuner.tuning.driver import TuningRequest, tune
@@ -40,14 +42,12 @@ def command(
     space = catalog.load(kernel)
     if path is not None:
         check_writable("--output", path.parent)
-    request = TuningRequest(kernel, size, device, options, "brute_force", method=Method(race=False), results=results)
     with progress.shown() as listener:
-        result = tune(request, listener)
-    recorded = recording.of_trials(space, result.sizes, result.device.name, result.trials)
+        method = Method(race=False)
+        result = tune(TuningRequest(kernel, size, strategy="brute_force", method=method, **request), listener)
+    recording = recordings.of_trials(space, result.sizes, result.device.name, result.trials)
     path = path or Path(f"{space.name.rpartition('/')[2]}-{size}-{result.device.name}.json.gz".replace(" ", "_"))
-    recording.write(path, recorded)
-    if as_json:
-        output.document({"file": str(path), "configurations": len(recorded.entries), "failed": result.failed})
-    else:
-        click.echo(f"{path}: {len(recorded.entries)} configurations, {sum(result.failed.values())} failed")
-    return 0
+    recordings.write(path, recording)
+    count = len(recording.entries)
+    data = {"file": str(path), "configurations": count, "failed": result.failed}
+    output.answer(as_json, data, f"{path}: {count} configurations, {sum(result.failed.values())} failed")

@@ -6,30 +6,33 @@ from pathlib import Path
 
 import click
 
-from tuner import paths
 from tuner.cli import output
 from tuner.cli.options import JSON, RESULTS, warn
 
 
 @click.command()
-@click.option("--device", metavar="NAME", help="Records of devices whose name contains this.")
+@click.option("--device", metavar="NAME", help="Only devices of this kind, or whose name contains this.")
 @click.option(
     "--write",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Put them between FILE's markers.",
+    help="Write the tables into FILE, between lines such as <!-- results: begin --> and <!-- results: end -->.",
 )
 @RESULTS
 @JSON
-def command(device: str | None, write: Path | None, results: Path | None, as_json: bool) -> int:
-    """Markdown tables of what the store holds. Example: tune report --device H200 --write README.md"""
-    from tuner.store import report as reports
+def command(device: str | None, write: Path | None, results: Path | None, as_json: bool) -> None:
+    """Show the store as Markdown tables.
 
-    rows = reports.rows(device or "", results, lambda problem: warn([problem]))
-    if as_json:
-        output.document([{"kernel": row.kernel, "record": row.record.to_json()} for row in rows])
-    elif write is None:
-        click.echo(paths.plain("\n\n".join(reports.tables(rows).values())))
+    One table has what each kernel reaches on each device, the other what tuning gains over the default.
+
+    Example: tune report --device H200 --write README.md
+    """
+    from tuner.store import report
+
+    rows = report.rows(device or "", results, lambda problem: warn([problem]))
+    tables = report.tables(rows)
+    if write is not None and not as_json:
+        report.put_into(write, tables)
     else:
-        reports.put_into(write, reports.tables(rows))
-    return 0
+        records = [{"kernel": row.kernel, "record": row.record.to_json()} for row in rows]
+        output.answer(as_json, records, "\n\n".join(tables.values()))

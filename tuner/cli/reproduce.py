@@ -1,4 +1,4 @@
-"""`tune reproduce`: published tables measured here, printed, and kept as Markdown, JSON and a picture."""
+"""`tune reproduce`: published tables, measured here; printed, and written as Markdown, JSON and a plot."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--list", "listing", is_flag=True, help="The experiments that ship.")
+@click.option("--list", "as_list", is_flag=True, help="List the experiments that ship.")
 @DEVICE
 @click.option(
     "--budget",
     metavar="N|TIME",
     default="100",
     show_default=True,
-    help="For each search, where the store has no record of the size: configurations, or a time such as 2m.",
+    help="What each search may spend, where the store has no record of the size: configurations (100) or a time (2m).",
 )
-@click.option("--no-tune", is_flag=True, help="Take what the store has, and search for nothing.")
-@click.option("--small", is_flag=True, help="At small sizes, for a quick look; OpenCL on a processor always is.")
+@click.option("--no-tune", is_flag=True, help="Search for nothing: take tuned configurations from the store alone.")
+@click.option("--small", is_flag=True, help="Measure at small sizes, as OpenCL on a processor always does.")
 @click.option(
-    "--timeout", type=click.FloatRange(1, 86_400), help="Seconds a configuration; 60 if omitted, and 1800 on the host."
+    "--timeout",
+    type=click.FloatRange(1, 86_400),
+    help="Time limit per configuration, in seconds; 60 if omitted, 1800 on the host.",
 )
 @click.option(
     "--output",
@@ -42,21 +44,24 @@ if TYPE_CHECKING:
     metavar="DIR",
     default="reproduced",
     show_default=True,
-    help="Where NAME.md, NAME.json and NAME.png are written.",
+    help="Folder to write NAME.md, NAME.json and NAME.png into.",
 )
 @RESULTS
 @JSON
-def command(name: str | None, listing: bool, as_json: bool, folder: Path, no_tune: bool, **rest: Any) -> int:
-    """Measure a published table on the device at hand: with its own constants, and tuned.
+def command(name: str | None, as_list: bool, as_json: bool, folder: Path, no_tune: bool, **request: Any) -> int:
+    """Measure a published table on this machine, as published and tuned.
 
-    NAME is one of --list, a unique part of one, or the path of a YAML file. Files are written after each stage.
+    Every row is measured with its published constants, and with the best configuration known for its kernel. NAME is
+    one of --list, a unique part of one, or the path of a YAML file. The files are written after each kernel, so an
+    interrupted run keeps what it measured.
 
     Example: tune reproduce gemm-from-scratch --device cuda
     """
     from tuner.experiments import reading
 
-    if name is None or listing:
-        return _list(as_json)
+    if name is None or as_list:
+        _list(as_json)
+        return 0
     experiment = reading.find(name)
     from tuner.experiments import plot, running, tables
     from tuner.experiments.stage import ReproductionRequest
@@ -65,28 +70,29 @@ def command(name: str | None, listing: bool, as_json: bool, folder: Path, no_tun
     if not plot.available():
         output.say(plot.MISSING)
     files = f"{folder / experiment.name}.md, .json{', .png' if plot.available() else ''}"
-    done: Reproduction | None = None
+    reproduction: Reproduction | None = None
     try:
-        for done in running.run(experiment, ReproductionRequest(tune=not no_tune, **rest), _Terminal()):
-            _write(done, folder)
+        for reproduction in running.run(experiment, ReproductionRequest(tune=not no_tune, **request), _Terminal()):
+            _write(reproduction, folder)
     except INTERRUPTS:
-        output.say(f"interrupted; what was measured is kept: {files}" if done else "interrupted: nothing was measured")
+        message = f"; what was measured is kept: {files}" if reproduction else ": nothing was measured"
+        output.say(f"interrupted{message}")
         raise
     output.say(files)
-    assert done is not None
+    assert reproduction is not None
     if as_json:
-        output.document(tables.document(done))
+        output.document(tables.document(reproduction))
     else:
-        _show(done)
-    failed = any(measured.failed for one in done.rows for measured in (one.constants, one.tuned))
-    if not any(one.is_measured for one in done.rows):
-        output.say(f"{experiment.name}: none of {len(done.rows)} rows could be measured")
+        _show(reproduction)
+    rows = reproduction.rows
+    if not any(row.is_measured for row in rows):
+        output.say(f"{experiment.name}: none of {len(rows)} rows could be measured")
         return 1
-    return 1 if failed else 0
+    return 1 if any(row.constants.failed or row.tuned.failed for row in rows) else 0
 
 
 class _Terminal:
-    """Who is told what is measured."""
+    """The `Audience` of a run: messages and search progress on standard error."""
 
     def say(self, text: str) -> None:
         output.say(text)
@@ -97,8 +103,8 @@ class _Terminal:
         return contextlib.closing(TuningProgress())
 
 
-def _show(done: Reproduction) -> None:
-    """The tables on standard output, as wide as they are where that is no terminal."""
+def _show(reproduction: Reproduction) -> None:
+    """Print the tables on standard output; uncut where it is not a terminal."""
     from rich.console import Console
     from rich.table import Table
 
@@ -107,41 +113,39 @@ def _show(done: Reproduction) -> None:
     console = Console(markup=False, highlight=False)
     if not console.is_terminal:
         console = Console(markup=False, highlight=False, width=250)
-    console.print(paths.plain(tables.head(done)), soft_wrap=True)
-    for number, rows in enumerate(done.tables):
+    console.print(paths.plain(tables.head(reproduction)), soft_wrap=True)
+    for number, rows in enumerate(reproduction.tables):
         header, cells = tables.columns(rows)
-        table = Table(title=paths.plain(tables.title(done, number)), title_justify="left", title_style="bold")
+        table = Table(title=paths.plain(tables.title(reproduction, number)), title_justify="left", title_style="bold")
         for position, name in enumerate(header):
             table.add_column(name, justify="right" if position else "left", overflow="fold")
         for row in cells:
-            table.add_row(*(paths.plain(cell) for cell in row))
+            table.add_row(*map(paths.plain, row))
         console.print(table)
-        for line in tables.lines(done, number):
+        for line in tables.notes(reproduction, number):
             console.print(paths.plain(line), soft_wrap=True)
-    console.print(paths.plain(tables.legend(done)), soft_wrap=True)
+    console.print(paths.plain(tables.legend(reproduction)), soft_wrap=True)
 
 
-def _list(as_json: bool) -> int:
+def _list(as_json: bool) -> None:
     from tuner.experiments import reading
 
-    found = [reading.find(name) for name in reading.names()]
-    if as_json:
-        keys = ("name", "title", "author", "where", "device")
-        output.document([{key: getattr(one, key) for key in keys} for one in found])
-    else:
-        rows = [[one.name, one.title, one.device, sum(len(table.rows) for table in one.tables)] for one in found]
-        output.table(["name", "title", "published on", "rows"], rows)
-    return 0
+    experiments = [reading.find(name) for name in reading.names()]
+    keys = ("name", "title", "author", "where", "device")
+    data = [{key: getattr(experiment, key) for key in keys} for experiment in experiments]
+    rows = [[e.name, e.title, e.device, sum(len(table.rows) for table in e.tables)] for e in experiments]
+    output.answer(as_json, data, output.table(["name", "title", "published on", "rows"], rows))
 
 
-def _write(done: Reproduction, folder: Path) -> None:
-    """The files, as far as the experiment has come."""
+def _write(reproduction: Reproduction, folder: Path) -> None:
+    """Write the files, as far as the experiment has come. Raises RequestError where they cannot be written."""
     from tuner.experiments import plot, tables
 
-    name = done.experiment.name
-    files = {"md": tables.markdown(done).encode(), "json": json.dumps(tables.document(done), indent=1).encode()}
+    name = reproduction.experiment.name
+    document = json.dumps(tables.document(reproduction), indent=1)
+    files = {"md": tables.markdown(reproduction).encode(), "json": document.encode()}
     if plot.available():
-        files["png"] = plot.png(done)
+        files["png"] = plot.png(reproduction)
     try:
         for suffix, data in files.items():
             paths.replace(folder / f"{name}.{suffix}", data)

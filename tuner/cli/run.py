@@ -18,24 +18,27 @@ from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, warn
 @SET
 @RESULTS
 @JSON
-def command(kernel: str, size: str, as_json: bool, **rest: Any) -> int:
-    """Launch the stored best of KERNEL at SIZE on random data; verify it and time it. One that hangs is stopped after
-    ten minutes.
+def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
+    """Launch, verify and time the best known configuration of KERNEL at SIZE.
+
+    The inputs are random. A kernel that hangs is stopped after ten minutes.
 
     Example: tune run sgemm/07_tiled_1xn 4096 --set alpha=2
     """
+    from tuner.space.model import config_text
     from tuner.tuning import rerun
 
-    done = rerun.run(kernel, size, **rest)
-    warn(done.found.notes)
-    if as_json:
-        shown = {k: v for k, v in asdict(done).items() if k != "found"}
-        output.document({"config": done.found.config, "match": done.found.match, "stale": done.found.stale, **shown})
-    elif done.verified:
-        click.echo(
-            f"{done.kernel} at {size} on {done.device}: {output.configuration(done.found.config)} ({done.found.match})"
+    result = rerun.run(kernel, size, **request)
+    best = result.candidate
+    warn(best.notes)
+    fields = {name: value for name, value in asdict(result).items() if name != "candidate"}
+    text = ""
+    if result.verified:
+        text = (
+            f"{result.kernel} at {size} on {result.device}: {config_text(best.config)} ({best.match})\n"
+            f"{output.timing(result)}; verified, largest error {result.error:.2g}"
         )
-        click.echo(f"{output.timing(done)}; verified, largest error {done.error:.2g}")
-    if not done.verified:
-        output.say(f"{done.kernel}: {output.first_lines(done.reason or '')}")
-    return 0 if done.verified else 1
+    output.answer(as_json, {"config": best.config, "match": best.match, "stale": best.stale, **fields}, text)
+    if not result.verified:
+        output.say(f"{result.kernel}: {output.first_lines(result.reason or '')}")
+    return 0 if result.verified else 1

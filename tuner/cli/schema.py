@@ -8,10 +8,12 @@ from tuner.cli import output
 
 
 @click.command()
-@click.option("--json", is_flag=True, hidden=True, help="It is JSON anyway.")
-def command(json: bool) -> int:
-    """The JSON Schema of a space file, for editors. Example: tune schema > space.schema.json"""
-    from tuner.space import schema as published
+@click.option("--json", is_flag=True, hidden=True, help="Print JSON, which this verb always does.")
+def command(json: bool) -> None:
+    """Print the JSON Schema of space files, for editors.
 
-    output.document(published.json_schema())
-    return 0
+    Example: tune schema > space.schema.json
+    """
+    from tuner.space import schema
+
+    output.document(schema.json_schema())

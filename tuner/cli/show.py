@@ -1,10 +1,9 @@
-"""`tune show`: one space."""
+"""`tune show`: the space of a kernel."""
 
 from __future__ import annotations
 
 import click
 
-from tuner import paths
 from tuner.cli import output
 from tuner.cli.options import DEVICE, JSON, KERNEL
 
@@ -14,11 +13,11 @@ from tuner.cli.options import DEVICE, JSON, KERNEL
 @click.argument("size", required=False, default="1024")
 @DEVICE
 @JSON
-def command(kernel: str, size: str, device: str | None, as_json: bool) -> int:
-    """The space of KERNEL at SIZE (1024 if omitted).
+def command(kernel: str, size: str, device: str | None, as_json: bool) -> None:
+    """Show the parameters, restrictions and default of KERNEL at SIZE.
 
-    Without --device, limits are those of a common GPU: 1024 threads and 48 KiB of shared memory per block, and compute
-    capability 8.0.
+    SIZE is 1024 if omitted. Without --device, the limits are those of a common GPU: 1024 threads and 48 KiB of shared
+    memory per block, and compute capability 8.0.
 
     Example: tune show sgemm/06_tiled 4096
     """
@@ -32,30 +31,27 @@ def command(kernel: str, size: str, device: str | None, as_json: bool) -> int:
     if device is None:
         language, limits = space.languages[0], Limits(compute_capability=8.0)
     else:
-        opened = devices.open_device(devices.for_space(space, device))
-        language, limits = opened.language, opened.limits
-    scope = Scope(sizes, space.operation.options, language, limits)
-    shown = {
+        local_device = devices.open_device(devices.for_space(space, device))
+        language, limits = local_device.language, local_device.limits
+    configurations = count(space, Scope(sizes, space.operation.options, language, limits))
+    data = {
         "kernel": space.name,
         "title": space.title,
         "languages": list(space.languages),
         "size": sizes,
-        "configurations": count(space, scope),
+        "configurations": configurations,
         "parameters": {name: list(values) for name, values in space.parameters.items()},
         "restrictions": [{"that": r.that.text, "because": r.because} for r in space.restrictions],
         "default": dict(space.default),
         "source": str(space.source),
         "source_note": space.source_note,
     }
-    if as_json:
-        output.document(shown)
-        return 0
-    click.echo(f"{space.name}: {space.title}\n{shown['configurations']} configurations are valid at {size}")
-    output.table(
-        ["parameter", "values", "default"],
-        [[n, " ".join(map(str, v)), space.default.get(n, "")] for n, v in space.parameters.items()],
-    )
-    for restriction in space.restrictions:
-        click.echo(f"restriction {restriction}")
-    click.echo(f"source {paths.plain(space.source)}")
-    return 0
+    rows = [[n, " ".join(map(str, v)), space.default.get(n, "")] for n, v in space.parameters.items()]
+    lines = [
+        f"{space.name}: {space.title}",
+        f"{configurations} configurations are valid at {size}",
+        output.table(["parameter", "values", "default"], rows),
+        *(f"restriction {restriction}" for restriction in space.restrictions),
+        f"source {space.source}",
+    ]
+    output.answer(as_json, data, "\n".join(lines))

@@ -1,10 +1,10 @@
 """Devices: where kernels are built, loaded, launched and timed.
 
-    cuda     an NVIDIA GPU; NVRTC compiles, the driver does the rest
-    opencl   any OpenCL device, a CPU through PoCL included; pyopencl
-    host     this machine's processor; a C compiler and OpenMP
+    cuda     an NVIDIA GPU, by NVRTC and the driver
+    opencl   any OpenCL device, by pyopencl; through PoCL, a CPU too
+    host     this machine's processor, by a C compiler and OpenMP
 
-A device is named `cuda`, `opencl:1`, `host`; without a number it is the first of its kind.
+A device's name is its kind and number: `opencl:1`. A kind alone, `cuda`, names the first device of that kind.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tuner.devices.backend import Backend
-from tuner.devices.base import Buffer, Device, DeviceInfo, Function, Library, Timer
+from tuner.devices.base import Device, DeviceInfo, Library
 from tuner.devices.compiler import Build, Compiler
 from tuner.errors import DeviceError
 
@@ -25,15 +25,10 @@ if TYPE_CHECKING:
 __all__ = [
     "BACKENDS",
     "KINDS",
-    "Backend",
-    "Buffer",
     "Build",
-    "Compiler",
     "Device",
     "DeviceInfo",
-    "Function",
     "Library",
-    "Timer",
     "available",
     "compiler",
     "count",
@@ -46,7 +41,7 @@ __all__ = [
     "split",
 ]
 
-# The backends: a folder here each, whose package has a BACKEND. The first that a kernel can run on is taken.
+# Each kind is a package in this folder that has a BACKEND. A kernel runs on the first kind that it can.
 KINDS = (
     "cuda",
     "opencl",
@@ -56,12 +51,12 @@ BACKENDS: Mapping[str, Backend] = {kind: importlib.import_module(f"tuner.devices
 
 
 def is_name(text: str) -> bool:
-    """Whether `text` begins as the name of a device of this machine does, and not as one that a store may know."""
+    """Whether `text` has the form of this machine's device names; a store may know devices by other names."""
     return text.partition(":")[0] in BACKENDS
 
 
 def split(name: str) -> tuple[str, int]:
-    """Kind and number of a device's name. Raises DeviceError for anything else."""
+    """Kind and number in a device's name. Raises DeviceError for any other text."""
     kind, colon, number = name.partition(":")
     if kind not in BACKENDS or (colon and not (number.isdecimal() and len(number) < 5)):
         raise DeviceError(f"device {name!r}: there is no such device; write {', '.join(KINDS)}, or one with :N")
@@ -69,7 +64,7 @@ def split(name: str) -> tuple[str, int]:
 
 
 def open_device(name: str) -> Device:
-    """The device called `name`, ready for use. Raises DeviceError where it, or what drives it, is missing."""
+    """The device called `name`, ready for use. Raises DeviceError if the device or its software is missing."""
     kind, number = split(name)
     backend = BACKENDS[kind]
     if not backend.is_installed:
@@ -78,30 +73,30 @@ def open_device(name: str) -> Device:
 
 
 def shared(name: str) -> Device:
-    """The device called `name`, for kernels that are to share arrays: opened once, unless it follows the context that
-    is current. Raises DeviceError."""
+    """The device called `name`, opened once so that kernels can share arrays. A device that follows the current context
+    is opened each time. Raises DeviceError."""
     if BACKENDS[split(name)[0]].follows_context:
         return open_device(name)
-    with _opening:
-        if name not in _opened:
-            _opened[name] = open_device(name)
-        return _opened[name]
+    with _shared_lock:
+        if name not in _shared_devices:
+            _shared_devices[name] = open_device(name)
+        return _shared_devices[name]
 
 
-_opened: dict[str, Device] = {}
-_opening = threading.Lock()
+_shared_devices: dict[str, Device] = {}
+_shared_lock = threading.Lock()
 
 
 def compiler(kind: str, architecture: str) -> Compiler:
-    """What builds for another process's device without opening one. Raises DeviceError for a kind that cannot."""
-    make = BACKENDS[kind].compiler
-    if make is None:
+    """The compiler for an architecture; no device is opened. Raises DeviceError for a kind that needs an open one."""
+    factory = BACKENDS[kind].compiler
+    if factory is None:
         raise DeviceError(f"{kind} compiles only where its device is open")
-    return make(architecture)
+    return factory(architecture)
 
 
 def count(kind: str) -> int:
-    """How many devices of a kind this machine has; 0 where what drives them is missing."""
+    """How many devices of a kind this machine has; 0 if their software is missing."""
     return BACKENDS[kind].count() if BACKENDS[kind].is_installed else 0
 
 
@@ -111,12 +106,12 @@ def available() -> list[str]:
 
 
 def kinds_of(space: Space) -> list[str]:
-    """The kinds of device that speak one of the languages of `space`."""
+    """The kinds of device that compile one of the languages of `space`."""
     return [kind for kind, backend in BACKENDS.items() if backend.language in space.languages]
 
 
 def for_space(space: Space, name: str | None) -> str:
-    """The device to use for `space`: `name` if given, else the first there is that speaks one of its languages."""
+    """The device for `space`: `name`, or the first one that compiles its language. Raises DeviceError."""
     kinds = kinds_of(space)
     if name is None:
         name = next((f"{kind}:0" for kind in kinds if count(kind)), None)
@@ -134,29 +129,30 @@ def for_space(space: Space, name: str | None) -> str:
 
 
 def _remedy(kinds: Sequence[str]) -> str:
-    """What to do where this machine has no device of these kinds, as the beginning of a list."""
+    """What to do on a machine without devices of these kinds, as the beginning of a list."""
     backends = [BACKENDS[kind] for kind in kinds]
     missing = [str(backend.package) for backend in backends if not backend.is_installed]
     remedies = [backend.remedy for backend in backends if backend.remedy]
-    return "".join(f"{what}, or " for what in remedies or ([f"pip install {' '.join(missing)}"] if missing else []))
+    if missing and not remedies:
+        remedies = [f"pip install {' '.join(missing)}"]
+    return "".join(f"{remedy}, or " for remedy in remedies)
 
 
 def several(space: Space, names: str | None) -> list[str]:
-    """The devices to use for `space`: one or more names with commas between, or `all` of the first kind that there is.
-    Raises DeviceError."""
+    """The devices for `space`: names separated by commas, or `all` devices of the first kind. Raises DeviceError."""
     if names == "all":
         kind, _ = split(for_space(space, None))
         return [f"{kind}:{number}" for number in range(count(kind))]
     if names is None:
         return [for_space(space, None)]
-    chosen = [for_space(space, name.strip()) for name in names.split(",")]
-    twice = next((name for name in chosen if chosen.count(name) > 1), None)
-    if twice:
-        raise DeviceError(f"device {names!r}: {twice} is there twice")
-    kinds = {split(name)[0] for name in chosen}
+    devices = [for_space(space, name.strip()) for name in names.split(",")]
+    duplicate = next((name for name in devices if devices.count(name) > 1), None)
+    if duplicate:
+        raise DeviceError(f"device {names!r}: {duplicate} is there twice")
+    kinds = {split(name)[0] for name in devices}
     if len(kinds) > 1:
         raise DeviceError(f"device {names!r}: {_and(sorted(kinds))} do not share a study; tune on each by itself")
-    return chosen
+    return devices
 
 
 def _and(words: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""NVIDIA's architectures: what the name of one says of the devices that have it."""
+"""NVIDIA's architectures: compute capability and limits by names such as sm_90a."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _SHARED_KIB = {70: 96, 72: 96, 75: 64, 80: 163, 86: 99, 87: 163, 88: 99, 89: 99,
 _SHARED_KIB |= {120: 99, 121: 99}
 
 
-def is_architecture(text: str) -> bool:
-    """Whether `text` is written as an architecture: sm_80, sm_90a."""
-    return re.fullmatch(r"sm_[1-9]\d{1,2}[af]?", text) is not None
-
-
 def compute_capability(architecture: str) -> tuple[int, int] | None:
-    """(9, 0) of sm_90a; None for what is no such name."""
-    parts = re.fullmatch(r"sm_(\d{1,2})(\d)[af]?", architecture)
+    """(9, 0) for sm_90a; None for any other form."""
+    parts = re.fullmatch(r"sm_([1-9]\d?)(\d)[af]?", architecture)
     return (int(parts[1]), int(parts[2])) if parts else None
 
 
+def is_architecture(text: str) -> bool:
+    """Whether `text` has the form of an architecture: sm_80, sm_90a."""
+    return compute_capability(text) is not None
+
+
 def limits_of(architecture: str) -> Limits:
-    """What the compute capability says of a GPU that is not here."""
+    """The limits of a GPU that is not here, as far as its compute capability tells them."""
     capability = compute_capability(architecture)
     if capability is None:
         return Limits()
@@ -33,7 +33,7 @@ def limits_of(architecture: str) -> Limits:
 
 
 def widest(architecture: str) -> Limits:
-    """Limits that no GPU of the architecture exceeds; of any architecture, where it is not known."""
+    """Limits that no GPU of the architecture exceeds; if the architecture is unknown, limits that no GPU exceeds."""
     if compute_capability(architecture) is not None:
         return limits_of(architecture)
     return Limits(max_shared_memory=max(_SHARED_KIB.values()) * 1024, compute_capability=max(_SHARED_KIB) / 10)

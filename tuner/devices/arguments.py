@@ -1,4 +1,4 @@
-"""What the arrays of a launch must be, whatever library they are of."""
+"""Requirements on the arrays of a launch, whichever library they come from."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tuner.space.model import Argument
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a kernel needs of the array for one argument: in C order, with these `strides` in bytes, and beginning at a
-    multiple of `alignment` bytes."""
+class ArraySpec:
+    """What a kernel requires of the array for one argument: C order, with `strides` in bytes, and a start at a multiple
+    of `alignment` bytes."""
 
     argument: Argument
     shape: tuple[int, ...]
@@ -26,17 +26,17 @@ class Wanted:
     alignment: int
 
     @staticmethod
-    def of(argument: Argument, shape: tuple[int, ...], alignment: int) -> Wanted:
-        """What `argument` needs at this shape, and at least the alignment of its elements."""
+    def of(argument: Argument, shape: tuple[int, ...], alignment: int) -> ArraySpec:
+        """The spec of `argument` at this shape. The alignment is at least that of the elements."""
         dtype = np.dtype(argument.dtype)
         size = dtype.itemsize
         strides = tuple(math.prod(shape[axis + 1 :]) * size for axis in range(len(shape)))
-        return Wanted(argument, shape, dtype, strides, math.prod(shape) * size, max(alignment, size))
+        return ArraySpec(argument, shape, dtype, strides, math.prod(shape) * size, max(alignment, size))
 
 
 @dataclass(frozen=True)
-class Given:
-    """An array that a caller gave. `strides` are in bytes, None where it is contiguous."""
+class ArrayLayout:
+    """The layout of an array that the caller passed. `strides` are in bytes, or None if it is contiguous."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -44,54 +44,54 @@ class Given:
     writable: bool = True
 
 
-def check_array(wanted: Wanted, given: Given) -> None:
-    """Raise ArgumentError, naming the argument, unless `given` is as wanted, and writable where it is written to."""
-    name = wanted.argument.name
-    if tuple(given.shape) != wanted.shape or given.dtype != wanted.dtype:
+def check_array(spec: ArraySpec, layout: ArrayLayout) -> None:
+    """Raise ArgumentError, which names the argument, unless `layout` meets `spec` and an output is writable."""
+    name = spec.argument.name
+    if tuple(layout.shape) != spec.shape or layout.dtype != spec.dtype:
         raise ArgumentError(
-            f"{name}: has shape {tuple(given.shape)} and dtype {given.dtype}; "
-            f"needed are {wanted.shape} and {wanted.dtype}"
+            f"{name}: has shape {tuple(layout.shape)} and dtype {layout.dtype}; "
+            f"needed are {spec.shape} and {spec.dtype}"
         )
-    for extent, stride, expected in zip(wanted.shape, given.strides or (), wanted.strides, strict=False):
+    for extent, stride, expected in zip(spec.shape, layout.strides or (), spec.strides, strict=False):
         if extent > 1 and stride != expected:
-            raise ArgumentError(f"{name}: has strides {given.strides} (bytes); it must be contiguous in C order")
-    if wanted.argument.role != "in" and not given.writable:
+            raise ArgumentError(f"{name}: has strides {layout.strides} (bytes); it must be contiguous in C order")
+    if spec.argument.role != "in" and not layout.writable:
         raise ArgumentError(f"{name}: is read-only, and the kernel writes to it; pass an array that may be written")
 
 
-def check_count(wanted: Sequence[Wanted], arrays: Sequence[Any]) -> None:
-    """Raise ArgumentError unless there are as many arrays as are wanted."""
-    if len(arrays) != len(wanted):
-        names = ", ".join(one.argument.name for one in wanted)
-        raise ArgumentError(f"{len(arrays)} arrays given; it takes {len(wanted)}: {names}")
+def check_count(specs: Sequence[ArraySpec], arrays: Sequence[Any]) -> None:
+    """Raise ArgumentError unless there is one array per spec."""
+    if len(arrays) != len(specs):
+        names = ", ".join(spec.argument.name for spec in specs)
+        raise ArgumentError(f"{len(arrays)} arrays given; it takes {len(specs)}: {names}")
 
 
-def address_check(wanted: Sequence[Wanted]) -> Callable[[Sequence[int]], None]:
-    """A function of addresses that raises ArgumentError where an array is not aligned, or an output shares memory with
-    another array, which a kernel may assume it does not."""
-    aligned = [(position, one.alignment) for position, one in enumerate(wanted)]
-    apart = [(output, other, -wanted[other].nbytes, wanted[output].nbytes) for output, other in pairs(wanted)]
+def address_check(specs: Sequence[ArraySpec]) -> Callable[[Sequence[int]], None]:
+    """A check of the arrays' addresses. It raises ArgumentError if an array is misaligned, or an output shares memory
+    with another array: a kernel may assume that it does not."""
+    alignments = [(position, spec.alignment) for position, spec in enumerate(specs)]
+    distances = [(output, other, -specs[other].nbytes, specs[output].nbytes) for output, other in output_pairs(specs)]
 
     def check(addresses: Sequence[int]) -> None:
-        for position, alignment in aligned:
-            if after := addresses[position] % alignment:
+        for position, alignment in alignments:
+            if excess := addresses[position] % alignment:
                 raise ArgumentError(
-                    f"{wanted[position].argument.name}: begins {after} bytes after a multiple of {alignment}, and this "
-                    f"kernel needs one; pass a copy"
+                    f"{specs[position].argument.name}: begins {excess} bytes after a multiple of {alignment}; it "
+                    f"must begin at a multiple; pass a copy"
                 )
-        for output, other, least, most in apart:
+        for output, other, least, most in distances:
             if least < addresses[other] - addresses[output] < most:
-                raise shared(wanted[output], wanted[other])
+                raise overlap_error(specs[output], specs[other])
 
     return check
 
 
-def pairs(wanted: Sequence[Wanted]) -> list[tuple[int, int]]:
-    """The positions of each output and each other array."""
-    outputs = [position for position, one in enumerate(wanted) if one.argument.role != "in"]
-    return [(output, other) for output in outputs for other in range(len(wanted)) if other != output]
+def output_pairs(specs: Sequence[ArraySpec]) -> list[tuple[int, int]]:
+    """The positions of each output with each other array."""
+    outputs = [position for position, spec in enumerate(specs) if spec.argument.role != "in"]
+    return [(output, other) for output in outputs for other in range(len(specs)) if other != output]
 
 
-def shared(output: Wanted, other: Wanted) -> ArgumentError:
-    """The error for an output that lies where another array does."""
+def overlap_error(output: ArraySpec, other: ArraySpec) -> ArgumentError:
+    """The error for an output that shares memory with another array."""
     return ArgumentError(f"{output.argument.name}: shares memory with {other.argument.name}; pass arrays of their own")

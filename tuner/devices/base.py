@@ -1,16 +1,15 @@
-"""What every kind of device can do."""
+"""The interface that every kind of device implements."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from tuner.devices.arguments import Wanted, address_check, check_count
-from tuner.devices.backend import Backend
+from tuner.devices.arguments import ArraySpec, address_check, check_count
 from tuner.devices.compiler import Build, Compiler
 from tuner.space.model import Geometry, Limits
 from tuner.space.source import Source
@@ -20,14 +19,14 @@ GUARD = 1 << 20  # bytes on each side of a guarded buffer; a multiple of every a
 
 
 class Timer(Protocol):
-    """Times what is enqueued between its two calls."""
+    """Measures the time on the device from `start` to `stop`."""
 
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
 
     def finished(self) -> bool:
-        """Whether the device has passed `stop`. Raises LaunchError where it has failed on the way."""
+        """Whether the device has passed `stop`. Raises LaunchError if a launch before it failed."""
         ...
 
     def milliseconds(self) -> float:
@@ -37,7 +36,7 @@ class Timer(Protocol):
 
 @dataclass(frozen=True)
 class Function:
-    """A loaded kernel. `handle` is the device layer's own."""
+    """A loaded kernel. Only the device that loaded it reads `handle`."""
 
     handle: Any
     kernel: str
@@ -46,8 +45,8 @@ class Function:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Device memory for one array, between two guards. `handle` goes to the kernel; `whole` covers the guards too, and
-    the memory lives as long as it does."""
+    """Device memory for one array, between two guards. The kernel receives `handle`. `whole` includes the guards, and
+    owns the memory."""
 
     handle: Any
     whole: Any
@@ -55,7 +54,7 @@ class Buffer:
 
 
 class Sensors(Protocol):
-    """What a board says of itself; None where it does not say it."""
+    """Readings of a GPU's board; None for one that it does not offer."""
 
     def clock_mhz(self) -> int | None: ...
 
@@ -65,7 +64,7 @@ class Sensors(Protocol):
 
 
 class Library(Protocol):
-    """A vendor's routine on buffers of a device, called like a kernel."""
+    """A vendor's routine, bound to buffers of a device. A call enqueues it."""
 
     name: str
 
@@ -74,7 +73,7 @@ class Library(Protocol):
 
 @dataclass(frozen=True)
 class Peak:
-    """Peak FP32 rate of a GPU: multiprocessors x lanes of each x clock x 2, since a multiply-add counts as two."""
+    """Peak FP32 rate of a GPU: multiprocessors x lanes of each x clock x 2, because a multiply-add counts as two."""
 
     multiprocessors: int
     lanes: int
@@ -94,7 +93,7 @@ class Peak:
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """What a device is: `id` as in `cuda:0`, `name` as its maker writes it, `architecture` that its binaries run on,
+    """The description of a device: `id` as in `cuda:0`, `name` by its vendor, `architecture` that its binaries run on,
     `toolchain` with the versions of compiler and driver, `memory` in bytes that may be allocated."""
 
     id: str
@@ -109,7 +108,7 @@ class DeviceInfo:
     on_processor: bool = False
 
     def describe(self) -> dict[str, Any]:
-        """The device for people and for JSON."""
+        """The description that people and JSON output get."""
         return {
             "device": self.id,
             "name": self.name,
@@ -123,82 +122,75 @@ class DeviceInfo:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> DeviceInfo:
-        """What `dataclasses.asdict` made, after its way through JSON."""
+        """The DeviceInfo that `dataclasses.asdict` wrote, after a round trip through JSON."""
         peak = Peak(**data["peak"]) if data["peak"] else None
         return DeviceInfo(**{**data, "limits": Limits.from_json(data["limits"]), "peak": peak})
 
 
 class Device(ABC):
-    """One device. Its methods raise TrialError for what one configuration did, DeviceError for the rest."""
+    """One device. Its methods raise TrialError if a configuration is at fault, DeviceError for any other fault."""
 
-    backend: ClassVar[Backend]
-    asynchronous = False  # whether a timer also sees the host's delay in launching
-    on_processor = False  # whether it is the processor that compilers run on too, so that they disturb its times
+    kind: ClassVar[str]  # of its backend, as is the language
+    language: ClassVar[str]
+    asynchronous = False  # whether a timer also counts the host's delay in launching
+    on_processor = False  # whether it is the processor that compilers run on, where they disturb its times
     compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
-    peak: Peak | None = None  # in FP32, where the device says enough to compute it
+    peak: Peak | None = None  # in FP32; None if the device does not report enough to compute it
     id: str  # cuda:0
-    name: str  # as its maker writes it
-    architecture: str  # what its binaries run on
+    name: str  # by its vendor
+    architecture: str  # that its binaries run on
     compiler: Compiler
     limits: Limits
     memory: int  # bytes that may be allocated
 
     @property
-    def kind(self) -> str:
-        return self.backend.kind
-
-    @property
-    def language(self) -> str:
-        return self.backend.language
-
-    @property
     def sensors(self) -> Sensors | None:
-        """What reads clock, throttling and energy; None where nothing does."""
+        """The sensors of clock, throttling and energy; None if there are none."""
         return None
 
     @property
     @abstractmethod
     def toolchain(self) -> str:
-        """Compiler and driver, with versions: what a time depends on besides source and device."""
+        """Compiler and driver with versions: times depend on them, besides source and device."""
 
     def build(self, source: Source) -> Build:
-        """`source` built, from the cache or by the compiler. Raises BuildError with the log, DeviceError where there is
-        neither build nor compiler."""
+        """The build of `source`, from the cache or the compiler. Raises BuildError with the log, DeviceError if there
+        is neither a build nor a compiler."""
         return self.compiler.build(source)
 
     @abstractmethod
     def load(self, build: Build, source: Source) -> Function:
-        """A launchable function. Raises LaunchError."""
+        """The function of a build, ready to launch. Raises LaunchError."""
 
     @abstractmethod
     def bind(
         self, function: Function, arguments: Sequence[Any], stream: Any = None, keep: object = None
     ) -> Callable[[], None]:
-        """A call without arguments that enqueues one launch and returns; `keep` lives as long as it does.
+        """A call without arguments that enqueues one launch and returns. It keeps `keep` alive.
 
-        `arguments` are buffers' handles and NumPy scalars, in the kernel's order; they are packed here, once, so that
-        the call costs what the driver's launch costs. `stream` is what the method of that name gives; the default one
-        if omitted. Threads may share the call. Binding and calling raise LaunchError.
+        `arguments` are handles of buffers and NumPy scalars, in the kernel's order. They are packed here, once: a call
+        then costs no more than the driver's launch. `stream` is a value of the method `stream`, or None for the default
+        stream. Threads may share the call. Binding and calling raise LaunchError.
         """
 
     @abstractmethod
     def launcher(
-        self, function: Function, arguments: Sequence[Any], wanted: Sequence[Wanted]
+        self, function: Function, arguments: Sequence[Any], specs: Sequence[ArraySpec]
     ) -> Callable[[Sequence[Any], Any, Any], None]:
-        """A call that takes arrays as a caller gives them, a stream or None, and `packed` scalars, checks the arrays
-        and enqueues one launch.
+        """A call that checks its arrays and enqueues one launch. It takes the caller's arrays, the caller's stream or
+        None, and `packed` scalars.
 
-        `arguments` are as for `bind`, with None where the arrays go. One call at a time. It raises ArgumentError and
-        LaunchError.
+        `arguments` are those of `bind`, with None in place of each array. Threads must not call it at the same time. It
+        raises ArgumentError and LaunchError.
         """
 
     @abstractmethod
     def packed(self, function: Function, scalars: Sequence[Any]) -> Any:
-        """All scalars of a kernel, of NumPy's types and in its order, as a `launcher`'s call takes them."""
+        """All scalars of a kernel, given as NumPy scalars in its order, in the form that a `launcher`'s call takes."""
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait for all that was enqueued. Raises LaunchError where any of it failed."""
+        """Wait for everything that was enqueued. Raises LaunchError if any of it failed."""
 
     @abstractmethod
     def timer(self) -> Timer:
@@ -206,11 +198,11 @@ class Device(ABC):
 
     @abstractmethod
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
-        """Memory with `guard` bytes on each side, contents undefined. Raises DeviceError where there is too little."""
+        """Uninitialized memory with `guard` bytes on each side. Raises DeviceError if there is too little."""
 
     @abstractmethod
     def write(self, target: Any, data: Array) -> None:
-        """Copy a contiguous array to the start of `target`, a buffer's `handle` or `whole`; returns when done."""
+        """Copy a contiguous array to the start of `target`, a buffer's `handle` or `whole`, and wait."""
 
     def upload(self, data: Array) -> Buffer:
         """Unguarded memory that holds `data`, a contiguous array."""
@@ -220,69 +212,59 @@ class Device(ABC):
 
     @abstractmethod
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
-        """Fill a contiguous array from `target`, starting `offset` bytes in; returns when done."""
+        """Copy from `target`, starting `offset` bytes in, to a contiguous array, and wait."""
 
     @abstractmethod
-    def handle(self, wanted: Wanted, array: Any) -> Any:
-        """The handle of an array that a caller gave. Raises ArgumentError that names the argument which it does not
-        fit."""
+    def handle(self, spec: ArraySpec, array: Any) -> Any:
+        """The handle of the caller's array. Raises ArgumentError, which names the argument, if it does not meet
+        `spec`."""
 
-    def handles(self, wanted: Sequence[Wanted], arrays: Sequence[Any]) -> Sequence[Any]:
-        """The handles of arrays that a caller gave. Raises ArgumentError where one does not fit, or where the kernel
-        writes to one that shares memory with another."""
-        check_count(wanted, arrays)
-        found = [self.handle(one, array) for one, array in zip(wanted, arrays, strict=True)]
-        self.check_handles(wanted, found)
-        return found
+    def handles(self, specs: Sequence[ArraySpec], arrays: Sequence[Any]) -> Sequence[Any]:
+        """The handles of the caller's arrays. Raises ArgumentError if an array does not meet its spec, or an output
+        shares memory with another array."""
+        check_count(specs, arrays)
+        handles = [self.handle(spec, array) for spec, array in zip(specs, arrays, strict=True)]
+        self.check_handles(specs, handles)
+        return handles
 
-    def check_handles(self, wanted: Sequence[Wanted], handles: Sequence[Any]) -> None:
-        """Raise ArgumentError where arrays begin where they may not, or share memory. Handles are addresses here."""
-        address_check(wanted)(handles)
+    def check_handles(self, specs: Sequence[ArraySpec], handles: Sequence[Any]) -> None:
+        """Raise ArgumentError if an array is misaligned, or an output shares memory with another array. Here, handles
+        are addresses."""
+        address_check(specs)(handles)
 
     @abstractmethod
-    def stream(self, given: Any, array: Any) -> Any:
-        """Where to enqueue a launch on `array`, as `bind` takes it: what the caller gave, or where the array's library
-        works if that is None. Raises ArgumentError for what is no stream of this device."""
+    def stream(self, stream: Any, array: Any) -> Any:
+        """The stream for a launch on `array`, as `bind` takes it: the caller's `stream`, or the current one of the
+        array's library if that is None. Raises ArgumentError for anything but a stream of this device."""
 
     @abstractmethod
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
-        """Set the first `nbytes` bytes of `target` to `byte`; returns when done."""
+        """Set the first `nbytes` bytes of `target` to `byte`, and wait."""
 
     def occupy(self, ms: float) -> None:
-        """Enqueue what keeps an `asynchronous` device busy for `ms` and touches no memory; no other needs it."""
+        """Enqueue work that keeps an `asynchronous` device busy for `ms` without touching memory."""
 
     @abstractmethod
     def flush(self) -> None:
-        """Enqueue what pushes the arrays of earlier launches out of the device's caches."""
+        """Enqueue work that evicts the arrays of earlier launches from the device's caches."""
 
     def free_memory(self) -> int | None:
-        """Bytes of the device's own memory that are left; None where it does not say."""
+        """Free bytes of the device's own memory; None if it does not report them."""
         return None
 
     def exported(self, function: Function) -> bytes:
-        """The binary of a loaded function, with what its launches have added; for devices that compile at launch."""
+        """The binary of a function on a device that `compiles_at_launch`, including what launches have compiled."""
         raise NotImplementedError
 
     def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
-        """The vendor's `routine` on these buffers, sizes and options by name, with the buffers' dtypes; None where
-        there is none."""
+        """The vendor's `routine` on these arguments (buffers, sizes, options) by name, with the buffers' dtypes; None
+        if there is none."""
         return None
 
     @property
     def info(self) -> DeviceInfo:
-        """What the device is, for processes that do not hold it."""
-        return DeviceInfo(
-            id=self.id,
-            kind=self.kind,
-            language=self.language,
-            name=self.name,
-            architecture=self.architecture,
-            toolchain=self.toolchain,
-            memory=self.memory,
-            limits=self.limits,
-            peak=self.peak,
-            on_processor=self.on_processor,
-        )
+        """The description of the device, for processes that do not hold it."""
+        return DeviceInfo(**{field.name: getattr(self, field.name) for field in fields(DeviceInfo)})
 
     def close(self) -> None:
-        """Give back what the process holds of the device."""
+        """Release the process's resources on the device."""

@@ -1,20 +1,19 @@
-"""One configuration built: its source rendered, compiled or found in the cache, and held against the limits."""
+"""The build of one configuration: render its source, compile it or read the cache, check it against the limits."""
 
 from __future__ import annotations
 
 from tuner.devices import figures
 from tuner.devices.compiler import Build, Compiler
-from tuner.space import source
 from tuner.space.model import Config, Scope, Space
-from tuner.space.source import Source
+from tuner.space.source import Source, render
 
 
 def build(compiler: Compiler, space: Space, config: Config, scope: Scope) -> tuple[Source, Build]:
-    """Source and build of one configuration.
+    """Source and build of one configuration. Needs no device.
 
-    Raises GeometryError, BuildError, or ResourceError where the device could not launch it; no device is asked.
+    Raises GeometryError, BuildError, or ResourceError if the device could not launch it.
     """
-    text = source.render(space, config, scope)
-    binary = compiler.build(text)
-    figures.check(binary.figures, text.geometry, scope.limits)
-    return text, binary
+    source = render(space, config, scope)
+    build = compiler.build(source)
+    figures.check(build.figures, source.geometry, scope.limits)
+    return source, build

@@ -1,8 +1,8 @@
-"""Builds on disk, named by everything that changes them, shared by tuner and launcher.
+"""Builds on disk, named by everything that changes them. Tuning and launching share them.
 
-A build is written aside and renamed, so concurrent processes see whole files only. It ends with its checksum, because a
-damaged one (a cache may be copied from another machine) takes the process down that loads it. The oldest used go when
-the folder exceeds MAX_BYTES.
+A build is written to a temporary file and renamed, so other processes see whole files only. It ends with its checksum:
+a damaged build, from a copied cache perhaps, would crash the process that loads it. The least recently used builds are
+deleted once the folder exceeds MAX_BYTES.
 """
 
 from __future__ import annotations
@@ -21,30 +21,25 @@ from tuner.errors import RequestError
 
 MAX_BYTES = 2 << 30
 BUNDLE = ("tuner bundle", 1)  # format and version of launch.json
-FIGURES = ".figures"  # ends the name of what the compiler said of a build
-_CHECKSUM = 32  # bytes; loaders ignore what follows a library
+FIGURES = ".figures"  # suffix of the file with a build's figures
+_CHECKSUM = 32  # bytes; loaders ignore trailing data
 _SWEEP_EVERY = 200
-_writes = itertools.count()  # which, unlike a number, threads may share
-
-
-def key(*parts: str) -> str:
-    """The name of a build."""
-    return paths.digest(*parts)
+_writes = itertools.count()  # unlike an int, safe to share between threads
 
 
 def folder() -> Path:
-    """Where builds lie; private, because they are loaded and run."""
+    """The folder of builds; private, because they are loaded and run."""
     return paths.private(paths.cache() / "builds")
 
 
 def read(name: str) -> bytes | None:
-    """The build called `name`, if it is there and whole."""
+    """The build called `name`; None if it is missing or damaged."""
     path = folder() / name
     with contextlib.suppress(OSError):
-        found = path.read_bytes()
-        data, checksum = found[:-_CHECKSUM], found[-_CHECKSUM:]
+        content = path.read_bytes()
+        data, checksum = content[:-_CHECKSUM], content[-_CHECKSUM:]
         if data and checksum == _checksum(data):
-            with contextlib.suppress(OSError):  # a cache that may only be read still serves
+            with contextlib.suppress(OSError):  # a read-only cache still serves
                 os.utime(path)
             return data
     return None
@@ -55,18 +50,18 @@ def _checksum(data: bytes) -> bytes:
 
 
 def newest(beginning: str) -> list[str]:
-    """The names of the builds that begin like this, the last that was made or used first."""
-    found: list[tuple[float, str]] = []
+    """The names of builds with this beginning, the most recently used first."""
+    entries: list[tuple[float, str]] = []
     for path in folder().glob(f"{beginning}-*"):
         with contextlib.suppress(FileNotFoundError):  # another process swept it
             if path.suffix != FIGURES:
-                found.append((path.stat().st_mtime, path.name))
-    return [name for _, name in sorted(found, reverse=True)]
+                entries.append((path.stat().st_mtime, path.name))
+    return [name for _, name in sorted(entries, reverse=True)]
 
 
 @dataclass(frozen=True)
 class ExportedBuild:
-    """A build that was exported: for which architecture, of which source, by its digest, in which configuration."""
+    """A build in a folder of `tune export --to cubin`. `source` is the digest of its Source."""
 
     architecture: str
     source: str
@@ -79,36 +74,36 @@ def stem(kernel: str) -> str:
     return kernel.rpartition("/")[2]
 
 
-def exported(place: Path, kernel: str) -> list[ExportedBuild]:
+def exported(bundle: Path, kernel: str) -> list[ExportedBuild]:
     """The builds in a folder that `tune export --to cubin` wrote.
 
-    Raises RequestError where the folder is no such one, or of another kernel than the one called `kernel`.
+    Raises RequestError if it is not such a folder, or was exported for another kernel than `kernel`.
     """
     try:
-        bundle = json.loads((place / "launch.json").read_bytes())
-        about = bundle["format"], bundle["version"]
-        if about != BUNDLE:
-            raise RequestError(f"{place}: launch.json is of {about}; {BUNDLE} can be read; export it again")
-        if stem(str(bundle["kernel"])) != stem(kernel):  # what comes before is the folder that its space lies in
-            raise RequestError(f"{place}: was exported for {paths.shown(str(bundle['kernel']))}, not for {kernel}")
+        data = json.loads((bundle / "launch.json").read_bytes())
+        version = data["format"], data["version"]
+        if version != BUNDLE:
+            raise RequestError(f"{bundle}: launch.json is of {version}; {BUNDLE} can be read; export it again")
+        if stem(str(data["kernel"])) != stem(kernel):  # the folder of its space may have another name
+            raise RequestError(f"{bundle}: was exported for {paths.shown(str(data['kernel']))}, not for {kernel}")
         return [
             ExportedBuild(
-                str(one["architecture"]),
-                str(one["source"]),
-                dict(one["config"]),
-                (place / Path(one["file"]).name).read_bytes(),
+                str(build["architecture"]),
+                str(build["source"]),
+                dict(build["config"]),
+                (bundle / Path(build["file"]).name).read_bytes(),
             )
-            for one in bundle["builds"]
+            for build in data["builds"]
         ]
     except OSError as error:
         why = f"{Path(str(error.filename)).name}: {error.strerror}"
     except (ValueError, LookupError, TypeError, RecursionError):
         why = "launch.json is damaged"
-    raise RequestError(f"{place}: not a folder that `tune export --to cubin` wrote: {why}; export it again")
+    raise RequestError(f"{bundle}: not a folder that `tune export --to cubin` wrote: {why}; export it again")
 
 
 def write(name: str, data: bytes) -> None:
-    """Keep a build. A full disk or a read-only cache costs the next launch a compilation, nothing else."""
+    """Keep a build. If the disk is full or the cache read-only, the next launch compiles again."""
     with contextlib.suppress(OSError):
         paths.replace(folder() / name, data + _checksum(data))
         if next(_writes) % _SWEEP_EVERY == 0:
@@ -116,7 +111,7 @@ def write(name: str, data: bytes) -> None:
 
 
 def sweep(most: int) -> None:
-    """Delete the builds that were not used for longest until `most` bytes are left."""
+    """Delete the least recently used builds until at most `most` bytes are left."""
     entries = []
     for path in folder().iterdir():
         try:

@@ -1,4 +1,4 @@
-"""What a build needs of the device, known before anything is launched."""
+"""Figures of a build: the registers, spills and shared memory that its compiler reported."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 from tuner.errors import ResourceError
 from tuner.space.model import Geometry, Limits
 
-_REGISTER_UNIT = 256  # registers are given to a warp in units of this many, on every NVIDIA GPU since Kepler
+_REGISTER_UNIT = 256  # registers are allocated to a warp in multiples of this, on every NVIDIA GPU since Kepler
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What the compiler says of one kernel; None where it says nothing.
+    """What the compiler reports of one kernel; None for what it does not report.
 
-    `registers` are a thread's, `spills` the bytes a thread stores to and loads from memory for want of registers,
-    `shared_memory` the bytes of a block: the static ones of a build, all of a launch.
+    `registers` are per thread. `spills` are bytes per thread stored to and loaded from memory by register spills.
+    `shared_memory` is in bytes per block: the static part for a build, all of it for a launch.
     """
 
     registers: int | None = None
@@ -30,7 +30,7 @@ class Figures:
         return asdict(self)
 
     def launched(self, geometry: Geometry) -> Figures:
-        """The same with the shared memory that a launch adds."""
+        """These figures with the shared memory that a launch adds."""
         static = self.shared_memory
         return replace(self, shared_memory=None if static is None else static + geometry.shared_memory)
 
@@ -43,11 +43,11 @@ NO_FIGURES = Figures()
 
 
 def from_ptxas(log: str, kernel: str) -> Figures:
-    """The figures of `kernel` in what ptxas prints when it is verbose."""
-    about = log.partition(f"Compiling entry function '{kernel}'")[2].partition("Compiling entry function")[0]
-    registers = re.search(r"Used (\d+) registers", about)
-    spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", about)
-    shared = re.search(r"(\d+) bytes smem", about)
+    """The figures of `kernel` in ptxas's verbose output."""
+    section = log.partition(f"Compiling entry function '{kernel}'")[2].partition("Compiling entry function")[0]
+    registers = re.search(r"Used (\d+) registers", section)
+    spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", section)
+    shared = re.search(r"(\d+) bytes smem", section)
     return Figures(
         registers=int(registers[1]) if registers else None,
         spills=int(spills[1]) + int(spills[2]) if spills else None,
@@ -56,26 +56,28 @@ def from_ptxas(log: str, kernel: str) -> Figures:
 
 
 def check(figures: Figures, geometry: Geometry, limits: Limits) -> None:
-    """Raise ResourceError where one block of the kernel does not fit the device."""
+    """Raise ResourceError if one block of the kernel does not fit the device."""
     threads = math.prod(geometry.block)
     if threads > limits.max_threads:
-        raise ResourceError(f"{threads} threads a block; the device has at most {limits.max_threads}", "threads")
+        raise ResourceError(f"{threads} threads per block; the device has at most {limits.max_threads}", "threads")
     shared = (figures.shared_memory or 0) + geometry.shared_memory
     if shared > limits.max_shared_memory:
         most = limits.max_shared_memory
-        raise ResourceError(f"{shared} bytes of shared memory a block; the device has at most {most}", "shared memory")
-    needed = _warps(threads, limits) * _warp_registers(figures, limits)
-    if limits.max_registers and needed > limits.max_registers:
         raise ResourceError(
-            f"{figures.registers} registers for each of {threads} threads are {needed} a block; the device has "
-            f"{limits.max_registers}",
+            f"{shared} bytes of shared memory per block; the device has at most {most}", "shared memory"
+        )
+    registers = _warps(threads, limits) * _warp_registers(figures, limits)
+    if limits.max_registers and registers > limits.max_registers:
+        raise ResourceError(
+            f"{figures.registers} registers for each of {threads} threads are {registers} per block; the device has at "
+            f"most {limits.max_registers}",
             "registers",
         )
 
 
 def occupancy(figures: Figures, geometry: Geometry, limits: Limits) -> float | None:
-    """The largest share of a multiprocessor's threads that blocks of this kernel can fill at once, from 0 to 1; None
-    where the device or the compiler does not say enough."""
+    """Occupancy: the largest share of a multiprocessor's threads that blocks of this kernel can fill at once, 0 to 1.
+    None if the device or the compiler does not report enough."""
     if figures.registers is None or not limits.multiprocessor_threads:
         return None
     warps = _warps(math.prod(geometry.block), limits)
@@ -94,5 +96,5 @@ def _warps(threads: int, limits: Limits) -> int:
 
 
 def _warp_registers(figures: Figures, limits: Limits) -> int:
-    """Registers that a warp occupies."""
+    """Registers allocated to a warp."""
     return math.ceil((figures.registers or 0) * limits.warp_size / _REGISTER_UNIT) * _REGISTER_UNIT

@@ -1,1 +1,1 @@
-"""What other programs read and write: headers, bundles, and the formats of Kernel Tuner and its kin."""
+"""Files for and from other programs: headers, bundles, recordings, and the formats of other tuners."""

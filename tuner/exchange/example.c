@@ -1,10 +1,10 @@
-/* Launches PREFIX through the CUDA driver API: loads the build for the GPU at hand, fills every array with ones, runs
- * it, and prints the first and the last element of each output, and the time of a launch.
+/* Launches PREFIX through the CUDA driver API: loads the build for the first GPU, fills every array with ones, launches
+ * the kernel, and prints the time per launch and the first and last element of each output.
  *
  *     cc -std=c11 -o example example.c -ldl && ./example [folder of the bundle]
  *
- * Needs launch.h, the cubins and a driver; no toolkit, because the few functions that it calls are declared here and
- * looked up in libcuda.so.1. A program that is built with the toolkit includes <cuda.h> and links -lcuda instead.
+ * It needs launch.h, the cubins and a driver. It needs no toolkit: it declares the functions that it calls, and looks
+ * them up in libcuda.so.1. A program that is built with the toolkit includes <cuda.h> and links -lcuda instead.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -49,11 +49,11 @@ static void fail(const char *what, const char *why) {
 }
 
 static void find(void *library, const char *name, void *function) {
-    void *found = dlsym(library, name);
-    if (found == NULL) {
+    void *symbol = dlsym(library, name);
+    if (symbol == NULL) {
         fail(name, "the driver does not have it");
     }
-    memcpy(function, &found, sizeof found);
+    memcpy(function, &symbol, sizeof symbol);
 }
 
 #define FIND(name) find(library, "cu" #name, &cu.name)
@@ -93,7 +93,7 @@ static void check(int status, const char *what) {
 
 #define CHECK(call) check(cu.call, #call)
 
-/* The latest build that runs on this compute capability; machine code runs on later minor versions of its major one. */
+/* The build of the highest minor compute capability that runs on this device; NULL if there is none. */
 static const struct tuned_build *choose(int major, int minor) {
     const struct tuned_build *best = NULL;
     for (size_t i = 0; i < BUILDS; i++) {
@@ -106,7 +106,8 @@ static const struct tuned_build *choose(int major, int minor) {
     return best;
 }
 
-static address filled(const struct tuned_argument *argument) {
+/* A device array for the argument: its contents, else ones. */
+static address upload(const struct tuned_argument *argument) {
     unsigned char *host = malloc(argument->bytes);
     address device;
     if (host == NULL) {
@@ -142,7 +143,7 @@ static void print_element(const struct tuned_argument *argument, address array, 
     }
 }
 
-int main(int count, char **words) {
+int main(int argc, char **argv) {
     int device, major, minor;
     char name[256], path[4096];
     void *context, *module, *function, *start, *stop;
@@ -163,7 +164,7 @@ int main(int count, char **words) {
     CHECK(DevicePrimaryCtxRetain(&context, device));
     CHECK(CtxSetCurrent(context));
 
-    snprintf(path, sizeof path, "%s/%s", count > 1 ? words[1] : ".", build->file);
+    snprintf(path, sizeof path, "%s/%s", argc > 1 ? argv[1] : ".", build->file);
     CHECK(ModuleLoad(&module, path));
     CHECK(ModuleGetFunction(&function, module, PREFIX_kernel));
     if (build->shared_memory > 48 * 1024) {
@@ -173,7 +174,7 @@ int main(int count, char **words) {
     for (size_t i = 0; i < ARGUMENTS; i++) {
         const struct tuned_argument *argument = &PREFIX_arguments[i];
         if (argument->bytes) {
-            arrays[i] = filled(argument);
+            arrays[i] = upload(argument);
             parameters[i] = &arrays[i];
         } else {
             parameters[i] = (void *)argument->value;
@@ -182,7 +183,7 @@ int main(int count, char **words) {
 
     CHECK(EventCreate(&start, 0));
     CHECK(EventCreate(&stop, 0));
-    for (int run = 0; run <= REPEATS; run++) { /* the first is not timed */
+    for (int run = 0; run <= REPEATS; run++) { /* the first run is a warm-up */
         if (run == 1) {
             CHECK(EventRecord(start, NULL));
         }
@@ -193,7 +194,7 @@ int main(int count, char **words) {
     CHECK(CtxSynchronize());
     CHECK(EventElapsedTime(&milliseconds, start, stop));
 
-    printf("%s on %s, %s: %g ms a launch\n", PREFIX_kernel, name, build->file, milliseconds / REPEATS);
+    printf("%s on %s, %s: %g ms per launch\n", PREFIX_kernel, name, build->file, milliseconds / REPEATS);
     for (size_t i = 0; i < ARGUMENTS; i++) {
         const struct tuned_argument *argument = &PREFIX_arguments[i];
         if (argument->output) {

@@ -1,4 +1,4 @@
-"""`tune import`: recordings of others as records of ours, which claim no more than their files say."""
+"""Recordings of other tuners as records of the store, which claim no more than their files say."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from typing import Any
 
 from tuner import devices, paths
 from tuner.errors import RequestError, SpaceError
-from tuner.exchange import jsonfile, kernel_tuner_files, provenance, recording, t1, t4
+from tuner.exchange import jsonfile, kernel_tuner_files, provenance, t1, t4
+from tuner.exchange import recording as recordings
 from tuner.exchange.provenance import Provenance, Statements
 from tuner.exchange.recording import Entry, Recording
 from tuner.measure.timing import spread
@@ -31,7 +32,7 @@ STRATEGY, UNKNOWN = "imported", "unknown"
 
 @dataclass(frozen=True)
 class ImportedRecord:
-    """A record that a file gave; `stored` says whether the store has it now, which may know a better one."""
+    """A record from a file. `stored` is false where the store has a better one; `ignored` counts unread entries."""
 
     file: Path
     kernel: str
@@ -42,21 +43,21 @@ class ImportedRecord:
     def to_json(self) -> dict[str, Any]:
         """For --json."""
         record = self.record
-        best = {"config": record.config, "time_ms": record.time_ms, "verified": record.is_verified}
-        about = {"file": str(self.file), "kernel": self.kernel, "device": record.device, "size": record.sizes}
+        problem = {"file": str(self.file), "kernel": self.kernel, "device": record.device, "size": record.sizes}
         counts = {"configurations": record.configurations, "ignored": self.ignored}
-        return {**about, **counts, "best": best, "stored": self.stored}
+        best = {"config": record.config, "time_ms": record.time_ms, "verified": record.is_verified}
+        return {**problem, **counts, "best": best, "stored": self.stored}
 
     def __str__(self) -> str:
-        record, kept = self.record, "stored, unverified" if self.stored else "not stored: a better record is there"
-        where = f"{self.kernel} at {size_text(record.sizes)} on {record.device}"
+        record, fate = self.record, "stored, unverified" if self.stored else "not stored: a better record is there"
+        problem = f"{self.kernel} at {size_text(record.sizes)} on {record.device}"
         ignored = f"; ignored, as torn or without all parameters: {self.ignored}" if self.ignored else ""
-        return f"{self.file}: {where}: {record.time_ms:.4g} ms, {config_text(record.config)} ({kept}{ignored})"
+        return f"{self.file}: {problem}: {record.time_ms:.4g} ms, {config_text(record.config)} ({fate}{ignored})"
 
 
 @dataclass(frozen=True)
 class ImportedSpace:
-    """A space file that a T1 file gave, and what is left to do in it by hand."""
+    """A space file made from a T1 file, and what is left to do in it by hand."""
 
     file: Path
     space: Path
@@ -67,34 +68,37 @@ class ImportedSpace:
         return {"file": str(self.file), "space": str(self.space), "todo": self.todo}
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.file}: {self.space}; left to do:", *(f"  {one}" for one in self.todo)])
+        return "\n".join([f"{self.file}: {self.space}; left to do:", *(f"  {task}" for task in self.todo)])
 
 
-def import_all(files: Sequence[Path], stated: Statements) -> list[ImportedRecord | ImportedSpace]:
-    """Import each file; all are read before anything is written. Raises RequestError for one that cannot be read, or
-    whose provenance neither it nor `stated` tells, or that contradicts `stated`."""
+def import_all(files: Sequence[Path], statements: Statements) -> list[ImportedRecord | ImportedSpace]:
+    """Import `files`. All are read before anything is written.
+
+    Raises RequestError for a file that cannot be read, whose provenance is not complete, or that contradicts the
+    statements.
+    """
     spaces: list[tuple[Path, Mapping[str, Any]]] = []
-    found: list[tuple[Path, Space, Record, int]] = []
+    records: list[tuple[Path, Space, Record, int]] = []
     for file in files:
-        read = _read(file)
-        if isinstance(read, list):
-            found += [(file, *_record(file, one, stated), one.ignored) for one in read]
+        content = _read(file)
+        if isinstance(content, list):
+            records += [(file, *_record(file, recording, statements), recording.ignored) for recording in content]
         else:
-            spaces.append((file, read))
-    if stated.output is not None and len(spaces) != 1:
+            spaces.append((file, content))
+    if statements.output is not None and len(spaces) != 1:
         raise RequestError(f"--output is for one T1 file; there are {len(spaces)}")
-    done: list[ImportedRecord | ImportedSpace] = []
+    results: list[ImportedRecord | ImportedSpace] = []
     for file, data in spaces:
-        target = stated.output or Path(f"{file.name.partition('.')[0]}.yaml")
-        done.append(ImportedSpace(file, target, t1.write(file, data, target)))
-    for file, space, record, ignored in found:
-        stored = Store(space.name, stated.results).add(record, partial(possible, space))
-        done.append(ImportedRecord(file, space.name, record, stored, ignored))
-    return done
+        target = statements.output or Path(f"{file.name.partition('.')[0]}.yaml")
+        results.append(ImportedSpace(file, target, t1.write(file, data, target)))
+    for file, space, record, ignored in records:
+        stored = Store(space.name, statements.results).add(record, partial(possible, space))
+        results.append(ImportedRecord(file, space.name, record, stored, ignored))
+    return results
 
 
 def _read(file: Path) -> Mapping[str, Any] | list[Recording]:
-    """The T1 data in a file, or its recordings. Raises RequestError for anything else."""
+    """The data of a T1 file, or the recordings in any other. Raises RequestError where it has neither."""
     try:
         data = json.loads(jsonfile.text(file))
     except (ValueError, RecursionError):
@@ -103,30 +107,33 @@ def _read(file: Path) -> Mapping[str, Any] | list[Recording]:
         return data
     if isinstance(data, dict) and "data" in data and "tunable_parameters" in data:
         return kernel_tuner_files.read_results(file, data)
-    found = recording.read(file)
+    recording = recordings.read(file)
     is_t4 = isinstance(data, dict) and "cache" not in data and "results" in data
-    return [t4.with_metadata(file, found) if is_t4 else found]
+    return [t4.with_metadata(file, recording) if is_t4 else recording]
 
 
-def _record(file: Path, found: Recording, stated: Statements) -> tuple[Space, Record]:
-    """The kernel that a recording is of, and its best. Raises RequestError where it has none that is valid."""
+def _record(file: Path, recording: Recording, statements: Statements) -> tuple[Space, Record]:
+    """The kernel of a recording, and the record of its best valid configuration. Raises RequestError where it has no
+    such configuration."""
     where = paths.shown(file)
-    about = provenance.of(where, found, stated)
-    space = about.space
-    architecture = _architecture(about, found, stated.results)
-    limits = devices.BACKENDS[about.kind].widest(architecture)
-    scope = Scope(about.sizes, space.operation.options, devices.BACKENDS[about.kind].language, limits)
-    timed = sorted(((c, e, e.time_ms) for c, e in _configs(found, space) if e.time_ms is not None), key=lambda e: e[2])
-    valid = list(itertools.islice((one for one in timed if space.valid(one[0], scope)), 1 + RUNNERS_UP))
+    origin = provenance.of(where, recording, statements)
+    space, backend = origin.space, devices.BACKENDS[origin.kind]
+    architecture = _architecture(origin, recording, statements.results)
+    scope = Scope(origin.sizes, space.operation.options, backend.language, backend.widest(architecture))
+    ranking = _ranking(recording, space)
+    valid = list(itertools.islice((trial for trial in ranking if space.valid(trial[0], scope)), 1 + RUNNERS_UP))
     if not valid:
-        why = _why(timed[0][0], scope, space)
-        raise RequestError(f"{where}: no valid configuration with a time; the fastest of {len(timed)}: {why}")
+        try:
+            space.checked(ranking[0][0], scope)
+        except SpaceError as error:
+            fastest = f"the fastest of {len(ranking)}: {paths.shown(str(error)[:400])}"
+            raise RequestError(f"{where}: no valid configuration with a time; {fastest}") from None
     (config, best, time_ms), *others = valid
     return space, Record(
-        device=about.device,
-        kind=about.kind,
+        device=origin.device,
+        kind=origin.kind,
         architecture=architecture,
-        sizes=about.sizes,
+        sizes=origin.sizes,
         options=dict(space.operation.options),
         config=config,
         time_ms=time_ms,
@@ -140,9 +147,9 @@ def _record(file: Path, found: Recording, stated: Statements) -> tuple[Space, Re
         bound=None,
         signature=source.signature(space),
         toolchain=UNKNOWN,
-        configurations=len(found.entries),
-        evaluated=len(found.entries),
-        failed=dict(Counter(paths.shown(e.failure[:100]) for e in found.entries.values() if e.failure is not None)),
+        configurations=len(recording.entries),
+        evaluated=len(recording.entries),
+        failed=dict(Counter(paths.shown(e.failure[:100]) for e in recording.entries.values() if e.failure is not None)),
         strategy=STRATEGY,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
@@ -150,27 +157,22 @@ def _record(file: Path, found: Recording, stated: Statements) -> tuple[Space, Re
     )
 
 
-def _why(config: Config, scope: Scope, space: Space) -> str:
-    """What is wrong with a configuration that is not valid."""
-    try:
-        space.checked(config, scope)
-    except SpaceError as error:
-        return paths.shown(str(error)[:400])
-    raise AssertionError
+def _ranking(recording: Recording, space: Space) -> list[tuple[Config, Entry, float]]:
+    """The configurations that have a time, in the space's order of parameters, with their entries and times in ms; the
+    fastest first."""
+    trials = [
+        ({name: config[name] for name in space.parameters}, entry, entry.time_ms)
+        for config, entry in recording.configs()
+        if entry.time_ms is not None
+    ]
+    return sorted(trials, key=lambda trial: trial[2])
 
 
-def _configs(found: Recording, space: Space) -> list[tuple[Config, Entry]]:
-    """Each configuration in the space's order of parameters."""
-    pairs = ((dict(zip(found.parameters, key, strict=True)), entry) for key, entry in found.entries.items())
-    return [({name: config[name] for name in space.parameters}, entry) for config, entry in pairs]
-
-
-def _architecture(about: Provenance, found: Recording, results: Path | None) -> str:
-    """What the file says, else what the store knows of the device; empty where that is nothing."""
-    said = found.about.get("architecture")
-    if isinstance(said, str) and said.isprintable() and 0 < len(said) <= provenance.LONGEST:
-        return said
-    name = normalised(about.device)
-    known = Store(about.space.name, results).records
-    same = (r.architecture for r in known if r.kind == about.kind and normalised(r.device) == name)
-    return next(same, "")
+def _architecture(origin: Provenance, recording: Recording, results: Path | None) -> str:
+    """The architecture that the file names, else that of the device in the store; empty where neither knows it."""
+    architecture = recording.about.get("architecture")
+    if isinstance(architecture, str) and architecture.isprintable() and 0 < len(architecture) <= provenance.LONGEST:
+        return architecture
+    name = normalised(origin.device)
+    records = Store(origin.space.name, results).records
+    return next((r.architecture for r in records if r.kind == origin.kind and normalised(r.device) == name), "")

@@ -1,4 +1,4 @@
-"""JSON files as others leave them: plain or compressed, whole or cut short, or something else altogether."""
+"""JSON files of other programs: plain or compressed, whole or cut short, or not JSON at all."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from tuner import paths
 from tuner.errors import RequestError
 
 MOST_BYTES = 1 << 29  # of a file, decompressed
-_MOST_TORN = 100  # places in a row where no whole entry begins: each may cost a look at all that follows
+_MOST_TORN = 100  # braces in a row at which no whole entry begins; each may cost a scan of the rest
 
 
 def text(path: Path) -> str:
-    """The text of a .json or .json.gz file, as far as it goes. Raises RequestError for what is no file, or too long."""
+    """The text of a .json or .json.gz file, as far as it goes. Raises RequestError for anything but a file of at most
+    MOST_BYTES."""
     where = paths.shown(path)
     try:
         if path.exists() and not path.is_file():
@@ -27,7 +28,7 @@ def text(path: Path) -> str:
         raise RequestError(f"{where}: cannot be read: {error.strerror}; give a recording, .json or .json.gz") from None
     if data[:2] == b"\x1f\x8b":
         try:
-            # Unlike gzip, this gives what there is of a file that was cut.
+            # Unlike gzip, this returns the beginning of a file that was cut.
             data = zlib.decompressobj(wbits=31).decompress(data, MOST_BYTES + 1)
         except zlib.error as error:
             raise RequestError(f"{where}: cannot be decompressed: {error}; record it again") from None
@@ -37,7 +38,8 @@ def text(path: Path) -> str:
 
 
 def parts(text: str) -> tuple[dict[str, Any], str | None, list[Any]]:
-    """The members before the entries, which kind of file it is, and the entries; None for each torn one."""
+    """The header, the member that holds the entries (`cache`, `results` or None), and the entries. None stands for
+    entries that are torn."""
     try:
         data = json.loads(text)
         for member in ("cache", "results"):
@@ -48,19 +50,19 @@ def parts(text: str) -> tuple[dict[str, Any], str | None, list[Any]]:
     except (ValueError, RecursionError):
         pass
     for member in ("cache", "results"):
-        before, quoted, after = text.partition(f'"{member}"')
-        if quoted:
+        before, quotation, after = text.partition(f'"{member}"')
+        if quotation:
             try:
                 header = json.loads(before.rstrip().rstrip(",") + "}")
             except (ValueError, RecursionError):
                 header = {}
-            return header, member, list(_whole(after))
+            return header, member, list(_whole_objects(after))
     return {}, None, []
 
 
-def _whole(text: str) -> Iterator[Any]:
-    """The objects in `text` that are whole, of those that are not within another, and None where any are torn, up to
-    where no more are to be expected: what is nested without end would be looked through again from each brace."""
+def _whole_objects(text: str) -> Iterator[Any]:
+    """The outermost objects in `text` that are whole, and None where some are torn. Ends after _MOST_TORN braces in a
+    row: each brace costs a scan of the rest, so deep nesting would cost its square."""
     decoder = json.JSONDecoder()
     position = text.find("{") + 1 if text.lstrip(": \n\t").startswith("{") else 0
     torn = 0
@@ -78,12 +80,12 @@ def _whole(text: str) -> Iterator[Any]:
             return
 
 
-def nothing_in(content: str, member: str | None, entries: list[Any]) -> str:
-    """Why a file gave no time, and what would."""
-    wanted = "give a Kernel Tuner cache (.json, .json.gz) or a T4 file"
-    entries = [entry for entry in entries if entry is not None]
+def why_no_time(content: str, member: str | None, entries: list[Any]) -> str:
+    """Why no time was read from a file with this content, and what to give instead."""
+    remedy = "give a Kernel Tuner cache (.json, .json.gz) or a T4 file"
+    count = sum(entry is not None for entry in entries)
     if not content.strip():
-        return f"empty, or cut short before anything; {wanted}"
+        return f"empty, or cut short before anything; {remedy}"
     try:
         first = json.loads(content.strip().partition("\n")[0])
         if isinstance(first, dict) and first.get("format") == "tuner results":
@@ -93,10 +95,10 @@ def nothing_in(content: str, member: str | None, entries: list[Any]) -> str:
     try:
         json.loads(content)
     except RecursionError:
-        return f"nested too deeply; {wanted}"
+        return f"nested too deeply; {remedy}"
     except ValueError as error:
-        if not entries:
-            return f"not JSON: {error}; {wanted}"
+        if not count:
+            return f"not JSON: {error}; {remedy}"
     if member is None:
-        return f"has neither `cache`, `results` nor, as a T1 file has, `KernelSpecification`; {wanted}"
-    return f"no configuration with a time in it: none of {len(entries)} in `{member}` has one; {wanted}"
+        return f"has neither `cache`, `results` nor, as a T1 file has, `KernelSpecification`; {remedy}"
+    return f"no configuration with a time in it: none of {count} in `{member}` has one; {remedy}"

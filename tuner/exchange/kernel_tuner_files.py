@@ -1,4 +1,4 @@
-"""Kernel Tuner's files: its caches, which `recording` writes and reads, and those of its `store_results`."""
+"""Kernel Tuner's files: its caches, which `recording` writes and reads, and the results of its `store_results`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.exchange import recording
+from tuner.exchange import recording as recordings
 from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import beside
 from tuner.exchange.recording import Entry, Key, Recording, is_value, milliseconds
@@ -19,58 +19,59 @@ from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials, gather
 from tuner.space.model import Limits, Scope, Value
 
-TOP = 0.03  # Kernel Tuner stores what is at most so much slower than the best
+TOP = 0.03  # Kernel Tuner stores configurations that are less than this share slower than the best
 RESULTS_VERSION = "1.0"
 
 
 def export(request: ExportRequest) -> Export:
-    """Write a cache, and results beside it. Raises RequestError."""
+    """Write a cache, and a results file beside it. Raises RequestError."""
     trials = gather(request.problem, request.device, request.storage)
     path = request.path(".json")
-    recording.write(path, cache(request.problem, trials))
-    best = write(beside(path, "results"), json.dumps(results(request.problem, trials), indent=1) + "\n")
-    return Export.of_trials([path, best], trials)
+    recordings.write(path, cache(request.problem, trials))
+    results_path = write(beside(path, "results"), json.dumps(results(request.problem, trials), indent=1) + "\n")
+    return Export.of_trials([path, results_path], trials)
 
 
 def cache(problem: Problem, trials: Trials) -> Recording:
-    """The trials under Kernel Tuner's names: entry point, and problem_size, the grid's extent. Ours stand beside."""
+    """The trials in Kernel Tuner's terms: `kernel` is the entry point, `size` the extent of the grid. Tuner's own names
+    stand beside them."""
     about = _about(problem, trials)
     return replace(trials.recording, kernel=problem.space.kernel, size=_problem_size(problem), about=about)
 
 
 def _about(problem: Problem, trials: Trials) -> dict[str, Any]:
-    """What our import reads and Kernel Tuner ignores, as far as it is known."""
-    about = {"kernel": problem.space.name, "sizes": dict(problem.sizes)}
-    known = {"kind": trials.kind, "architecture": trials.architecture}
-    return about | {name: value for name, value in known.items() if value}
+    """What `tune import` reads and Kernel Tuner ignores, without what is unknown."""
+    device = {"kind": trials.kind, "architecture": trials.architecture}
+    problem_names = {"kernel": problem.space.name, "sizes": dict(problem.sizes)}
+    return problem_names | {name: value for name, value in device.items() if value}
 
 
 def results(problem: Problem, trials: Trials) -> dict[str, Any]:
-    """The best configurations as `kernel_tuner.integration.store_results` writes them. Raises RequestError where none
-    succeeded."""
-    measured = trials.recording
-    times = {key: entry.time_ms for key, entry in measured.entries.items() if entry.time_ms is not None}
+    """The best configurations in the form of `kernel_tuner.integration.store_results`. Raises RequestError where no
+    configuration succeeded."""
+    recording = trials.recording
+    times = [(config, entry.time_ms) for config, entry in recording.configs() if entry.time_ms is not None]
     if not times:
-        raise RequestError(f"{measured.kernel}: no configuration succeeded; there are no results to export")
+        raise RequestError(f"{recording.kernel}: no configuration succeeded; there are no results to export")
     size = "x".join(map(str, _problem_size(problem)))
-    best = min(times.values())
+    limit = recording.optimum_ms * (1 + TOP)
     return {
         "version_number": RESULTS_VERSION,
         "kernel_name": problem.space.kernel,
         "objective": "time",
         "objective_higher_is_better": False,
-        "tunable_parameters": list(measured.parameters),
+        "tunable_parameters": list(recording.parameters),
         **_about(problem, trials),
-        "device": measured.device,
+        "device": recording.device,
         "data": [
             {
-                "device_name": _plain(measured.device),
+                "device_name": _plain(recording.device),
                 "problem_size": size,
-                "tunable_parameters": dict(zip(measured.parameters, key, strict=True)),
+                "tunable_parameters": config,
                 "time": time_ms,
             }
-            for key, time_ms in sorted(times.items(), key=lambda entry: entry[1])
-            if time_ms < best * (1 + TOP)
+            for config, time_ms in sorted(times, key=lambda trial: trial[1])
+            if time_ms < limit
         ],
     }
 
@@ -84,14 +85,18 @@ def _problem_size(problem: Problem) -> list[int]:
 
 
 def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
-    """The recordings in a results file, one for each device and problem size. Kernel Tuner writes _ for whatever is no
-    letter or digit in a device's name; they are read as spaces, where it is not the device of our own export. What
-    that says of a size holds for a file of one size. Raises RequestError for other contents."""
+    """The recordings in a results file, one per device and problem size.
+
+    Kernel Tuner writes a device's name with _ for all but letters and digits. `device`, which `tune export` writes, is
+    the true name of one device; in all other names _ becomes a space. `sizes`, which `tune export` writes too, counts
+    only in a file of one device and size. Raises RequestError for an objective other than time, and where no
+    configuration has a time.
+    """
     if data.get("objective", "time") != "time" or data.get("objective_higher_is_better"):
         raise RequestError(
             f"{paths.shown(path)}: its objective is {str(data.get('objective'))[:40]!r}; only times in ms are read"
         )
-    grouped: dict[tuple[str, str], dict[Key, Entry]] = {}
+    groups: dict[tuple[str, str], dict[Key, Entry]] = {}
     names: list[str] = []
     for row in data["data"] if isinstance(data["data"], list) else []:
         config = row.get("tunable_parameters") if isinstance(row, dict) else None
@@ -100,29 +105,29 @@ def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
             continue
         names = names or list(config)
         if config.keys() == set(names) and time_ms is not None:
-            name, size = row.get("device_name"), row.get("problem_size")
-            where = (name if isinstance(name, str) else "", str(size or ""))
-            key: Key = tuple(config[name] for name in names)
-            grouped.setdefault(where, {})[key] = Entry(time_ms)
-    if not grouped:
+            device_name, size = row.get("device_name"), row.get("problem_size")
+            group = (device_name if isinstance(device_name, str) else "", str(size or ""))
+            groups.setdefault(group, {})[tuple(config[name] for name in names)] = Entry(time_ms)
+    if not groups:
         raise RequestError(f"{paths.shown(path)}: no configuration with a time in it")
-    declared: dict[str, tuple[Value, ...]] = {
-        name: tuple(dict.fromkeys(key[i] for entries in grouped.values() for key in entries))
+    parameters: dict[str, tuple[Value, ...]] = {
+        name: tuple(dict.fromkeys(key[i] for entries in groups.values() for key in entries))
         for i, name in enumerate(names)
     }
     kernel, device = (text if isinstance(text := data.get(n), str) else "" for n in ("kernel_name", "device"))
     about = {name: data[name] for name in ("kernel", "sizes", "kind", "architecture") if name in data}
-    if len(grouped) > 1:  # Kernel Tuner has added to what was ours
+    if len(groups) > 1:  # Kernel Tuner has added results to those of the export
         about.pop("sizes", None)
-    made = []
-    for (name, size), entries in grouped.items():
+    by_group = []
+    for (name, size), entries in groups.items():
         same = device != "" and _plain(device) == name
-        known = about if same or not device else {"kernel": about.get("kernel")}
-        whole = [int(n) for n in size.split("x") if n.isdecimal()]
-        made.append(Recording(kernel, device if same else name.replace("_", " "), declared, entries, whole, known))
-    return made
+        group_about = about if same or not device else {"kernel": about.get("kernel")}
+        group_device = device if same else name.replace("_", " ")
+        extent = [int(number) for number in size.split("x") if number.isdecimal()]
+        by_group.append(Recording(kernel, group_device, parameters, entries, extent, group_about))
+    return by_group
 
 
 def _plain(device: str) -> str:
-    """A device's name as Kernel Tuner writes it in results."""
+    """The device's name as Kernel Tuner writes it in results."""
     return re.sub("[^0-9a-zA-Z]+", "_", device.strip())

@@ -1,4 +1,4 @@
-"""Names of files that belong together; names and comments that are safe in C, whatever a file or a driver says."""
+"""Names of files that belong together; identifiers and comments that are safe in C, whatever text they are made of."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 
 
 def beside(path: Path, what: str) -> Path:
-    """a-results.json of a.json or a.json.gz."""
+    """The file beside `path` for `what`: a-results.json for a.json or a.json.gz."""
     return path.with_name(re.sub(r"(\.json)?(\.gz)?$", f"-{what}.json", path.name, count=1))
 
 
-def identifier(text: str, taken: Container[str] = ()) -> str:
-    """`text` as a C identifier; numbered where it is `taken`. The same text gives the same identifier."""
-    made = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_") or "unnamed"
-    made = f"_{made}" if made[0].isdigit() else made
-    number, first = 1, made
-    while made in taken:
+def identifier(text: str, others: Container[str] = ()) -> str:
+    """`text` as a C identifier, with a number at its end where `others` has the identifier already."""
+    stem = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_") or "unnamed"
+    stem = f"_{stem}" if stem[0].isdigit() else stem
+    number, name = 1, stem
+    while name in others:
         number += 1
-        made = f"{first}_{number}"
-    return made
+        name = f"{stem}_{number}"
+    return name
 
 
 def comment(*lines: str) -> str:

@@ -1,6 +1,7 @@
-"""What a recording of somebody else's is of: what its file says, and what the user says where that is not all.
+"""The provenance of an imported recording: kernel, device and size, from its file and from the user.
 
-Where both say something they must agree: a wrong word would file times under a device or size that they are not of.
+Where file and user both name something, they must agree: otherwise times would be stored under a device or size that
+they were not measured with.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ LONGEST = 200  # characters of a name
 
 @dataclass(frozen=True)
 class Statements:
-    """What a user says of a file, which may not say it: which kernel it is of, at which size, on which device (its
-    name) of which kind."""
+    """What the user states about the files: kernel, size, device (its name) and kind of device. `output` is the space
+    file to write, `results` the store."""
 
     kernel: str | None = None
     size: str | None = None
     device: str | None = None
     kind: str | None = None
-    output: Path | None = None  # where a space goes
+    output: Path | None = None
     results: Path | None = None
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """What times are of."""
+    """The kernel, device and sizes that times were measured with."""
 
     space: Space
     device: str
@@ -42,122 +43,127 @@ class Provenance:
     sizes: dict[str, int]
 
 
-def of(where: str, found: Recording, stated: Statements) -> Provenance:
-    """`where` names the file in messages. Raises RequestError where file and statements leave something out, or
-    contradict each other."""
-    space = _space(where, found, stated)
-    return Provenance(
-        space, _device(where, found, stated), _kind(where, found, space, stated), _sizes(where, found, space, stated)
-    )
+def of(where: str, recording: Recording, statements: Statements) -> Provenance:
+    """The provenance of a recording. `where` names its file in messages.
+
+    Raises RequestError where file and user leave something open, or contradict each other.
+    """
+    space = _space(where, recording, statements)
+    device = _device(where, recording, statements)
+    kind = _kind(where, recording, space, statements)
+    return Provenance(space, device, kind, _sizes(where, recording, space, statements))
 
 
-def _contradiction(where: str, what: str, said: object, given: str) -> RequestError:
-    told = f"its {what} is {str(said)[:60]!r}, --{what} is {given[:60]!r}"
-    return RequestError(f"{where}: {told}; leave --{what} out, or give the file that you mean")
+def _contradiction(where: str, what: str, file_value: object, user_value: str) -> RequestError:
+    values = f"its {what} is {str(file_value)[:60]!r}, --{what} is {user_value[:60]!r}"
+    return RequestError(f"{where}: {values}; leave --{what} out, or give the file that you mean")
 
 
-def _space(where: str, found: Recording, stated: Statements) -> Space:
-    """The kernel that the file names, by our name, or by an entry point and parameters that one of ours has; else the
-    one that the user named."""
-    said = _kernels(found)
-    if stated.kernel is not None:
-        space = catalog.load(stated.kernel)
-        if said and space.name not in said and not (space.kernel == found.kernel and "kernel" not in found.about):
-            raise _contradiction(where, "kernel", " or ".join(said), stated.kernel)
+def _space(where: str, recording: Recording, statements: Statements) -> Space:
+    """The kernel that the user names, else the one that the file names: by our name, or by an entry point and
+    parameters that one of our kernels has."""
+    names = _kernels(recording)
+    if statements.kernel is not None:
+        space = catalog.load(statements.kernel)
+        same_entry = space.kernel == recording.kernel and "kernel" not in recording.about
+        if names and space.name not in names and not same_entry:
+            raise _contradiction(where, "kernel", " or ".join(names), statements.kernel)
     else:
-        ours = [catalog.load(name) for name in said]
-        same = ours if len(ours) == 1 else [s for s in ours if s.parameters.keys() == found.parameters.keys()]
-        if len(same) != 1:
-            name = paths.shown(found.kernel[:60]) or "no name"
+        spaces = [catalog.load(name) for name in names]
+        if len(spaces) > 1:
+            spaces = [space for space in spaces if space.parameters.keys() == recording.parameters.keys()]
+        if len(spaces) != 1:
+            name = paths.shown(recording.kernel[:60]) or "no name"
             raise RequestError(f"{where}: of a kernel with {name!r}, which is none of ours; name one by --kernel")
-        space = same[0]
-    if space.parameters.keys() != found.parameters.keys():
-        theirs, own = (", ".join(map(str, names)) for names in (found.parameters, space.parameters))
+        space = spaces[0]
+    if space.parameters.keys() != recording.parameters.keys():
+        theirs, ours = (", ".join(parameters) for parameters in (recording.parameters, space.parameters))
         raise RequestError(
-            f"{where}: its parameters are {paths.shown(theirs[:200])}; those of {space.name} are {own}; name another "
+            f"{where}: its parameters are {paths.shown(theirs[:200])}; those of {space.name} are {ours}; name another "
             "kernel by --kernel"
         )
     return space
 
 
-def _kernels(found: Recording) -> list[str]:
-    """The kernels of ours that the file may mean."""
+def _kernels(recording: Recording) -> list[str]:
+    """The names of our kernels that the file may mean."""
     names = catalog.names()
-    for said in (found.about.get("kernel"), found.kernel):
-        if said in names:
-            return [said]
-    return [name for name in names if catalog.load(name).kernel == found.kernel] if found.kernel else []
+    for name in (recording.about.get("kernel"), recording.kernel):
+        if name in names:
+            return [name]
+    return [name for name in names if catalog.load(name).kernel == recording.kernel] if recording.kernel else []
 
 
-def _device(where: str, found: Recording, stated: Statements) -> str:
-    """The device's name; the user's spelling of it where both have it, since some files keep only letters and
-    digits."""
-    said, given = found.device, stated.device
-    for source, name in ((f"{where}: its device", said), ("--device", given)):
-        if name and not _is_name(name) and (given is None or name is given):
+def _device(where: str, recording: Recording, statements: Statements) -> str:
+    """The device's name. The user's spelling comes first, because some files keep only letters and digits."""
+    file_device, user_device = recording.device, statements.device
+    for source, name in ((f"{where}: its device", file_device), ("--device", user_device)):
+        if name and not _is_name(name) and (user_device is None or name is user_device):
             raise RequestError(
                 f"{source} is {name[:60]!r}; a device's name has at most {LONGEST} printable characters; write "
                 "--device NAME"
             )
-    if given is None:
-        if not said:
+    if user_device is None:
+        if not file_device:
             raise RequestError(f"{where}: does not name the device it was measured on; write --device NAME")
-        return said
-    if not given:
+        return file_device
+    if not user_device:
         raise RequestError("--device '': write the device's name as its maker does")
-    if said and _is_name(said) and _plain(said) != _plain(given):
-        raise _contradiction(where, "device", said, given)
-    return given
+    if file_device and _is_name(file_device) and _letters(file_device) != _letters(user_device):
+        raise _contradiction(where, "device", file_device, user_device)
+    return user_device
 
 
 def _is_name(text: str) -> bool:
     return text.isprintable() and len(text) <= LONGEST
 
 
-def _plain(device: str) -> str:
+def _letters(device: str) -> str:
+    """The letters and digits of a name, without case."""
     return re.sub(r"\W|_", "", device).casefold()
 
 
-def _kind(where: str, found: Recording, space: Space, stated: Statements) -> str:
-    """Where neither says it, the one of the kernel's first language."""
-    kinds = {backend.language: kind for kind, backend in devices.BACKENDS.items()}
-    spoken = [kinds[language] for language in space.languages]
-    said, given = found.about.get("kind"), stated.kind
-    for source, kind in ((f"{where}: its kind", said), ("--kind", given)):
-        if kind is not None and kind not in spoken:
-            raise RequestError(f"{source} is {str(kind)[:60]!r}; {space.name} runs on {' and '.join(spoken)}")
-    if None not in (said, given) and said != given:
-        raise _contradiction(where, "kind", said, str(given))
-    return said or given or spoken[0]
+def _kind(where: str, recording: Recording, space: Space, statements: Statements) -> str:
+    """The kind of device that file or user name, else that of the kernel's first language."""
+    kinds_by_language = {backend.language: kind for kind, backend in devices.BACKENDS.items()}
+    kinds = [kinds_by_language[language] for language in space.languages]
+    file_kind, user_kind = recording.about.get("kind"), statements.kind
+    for source, kind in ((f"{where}: its kind", file_kind), ("--kind", user_kind)):
+        if kind is not None and kind not in kinds:
+            raise RequestError(f"{source} is {str(kind)[:60]!r}; {space.name} runs on {' and '.join(kinds)}")
+    if None not in (file_kind, user_kind) and file_kind != user_kind:
+        raise _contradiction(where, "kind", file_kind, str(user_kind))
+    return file_kind or user_kind or kinds[0]
 
 
-def _sizes(where: str, found: Recording, space: Space, stated: Statements) -> dict[str, int]:
-    """Sizes by name: as the file says, or as told."""
-    op, said = space.operation, _said_sizes(found, space)
-    if stated.size is not None:
-        given = operation.parse_size(stated.size, op)
-        if any(isinstance(value, int) and given.get(name, value) != value for name, value in said.items()):
-            raise _contradiction(where, "size", size_text(said), size_text(given))
-        return given
-    missing = [name for name, default in op.sizes.items() if default is None and name not in said]
+def _sizes(where: str, recording: Recording, space: Space, statements: Statements) -> dict[str, int]:
+    """The sizes by name, from the user, else from the file."""
+    op, file_sizes = space.operation, _file_sizes(recording, space)
+    if statements.size is not None:
+        sizes = operation.parse_size(statements.size, op)
+        if any(isinstance(size, int) and sizes.get(name, size) != size for name, size in file_sizes.items()):
+            raise _contradiction(where, "size", size_text(file_sizes), size_text(sizes))
+        return sizes
+    missing = [name for name, default in op.sizes.items() if default is None and name not in file_sizes]
     if missing:
-        known = f"its size is {paths.shown(str(found.size)[:60])}, which leaves" if found.size else "does not say"
-        raise RequestError(f"{where}: {known} {', '.join(missing)} of {space.name}; write --size")
+        size = paths.shown(str(recording.size)[:60])
+        gap = f"its size is {size}, which leaves" if recording.size else "does not say"
+        raise RequestError(f"{where}: {gap} {', '.join(missing)} of {space.name}; write --size")
     try:
-        return operation.parse_size(said, op)
+        return operation.parse_size(file_sizes, op)
     except RequestError as error:
         raise RequestError(f"{where}: {error}") from None
 
 
-def _said_sizes(found: Recording, space: Space) -> dict[str, Any]:
-    """What the file says of sizes: by name, or as Kernel Tuner's problem_size, where that is the result's extent."""
+def _file_sizes(recording: Recording, space: Space) -> dict[str, Any]:
+    """The file's sizes by name. Kernel Tuner's problem_size gives those that the result's extent consists of."""
     op = space.operation
-    sizes = found.about.get("sizes")
-    given = sizes if isinstance(sizes, dict) else found.size
-    if isinstance(given, int | list) and not isinstance(given, bool):
-        values = given if isinstance(given, list) else [given]
-        needed = [e for e in op.extent if op.sizes.get(e.text, 1) is None]
-        if not len(needed) <= len(values) <= len(op.extent):
+    sizes = recording.about.get("sizes")
+    sizes = sizes if isinstance(sizes, dict) else recording.size
+    if isinstance(sizes, int | list) and not isinstance(sizes, bool):
+        numbers = sizes if isinstance(sizes, list) else [sizes]
+        required = [extent for extent in op.extent if op.sizes.get(extent.text, 1) is None]
+        if not len(required) <= len(numbers) <= len(op.extent):
             return {}
-        given = {e.text: n for e, n in zip(op.extent, values, strict=False) if e.text in op.sizes}
-    return {str(name): value for name, value in given.items()} if isinstance(given, dict) else {}
+        sizes = {e.text: number for e, number in zip(op.extent, numbers, strict=False) if e.text in op.sizes}
+    return {str(name): size for name, size in sizes.items()} if isinstance(sizes, dict) else {}

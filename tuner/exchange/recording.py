@@ -1,16 +1,15 @@
-"""Recorded spaces: Kernel Tuner's cache files and T4 files, plain or compressed, whole or cut short.
+"""Recordings of spaces: Kernel Tuner's cache files and T4 files, plain or compressed, whole or cut short.
 
-A cache is one JSON object whose `cache` member has an entry for each configuration; a T4 file has a list `results`.
-Kernel Tuner appends to a cache while it runs and leaves the closing braces for the end, so a file may stop anywhere,
-and one that was taken up again may have a torn entry in the middle. Whatever entries are whole are read. Nothing in a
-file is executed.
+A cache is a JSON object whose member `cache` has an entry per configuration; a T4 file has a list `results`. Kernel
+Tuner appends to a cache while it runs, and closes its braces at the end. So a file may stop anywhere, and the cache of
+a run that was continued may have a torn entry in the middle. All whole entries are read. Nothing in a file is executed.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.exchange import jsonfile
-from tuner.space.model import Space, Value
+from tuner.space.model import Config, Space, Value
 from tuner.store.record import SHORTEST_MS
 
 if TYPE_CHECKING:
@@ -26,14 +25,16 @@ if TYPE_CHECKING:
 
 Key = tuple[Value, ...]
 _UNITS = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}  # in ms
-_CORRECT = ("correct", "valid")  # of a T4 result that is good
-_FAILURES = {"compile": "CompilationFailedConfig"}  # Kernel Tuner's names; all others are RuntimeFailedConfig
+_CORRECT = ("correct", "valid")  # the invalidity of a T4 result that is valid
+_FAILURES = {"compile": "CompilationFailedConfig"}  # Kernel Tuner's names; any other failure is RuntimeFailedConfig
+_HEADER = ("device_name", "kernel_name", "problem_size", "tune_params_keys", "tune_params", "objective")
+_TIMINGS = ("compile_time", "verification_time", "benchmark_time", "strategy_time", "framework_time")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What came of one configuration: the time in ms and all times behind it, or why it failed. `extra` is any more
-    that the file says of it, under its own names (compile_time, timestamp and so on)."""
+    """The result of one configuration: its median time and all times, in ms, or why it failed. `extra` is what else
+    the file says of it, under the file's names (compile_time, timestamp)."""
 
     time_ms: float | None
     times: tuple[float, ...] = ()
@@ -43,11 +44,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Recording:
-    """A space of which all configurations, or many, have been measured.
+    """A space with measurements of all its configurations, or of many.
 
-    `parameters` are the declared values by name; an entry's key is its values in that order. `size` is Kernel Tuner's
-    problem_size, or sizes by name. `about` is any more that the file's header says. `ignored` counts what its file has
-    besides: entries that are torn, or lack a parameter.
+    parameters: the declared values by name.
+    entries: the results by configuration; a key holds the values in the order of `parameters`.
+    size: Kernel Tuner's problem_size, or the sizes by name.
+    about: what else the file's header says.
+    ignored: how many entries of the file are torn, or lack a parameter.
     """
 
     kernel: str
@@ -63,16 +66,21 @@ class Recording:
         """The least time."""
         return min(entry.time_ms for entry in self.entries.values() if entry.time_ms is not None)
 
+    def configs(self) -> Iterator[tuple[Config, Entry]]:
+        """Each configuration with its entry."""
+        for key, entry in self.entries.items():
+            yield dict(zip(self.parameters, key, strict=True)), entry
+
 
 def of_trials(space: Space, sizes: Mapping[str, int], device: str, trials: Iterable[Trial]) -> Recording:
-    """The recording of what tuning has measured."""
+    """The recording of these trials."""
     entries: dict[Key, Entry] = {}
     for trial in trials:
         outcome = trial.outcome
-        known = {**outcome.figures.to_json(), "occupancy": outcome.occupancy, "energy_mj": outcome.energy_mj}
+        extra = {**outcome.figures.to_json(), "occupancy": outcome.occupancy, "energy_mj": outcome.energy_mj}
         if outcome.failure is None:
-            known |= {"error": outcome.error, "bound": outcome.bound}
-        extra = {name: value for name, value in known.items() if value is not None}
+            extra |= {"error": outcome.error, "bound": outcome.bound}
+        extra = {name: value for name, value in extra.items() if value is not None}
         key = tuple(trial.config[name] for name in space.parameters)
         entries[key] = Entry(trial.time_ms, outcome.times, outcome.failure, extra)
     return Recording(space.name, device, space.parameters, entries, dict(sizes))
@@ -80,19 +88,19 @@ def of_trials(space: Space, sizes: Mapping[str, int], device: str, trials: Itera
 
 def read(path: Path) -> Recording:
     """The recording in a .json or .json.gz file. Raises RequestError where no configuration in it succeeded."""
-    content = jsonfile.text(path)
-    header, member, entries = jsonfile.parts(content)
-    found = _from_t4(path, entries) if member == "results" else _from_cache(header, entries)
-    if not any(entry.time_ms is not None for entry in found.entries.values()):
-        raise RequestError(f"{paths.shown(path)}: {jsonfile.nothing_in(content, member, entries)}")
-    return found
+    text = jsonfile.text(path)
+    header, member, objects = jsonfile.parts(text)
+    recording = _from_t4(path, objects) if member == "results" else _from_cache(header, objects)
+    if not any(entry.time_ms is not None for entry in recording.entries.values()):
+        raise RequestError(f"{paths.shown(path)}: {jsonfile.why_no_time(text, member, objects)}")
+    return recording
 
 
 def write(path: Path, recording: Recording) -> None:
-    """Write `recording` as a cache file that Kernel Tuner's simulation mode reads; compressed where `path` ends in .gz.
+    """Write `recording` as a cache file that Kernel Tuner's simulation mode reads, compressed if `path` ends in .gz.
 
-    The same recording gives the same bytes. A crash leaves the old file or the new one. Raises RequestError where the
-    file cannot be written.
+    Equal recordings give equal bytes. A crash leaves the old file or the new one. Raises RequestError where the file
+    cannot be written.
     """
     header = {
         "device_name": recording.device,
@@ -104,8 +112,7 @@ def write(path: Path, recording: Recording) -> None:
         **recording.about,
     }
     lines = []
-    for key, entry in recording.entries.items():
-        config = dict(zip(recording.parameters, key, strict=True))
+    for config, entry in recording.configs():
         result: dict[str, Any] = {**config, "time": entry.time_ms, "times": list(entry.times)}
         if entry.time_ms is None:
             result = {**config, "time": _FAILURES.get(entry.failure or "", entry.failure or "RuntimeFailedConfig")}
@@ -113,9 +120,11 @@ def write(path: Path, recording: Recording) -> None:
                 result |= {"time": "RuntimeFailedConfig", "reason": entry.failure}
             result["__error__"] = result["time"]
         timings = dict.fromkeys(_TIMINGS, 0.0)
-        lines.append(f"{json.dumps(','.join(map(str, key)))}: {json.dumps({**result, **timings, **entry.extra})}")
-    written = json.dumps(header, indent=0)[:-2] + ',\n"cache": {\n' + ",\n".join(lines) + "}\n}\n"
-    data = written.encode()
+        lines.append(
+            f"{json.dumps(','.join(map(str, config.values())))}: {json.dumps({**result, **timings, **entry.extra})}"
+        )
+    text = json.dumps(header, indent=0)[:-2] + ',\n"cache": {\n' + ",\n".join(lines) + "}\n}\n"
+    data = text.encode()
     try:
         paths.replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     except OSError as error:
@@ -124,28 +133,25 @@ def write(path: Path, recording: Recording) -> None:
         ) from None
 
 
-_HEADER = ("device_name", "kernel_name", "problem_size", "tune_params_keys", "tune_params", "objective")
-_TIMINGS = ("compile_time", "verification_time", "benchmark_time", "strategy_time", "framework_time")
-
-
-def _from_cache(header: Mapping[str, Any], entries: list[Any]) -> Recording:
-    declared = header.get("tune_params")
-    names = list(declared) if isinstance(declared, dict) else []
-    found: dict[Key, Entry] = {}
+def _from_cache(header: Mapping[str, Any], objects: list[Any]) -> Recording:
+    parameters = header.get("tune_params")
+    parameters = parameters if isinstance(parameters, dict) else {}
+    entries: dict[Key, Entry] = {}
     ignored = 0
-    for entry in entries:
-        if names and isinstance(entry, dict) and all(is_value(entry.get(name)) for name in names):
-            extra = {k: v for k, v in entry.items() if k not in (*names, "time", "times", "__error__")}
-            time_ms = milliseconds(entry.get("time")) if "__error__" not in entry else None
-            failure = None if time_ms is not None else str(entry.get("__error__", entry.get("time")))
-            found[tuple(entry[name] for name in names)] = Entry(time_ms, _times(entry.get("times")), failure, extra)
+    for data in objects:
+        if parameters and isinstance(data, dict) and all(is_value(data.get(name)) for name in parameters):
+            extra = {k: v for k, v in data.items() if k not in (*parameters, "time", "times", "__error__")}
+            time_ms = milliseconds(data.get("time")) if "__error__" not in data else None
+            failure = None if time_ms is not None else str(data.get("__error__", data.get("time")))
+            key = tuple(data[name] for name in parameters)
+            entries[key] = Entry(time_ms, _times(data.get("times")), failure, extra)
         else:
             ignored += 1
     return Recording(
         _name(header.get("kernel_name")),
         _name(header.get("device_name")),
-        _values(names, found, declared if isinstance(declared, dict) else {}),
-        found,
+        _values(parameters, entries),
+        entries,
         header.get("problem_size"),
         {name: value for name, value in header.items() if name not in _HEADER},
         ignored,
@@ -153,66 +159,66 @@ def _from_cache(header: Mapping[str, Any], entries: list[Any]) -> Recording:
 
 
 def _name(value: Any) -> str:
-    """A name; empty for what is no text."""
+    """`value` if it is a text, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
-def _from_t4(path: Path, entries: list[Any]) -> Recording:
-    """Raises RequestError for a time in a unit that is not known."""
+def _from_t4(path: Path, objects: list[Any]) -> Recording:
+    """Raises RequestError for a time in an unknown unit."""
     names: list[str] = []
-    found: dict[Key, Entry] = {}
+    entries: dict[Key, Entry] = {}
     ignored = 0
-    for entry in entries:
-        given = entry.get("configuration") if isinstance(entry, dict) else None
-        config = given if isinstance(given, dict) and all(map(is_value, given.values())) else {}
+    for data in objects:
+        config = data.get("configuration") if isinstance(data, dict) else None
+        if not isinstance(config, dict) or not all(map(is_value, config.values())):
+            config = {}
         names = names or list(config)
         if not config or set(config) != set(names):
             ignored += 1
             continue
-        time_ms = _t4_time(path, entry)
-        invalidity = str(entry.get("invalidity", _CORRECT[0]))
-        good = invalidity in _CORRECT and time_ms is not None
-        measured = entry.get("times")
-        times = _times(measured.get("runtimes")) if isinstance(measured, dict) else ()
+        time_ms = _t4_time(path, data)
+        invalidity = str(data.get("invalidity", _CORRECT[0]))
+        valid = invalidity in _CORRECT and time_ms is not None
+        times = data.get("times")
+        runtimes = _times(times.get("runtimes")) if isinstance(times, dict) else ()
         key = tuple(config[name] for name in names)
-        found[key] = Entry(time_ms if good else None, times, None if good else invalidity)
-    return Recording("", "", _values(names, found, {}), found, ignored=ignored)
+        entries[key] = Entry(time_ms if valid else None, runtimes, None if valid else invalidity)
+    return Recording("", "", _values(dict.fromkeys(names), entries), entries, ignored=ignored)
 
 
-def _t4_time(path: Path, entry: Mapping[str, Any]) -> float | None:
-    """What was measured of the first objective, else as `time`, in ms."""
-    objectives, measurements = entry.get("objectives"), entry.get("measurements")
-    wanted = [*(objectives[:1] if isinstance(objectives, list) else []), "time"]
-    for one in measurements if isinstance(measurements, list) else []:
-        if isinstance(one, dict) and one.get("name") in wanted:
-            unit = one.get("unit", "")
+def _t4_time(path: Path, data: Mapping[str, Any]) -> float | None:
+    """The measurement in ms of the first objective, or of `time`, whichever comes first."""
+    objectives, measurements = data.get("objectives"), data.get("measurements")
+    names = [*(objectives[:1] if isinstance(objectives, list) else []), "time"]
+    for measurement in measurements if isinstance(measurements, list) else []:
+        if isinstance(measurement, dict) and measurement.get("name") in names:
+            unit = measurement.get("unit", "")
             if not isinstance(unit, str) or unit not in _UNITS:
-                known = ", ".join(filter(None, _UNITS))
-                raise RequestError(f"{paths.shown(path)}: a time's unit is {str(unit)[:40]!r}; known are {known}")
-            return milliseconds(one.get("value"), unit)
+                units = ", ".join(filter(None, _UNITS))
+                raise RequestError(f"{paths.shown(path)}: a time's unit is {str(unit)[:40]!r}; known are {units}")
+            return milliseconds(measurement.get("value"), unit)
     return None
 
 
-def _values(names: list[str], found: Mapping[Key, Entry], declared: Mapping[str, Any]) -> dict[str, tuple[Value, ...]]:
-    """The values of each parameter: as declared, and any others that occur, in order."""
+def _values(parameters: Mapping[str, Any], entries: Mapping[Key, Entry]) -> dict[str, tuple[Value, ...]]:
+    """The values of each parameter: those that `parameters` declares, then any others in the entries, ascending."""
     values: dict[str, tuple[Value, ...]] = {}
-    for column, name in enumerate(names):
-        given = declared.get(name)
-        known = dict.fromkeys(v for v in given if is_value(v)) if isinstance(given, list) else {}
-        others = {key[column] for key in found} - set(known)
-        values[name] = (*known, *sorted(others, key=lambda v: (isinstance(v, str), v)))
+    for column, (name, declared) in enumerate(parameters.items()):
+        declared = dict.fromkeys(filter(is_value, declared)) if isinstance(declared, list) else {}
+        others = {key[column] for key in entries} - set(declared)
+        values[name] = (*declared, *sorted(others, key=lambda v: (isinstance(v, str), v)))
     return values
 
 
 def is_value(value: Any) -> bool:
-    """Whether it can be a parameter's value."""
+    """Whether `value` can be the value of a parameter."""
     return isinstance(value, int | float | str)
 
 
 def milliseconds(value: Any, unit: str = "") -> float | None:
-    """A time in ms; None for what is none, such as the name of a failure."""
+    """A time in ms; None for anything else, such as the name of a failure."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e20:
-        return None  # old versions wrote a failure as 1e20
+        return None  # old versions of Kernel Tuner wrote a failure as 1e20
     time_ms = value * _UNITS[unit]
     return time_ms if time_ms >= SHORTEST_MS else None
 

@@ -1,4 +1,4 @@
-"""A strategy run over a recorded space, without a device and at full speed."""
+"""A search strategy run over a recording, without a device."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from tuner.search.pool import Pool
 from tuner.search.strategies import UNLIMITED, Budget, Hints, Search
 from tuner.space.model import Config
 
-BLOCK = ("block_size_x", "block_size_y", "block_size_z")  # what Kernel Tuner calls the threads of a block
+BLOCK = ("block_size_x", "block_size_y", "block_size_z")  # Kernel Tuner's names for the threads of a block
 
 
 @dataclass(frozen=True)
 class Replay:
-    """What a strategy found: the time in ms of each configuration that it asked for, in the order told, None for one
-    that failed in the recording too; the least time in the recording; and the seconds of processor time that the
-    strategy itself took.
+    """The run of a strategy over a recording.
+
+    optimum_ms: the least time in the recording.
+    evaluations: the time in ms of each configuration that the strategy asked for, in the order of the results; None
+        for one that failed in the recording.
+    seconds_in_strategy: processor time of the strategy itself.
     """
 
     strategy: str
@@ -32,15 +35,15 @@ class Replay:
     seconds_in_strategy: float
 
     def fraction(self, evaluations: int) -> float:
-        """The optimum over the best found in so many evaluations: 1 where it was found, 0 where all failed."""
-        found = [time_ms for time_ms in self.evaluations[:evaluations] if time_ms is not None]
-        return self.optimum_ms / min(found) if found else 0.0
+        """The optimum over the best time of the first `evaluations`: 1 where that is the optimum, 0 if all failed."""
+        times = [time_ms for time_ms in self.evaluations[:evaluations] if time_ms is not None]
+        return self.optimum_ms / min(times) if times else 0.0
 
     def within(self, share: float) -> int | None:
-        """Evaluations until the best found is at most `share` (0.05: 5 %) above the optimum; None where it never is."""
-        for done, time_ms in enumerate(self.evaluations, start=1):
+        """How many evaluations it took to come within `share` (0.05: 5 %) of the optimum; None if it never did."""
+        for number, time_ms in enumerate(self.evaluations, start=1):
             if time_ms is not None and time_ms <= self.optimum_ms * (1 + share):
-                return done
+                return number
         return None
 
 
@@ -52,11 +55,11 @@ def replay(
     workers: int = 1,
     warm: Sequence[Config] = (),
 ) -> Replay:
-    """Run `strategy`, or the one that tuning would choose, over `recording`.
+    """Run `strategy`, by default the one that tuning would choose, over `recording`.
 
-    `warm` configurations come first. With several `workers`, so many configurations are outstanding, and any one of
-    them is told next. Raises RequestError for an unknown strategy, and for a budget in time, since nothing takes the
-    time that it took.
+    The search begins with the `warm` configurations. `workers` configurations are outstanding at a time, and finish in
+    random order. Raises RequestError for an unknown strategy, for a recording that cannot be searched, and for a budget
+    in time, because a replay takes less time than the measurements did.
     """
     if budget.seconds is not None:
         raise RequestError("--budget: a replay does not take the time that measuring took; write a number, such as 100")
@@ -70,7 +73,7 @@ def replay(
     order = np.random.default_rng(seed)
     evaluations: list[float | None] = []
     outstanding: list[int] = []
-    spent = -time.process_time()
+    began = time.process_time()
     with Search(strategy, pool, budget, seed, Hints(warm, BLOCK)) as search:
         while True:
             while len(outstanding) < workers and (config := search.ask()) is not None:
@@ -80,5 +83,5 @@ def replay(
             row = outstanding.pop(int(order.integers(len(outstanding))) if workers > 1 else 0)
             evaluations.append(times[row])
             search.tell(pool.config(row), times[row])
-    spent += time.process_time()
-    return Replay(strategy, seed, recording.optimum_ms, tuple(evaluations), spent)
+    seconds = time.process_time() - began
+    return Replay(strategy, seed, recording.optimum_ms, tuple(evaluations), seconds)

@@ -1,10 +1,10 @@
-"""The source of one configuration as a file that compiles alone."""
+"""The source of one configuration, as a file that compiles alone."""
 
 from __future__ import annotations
 
 from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import comment
-from tuner.exchange.target import Target, choose
+from tuner.exchange.target import Target, choose_target
 from tuner.languages import LANGUAGES
 from tuner.space import source
 from tuner.space.model import config_text, size_text
@@ -12,27 +12,25 @@ from tuner.space.model import config_text, size_text
 
 def export(request: ExportRequest) -> Export:
     """Write the file for one device. Raises RequestError."""
-    target = choose(request.problem, request.device)
+    target = choose_target(request.problem, request.device)
     suffix = LANGUAGES[target.scope.language].suffix
     return Export.of_targets([write(request.path(suffix), text(target))], [target])
 
 
 def text(target: Target) -> str:
-    """What tuner and launcher compile, byte for byte, under a comment that says how to launch it."""
-    problem, found, scope = target.problem, target.found, target.scope
-    made = source.render(problem.space, found.config, scope)
-    geometry = made.geometry
-    arguments = ", ".join(
-        f"{a.dtype}{'' if a.shape is None else ' *'} {a.name}" for a in problem.space.operation.arguments
-    )
-    launch = [
-        f"{problem.space.name} at {size_text(problem.sizes)} for {target.device.name}: {found.match}.",
-        config_text(found.config),
-        f"Entry point: {made.kernel}({arguments})",
+    """The text that tuner and launcher compile, byte for byte, under a comment that says how to launch it."""
+    problem, best, language = target.problem, target.best, LANGUAGES[target.scope.language]
+    rendered = source.render(problem.space, best.config, target.scope)
+    arguments = (f"{a.dtype}{'' if a.shape is None else ' *'} {a.name}" for a in problem.space.operation.arguments)
+    lines = [
+        f"{problem.space.name} at {size_text(problem.sizes)} for {target.device.name}: {best.match}.",
+        config_text(best.config),
+        f"Entry point: {rendered.kernel}({', '.join(arguments)})",
     ]
-    if LANGUAGES[scope.language].has_grid:
+    if language.has_grid:
+        geometry = rendered.geometry
         shared = f"{geometry.shared_memory} bytes of dynamic shared memory"
-        launch.append(f"Launch: grid {geometry.grid}, block {geometry.block}, {shared}")
-    if made.options:
-        launch.append(f"Compile with: {' '.join(made.options)}")
-    return comment(*launch, "Written by `tune export --to cu`.") + made.text
+        lines.append(f"Launch: grid {geometry.grid}, block {geometry.block}, {shared}")
+    if rendered.options:
+        lines.append(f"Compile with: {' '.join(rendered.options)}")
+    return comment(*lines, "Written by `tune export --to cu`.") + rendered.text

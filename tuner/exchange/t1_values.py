@@ -1,4 +1,4 @@
-"""The values that a T1 file writes as Python: read, never run."""
+"""Lists of values that a T1 file writes as Python. They are read, never run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _ALLOWED = "write [1, 2, 4], range(1, 9) or [16 * i for i in range(1, 9)]"
 
 
 def values(text: Any) -> list[Any]:
-    """`[1, 2]`, `list(range(1, 9))`, `[16 * i for i in range(1, 9)]` as a list. Raises ExpressionError for all else."""
+    """The values of `[1, 2]`, `list(range(1, 9))` or `[16 * i for i in range(1, 9)]`. Raises ExpressionError for
+    anything else."""
     if isinstance(text, list):
         return text
     try:
@@ -37,10 +38,10 @@ def _sequence(node: ast.expr) -> Sequence[Any]:
 
 
 def _range(bounds: Sequence[Any]) -> Sequence[Any]:
-    found = range(*bounds) if all(isinstance(bound, int) for bound in bounds) else range(0)
-    if not 0 < len(found) <= MOST_VALUES:
+    numbers = range(*bounds) if all(isinstance(bound, int) for bound in bounds) else range(0)
+    if not 0 < len(numbers) <= MOST_VALUES:
         raise ExpressionError(f"range{tuple(bounds)} is not between 1 and {MOST_VALUES} values")
-    return found
+    return numbers
 
 
 def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Trials as comma-separated values."""
+"""All trials as comma-separated values."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ def export(request: ExportRequest) -> Export:
 
 
 def text(trials: Trials) -> str:
-    """A line for each trial: kernel, device, sizes, parameters, the median of `times_ms` in ms, or the reason why it
-    failed, and whatever else was kept."""
+    """One line per trial: kernel, device, sizes, parameters, the median time and all times in ms or the reason of a
+    failure, and all extra columns."""
     recording = trials.recording
-    more = sorted({name for entry in recording.entries.values() for name in entry.extra})
-    about = {"kernel": recording.kernel, "device": recording.device}
-    about |= recording.size if isinstance(recording.size, dict) else {"size": recording.size}
+    extra = sorted({name for entry in recording.entries.values() for name in entry.extra})
+    problem = {"kernel": recording.kernel, "device": recording.device}
+    problem |= recording.size if isinstance(recording.size, dict) else {"size": recording.size}
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*about, *recording.parameters, "time_ms", "times_ms", "failure", *more])
+    writer.writerow([*problem, *recording.parameters, "time_ms", "times_ms", "failure", *extra])
     for key, entry in recording.entries.items():
         times = " ".join(map(str, entry.times))
-        row = [*about.values(), *key, entry.time_ms, times, entry.failure, *(entry.extra.get(name) for name in more)]
+        row = [*problem.values(), *key, entry.time_ms, times, entry.failure, *map(entry.extra.get, extra)]
         writer.writerow([_cell(value) for value in row])
     return out.getvalue()
 
 
 def _cell(value: Any) -> Any:
-    """Text that a spreadsheet would take for a formula is marked as text."""
+    """`value`, marked as text where a spreadsheet would read it as a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value

@@ -1,18 +1,17 @@
-"""Every trial there is of a kernel at a size: from a ledger of this machine, a recording, or a record."""
+"""All trials of a kernel at a size, from a ledger, a recording or a record."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from pathlib import Path
 
 from tuner import devices, paths
 from tuner.errors import RequestError
-from tuner.exchange import recording
-from tuner.exchange import target as targets
-from tuner.exchange.recording import Entry, Recording
-from tuner.exchange.target import Problem
+from tuner.exchange import recording as recordings
+from tuner.exchange.recording import Entry, Key, Recording
+from tuner.exchange.target import Problem, TargetDevice, stored_devices
 from tuner.space import source
 from tuner.space.model import size_text
 from tuner.store.store import Record, Store
@@ -21,8 +20,8 @@ from tuner.tuning import journal, ledger, storage
 
 @dataclass(frozen=True)
 class Trials:
-    """What was measured, where it was found (`ledger`, `recording` or `record`), and what is known of the toolchain and
-    the device besides its name; empty where nothing is."""
+    """What was measured, and where it comes from: `ledger`, `recording` or `record`. `toolchain`, and the device's
+    `kind` and `architecture`, are empty where they are unknown."""
 
     recording: Recording
     origin: str
@@ -32,64 +31,67 @@ class Trials:
 
 
 def gather(problem: Problem, device: str | None, url: str | None = None) -> Trials:
-    """The most that is known: the largest ledger of this version of the kernel, else a recording, else a record; where
-    `url` names a ledger, what it holds.
+    """The trials in the largest ledger for this version of the kernel, else in the largest recording, else in a record.
+    With `url`, those in that ledger alone.
 
-    `device` is a device of this machine, or part of a name. Raises RequestError where there is nothing.
+    `device` is a device of this machine, or part of a name. Raises RequestError where there are no trials.
     """
     kind = ""
     if device is not None and devices.is_name(device):
-        here = targets.at_hand(devices.for_space(problem.space, device))
-        device, kind = here.name, here.kind
+        local = TargetDevice.local(problem.space, device)
+        device, kind = local.name, local.kind
     origins = (_ledgers(problem, url),) if url else (_ledgers(problem), _recordings(problem), _records(problem))
     for origin in origins:
-        known = [one for one in origin if device is None or device.casefold() in one.recording.device.casefold()]
-        found = [made for made in map(partial(_identified, problem), known) if not kind or made.kind in ("", kind)]
-        if found:
-            return max(reversed(found), key=lambda one: len(one.recording.entries))  # of equals the latest
+        matches = [t for t in origin if device is None or device.casefold() in t.recording.device.casefold()]
+        candidates = [_with_device(problem, trials) for trials in matches]
+        candidates = [trials for trials in candidates if not kind or trials.kind in ("", kind)]
+        if candidates:
+            return max(reversed(candidates), key=lambda trials: len(trials.recording.entries))  # the latest of equals
     where = f" on {paths.shown(device)}" if device is not None else ""
-    asked = f"{problem.space.name} at {size_text(problem.sizes)}{where}"
+    subject = f"{problem.space.name} at {size_text(problem.sizes)}{where}"
     if url:
-        raise RequestError(f"--storage {storage.shown(url)}: nothing of {asked} in it; name another, or leave it out")
-    raise RequestError(f"{asked}: nothing has been measured; tune it first, or name another device")
+        raise RequestError(f"--storage {storage.shown(url)}: nothing of {subject} in it; name another, or leave it out")
+    raise RequestError(f"{subject}: nothing has been measured; tune it first, or name another device")
 
 
-def _identified(problem: Problem, found: Trials) -> Trials:
-    """With kind and architecture, as far as the toolchain and the store tell them."""
-    spoken = devices.kinds_of(problem.space)
-    told = [kind for kind in spoken if found.toolchain.startswith(devices.BACKENDS[kind].toolchain or "\0")]
-    kind = found.kind or next(iter(told), spoken[0] if len(spoken) == 1 else "")
-    same = [d for d in targets.stored(problem) if d.name == found.recording.device and kind in ("", d.kind)]
+def _with_device(problem: Problem, trials: Trials) -> Trials:
+    """`trials` with the device's kind and architecture, as far as they follow from the toolchain and the store."""
+    usable = devices.kinds_of(problem.space)
+    matches = [kind for kind in usable if trials.toolchain.startswith(devices.BACKENDS[kind].toolchain or "\0")]
+    kind = trials.kind or next(iter(matches), usable[0] if len(usable) == 1 else "")
+    same = [d for d in stored_devices(problem) if d.name == trials.recording.device and kind in ("", d.kind)]
     kinds = {d.kind for d in same} or {kind}
-    if len(kinds) > 1:  # a GPU may have one name in CUDA and in OpenCL
-        return found
-    architecture = found.architecture or next((d.architecture for d in same), "")
-    return replace(found, kind=kinds.pop(), architecture=architecture)
+    if len(kinds) > 1:  # a GPU may have the same name in CUDA and in OpenCL
+        return trials
+    architecture = trials.architecture or next((d.architecture for d in same), "")
+    return replace(trials, kind=kinds.pop(), architecture=architecture)
 
 
 def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
+    """The studies of this version of the kernel: those at `url`, else those of this machine, the oldest first."""
     space, signature = problem.space, source.signature(problem.space)
+    places: list[str] | list[Path]
     if url:
         _check_exists(url)
-    files = (
-        [] if url else sorted((paths.state() / "studies" / space.name).glob("*.log"), key=lambda p: p.stat().st_mtime)
-    )
-    for where in [url] if url else files:
+        places = [url]
+    else:
+        places = sorted((paths.state() / "studies" / space.name).glob("*.log"), key=lambda path: path.stat().st_mtime)
+    for place in places:
         try:
-            opened = storage.at(where) if isinstance(where, str) else journal.read(where)
-            for study in ledger.stored(opened, space, problem.sizes):
+            studies = storage.at(place) if isinstance(place, str) else journal.read(place)
+            for study in ledger.stored(studies, space, problem.sizes):
                 if study.signature == signature and study.trials:
-                    measured = recording.of_trials(space, problem.sizes, study.device, study.trials)
-                    yield Trials(measured, "ledger", study.toolchain)
+                    recording = recordings.of_trials(space, problem.sizes, study.device, study.trials)
+                    yield Trials(recording, "ledger", study.toolchain)
         except (LookupError, TypeError, ValueError, AssertionError, AttributeError):
-            continue  # damaged; the next tuning mends it
+            continue  # damaged; the next tuning repairs it
         except storage.errors() as error:
-            shown = storage.shown(str(where))
+            shown = storage.shown(str(place))
             raise RequestError(f"{shown}: the ledger cannot be read: {storage.reason(error)}") from None
 
 
 def _check_exists(url: str) -> None:
-    """Raise RequestError for a database without studies: Optuna would make one."""
+    """Raise RequestError for a database without studies, because Optuna would create them."""
     if url.partition(":")[0].partition("+")[0] not in storage.DATABASES:
         return
     import sqlalchemy
@@ -101,14 +103,14 @@ def _check_exists(url: str) -> None:
             raise RequestError(f"{where}: there is no such file; name one that tuning has written, or leave it out")
         engine = sqlalchemy.create_engine(url)
         try:
-            there = sqlalchemy.inspect(engine).has_table("studies")
+            has_studies = sqlalchemy.inspect(engine).has_table("studies")
         finally:
             engine.dispose()
     except (ImportError, sqlalchemy.exc.ArgumentError):
-        return  # opening it says what is wrong
+        return  # storage.at reports it
     except sqlalchemy.exc.SQLAlchemyError as error:
         raise RequestError(f"{where}: the ledger cannot be read: {storage.reason(error)}") from None
-    if not there:
+    if not has_studies:
         raise RequestError(f"{where}: holds no trials; name a database that tuning has written, or leave it out")
 
 
@@ -116,24 +118,25 @@ def _recordings(problem: Problem) -> Iterator[Trials]:
     stem = problem.space.name.rpartition("/")[2]
     roots = dict.fromkeys((problem.results or paths.user_results(), paths.shipped("results")))
     for path in (path for root in roots for path in sorted((root / "recordings").glob(f"{stem}-*.json*"))):
-        found = recording.read(path)
-        if (found.kernel, found.size) == (problem.space.name, dict(problem.sizes)):
-            yield Trials(found, "recording")
+        recording = recordings.read(path)
+        if (recording.kernel, recording.size) == (problem.space.name, dict(problem.sizes)):
+            yield Trials(recording, "recording")
 
 
 def _records(problem: Problem) -> Iterator[Trials]:
     signature = source.signature(problem.space)
     for record in Store(problem.space.name, problem.results).records:
         if record.sizes == dict(problem.sizes) and record.signature == signature:
-            made = _of_record(problem, record)
-            yield Trials(made, "record", record.toolchain, record.kind, record.architecture)
+            recording = _of_record(problem, record)
+            yield Trials(recording, "record", record.toolchain, record.kind, record.architecture)
 
 
 def _of_record(problem: Problem, record: Record) -> Recording:
-    names = problem.space.parameters
-    times = [(record.config, record.time_ms), *((one["config"], one["time_ms"]) for one in record.next)]
-    entries: dict[recording.Key, Entry] = {}
-    for config, time_ms in times:
-        if config.keys() == names.keys():
-            entries.setdefault(tuple(config[name] for name in names), Entry(time_ms))
-    return Recording(problem.space.name, record.device, names, entries, dict(record.sizes))
+    """The record's best configuration and its runners-up."""
+    parameters = problem.space.parameters
+    entries: dict[Key, Entry] = {}
+    for trial in ({"config": record.config, "time_ms": record.time_ms}, *record.next):
+        config = trial["config"]
+        if config.keys() == parameters.keys():
+            entries.setdefault(tuple(config[name] for name in parameters), Entry(trial["time_ms"]))
+    return Recording(problem.space.name, record.device, parameters, entries, dict(record.sizes))

@@ -1,11 +1,11 @@
 """Published tables of measurements, and the runs that reproduce them on the device at hand.
 
-*.yaml        one published experiment each: what was printed, and which stage and configuration each row is
-published.py  what such a file says, frozen
+*.yaml        one published experiment each: the printed figures, and the stage and configuration of each row
+published.py  the frozen values of such a file
 reading.py    YAML -> published
 running.py    published -> results, stage by stage
-stage.py      the rows of one stage, measured
-results.py    what was measured, frozen
-tables.py     published against measured: as Markdown, as JSON, in lines and columns
-plot.py       the same as a picture
+stage.py      the measurements of one stage
+results.py    the frozen results
+tables.py     published against measured: Markdown, JSON, lines and columns for a terminal
+plot.py       published against measured: a plot
 """

@@ -1,4 +1,4 @@
-"""What an experiment file says, as frozen values."""
+"""An experiment file as frozen values."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tuner.space.model import Config, Operation, Space
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedFigures:
     """One published measurement: time in ms, rate in GFLOP/s, share of the vendor's library (1 is as fast).
 
-    `printed` holds those of `time`, `rate` and `share` that the source prints, word for word; the others are worked out
-    from these where that can be done. A range counts as its middle. `contradicts`: the printed rate does not follow
-    from the printed time.
+    `printed` holds those of `time`, `rate` and `share` that the source prints, word for word. The others are derived
+    from these as far as possible. A range counts as its middle. `contradicts`: the printed rate does not follow from
+    the printed time.
     """
 
     time_ms: float | None = None
@@ -28,7 +28,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Loads:
-    """Loads from global memory: as printed, for one output, and counted for all of them by an expression."""
+    """Loads from global memory: for one output, as printed, and for all outputs, by an expression."""
 
     printed: str
     counted: Expression
@@ -36,15 +36,15 @@ class Loads:
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One row of a published table: a stage of the catalogue with the published constants; or, as a `reference`, the
-    vendor's library or the device's peak rate.
+    """One row of a published table: a stage of the catalogue with its published constants; or a `reference`, which is
+    the vendor's library or the device's peak rate.
 
-    `space` is None where the catalogue does not have the stage. `config` names every parameter then known: those that
-    the source does not have are at the space's default.
+    `space` is None where the catalogue lacks the stage. Otherwise `config` names every parameter: those that the source
+    lacks have the space's default.
     """
 
     name: str
-    published: Published
+    published: PublishedFigures
     stage: str | None = None
     space: Space | None = None
     config: Config = field(default_factory=dict)
@@ -55,8 +55,8 @@ class PublishedRow:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows measured at one size. `small` is the size for devices that would take too long; `operation` is what the
-    rows compute (None where the catalogue has none of their stages)."""
+    """Rows measured at one size. `small` is the size for devices that would take too long. `operation` is what the rows
+    compute (None where the catalogue has none of their stages)."""
 
     title: str
     sizes: Mapping[str, int]
@@ -68,7 +68,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A published series of measurements: who published it where, and on which device."""
+    """A published series of measurements: its author, where it was published, and on which device it was measured."""
 
     name: str
     title: str

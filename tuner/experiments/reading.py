@@ -1,4 +1,4 @@
-"""Experiment files: YAML -> Experiment, checked against the spaces of the stages that they name."""
+"""Experiment files: YAML -> Experiment, checked against the spaces of its stages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from tuner.errors import RequestError
-from tuner.experiments.published import Experiment, Loads, Published, PublishedRow, Table
+from tuner.experiments.published import Experiment, Loads, PublishedFigures, PublishedRow, Table
 from tuner.space import catalog, expressions, operation, yamlfile
 from tuner.space.model import Config, Limits, Operation, Scope, Space
 from tuner.space.schema import Allowed, Formula, Identifier
@@ -19,7 +19,7 @@ from tuner.space.validation import validated
 from tuner.space.yamlfile import Document, Where
 
 FOLDER = Path(__file__).parent
-CONTRADICTS = 0.1  # by how much a printed rate may differ from the printed time without a note: rounding makes 0.03
+CONTRADICTS = 0.1  # share by which a printed rate may differ from the printed time without a note; rounding makes 0.03
 
 _NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
 _UNITS = {"time": "ms", "rate": "|gflops|tflops", "share": "%"}
@@ -28,11 +28,11 @@ _EXAMPLES = {"time": "840 ms", "rate": "~1,343 GFLOPS", "share": "11.6%"}
 
 
 def _value(kind: str, text: str) -> float | None:
-    """The number that is printed as `text`: ms, GFLOP/s or a share; None where it is none."""
-    found = re.fullmatch(rf"~?{_NUMBER}(?:-{_NUMBER})?\s*({_UNITS[kind]})", text.lower())
-    if found is None:
+    """The number in a printed `text`: ms, GFLOP/s or a share; None where `text` is not a figure of this kind."""
+    match = re.fullmatch(rf"~?{_NUMBER}(?:-{_NUMBER})?\s*({_UNITS[kind]})", text.lower())
+    if match is None:
         return None
-    low, high, unit = found.groups()
+    low, high, unit = match.groups()
     numbers = [float(number.replace(",", "")) for number in (low, high) if number]
     return sum(numbers) / len(numbers) * _FACTORS[unit]
 
@@ -56,14 +56,14 @@ class LoadsModel(_Model):
     """Loads from global memory."""
 
     printed: str = Field(description="for one output, as printed")
-    counted: Formula = Field(description="for all of them, over sizes and parameters")
+    counted: Formula = Field(description="for all outputs, over sizes and parameters")
 
 
 class RowModel(_Model):
-    """One row, as printed, and what it is here."""
+    """One row as printed, and its stage or reference here."""
 
     name: str = Field(min_length=1, max_length=200)
-    stage: str | None = Field(None, description="of the catalogue, or a space file beside this one")
+    stage: str | None = Field(None, description="a kernel of the catalogue, or a space file beside this file")
     config: dict[Identifier, Allowed] = Field({}, description="the published constants")
     reference: Literal["library", "peak"] | None = None
     time: Time = None
@@ -95,27 +95,27 @@ class ExperimentModel(_Model):
 
 
 def names() -> list[str]:
-    """The experiments that ship."""
+    """The names of the experiments that ship."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def find(name: str) -> Experiment:
-    """The experiment called `name`, or with it as a unique part of its name, or in the YAML file of that path.
+    """The experiment whose name is `name` or alone contains it, or the one in the YAML file `name`.
 
-    Raises RequestError, with those that there are, where it is none or several; SpaceError for a faulty file.
+    Raises RequestError, with the names that there are, where none or several match; SpaceError for a faulty file.
     """
     if Path(name).suffix in (".yaml", ".yml"):
         return read(Path(name))
-    known = names()
-    matches = [one for one in known if one == name] or [one for one in known if name and name in one]
+    shipped = names()
+    matches = [name] if name in shipped else [candidate for candidate in shipped if name and name in candidate]
     if len(matches) != 1:
-        several = f"could be {', '.join(matches)}; write more of the name" if matches else "there is no such experiment"
-        raise RequestError(f"experiment {name!r}: {several}; there are: {', '.join(known)}")
+        problem = f"could be {', '.join(matches)}; write more of the name" if matches else "there is no such experiment"
+        raise RequestError(f"experiment {name!r}: {problem}; there are: {', '.join(shipped)}")
     return read(FOLDER / f"{matches[0]}.yaml")
 
 
 def read(path: Path) -> Experiment:
-    """The Experiment in `path`. SpaceError, with file, line and key, for anything wrong with it."""
+    """The Experiment in `path`. Raises SpaceError, with file, line and key, for a faulty file."""
     document = yamlfile.read(path)
     model = validated(ExperimentModel, document)
     return Experiment(
@@ -134,20 +134,20 @@ def _table(document: Document, where: Where, model: TableModel) -> Table:
     spaces = [_space(document, place, row) for place, row in zip(places, model.rows, strict=True)]
     if all(row.stage is None for row in model.rows):
         raise document.error((*where, "rows"), "none of them is a `stage`: there is nothing to measure")
-    known = next((space.operation for space in spaces if space is not None), None)
-    sizes = _sizes(document, (*where, "size"), model.size, known)
-    small = _sizes(document, (*where, "small"), model.small, known)
-    work = operation.gflops(known, Scope(sizes, known.options, "", Limits()), 1.0) if known else None
-    library = next((_published(row, work) for row in model.rows if row.reference == "library"), None)
+    op = next((space.operation for space in spaces if space is not None), None)
+    sizes = _sizes(document, (*where, "size"), model.size, op)
+    small = _sizes(document, (*where, "small"), model.small, op)
+    work = operation.gflops(op, Scope(sizes, op.options, "", Limits()), 1.0) if op else None
+    library = next((_figures(row, work) for row in model.rows if row.reference == "library"), None)
     rows = [
-        _row(document, place, row, space, _published(row, work, library))
+        _row(document, place, row, space, _figures(row, work, library))
         for place, row, space in zip(places, model.rows, spaces, strict=True)
     ]
-    return Table(model.title, sizes, small, known, tuple(rows), model.note)
+    return Table(model.title, sizes, small, op, tuple(rows), model.note)
 
 
 def _space(document: Document, where: Where, row: RowModel) -> Space | None:
-    """The row's space; None for a reference, and for a stage that the catalogue does not have."""
+    """The row's space; None for a reference, and for a stage that the catalogue lacks."""
     if (row.stage is None) == (row.reference is None):
         raise document.error(where, f"{row.name}: a row has either `stage` or `reference`")
     if row.stage is None:
@@ -157,15 +157,16 @@ def _space(document: Document, where: Where, row: RowModel) -> Space | None:
     return catalog.load(row.stage) if row.stage in catalog.names() else None
 
 
-def _sizes(document: Document, where: Where, text: str | int, known: Operation | None) -> Mapping[str, int]:
+def _sizes(document: Document, where: Where, text: str | int, op: Operation | None) -> Mapping[str, int]:
     try:
-        return operation.parse_size(text, known) if known else {}
+        return operation.parse_size(text, op) if op else {}
     except RequestError as error:
         raise document.error(where, str(error)) from None
 
 
-def _published(row: RowModel, work: float | None, library: Published | None = None) -> Published:
-    """What the row prints, and what follows from it, where a run of 1 ms has a rate of `work` GFLOP/s."""
+def _figures(row: RowModel, work: float | None, library: PublishedFigures | None = None) -> PublishedFigures:
+    """The figures that the row prints, and those that follow from them. `work` is the rate in GFLOP/s of a run of
+    1 ms."""
     printed = {kind: text for kind in _UNITS if (text := getattr(row, kind)) is not None}
     values = {kind: _value(kind, text) for kind, text in printed.items()}
     time_ms, gflops, share = values.get("time"), values.get("rate"), values.get("share")
@@ -178,19 +179,21 @@ def _published(row: RowModel, work: float | None, library: Published | None = No
         time_ms = work / gflops
     if share is None and time_ms and library and library.time_ms:
         share = library.time_ms / time_ms
-    return Published(time_ms, gflops, share, printed, contradicts)
+    return PublishedFigures(time_ms, gflops, share, printed, contradicts)
 
 
-def _row(document: Document, where: Where, row: RowModel, space: Space | None, published: Published) -> PublishedRow:
-    if published.contradicts and not row.note:
+def _row(
+    document: Document, where: Where, row: RowModel, space: Space | None, figures: PublishedFigures
+) -> PublishedRow:
+    if figures.contradicts and not row.note:
         raise document.error((*where, "rate"), f"{row.rate} does not follow from {row.time}; say so in a `note`")
     if space is not None and row.loads is not None:
-        known = {*space.operation.sizes, *space.parameters}
-        for name in sorted(row.loads.counted.names - known):
-            raise document.error((*where, "loads", "counted"), expressions.unknown_name(name, known))
+        names = {*space.operation.sizes, *space.parameters}
+        for name in sorted(row.loads.counted.names - names):
+            raise document.error((*where, "loads", "counted"), expressions.unknown_name(name, names))
     return PublishedRow(
         name=row.name,
-        published=published,
+        published=figures,
         stage=row.stage,
         space=space,
         config=_config(document, (*where, "config"), row, space) if space else dict(row.config),
@@ -201,7 +204,7 @@ def _row(document: Document, where: Where, row: RowModel, space: Space | None, p
 
 
 def _config(document: Document, where: Where, row: RowModel, space: Space) -> Config:
-    """The published constants, and the default of every parameter that the source does not have."""
+    """The published constants, and the default of every parameter that the source lacks."""
     for name, value in row.config.items():
         if name not in space.parameters:
             raise document.error((*where, name), expressions.unknown_name(name, space.parameters))

@@ -1,4 +1,4 @@
-"""What reproducing gives, as frozen values."""
+"""The results of a reproduction as frozen values."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tuner.space.model import Config, Scope
 
 @dataclass(frozen=True)
 class Measurement:
-    """One configuration, verified and measured here: median time in ms, spread, rate in GFLOP/s, share of the vendor's
-    library in the same rounds, counted loads from global memory. Without a time, `reason` says why, and `failed`
-    whether it went wrong when it ran."""
+    """One configuration, verified and measured on this machine: median time in ms, spread, rate in GFLOP/s, share of
+    the vendor's library in the same rounds, counted loads from global memory. Without a time, `reason` says why, and
+    `failed` whether the kernel ran and failed."""
 
     config: Config | None = None
     time_ms: float | None = None
@@ -26,9 +26,12 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Reproduced:
-    """A published row, and what it is here, on `device`; `scope` has the size, `origin` says where the tuned
-    configuration is from. What a reference is here stands under `constants`."""
+class RowResult:
+    """A published row and its measurements: with the published constants, and tuned.
+
+    A reference is measured under `constants`. `origin` says where the tuned configuration comes from. `scope` has the
+    size on this machine. `library_ms` is the time of the vendor's `library` in the same rounds.
+    """
 
     row: PublishedRow
     constants: Measurement
@@ -41,19 +44,19 @@ class Reproduced:
 
     @property
     def is_measured(self) -> bool:
-        """Whether there is a time of it."""
+        """Whether one of the measurements has a time."""
         return self.constants.time_ms is not None or self.tuned.time_ms is not None
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """An experiment's tables as far as they have been measured; `finished` when that is to the end."""
+    """An experiment's tables, as far as they have been measured; `finished` when all of them have."""
 
     experiment: Experiment
-    tables: tuple[tuple[Reproduced, ...], ...]
+    tables: tuple[tuple[RowResult, ...], ...]
     finished: bool
 
     @property
-    def rows(self) -> list[Reproduced]:
-        """The rows that are stages, not references."""
-        return [one for table in self.tables for one in table if one.row.stage is not None]
+    def rows(self) -> list[RowResult]:
+        """The results of the rows that are stages, not references."""
+        return [result for table in self.tables for result in table if result.row.stage is not None]

@@ -1,4 +1,4 @@
-"""An experiment on the devices at hand, stage by stage, with its references beside them."""
+"""The run of an experiment on the devices of this machine, stage by stage, with its references."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import median
 from tuner import devices
 from tuner.errors import DeviceError, TunerError
 from tuner.experiments.published import Experiment, PublishedRow, Table
-from tuner.experiments.results import Measurement, Reproduced, Reproduction
+from tuner.experiments.results import Measurement, Reproduction, RowResult
 from tuner.experiments.stage import Audience, ReproductionRequest, Stage
 from tuner.languages import LANGUAGES
 from tuner.measure.process import scratch
@@ -17,11 +17,11 @@ from tuner.measure.process.supervisor import TIMEOUT, Supervisor, Task
 from tuner.search.strategies import Budget
 from tuner.space import operation
 
-LOOPS_TIMEOUT = 1800.0  # three plain loops at 2048 take a minute or more, ten times over
+LOOPS_TIMEOUT = 1800.0  # plain loops at 2048 take a minute or more, and run ten times
 
 
 def run(experiment: Experiment, request: ReproductionRequest, audience: Audience) -> Iterator[Reproduction]:
-    """Measure stage by stage, and give what there is after each. What fails costs the rows that it concerns.
+    """Measure stage by stage, and yield the results so far after each. A failure costs only the rows that it concerns.
 
     Raises RequestError where the request is wrong.
     """
@@ -30,43 +30,45 @@ def run(experiment: Experiment, request: ReproductionRequest, audience: Audience
         kind, number = devices.split(request.device)
         if number >= devices.count(kind):
             raise DeviceError(f"device {request.device!r}: this machine has none of this name; see `tune devices`")
-    made = [[_left_out(row, "not measured: the run was interrupted") for row in t.rows] for t in experiment.tables]
+    tables = [[_left_out(row, "not measured: the run was interrupted") for row in t.rows] for t in experiment.tables]
     stages = [(number, stage) for number, table in enumerate(experiment.tables) for stage in _stages(table)]
     for number, positions in stages:
         table = experiment.tables[number]
-        reproduced = _stage(table, [table.rows[position] for position in positions], request, audience)
-        for position, one in zip(positions, reproduced, strict=True):
-            made[number][position] = one
-        whole = tuple(
-            tuple(_reference(one.row, table, rows) if one.row.reference else one for one in rows)
-            for table, rows in zip(experiment.tables, made, strict=True)
-        )
-        yield Reproduction(experiment, whole, finished=(number, positions) == stages[-1])
+        results = _stage(table, [table.rows[position] for position in positions], request, audience)
+        for position, result in zip(positions, results, strict=True):
+            tables[number][position] = result
+        with_references = tuple(map(_with_references, experiment.tables, tables))
+        yield Reproduction(experiment, with_references, finished=(number, positions) == stages[-1])
 
 
-def _left_out(row: PublishedRow, reason: str) -> Reproduced:
-    return Reproduced(row, Measurement(row.config or None, reason=reason), Measurement(reason=row.stage and reason))
+def _left_out(row: PublishedRow, reason: str) -> RowResult:
+    return RowResult(row, Measurement(row.config or None, reason=reason), Measurement(reason=row.stage and reason))
 
 
 def _stages(table: Table) -> list[list[int]]:
     """The positions of the rows of each stage."""
-    found: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for position, row in enumerate(table.rows):
         if row.stage is not None:
-            found.setdefault(row.stage, []).append(position)
-    return list(found.values())
+            positions.setdefault(row.stage, []).append(position)
+    return list(positions.values())
 
 
-def _reference(row: PublishedRow, table: Table, rows: Sequence[Reproduced]) -> Reproduced:
-    """The vendor's library as it was beside the rows of its table, or the peak of the device that they ran on."""
-    measured = [one for one in rows if one.is_measured and one.row.space and _has_grid(one.row.space.languages)]
+def _with_references(table: Table, results: Sequence[RowResult]) -> tuple[RowResult, ...]:
+    """The results of a table, those of its references derived from the others."""
+    return tuple(_reference(r.row, table, results) if r.row.reference else r for r in results)
+
+
+def _reference(row: PublishedRow, table: Table, results: Sequence[RowResult]) -> RowResult:
+    """The vendor's library in the rounds of the other rows of its table, or the peak of their device."""
+    measured = [r for r in results if r.is_measured and r.row.space and _has_grid(r.row.space.languages)]
     if not measured or table.operation is None:
         return _left_out(row, "no row beside it was measured")
     device, scope = measured[0].device, measured[0].scope
     assert device is not None
     assert scope is not None
     work = operation.gflops(table.operation, scope, 1.0)  # of a run of 1 ms
-    library_ms = [one.library_ms for one in measured if one.library_ms is not None]
+    library_ms = [result.library_ms for result in measured if result.library_ms is not None]
     if row.reference == "library" and library_ms:
         time_ms = median(library_ms)
     elif row.reference == "peak" and device.peak and work:
@@ -76,14 +78,14 @@ def _reference(row: PublishedRow, table: Table, rows: Sequence[Reproduced]) -> R
     else:
         return _left_out(row, f"there is no library of a vendor for {device.name}")
     vs_library = median(library_ms) / time_ms if library_ms else None
-    here = Measurement(time_ms=time_ms, gflops=work / time_ms if work else None, vs_library=vs_library)
-    return Reproduced(row, here, device=device, scope=scope)
+    measurement = Measurement(time_ms=time_ms, gflops=work / time_ms if work else None, vs_library=vs_library)
+    return RowResult(row, measurement, device=device, scope=scope)
 
 
 def _stage(
     table: Table, rows: Sequence[PublishedRow], request: ReproductionRequest, audience: Audience
-) -> list[Reproduced]:
-    """The rows of one stage, measured on the device for it."""
+) -> list[RowResult]:
+    """The rows of one stage, measured on the request's device, else on the first that runs the stage."""
     space = rows[0].space
     if space is None:
         return [_left_out(row, f"{row.stage} is not in the catalogue") for row in rows]
@@ -96,13 +98,13 @@ def _stage(
         task = Task(space, sizes, dict(space.operation.options), timeout=timeout)
         with scratch.file() as products, contextlib.closing(Supervisor(task, device_id, products)) as worker:
             worker.start()
-            return Stage(worker, rows, request, audience).reproduced()
-    except TunerError as error:  # of the device, mostly: then nothing of the stage can be measured
+            return Stage(worker, rows, request, audience).measure()
+    except TunerError as error:  # mostly of the device: then no row of the stage can be measured
         return [_left_out(row, str(error)) for row in rows]
 
 
 def _has_grid(languages: Iterable[str]) -> bool:
-    """Whether one of them is a language of kernels that run in blocks, and not of plain loops."""
+    """Whether the kernels of one of `languages` run in blocks of threads, and not as plain loops."""
     return any(LANGUAGES[language].has_grid for language in languages)
 
 

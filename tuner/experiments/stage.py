@@ -1,4 +1,4 @@
-"""The rows of one stage: what the published constants and the tuned configuration take, in the same rounds."""
+"""The measurements of one stage: its published constants and its tuned configuration, in the same rounds."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ from typing import Protocol
 
 from tuner.errors import SpaceError, TrialError, TunerError, WorkerDied
 from tuner.experiments.published import PublishedRow
-from tuner.experiments.results import Measurement, Reproduced
+from tuner.experiments.results import Measurement, RowResult
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.results import Final
 from tuner.space import operation
 from tuner.space.model import Config, size_text
-from tuner.store.lookup import Asked
+from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
 from tuner.tuning import driver
 
 
 @dataclass(frozen=True)
 class ReproductionRequest:
-    """How to reproduce. `tune`: search where the store has no record of the size, `budget` being what each search may
-    spend; `small`: at the small sizes; `timeout` is in seconds, for one configuration (None: what its device needs)."""
+    """How to reproduce an experiment.
+
+    tune: search, with `budget`, where the store has no record of the size.
+    small: measure at the small sizes.
+    timeout: seconds per configuration (None: the default for its language).
+    """
 
     device: str | None = None
     budget: str | None = None
@@ -34,7 +38,7 @@ class ReproductionRequest:
 
 
 class Audience(Protocol):
-    """Told what is measured, and asked who listens to a search."""
+    """Receives messages about what is measured, and supplies a listener for each search."""
 
     def say(self, text: str) -> None: ...
 
@@ -42,7 +46,7 @@ class Audience(Protocol):
 
 
 class Stage:
-    """The rows of one stage at one size, on a device that is open."""
+    """The rows of one stage at one size, on the worker's device."""
 
     def __init__(
         self, worker: Supervisor, rows: Sequence[PublishedRow], request: ReproductionRequest, audience: Audience
@@ -51,28 +55,28 @@ class Stage:
         self._space, self._scope, self._device = worker.task.space, worker.scope, worker.device
         self._finals: list[tuple[Config, Final, Final | None]] = []
 
-    def reproduced(self) -> list[Reproduced]:
-        """The rows, measured."""
+    def measure(self) -> list[RowResult]:
+        """Measure all rows."""
         where = f"{self._space.name} at {size_text(self._scope.sizes)} on {self._device.name}"
         self._audience.say(f"{where}, for {len(self._rows)} published row{'s' * (len(self._rows) > 1)}")
         tuned, origin = self._tuned()
         self._audience.say(f"  tuned: {origin}")
-        wanted = [row.config for row in self._rows if self._broken(row.config) is None] + ([tuned] if tuned else [])
-        self._measure([config for position, config in enumerate(wanted) if config not in wanted[:position]])
-        made = []
+        configs = [row.config for row in self._rows if self._fault(row.config) is None] + ([tuned] if tuned else [])
+        self._time([config for position, config in enumerate(configs) if config not in configs[:position]])
+        results = []
         for row in self._rows:
-            constants = self._measured(row, row.config)
-            best = self._measured(row, tuned) if tuned else Measurement(reason=origin)
+            constants = self._measurement(row, row.config)
+            best = self._measurement(row, tuned) if tuned else Measurement(reason=origin)
             library = self._library(row.config) or (self._library(tuned) if tuned else None)
             name, time_ms = (library.library, library.time_ms) if library else (None, None)
-            made.append(Reproduced(row, constants, best, origin, self._device, self._scope, name, time_ms))
-        return made
+            results.append(RowResult(row, constants, best, origin, self._device, self._scope, name, time_ms))
+        return results
 
     def _tuned(self) -> tuple[Config | None, str]:
-        """The best configuration known for this size on this device, and where it is from; or why there is none."""
-        stored = self._stored()
-        if stored is not None:
-            return stored.config, f"the store's record, of {stored.evaluated} of {stored.configurations} configurations"
+        """The best configuration for this size on this device and its origin; or None and the reason."""
+        record = self._record()
+        if record is not None:
+            return record.config, f"the store's record, of {record.evaluated} of {record.configurations} configurations"
         if not self._request.tune:
             return None, "the store has no record of this size, and --no-tune leaves out the search"
         stage = self._rows[0].stage
@@ -93,27 +97,27 @@ class Stage:
             return None, str(error)
         if result.record is None:
             return None, f"none of {result.evaluated} configurations is valid"
-        config = (self._stored() or result.record).config
+        config = (self._record() or result.record).config
         return config, f"searched for now, {result.evaluated} of {result.configurations} configurations"
 
-    def _stored(self) -> Record | None:
-        """The record of this size on this device, if its best is what is launched here."""
+    def _record(self) -> Record | None:
+        """The record of this size on this device, if a launch would take its best configuration."""
         store = Store(self._space.name, self._request.results)
-        found = store.look_up(Asked.of(self._space, self._scope, self._device))
-        record = found.record
-        exact = found.match == "exact" and not found.stale and record is not None and record.is_plain
-        return record if record is not None and exact and record.config == found.config else None
+        best = store.look_up(Query.of(self._space, self._scope, self._device))
+        record = best.record
+        exact = best.match == "exact" and not best.stale
+        return record if record and exact and record.is_plain and record.config == best.config else None
 
-    def _broken(self, config: Config) -> str | None:
-        """Why the configuration cannot be used here, if so."""
+    def _fault(self, config: Config) -> str | None:
+        """Why the configuration is not valid here; None if it is."""
         try:
             self._space.checked(config, self._scope)
         except SpaceError as error:
             return str(error)
         return None
 
-    def _measure(self, configs: Sequence[Config]) -> None:
-        """Verify and measure the configurations in the same rounds; each by itself where one takes the others down."""
+    def _time(self, configs: Sequence[Config]) -> None:
+        """Verify and time the configurations in the same rounds; each by itself where one ends the worker."""
         if not configs:
             return
         try:
@@ -124,16 +128,17 @@ class Stage:
                 self._finals.append((configs[0], Final(failure=f"{error.reason}: {error}"), None))
                 return
             for config in configs:
-                self._measure([config])
+                self._time([config])
 
     def _library(self, config: Config) -> Final | None:
-        return next((library for one, _, library in self._finals if one == config), None)
+        """The vendor's library in the rounds of the configuration."""
+        return next((library for timed, _, library in self._finals if timed == config), None)
 
-    def _measured(self, row: PublishedRow, config: Config) -> Measurement:
-        broken = self._broken(config)
-        if broken is not None:
-            return Measurement(config, reason=broken)
-        final = next(final for one, final, _ in self._finals if one == config)
+    def _measurement(self, row: PublishedRow, config: Config) -> Measurement:
+        fault = self._fault(config)
+        if fault is not None:
+            return Measurement(config, reason=fault)
+        final = next(final for timed, final, _ in self._finals if timed == config)
         library = self._library(config)
         names = self._space.names(config, self._scope)
         loads = int(row.loads.counted.evaluate(names)) if row.loads else None

@@ -1,4 +1,4 @@
-"""Published against measured: as Markdown, as JSON, and as the lines and columns of a terminal."""
+"""Published against measured: as Markdown, as JSON, and as lines and columns for a terminal."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from tuner import paths
-from tuner.experiments.published import Published
-from tuner.experiments.results import Measurement, Reproduced, Reproduction
+from tuner.experiments.published import PublishedFigures
+from tuner.experiments.results import Measurement, Reproduction, RowResult
 from tuner.space.model import config_text, short_size, size_text
 
 LEAST_ROWS = 5  # for a rank correlation
@@ -26,35 +26,37 @@ LEGEND = (
 )
 
 
-def rank_correlation(rows: Iterable[Reproduced]) -> tuple[float, int] | None:
-    """Spearman's coefficient of the published times and ours with the published constants, and the number of rows; None
-    of fewer than LEAST_ROWS, and where they were not all measured on one device at one size."""
-    both = [one for one in rows if one.row.stage and one.row.published.time_ms and one.constants.time_ms]
-    published = [one.row.published.time_ms for one in both]
-    measured = [one.constants.time_ms for one in both]
-    if len(set(published)) < LEAST_ROWS or len({_here(one) for one in both}) > 1:
+def rank_correlation(results: Iterable[RowResult]) -> tuple[float, int] | None:
+    """Spearman's coefficient of the published times and ours with the published constants, and the number of rows.
+
+    None for fewer than LEAST_ROWS different published times, and for rows of several devices or sizes.
+    """
+    both = [r for r in results if r.row.stage and r.row.published.time_ms and r.constants.time_ms]
+    published = [result.row.published.time_ms for result in both]
+    measured = [result.constants.time_ms for result in both]
+    if len(set(published)) < LEAST_ROWS or len({_here(result) for result in both}) > 1:
         return None
     from scipy.stats import spearmanr
 
     return float(spearmanr(published, measured).statistic), len(both)
 
 
-def markdown(done: Reproduction) -> str:
-    """A page: head, tables, and under each what there is to say of its rows."""
-    parts = [f"# {done.experiment.title}", head(done)]
-    for number, rows in enumerate(done.tables):
-        header, cells = columns(rows)
-        body = [[*row, _stage(one)] for row, one in zip(cells, rows, strict=True)]
+def markdown(reproduction: Reproduction) -> str:
+    """A page: the head, each table with notes on its rows, and the legend."""
+    parts = [f"# {reproduction.experiment.title}", head(reproduction)]
+    for number, results in enumerate(reproduction.tables):
+        header, cells = columns(results)
+        body = [[*row, _stage(result)] for row, result in zip(cells, results, strict=True)]
         table = [[*header, "stage"], ["---", *["---:"] * (len(header) - 1), "---"], *body]
-        parts.append(f"## {title(done, number)}")
+        parts.append(f"## {title(reproduction, number)}")
         parts.append("\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in table))
-        parts.append("\n".join(f"- {line}" for line in lines(done, number)))
-    return paths.plain("\n\n".join([*parts, legend(done)]) + "\n")
+        parts.append("\n".join(f"- {line}" for line in notes(reproduction, number)))
+    return paths.plain("\n\n".join([*parts, legend(reproduction)]) + "\n")
 
 
-def document(done: Reproduction) -> dict[str, Any]:
-    """All of it for JSON; times in ms, rates in GFLOP/s."""
-    experiment = done.experiment
+def document(reproduction: Reproduction) -> dict[str, Any]:
+    """The reproduction for JSON; times in ms, rates in GFLOP/s."""
+    experiment = reproduction.experiment
     return {
         "experiment": experiment.name,
         "title": experiment.title,
@@ -62,108 +64,110 @@ def document(done: Reproduction) -> dict[str, Any]:
         "where": experiment.where,
         "published_device": experiment.device,
         "note": experiment.note,
-        "finished": done.finished,
+        "finished": reproduction.finished,
         "tables": [
             {
                 "title": table.title,
                 "size": dict(table.sizes),
                 "note": table.note,
-                "rank_correlation": _correlation_json(rows),
-                "rows": [_row_json(one) for one in rows],
+                "rank_correlation": _correlation_json(results),
+                "rows": [_row_json(result) for result in results],
             }
-            for table, rows in zip(experiment.tables, done.tables, strict=True)
+            for table, results in zip(experiment.tables, reproduction.tables, strict=True)
         ],
-        "rank_correlation": _correlation_json(done.rows),
+        "rank_correlation": _correlation_json(reproduction.rows),
     }
 
 
-def _correlation_json(rows: Iterable[Reproduced]) -> dict[str, Any] | None:
-    found = rank_correlation(rows)
-    return None if found is None else {"spearman": found[0], "rows": found[1]}
+def _correlation_json(results: Iterable[RowResult]) -> dict[str, Any] | None:
+    correlation = rank_correlation(results)
+    return correlation and {"spearman": correlation[0], "rows": correlation[1]}
 
 
-def _row_json(one: Reproduced) -> dict[str, Any]:
-    row, published = one.row, one.row.published
+def _row_json(result: RowResult) -> dict[str, Any]:
+    row, device = result.row, result.device and result.device.describe()
     return {
         "row": row.name,
         "stage": row.stage,
         "reference": row.reference,
-        "published": asdict(published),
+        "published": asdict(row.published),
         "note": row.note,
-        "device": one.device
-        and {name: one.device.describe()[name] for name in ("device", "name", "toolchain", "peak")},
-        "size": one.scope and dict(one.scope.sizes),
-        "constants": asdict(one.constants),
-        "tuned": {**asdict(one.tuned), "origin": one.origin},
-        "library": one.library,
-        "library_ms": one.library_ms,
+        "device": device and {name: device[name] for name in ("device", "name", "toolchain", "peak")},
+        "size": result.scope and dict(result.scope.sizes),
+        "constants": asdict(result.constants),
+        "tuned": {**asdict(result.tuned), "origin": result.origin},
+        "library": result.library,
+        "library_ms": result.library_ms,
         "printed_loads": row.loads and row.loads.printed,
     }
 
 
-def head(done: Reproduction) -> str:
-    """What was published where, and what it was measured on here."""
-    experiment = done.experiment
-    devices = {one.device.id: one.device for rows in done.tables for one in rows if one.device}
+def head(reproduction: Reproduction) -> str:
+    """What was published where, and the devices of this machine that it was measured on."""
+    experiment = reproduction.experiment
+    devices = {
+        result.device.id: result.device for results in reproduction.tables for result in results if result.device
+    }
     here = "; ".join(f"{name}: {device.name}, {device.toolchain}" for name, device in sorted(devices.items()))
     where = f"{experiment.where}; author: {experiment.author}; device: {experiment.device}"
     parts = [f"{experiment.title} ({where}).", experiment.note, f"Measurement on {here or 'nothing'}."]
-    return " ".join(part for part in parts if part)
+    return " ".join(filter(None, parts))
 
 
-def legend(done: Reproduction) -> str:
-    """What units and marks mean."""
-    libraries = sorted({one.library for one in done.rows if one.library})
+def legend(reproduction: Reproduction) -> str:
+    """The meaning of units and marks."""
+    libraries = sorted({result.library for result in reproduction.rows if result.library})
     return LEGEND.format(", ".join(libraries) or "the vendor's library")
 
 
-def title(done: Reproduction, number: int) -> str:
+def title(reproduction: Reproduction, number: int) -> str:
     """The title of a table, with its size."""
-    table = done.experiment.tables[number]
+    table = reproduction.experiment.tables[number]
     return f"{table.title} ({size_text(table.sizes)})"
 
 
-def columns(rows: Sequence[Reproduced]) -> tuple[list[str], list[list[str]]]:
-    """Header and cells, without the columns that are empty."""
-    cells = [
+def columns(results: Sequence[RowResult]) -> tuple[list[str], list[list[str]]]:
+    """Header and cells, without empty columns."""
+    rows = [
         [
-            one.row.name,
-            *_published(one.row.published),
-            _here(one),
-            *_measured(one.constants),
-            *_measured(one.tuned),
-            *(_count(m.loads) for m in (one.constants, one.tuned)),
+            result.row.name,
+            *_published(result.row.published),
+            _here(result),
+            *_measured(result.constants),
+            *_measured(result.tuned),
+            *(_count(measurement.loads) for measurement in (result.constants, result.tuned)),
         ]
-        for one in rows
+        for result in results
     ]
-    kept = [position for position in range(len(HEADER)) if any(row[position] for row in cells)]
-    return [HEADER[position] for position in kept], [[row[position] for position in kept] for row in cells]
+    filled = [position for position in range(len(HEADER)) if any(row[position] for row in rows)]
+    return [HEADER[position] for position in filled], [[row[position] for position in filled] for row in rows]
 
 
-def _published(published: Published) -> list[str]:
-    """Time, rate and share: as printed, or in parentheses."""
+def _published(figures: PublishedFigures) -> list[str]:
+    """Time, rate and share: as printed, or derived and in parentheses."""
     derived = {
-        "time": published.time_ms and f"({_number(published.time_ms)})",
-        "rate": published.gflops and f"({_number(published.gflops)})",
-        "share": published.share and f"({published.share:.1%})",
+        "time": figures.time_ms and f"({_number(figures.time_ms)})",
+        "rate": figures.gflops and f"({_number(figures.gflops)})",
+        "share": figures.share and f"({figures.share:.1%})",
     }
-    cells = {kind: published.printed.get(kind) or text or "" for kind, text in derived.items()}
-    return [cells["time"], cells["rate"] + " *" * published.contradicts, cells["share"]]
+    cells = {kind: figures.printed.get(kind) or text or "" for kind, text in derived.items()}
+    return [cells["time"], cells["rate"] + " *" * figures.contradicts, cells["share"]]
 
 
-def _measured(measured: Measurement) -> list[str]:
-    if measured.time_ms is None:
-        return ["failed" if measured.failed else "left out" if measured.reason else "", "", ""]
+def _measured(measurement: Measurement) -> list[str]:
+    """Time, rate and share."""
+    if measurement.time_ms is None:
+        return ["failed" if measurement.failed else "left out" if measurement.reason else "", "", ""]
     return [
-        _number(measured.time_ms),
-        _number(measured.gflops) if measured.gflops else "",
-        f"{measured.vs_library:.1%}" if measured.vs_library else "",
+        _number(measurement.time_ms),
+        _number(measurement.gflops) if measurement.gflops else "",
+        f"{measurement.vs_library:.1%}" if measurement.vs_library else "",
     ]
 
 
-def _here(one: Reproduced) -> str:
+def _here(result: RowResult) -> str:
     """`opencl:0, 256`: device and size."""
-    return f"{one.device.id}, {short_size(dict(one.scope.sizes))}" if one.device and one.scope else ""
+    return f"{result.device.id}, {short_size(dict(result.scope.sizes))}" if result.device and result.scope else ""
 
 
 def _number(value: float) -> str:
@@ -175,46 +179,47 @@ def _count(loads: int | None) -> str:
     return "" if loads is None else f"{loads / 1e6:,.0f} million, {4 * loads / 1e9:.4g} GB"
 
 
-def lines(done: Reproduction, number: int) -> list[str]:
-    """What there is to say of a table's rows."""
-    table, rows = done.experiment.tables[number], done.tables[number]
+def notes(reproduction: Reproduction, number: int) -> list[str]:
+    """The notes on a table and its rows, a line each."""
+    table, results = reproduction.experiment.tables[number], reproduction.tables[number]
     lines = [table.note] if table.note else []
-    stages = [one for one in rows if one.scope and one.row.stage]
-    if small := [one for one in stages if one.scope and one.scope.sizes != table.sizes]:
+    stages = [result for result in results if result.scope and result.row.stage]
+    if small := [result for result in stages if result.scope and result.scope.sizes != table.sizes]:
         lines.append(f"At a small size, which says little of the published one: {_names(small, stages)}.")
-    if (found := rank_correlation(rows)) is not None:
-        lines.append(f"Rank correlation (Spearman) of published times and ours: {found[0]:.3f}, {found[1]} rows.")
-    if number == len(done.tables) - 1 > 0 and (found := rank_correlation(done.rows)) is not None:
-        lines.append(f"The same over all tables: {found[0]:.3f}, {found[1]} rows.")
-    for one in rows:
-        if one.row.reference == "peak" and one.device and one.device.peak:
-            lines.append(f"{one.row.name}: {one.device.peak}.")
-        if one.row.loads:
-            lines.append(f"{one.row.name}: {one.row.loads.printed} loads an output, as printed; counted, not measured.")
-        if one.row.note:
-            lines.append(f"{one.row.name}: {one.row.note}")
-    tuned = {one.row.stage: f"{config_text(one.tuned.config)} ({one.origin})" for one in stages if one.tuned.config}
-    return [*lines, *(f"{stage} tuned: {config}" for stage, config in tuned.items()), *_reasons(rows)]
+    if (correlation := rank_correlation(results)) is not None:
+        lines.append("Rank correlation (Spearman) of published times and ours: {:.3f}, {} rows.".format(*correlation))
+    if number == len(reproduction.tables) - 1 > 0 and (correlation := rank_correlation(reproduction.rows)) is not None:
+        lines.append("The same over all tables: {:.3f}, {} rows.".format(*correlation))
+    for result in results:
+        row = result.row
+        if row.reference == "peak" and result.device and result.device.peak:
+            lines.append(f"{row.name}: {result.device.peak}.")
+        if row.loads:
+            lines.append(f"{row.name}: {row.loads.printed} loads per output, as printed; counted, not measured.")
+        if row.note:
+            lines.append(f"{row.name}: {row.note}")
+    tuned = {r.row.stage: f"{config_text(r.tuned.config)} ({r.origin})" for r in stages if r.tuned.config}
+    return [*lines, *(f"{stage} tuned: {config}" for stage, config in tuned.items()), *_reasons(results)]
 
 
-def _reasons(rows: Sequence[Reproduced]) -> list[str]:
-    """Why rows, or a half of them, have no time; each reason once."""
-    found: dict[tuple[str, str], list[Reproduced]] = {}
-    for one in rows:
-        halves = {"": one.constants}
-        if one.row.stage and one.tuned.reason != one.constants.reason:
-            halves = {", published constants": one.constants, ", tuned": one.tuned}
-        for half, measured in halves.items():
-            if measured.time_ms is None and measured.reason:
-                kind = "Failed" if measured.failed else "Left out"
-                found.setdefault((f"{kind}{half}", measured.reason), []).append(one)
-    return [f"{what}: {_names(which, rows)}: {reason}." for (what, reason), which in found.items()]
+def _reasons(results: Sequence[RowResult]) -> list[str]:
+    """Why rows, or one of their two configurations, have no time; a line per reason."""
+    groups: dict[tuple[str, str], list[RowResult]] = {}
+    for result in results:
+        halves = {"": result.constants}
+        if result.row.stage and result.tuned.reason != result.constants.reason:
+            halves = {", published constants": result.constants, ", tuned": result.tuned}
+        for half, measurement in halves.items():
+            if measurement.time_ms is None and measurement.reason:
+                fate = "Failed" if measurement.failed else "Left out"
+                groups.setdefault((f"{fate}{half}", measurement.reason), []).append(result)
+    return [f"{fate}: {_names(group, results)}: {reason}." for (fate, reason), group in groups.items()]
 
 
-def _names(some: Sequence[Reproduced], rows: Sequence[Reproduced]) -> str:
-    stages = sum(one.row.stage is not None for one in rows)
-    return "all stages" if len(some) == stages > 1 else "; ".join(one.row.name for one in some)
+def _names(group: Sequence[RowResult], results: Sequence[RowResult]) -> str:
+    stages = sum(result.row.stage is not None for result in results)
+    return "all stages" if len(group) == stages > 1 else "; ".join(result.row.name for result in group)
 
 
-def _stage(one: Reproduced) -> str:
-    return f"{one.row.stage} {config_text(one.row.config)}" if one.row.stage else ""
+def _stage(result: RowResult) -> str:
+    return f"{result.row.stage} {config_text(result.row.config)}" if result.row.stage else ""

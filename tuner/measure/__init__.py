@@ -1,1 +1,1 @@
-"""."""
+"""Measuring: whether a kernel's result is right, and how long it takes."""

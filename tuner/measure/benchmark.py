@@ -1,4 +1,4 @@
-"""One configuration: build, load, verify, time. Runs in the worker process, which alone holds the device."""
+"""Builds, loads, verifies and times configurations, in the worker process that holds the device."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from tuner.devices import Device, Library, figures
 from tuner.devices.build import build
 from tuner.errors import DeviceError, LaunchError, TrialError, WrongResult
 from tuner.measure.kernel_tuner_loop import BenchmarkLoop
-from tuner.measure.method import OF_A_RUN, STANDARD, Method
+from tuner.measure.method import RUN_OBJECTIVES, STANDARD, Method
 from tuner.measure.results import Final, Finals, Outcome
 from tuner.measure.timing import FINAL_SECONDS, START_UP_MS, Race, Stopwatch, energy, interleave
 from tuner.measure.workbench import Workbench, check_fits
 from tuner.space.model import Config, Scope, Space
-from tuner.space.reference_cache import Products
+from tuner.space.reference_cache import ReferenceCache
 
 
 def check(device: Device, space: Space, scope: Scope, method: Method) -> None:
-    """Raise DeviceError where a Bench would not fit the device, or the device does not know what `method` asks for."""
+    """Raise DeviceError where the arrays do not fit the device, or where it cannot measure an objective."""
     check_fits(device, space.operation, scope)
     if method.wants_energy and (device.sensors is None or device.sensors.energy_mj() is None):
         raise DeviceError(f"--objective {','.join(method.objectives)}: {device.name} does not say what energy it uses")
     for objective in method.objectives:
-        if objective not in OF_A_RUN and objective not in device.compiler.tells:
-            told = " and ".join(device.compiler.tells) or "nothing of the kind"
+        if objective not in RUN_OBJECTIVES and objective not in device.compiler.tells:
+            available = " and ".join(device.compiler.tells) or "nothing of the kind"
             raise DeviceError(
-                f"--objective {objective}: the compiler for {device.id} does not tell it; it tells {told}"
+                f"--objective {objective}: the compiler for {device.id} does not tell it; it tells {available}"
             )
 
 
@@ -35,18 +35,23 @@ class Bench:
     """Measures configurations of one space at one size on one device."""
 
     def __init__(
-        self, device: Device, space: Space, scope: Scope, method: Method = STANDARD, products: Products | None = None
+        self,
+        device: Device,
+        space: Space,
+        scope: Scope,
+        method: Method = STANDARD,
+        cache: ReferenceCache | None = None,
     ) -> None:
-        """Raises DeviceError where the problem does not fit the device."""
+        """`cache` keeps the reference's matrix products. Raises DeviceError where the arrays do not fit."""
         self.device, self.space, self.scope, self.method = device, space, scope, method
-        self.workbench = Workbench(device, space.operation, scope, products=products)
+        self.workbench = Workbench(device, space.operation, scope, cache=cache)
         self._stopwatch = Stopwatch(device, method.cold)
         self._loop = BenchmarkLoop(device, self._stopwatch, method.repeats)
 
-    def prepared(self, config: Config, workbench: Workbench | None = None) -> tuple[Callable[[], None], dict[str, Any]]:
-        """A launch of `config` on the workbench, and the fields of its Outcome that the build gives.
+    def prepare(self, config: Config, workbench: Workbench | None = None) -> tuple[Callable[[], None], dict[str, Any]]:
+        """A launch of `config` on the workbench, and the fields of its Outcome that describe the build.
 
-        Raises TrialError where it does not build, load or have a geometry.
+        Raises TrialError where the configuration has no geometry, or does not build or load.
         """
         bench = workbench or self.workbench
         source, binary = build(self.device.compiler, self.space, config, bench.scope)
@@ -55,27 +60,27 @@ class Bench:
         return call, {"figures": binary.figures.launched(source.geometry), "occupancy": occupancy}
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
-        """Verify, then time, then verify again, `config`. A configuration that fails is an Outcome too.
+        """Verify `config`, time it, and verify it again. A failure is an Outcome too.
 
-        `best_ms` is the best median so far: see `Race`.
+        `best_ms` is the median of the best configuration so far: see `Race`.
         """
-        race, facts = Race(best_ms), dict[str, Any]()
+        race, fields = Race(best_ms), dict[str, Any]()
         try:
-            call, facts = self.prepared(config)
-            first = _First(self.device, call)
+            call, fields = self.prepare(config)
+            first = _TimedLaunch(self.device, call)
             verdict = self.workbench.verify(first)
-            facts |= {"error": verdict.error, "bound": verdict.bound}
+            fields |= {"error": verdict.error, "bound": verdict.bound}
             if race.is_lost(first.time_ms, START_UP_MS):
-                return Outcome(times=(first.time_ms,), **facts)
+                return Outcome(times=(first.time_ms,), **fields)
             times = self._times(call, config, race)
             if len(times) > 1:
                 self.workbench.verify_after(len(times))
-            return Outcome(times=times, energy_mj=self._energy(call, median(times)), **facts)
+            return Outcome(times=times, energy_mj=self._energy(call, median(times)), **fields)
         except TrialError as error:
-            return Outcome(**{**facts, "failure": error.reason, "log": str(error)})
+            return Outcome(**{**fields, "failure": error.reason, "log": str(error)})
 
     def _times(self, call: Callable[[], None], config: Config, race: Race) -> tuple[float, ...]:
-        """Times in ms, after a run that only warms up, unless that one decides the race: then it is the only one."""
+        """Times in ms, after a warm-up run. Where that run loses the race, its time is the only one."""
         expected_ms = self._stopwatch.time(call)
         if race.is_lost(expected_ms):
             return (expected_ms,)
@@ -88,44 +93,55 @@ class Bench:
         return energy(self.device, call, time_ms) if self.method.wants_energy else None
 
     def finals(self, configs: Sequence[Config], seconds: float = FINAL_SECONDS, with_library: bool = True) -> Finals:
-        """The given configurations verified again, also with other options, and measured again, interleaved with one
-        another and with the vendor's library. One that fails now has a `failure`."""
+        """Verify and time the configurations again, interleaved with one another and with the vendor's library.
+
+        They are verified with other options too. A configuration that fails has a Final with a `failure`.
+        """
         other = self.workbench.with_other_options()
-        calls: dict[int, Callable[[], None]] = {}
+        calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library comes after the last
         failures: dict[int, str] = {}
         for position, config in enumerate(configs):
             try:
-                if other is not None and self.space.valid(config, other.scope):
-                    _verify_with_options(other, self.prepared(config, other)[0])
-                call, _ = self.prepared(config)
-                self.workbench.verify(call)
-                calls[position] = call
+                calls[position] = self._prepare_verified(config, other)
             except TrialError as error:
                 failures[position] = f"{error.reason}: {error}"
+        end = len(configs)
         library = self._library() if calls and with_library else None
         if library is not None:
-            calls[len(configs)] = library
-        seen = interleave(self.device, list(calls.values()), seconds, self.method.cold)
-        times = dict(zip(calls, seen.times, strict=True))
-        used = {position: self._energy(call, median(times[position])) for position, call in calls.items()}
-        for position in range(len(configs)):
-            if position in calls:  # a result that changes from run to run shows after many of them
+            calls[end] = library
+        rounds = interleave(self.device, list(calls.values()), seconds, self.method.cold)
+        times = dict(zip(calls, rounds.times, strict=True))
+        energies = {position: self._energy(call, median(times[position])) for position, call in calls.items()}
+        for position, call in calls.items():
+            if position < end:  # a result that changes from run to run shows after many of them
                 try:
-                    self.workbench.verify(calls[position])
+                    self.workbench.verify(call)
                 except TrialError as error:
                     failures[position] = f"{error.reason} after {len(times[position])} runs: {error}"
-        last = len(configs)
         return Finals(
             candidates=[
-                Final(times.get(i, ()), failure=failures.get(i), energy_mj=used.get(i)) for i in range(len(configs))
+                Final(times.get(i, ()), failure=failures.get(i), energy_mj=energies.get(i)) for i in range(end)
             ],
-            library=Final(times[last], library.name, energy_mj=used[last]) if library is not None else None,
-            clock_mhz=median(seen.clocks) if seen.clocks else None,
-            throttled=sorted(seen.throttled),
+            library=Final(times[end], library.name, energy_mj=energies[end]) if library is not None else None,
+            clock_mhz=median(rounds.clocks) if rounds.clocks else None,
+            throttled=sorted(rounds.throttled),
         )
 
+    def _prepare_verified(self, config: Config, other: Workbench | None) -> Callable[[], None]:
+        """A verified launch of `config`; verified on `other` too, where `config` is valid with its options."""
+        if other is not None and self.space.valid(config, other.scope):
+            call, _ = self.prepare(config, other)
+            try:
+                other.verify(call)
+            except WrongResult as error:
+                options = ", ".join(f"{name}={value}" for name, value in other.scope.options.items())
+                raise WrongResult(f"with {options}: {error}", error.reason) from None
+        call, _ = self.prepare(config)
+        self.workbench.verify(call)
+        return call
+
     def _library(self) -> Library | None:
-        """The vendor's routine on the workbench, if there is one, and it runs and is right too."""
+        """The vendor's routine on the workbench; None where there is none, or where it fails or is wrong."""
         try:
             library = self.workbench.library()
             if library is not None:
@@ -135,7 +151,7 @@ class Bench:
         return library
 
     def healthy(self) -> bool:
-        """Whether the device still answers; after an asynchronous fault it may not, until the process ends."""
+        """Whether the device still answers. After an asynchronous fault it may not, until the process ends."""
         try:
             self.device.synchronize()
         except LaunchError:
@@ -143,8 +159,8 @@ class Bench:
         return True
 
 
-class _First:
-    """A launch that is timed on the way, without waiting for it."""
+class _TimedLaunch:
+    """A launch that is timed while it is verified, without a wait of its own."""
 
     def __init__(self, device: Device, call: Callable[[], None]) -> None:
         self._timer, self._call = device.timer(), call
@@ -157,11 +173,3 @@ class _First:
     @property
     def time_ms(self) -> float:
         return self._timer.milliseconds()
-
-
-def _verify_with_options(workbench: Workbench, call: Callable[[], None]) -> None:
-    try:
-        workbench.verify(call)
-    except WrongResult as error:
-        options = ", ".join(f"{name}={value}" for name, value in workbench.scope.options.items())
-        raise WrongResult(f"with {options}: {error}", error.reason) from None

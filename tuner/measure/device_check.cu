@@ -1,7 +1,8 @@
-// Is every element right? Compares an output with its reference where it lies, so that nothing is copied to the host.
+// Compares an output with its reference on the device, so that neither is copied to the host.
 //
-// `found` holds: 0 wrong elements; 1 the first of them; 2 the largest error of a right one, as bits (which order as the
-// numbers do, from 0 on); 3 and 4 changed bytes in the guards before and after an array; 5 changed bytes of an input.
+// `counters` holds: 0 the number of wrong elements; 1 the index of the first; 2 the largest error of a right one, as
+// bits (non-negative floats order as their bits do); 3 and 4 the changed bytes in the guards before and after an array;
+// 5 the changed bytes of an input.
 #include "portable.h"
 
 #ifdef __OPENCL_VERSION__
@@ -20,9 +21,9 @@
 #define STRIDE (gridDim.x * (long)blockDim.x)
 #define NONE 0xffffffffu
 
-// The reference is high + low, two floats: as good as a double here, and every device has floats.
+// The reference is high + low, two floats: as good as a double here, and not every device has doubles.
 KERNEL void check_output(GLOBAL const float *output, GLOBAL const float *high, GLOBAL const float *low,
-                         GLOBAL unsigned int *found, long count, float bound) {
+                         GLOBAL unsigned int *counters, long count, float bound) {
     unsigned int wrong = 0, first = NONE;
     float worst = 0.0f;
     for (long i = FIRST_INDEX; i < count; i += STRIDE) {
@@ -35,14 +36,14 @@ KERNEL void check_output(GLOBAL const float *output, GLOBAL const float *high, G
         }
     }
     if (wrong) {
-        ADD(found, wrong);
-        LOWER(found + 1, first);
+        ADD(counters, wrong);
+        LOWER(counters + 1, first);
     }
-    RAISE(found + 2, BITS(worst));
+    RAISE(counters + 2, BITS(worst));
 }
 
-// `guarded` is an array of `bytes` between two guards of `guard` bytes, all of them `expected`.
-KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned int *found, long guard, long bytes,
+// `guarded` is an array of `bytes` between two guards of `guard` bytes, which should all be `expected`.
+KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned int *counters, long guard, long bytes,
                          int expected) {
     unsigned int before = 0, after = 0;
     for (long i = FIRST_INDEX; i < guard; i += STRIDE) {
@@ -50,21 +51,21 @@ KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned in
         after += guarded[guard + bytes + i] != expected;
     }
     if (before) {
-        ADD(found + 3, before);
+        ADD(counters + 3, before);
     }
     if (after) {
-        ADD(found + 4, after);
+        ADD(counters + 4, after);
     }
 }
 
 // `array` should still hold what `copy` does.
 KERNEL void check_input(GLOBAL const unsigned char *array, GLOBAL const unsigned char *copy,
-                        GLOBAL unsigned int *found, long bytes) {
+                        GLOBAL unsigned int *counters, long bytes) {
     unsigned int changed = 0;
     for (long i = FIRST_INDEX; i < bytes; i += STRIDE) {
         changed += array[i] != copy[i];
     }
     if (changed) {
-        ADD(found + 5, changed);
+        ADD(counters + 5, changed);
     }
 }

@@ -1,7 +1,7 @@
 """Kernel Tuner's benchmark loop, borrowed: its `DeviceInterface.benchmark` times our devices.
 
-The loop drives a device through `_Backend`, and an observer collects the samples. What it is given has been built,
-loaded and verified by us already.
+The loop drives a device through `_Backend`, and an observer collects the times. Kernels reach it built, loaded and
+verified.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tuner.measure.timing import Stopwatch
 from tuner.space.model import Value
 
 
-class _Samples(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner has no types
-    """Collects the time of each iteration."""
+class _TimeObserver(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner has no types
+    """Collects the time of each iteration in ms."""
 
     def __init__(self, stopwatch: Stopwatch) -> None:
         self._stopwatch = stopwatch
@@ -41,7 +41,7 @@ class _Samples(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner has no 
 
 
 class _Backend(Backend):  # type: ignore[misc]
-    """One of our devices as Kernel Tuner's backend, timing `call`, a launch that has its arguments and geometry."""
+    """One of our devices as a backend of Kernel Tuner; `call` launches a kernel with its arguments and geometry."""
 
     units: Mapping[str, str] = {"time": "ms"}
 
@@ -50,7 +50,7 @@ class _Backend(Backend):  # type: ignore[misc]
     def __init__(self, device: Device, stopwatch: Stopwatch) -> None:
         self._device, self._stopwatch = device, stopwatch
         self.expected_ms = math.inf
-        self.observers = [_Samples(stopwatch)]
+        self.observers = [_TimeObserver(stopwatch)]
         self.name, self.max_threads = device.name, device.limits.max_threads
 
     def start_event(self) -> None:
@@ -68,33 +68,17 @@ class _Backend(Backend):  # type: ignore[misc]
     def run_kernel(self, func: Callable[[], None], gpu_args: Any, threads: Any, grid: Any, stream: Any = None) -> None:
         func()
 
-    def compile(self, kernel_instance: Any) -> Any:
-        raise _not_used()
+    def _unused(self, *_: Any) -> Any:
+        raise AssertionError("the workbench does this before Kernel Tuner times the kernel")
 
-    def ready_argument_list(self, arguments: Any) -> Any:
-        raise _not_used()
-
-    def memset(self, allocation: Any, value: int, size: int) -> None:
-        raise _not_used()
-
-    def memcpy_dtoh(self, dest: Any, src: Any) -> None:
-        raise _not_used()
-
-    def memcpy_htod(self, dest: Any, src: Any) -> None:
-        raise _not_used()
-
-    def refresh_memory(self, device_memory: Any, host_arguments: Any, should_sync: Any) -> None:
-        raise _not_used()
-
-
-def _not_used() -> AssertionError:
-    return AssertionError("the workbench does this before Kernel Tuner is asked to time")
+    compile = ready_argument_list = refresh_memory = _unused
+    memset = memcpy_dtoh = memcpy_htod = _unused
 
 
 class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]
     """Kernel Tuner's loop on our device.
 
-    Its constructor would open a device of its own; what `benchmark` needs of it is set here instead.
+    Its own constructor would open a device, so this one sets the attributes that `benchmark` reads.
     """
 
     def __init__(self, device: Device, stopwatch: Stopwatch, repeats: int) -> None:
@@ -106,7 +90,7 @@ class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]
         self.use_nvml = self.use_tegra = False
 
     def times(self, call: Callable[[], None], params: Mapping[str, Value], expected_ms: float) -> list[float]:
-        """Times in ms of `repeats` launches, each waited for, of about `expected_ms`. Raises LaunchError."""
+        """Times in ms of `repeats` launches of about `expected_ms`, one after the other. Raises LaunchError."""
         self.dev.call, self.dev.expected_ms = call, expected_ms
         instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
         result = self.benchmark(call, None, instance, verbose=False, objective="time")

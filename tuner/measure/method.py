@@ -1,4 +1,4 @@
-"""What is asked of a measurement: how configurations are timed, and what is made least."""
+"""The method of a measurement: how configurations are timed, and what is minimised."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from tuner.devices.figures import Figures
 from tuner.errors import RequestError
 
 Objective = Literal["time", "energy", "edp", "registers", "shared_memory"]
-OBJECTIVES: Mapping[Objective, str] = {  # and what their values are called, with their units
+OBJECTIVES: Mapping[Objective, str] = {  # with the names of their values, which end in the unit
     "time": "time_ms",
     "energy": "energy_mj",
     "edp": "energy_delay_mj_ms",
     "registers": "registers",
     "shared_memory": "shared_memory_bytes",
 }
-OF_A_RUN: tuple[Objective, ...] = ("time", "energy", "edp")
+RUN_OBJECTIVES: tuple[Objective, ...] = ("time", "energy", "edp")  # measured in a run; the others come with the build
 
 
 @dataclass(frozen=True)
 class Method:
-    """How configurations are measured: timed runs of each; caches flushed before each run or not; what is to be least,
-    one or several (time in ms, energy in mJ, their product, a thread's registers, a block's shared memory in bytes),
-    where the first one decides what is best; whether hopeless ones are stopped early."""
+    """How configurations are measured.
+
+    Each one is timed `repeats` times; `cold` flushes the caches before each run. The `objectives` are minimised: time
+    in ms, energy in mJ, their product, registers per thread, bytes of shared memory per block. The first of them
+    decides which configuration is best. `race` stops hopeless configurations early.
+    """
 
     repeats: int = 7
     cold: bool = False
@@ -34,7 +37,7 @@ class Method:
 
     @property
     def races(self) -> bool:
-        """Whether a slow configuration is hopeless: it may still be the best by another measure."""
+        """Whether slow configurations are stopped early; never where one may still be best by another objective."""
         return self.race and self.objectives == ("time",)
 
     @property
@@ -43,7 +46,7 @@ class Method:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The objectives' names, with units."""
+        """The names of the objectives' values, with units."""
         return tuple(OBJECTIVES[objective] for objective in self.objectives)
 
     @staticmethod
@@ -55,33 +58,33 @@ STANDARD = Method()
 
 
 def parse_objectives(text: str) -> tuple[Objective, ...]:
-    """`time`, or several with commas between. Raises RequestError for anything else."""
+    """`time`, or several objectives with commas between. Raises RequestError for anything else."""
     names = text.split(",")
-    chosen = tuple(objective for name in names for objective in OBJECTIVES if objective == name.strip())
-    if len(chosen) != len(names) or len(set(chosen)) != len(names):
+    objectives = tuple(objective for name in names for objective in OBJECTIVES if objective == name.strip())
+    if len(objectives) != len(names) or len(set(objectives)) != len(names):
         raise RequestError(
             f"--objective {text!r}: write one of {', '.join(OBJECTIVES)}, or several with commas, each once, as in "
             "time,registers"
         )
-    if chosen[0] not in OF_A_RUN:
-        ordered = ",".join(objective for objective in OBJECTIVES if objective in ("time", *chosen))
+    if objectives[0] not in RUN_OBJECTIVES:
+        example = ",".join(objective for objective in OBJECTIVES if objective in ("time", *objectives))
         raise RequestError(
-            f"--objective {text!r}: the first decides what is stored as the best; it must be one of "
-            f"{', '.join(OF_A_RUN)}, as in {ordered}"
+            f"--objective {text!r}: the first decides which configuration is stored as the best; it must be one of "
+            f"{', '.join(RUN_OBJECTIVES)}, as in {example}"
         )
-    return chosen
+    return objectives
 
 
 def objective_values(
     objectives: Sequence[Objective], time_ms: float, energy_mj: float | None, figures: Figures
 ) -> tuple[float, ...]:
-    """What is to be least, in the units of OBJECTIVES; what is not known counts as infinite."""
-    known: dict[Objective, float | None] = {
+    """The value of each objective, in the units of OBJECTIVES; infinite where it is unknown."""
+    measured: dict[Objective, float | None] = {
         "time": time_ms,
         "energy": energy_mj,
         "edp": None if energy_mj is None else energy_mj * time_ms,
         "registers": figures.registers,
         "shared_memory": figures.shared_memory,
     }
-    values = (known[objective] for objective in objectives)
+    values = (measured[objective] for objective in objectives)
     return tuple(math.inf if value is None else float(value) for value in values)

@@ -1,4 +1,4 @@
-"""What comes of a measurement, frozen: an Outcome of one configuration, the Finals of several."""
+"""Results of measurements, frozen: an Outcome of one configuration, the Finals of several."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from tuner.measure.timing import spread
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one configuration: times in ms, the largest error and its bound, energy of a run where that was
-    asked for; or a reason and a log. `figures` and `occupancy` are of the build, where there is one."""
+    """The measurement of one configuration: its times in ms, its largest error and the bound for it; or why it failed.
+
+    `energy_mj` is the energy of one run, where the method wants it. `failure` is a short reason and `log` explains it.
+    `figures` and `occupancy` describe the build, where there is one.
+    """
 
     times: tuple[float, ...] = ()
     error: float = 0.0
@@ -36,8 +39,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Final:
-    """Times in ms of one candidate, one a round, or why it has none. `library` names the vendor's routine, where it
-    is that; `energy_mj` is the energy of one run, where that was asked for."""
+    """The second measurement of one candidate: a time in ms per round, or why it failed.
+
+    `library` names the vendor's routine, where the candidate is one. `energy_mj` is the energy of one run, where the
+    method wants it.
+    """
 
     times: tuple[float, ...] = ()
     library: str | None = None
@@ -54,11 +60,17 @@ class Final:
         """Interquartile range over median."""
         return spread(self.times)
 
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Final:
+        return Final(**{**data, "times": tuple(data["times"])})
+
 
 @dataclass(frozen=True)
 class Finals:
-    """One Final for each candidate, in order; the vendor's library, where there is one; the median clock in MHz while
-    they ran, and what held it down."""
+    """A Final for each candidate, in order, and one for the vendor's library, where there is one.
+
+    `clock_mhz` is the median clock in MHz during the rounds, `throttled` what held it down.
+    """
 
     candidates: list[Final] = field(default_factory=list)
     library: Final | None = None
@@ -70,10 +82,6 @@ class Finals:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Finals:
-        candidates = [_final(one) for one in data["candidates"]]
-        library = _final(data["library"]) if data["library"] else None
+        candidates = [Final.from_json(candidate) for candidate in data["candidates"]]
+        library = Final.from_json(data["library"]) if data["library"] else None
         return Finals(candidates, library, data["clock_mhz"], data["throttled"])
-
-
-def _final(data: Mapping[str, Any]) -> Final:
-    return Final(**{**data, "times": tuple(data["times"])})

@@ -1,4 +1,4 @@
-"""Time: the clock, its warm-up, rounds that take turns, the race against the best, and energy."""
+"""Timing: the clock, its warm-up, rounds that take turns, the race against the best, and energy."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from statistics import quantiles
 from tuner.devices.base import Device
 
 MIN_ROUNDS, MAX_ROUNDS = 5, 50
-ENQUEUE_MS = 0.2  # several times what a library called through Python needs on a busy host
-WARMED_MS = 1.0  # what a longer call finds in the caches matters little
+ENQUEUE_MS = 0.2  # several times what a library called through Python needs to enqueue on a busy host
+WARMED_MS = 1.0  # a longer call gains little from warm caches
 FINAL_SECONDS = 3.0
-ENERGY_SECONDS = 1.0  # a board counts its energy some ten times a second
+ENERGY_SECONDS = 1.0  # a board updates its energy counter some ten times per second
 RACE = 1.5
-START_UP_MS = 1.0  # what a kernel's very first run may take more than the later ones
+START_UP_MS = 1.0  # by which a kernel's first run may exceed the later ones
 STEADY = 0.01
 MOST_BATCHES = 3
 
 
 def spread(times: Sequence[float]) -> float:
-    """Interquartile range over median; 0 of fewer than two."""
+    """Interquartile range over median; 0 for fewer than two times."""
     if len(times) < 2:
         return 0.0
     low, middle, high = quantiles(times, n=4)
@@ -30,12 +30,13 @@ def spread(times: Sequence[float]) -> float:
 
 
 class Race:
-    """How long a configuration is timed beside the fastest one so far, whose median is `best_ms`.
+    """Decides how often a configuration is timed, against the best one so far, whose median is `best_ms`.
 
-    A run that takes more than RACE times as long is its configuration's only one: a run of the best configuration
-    would have to be that much slower than its own median to be stopped. Where more than a quarter of the times lie
-    below `best_ms` and they spread by more than STEADY, as many again are taken, up to MOST_BATCHES times. Before the
-    first configuration `best_ms` is infinite, and nothing is stopped; None means that nothing is raced or repeated.
+    A configuration is stopped after one run that takes more than RACE times `best_ms`. The best configuration itself
+    would be stopped only by a run that much slower than its own median. Another batch of runs follows, up to
+    MOST_BATCHES in all, while more than a quarter of the times lie below `best_ms` and their spread exceeds STEADY.
+
+    `best_ms` is infinite before the first configuration: nothing is stopped. None turns both rules off.
     """
 
     def __init__(self, best_ms: float | None) -> None:
@@ -43,19 +44,19 @@ class Race:
         self._hopeless_ms = math.inf if best_ms is None else RACE * best_ms
 
     def is_lost(self, time_ms: float, start_up_ms: float = 0.0) -> bool:
-        """Whether one run of `time_ms`, of which `start_up_ms` may be the first run's alone, decides it."""
+        """Whether a run of `time_ms` stops the configuration; up to `start_up_ms` of it is due to a first run."""
         return time_ms > self._hopeless_ms + start_up_ms
 
     def is_open(self, times: Sequence[float], batch: int) -> bool:
-        """Whether `batch` more times could change what these say about being the best."""
+        """Whether `batch` more runs could still show that the configuration is the best."""
         if self._best_ms is None or len(times) >= MOST_BATCHES * batch:
             return False
         return spread(times) > STEADY and quantiles(times, n=4)[0] < self._best_ms
 
 
-@dataclass
+@dataclass(frozen=True)
 class Rounds:
-    """What interleaving measured: for each call its times in ms; the clocks in MHz; what held them down."""
+    """Interleaved measurements: the times of each call in ms, the clocks in MHz, and what throttled them."""
 
     times: list[tuple[float, ...]]
     clocks: list[int]
@@ -65,29 +66,31 @@ class Rounds:
 def interleave(
     device: Device, calls: Sequence[Callable[[], None]], seconds: float = FINAL_SECONDS, cold: bool = False
 ) -> Rounds:
-    """Times of every call once a round, after one round to warm up: MIN_ROUNDS to MAX_ROUNDS, about `seconds` in all.
+    """Time every call once per round, for MIN_ROUNDS to MAX_ROUNDS rounds and about `seconds`, after a warm-up round.
 
-    A call that follows another is not slowed by clocks that idled meanwhile, as one measured alone after a
-    compilation is. `cold`: with caches flushed before each. Raises LaunchError where a call fails.
+    Calls that follow one another find the device at its working clocks. A call that is timed alone after a compilation
+    finds it idle. `cold` flushes the caches before each call. Raises LaunchError where a call fails.
     """
     stopwatch = Stopwatch(device, cold)
     rounds = [[stopwatch.time(call) for call in calls]]
-    seen = Rounds([], [], set())
+    clocks: list[int] = []
+    throttled: set[str] = set()
     began = time.perf_counter()
     while calls and (
         len(rounds) <= MIN_ROUNDS or (len(rounds) <= MAX_ROUNDS and time.perf_counter() - began < seconds)
     ):
         rounds.append([stopwatch.time(call, last) for call, last in zip(calls, rounds[-1], strict=True)])
         if device.sensors is not None:
-            seen.clocks.append(device.sensors.clock_mhz() or 0)
-            seen.throttled.update(device.sensors.throttled())
-    seen.times = list(zip(*rounds[1:], strict=True))
-    return seen
+            clocks.append(device.sensors.clock_mhz() or 0)
+            throttled.update(device.sensors.throttled())
+    return Rounds(list(zip(*rounds[1:], strict=True)), clocks, throttled)
 
 
 def energy(device: Device, call: Callable[[], None], time_ms: float) -> float | None:
-    """Millijoules of one run of `call`, which takes about `time_ms`, from ENERGY_SECONDS of runs one after another;
-    None where the board does not count them. Raises LaunchError."""
+    """Energy of one run of `call` in mJ: the mean over ENERGY_SECONDS of back-to-back runs of about `time_ms` each.
+
+    None where the board has no energy counter. Raises LaunchError.
+    """
     sensors = device.sensors
     before = sensors.energy_mj() if sensors else None
     if sensors is None or before is None:
@@ -104,7 +107,7 @@ def energy(device: Device, call: Callable[[], None], time_ms: float) -> float | 
 
 
 class Stopwatch:
-    """Times single calls on a device, each waited for; with caches flushed before each if `cold`."""
+    """Times one call at a time on a device and waits for each; `cold` flushes the caches before each."""
 
     def __init__(self, device: Device, cold: bool = False) -> None:
         self.timer = device.timer()
@@ -113,9 +116,9 @@ class Stopwatch:
     def start(self, call: Callable[[], None], expected_ms: float) -> None:
         """Start the clock for `call`, which takes about `expected_ms`.
 
-        A short call is run just before, so that it finds in the caches what it left there. A device that waits for its
-        host counts that wait as time, and a library called through Python makes it wait longer than a packed launch
-        does. So the device is kept busy meanwhile, as nvbench's blocking kernel does it.
+        A short call runs once before, to warm the caches. A device that waits for its host counts the wait as time,
+        and a library called through Python makes it wait longer than a packed launch does. So the device is kept busy
+        until the call is enqueued, as nvbench does with its blocking kernel.
         """
         self._device.synchronize()
         if self._cold:

@@ -1,4 +1,4 @@
-"""Which configuration next: the valid ones, and the strategies that choose among them.
+"""Search: the valid configurations of a space, and the strategies that choose the next one to measure.
 
 `PoolGPSampler` is the default strategy as a sampler for any Optuna study.
 """
@@ -14,7 +14,7 @@ __all__ = ["PoolGPSampler"]
 
 
 def __getattr__(name: str) -> object:
-    if name == "PoolGPSampler":  # imported when it is asked for: it imports Optuna
+    if name == "PoolGPSampler":  # imported on first use, because it imports Optuna
         from tuner.search.sampler import PoolGPSampler
 
         return PoolGPSampler

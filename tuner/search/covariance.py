@@ -1,8 +1,8 @@
-"""How alike two configurations are: the covariance of the Gaussian process, and the fit of its hyperparameters.
+"""The covariance of the Gaussian process, and the fit of its hyperparameters.
 
-Every parameter has few values, so all that the covariance needs of a pair of configurations is in small tables over
-values, one for each dimension. The tables of all dimensions are blocks of one matrix, and a configuration is a one-hot
-vector over all values: sums over dimensions are matrix products.
+Every parameter has few values, so small tables over the values of each dimension hold all that the covariance needs.
+The tables are blocks of one matrix, and a configuration is a one-hot vector over all values. Sums over dimensions are
+then matrix products.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from tuner.space.model import Value
 
 Array = NDArray[Any]
 
-LEVELS = 32  # of the dimension that is added for the threads of a block
+LEVELS = 32  # of the extra dimension, threads per block
 ROOT5 = math.sqrt(5.0)
 
 
 class Encoding:
-    """A pool's configurations as the covariance sees them.
+    """A pool's configurations as the covariance reads them.
 
-    Dimensions are the parameters with more than one value in the pool and, last, where `block` names at least two of
-    these, the logarithm of their product: the threads of a block. `codes` is (configurations, dimensions), the
-    position of each value; `squared` and `differs` are (values, values) over the values of all dimensions, zero
-    outside the blocks: squared distances in units of a dimension's range, and whether two values of a parameter differ.
+    The dimensions are the parameters with more than one value in the pool. If `block` names at least two of these, a
+    last dimension is the logarithm of their product, the threads per block.
+
+    `codes` (configurations, dimensions) holds the position of each value. The tables over the values of all dimensions
+    are (values, values): `within` marks the block of each dimension, and outside it the others are zero. `squared`
+    holds squared distances, in units of a dimension's range; `differs` is 1 where two values of a parameter differ.
     """
 
     def __init__(self, pool: Pool, block: Sequence[str] = ()) -> None:
@@ -44,42 +46,45 @@ class Encoding:
                 columns.append(codes)
                 tables.append(_squared_distances([values[i] for i in present]))
         self.parameters = len(columns)
-        threads = _threads(pool, block)
+        threads = _threads_per_block(pool, block)
         if threads is not None:
-            present, codes = np.unique(np.round(threads * LEVELS), return_inverse=True)
+            levels, codes = np.unique(np.round(threads * LEVELS), return_inverse=True)
             columns.append(codes)
-            tables.append((present[:, None] - present[None, :]) ** 2 / LEVELS**2)
+            tables.append((levels[:, None] - levels[None, :]) ** 2 / LEVELS**2)
         self.dimensions = len(columns)
         self.codes = np.stack(columns, axis=1).astype(pool.rows.dtype) if columns else pool.rows[:, :0]
         self.starts = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.intp)
         self.width = int(self.starts[-1])
+        self.within = np.zeros((self.width, self.width), dtype=bool)
         self.squared = np.zeros((self.width, self.width))
         self.differs = np.zeros((self.width, self.width))
         for i, table in enumerate(tables):
-            block_ = slice(self.starts[i], self.starts[i + 1])
-            self.squared[block_, block_] = table
+            part = slice(self.starts[i], self.starts[i + 1])
+            self.within[part, part] = True
+            self.squared[part, part] = table
             if i < self.parameters:
-                self.differs[block_, block_] = 1.0 - np.eye(len(table))
+                self.differs[part, part] = 1.0 - np.eye(len(table))
 
     def one_hot(self, rows: Array, dtype: type = np.float32) -> Array:
-        """(rows, values) with a one for each dimension's value."""
-        made: Array = np.zeros((len(rows), self.width), dtype=dtype)
-        np.put_along_axis(made, self.codes[rows].astype(np.intp) + self.starts[:-1], 1.0, axis=1)
-        return made
+        """The configurations at `rows` (n,) as one-hot vectors (n, values)."""
+        vectors: Array = np.zeros((len(rows), self.width), dtype=dtype)
+        np.put_along_axis(vectors, self.codes[rows].astype(np.intp) + self.starts[:-1], 1.0, axis=1)
+        return vectors
 
-    def spread(self, per_dimension: Array) -> Array:
-        """A number for each dimension, repeated for each of its values: (values, 1)."""
+    def per_value(self, per_dimension: Array) -> Array:
+        """The number of each dimension, repeated for each of its values: (values, 1)."""
         return np.repeat(per_dimension, np.diff(self.starts))[:, None]
 
-    def sums(self, table: Array) -> Array:
-        """The sum of each dimension's block of a (values, values) table that is zero outside the blocks."""
+    def block_sums(self, table: Array) -> Array:
+        """The sum of each dimension's block in a (values, values) table that is zero outside: (dimensions,)."""
         return np.add.reduceat(table.sum(axis=1), self.starts[:-1])
 
 
 def _squared_distances(values: Sequence[Value]) -> Array:
-    """Between the values of a parameter: of numbers, by the mean of rank and logarithm, each scaled to [0, 1].
+    """The squared distances between the values of a parameter.
 
-    Words and truth values have no order, so all of them are one apart.
+    A number's place is the mean of its rank and its logarithm, each scaled to [0, 1]. Text and truth values have no
+    order: any two are 1 apart.
     """
     if any(isinstance(v, bool) or not isinstance(v, int | float) for v in values):
         return 1.0 - np.eye(len(values))
@@ -90,11 +95,11 @@ def _squared_distances(values: Sequence[Value]) -> Array:
     elif numbers.min() == 0:
         numbers = np.log1p(numbers)
     numbers = (numbers - numbers.min()) / (numbers.max() - numbers.min())
-    coordinates = (rank + numbers) / 2
-    return np.asarray((coordinates[:, None] - coordinates[None, :]) ** 2)
+    places = (rank + numbers) / 2
+    return np.asarray((places[:, None] - places[None, :]) ** 2)
 
 
-def _threads(pool: Pool, block: Sequence[str]) -> Array | None:
+def _threads_per_block(pool: Pool, block: Sequence[str]) -> Array | None:
     """The logarithm of the product of the parameters `block`, scaled to [0, 1]: (configurations,)."""
     logarithms = []
     for name in dict.fromkeys(block):
@@ -110,7 +115,7 @@ def _threads(pool: Pool, block: Sequence[str]) -> Array | None:
 
 @dataclass(frozen=True)
 class Prior:
-    """Independent normal priors on the hyperparameters, and the box that the fit stays in."""
+    """Independent normal priors on the hyperparameters, and the bounds of the fit."""
 
     mean: Array
     deviation: Array
@@ -119,17 +124,18 @@ class Prior:
 
 
 class Covariance:
-    """Of two configurations x and x', with d over dimensions and D of them:
+    """The covariance of two configurations x and x', with d over the D dimensions:
 
-        w1 matern(sqrt(sum_d s_d / l_d^2)) + w2 sum_d matern(s_d / l_d) / D + w3 exp(-sum_d h_d [x_d != x'_d])
+        w1 matern(sqrt(sum_d s_d / l_d^2)) + w2 sum_d matern(sqrt(s_d) / l_d) / D + w3 exp(-sum_d h_d [x_d != x'_d])
 
-    where s_d is the squared distance in dimension d, matern the Matern function of smoothness 5/2, and the weights w
-    add up to one. It is one at x = x'; the output's scale is profiled out, and `noise` is relative to it. The first
-    part is a smooth function of all dimensions together, the second a sum of functions of one, the third knows no
-    order. (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, chapters 4 and 5; sums of kernels:
-    Duvenaud, Nickisch, Rasmussen, Additive Gaussian Processes, 2011; Hamming: Hutter and others, 2014.)
+    s_d is the squared distance in dimension d, matern the Matern function of smoothness 5/2, and the weights w sum to
+    1. The joint term is a smooth function of all dimensions together. The additive term is a sum of smooth functions of
+    one dimension each. The Hamming term knows no order. (Rasmussen and Williams, Gaussian Processes for Machine
+    Learning, 2006, chapters 4 and 5; sums of kernels: Duvenaud, Nickisch, Rasmussen, Additive Gaussian Processes, 2011;
+    Hamming: Hutter and others, 2014.)
 
-    Hyperparameters are a vector theta: log l (dimensions), log h (parameters), log noise, three logits of w.
+    The covariance is 1 at x = x'. The output scale is profiled out, and the noise is relative to it. The
+    hyperparameters are a vector theta: log l (dimensions), log h (parameters), log noise, three logits of w.
     """
 
     def __init__(self, encoding: Encoding) -> None:
@@ -137,14 +143,14 @@ class Covariance:
         d, p = encoding.dimensions, encoding.parameters
         self._lengths, self._h, self._noise, self._logits = slice(d), slice(d, d + p), d + p, slice(d + p + 1, None)
 
-        def row(length: float, h: float, noise: float, logit: float) -> Array:
+        def theta(length: float, h: float, noise: float, logit: float) -> Array:
             return np.concatenate([np.full(d, length), np.full(p, h), [noise], np.full(3, logit)])
 
         self.prior = Prior(
-            mean=row(math.log(0.7), math.log(0.3), math.log(1e-3), 0.0),
-            deviation=row(1.0, 1.0, 1.5, 1.5),
-            low=row(-4.0, -8.0, -12.0, -6.0),
-            high=row(5.0, 4.0, 0.0, 6.0),
+            mean=theta(math.log(0.7), math.log(0.3), math.log(1e-3), 0.0),
+            deviation=theta(1.0, 1.0, 1.5, 1.5),
+            low=theta(-4.0, -8.0, -12.0, -6.0),
+            high=theta(5.0, 4.0, 0.0, 6.0),
         )
 
     def noise(self, theta: Array) -> float:
@@ -153,97 +159,86 @@ class Covariance:
 
     def between(self, theta: Array, a: Array, b: Array) -> Array:
         """The covariances (len(a), len(b)) of configurations in one-hot form, without noise."""
-        together, alone, differing = (table.astype(a.dtype) for table in self._tables(theta))
+        joint, additive, hamming = (table.astype(a.dtype) for table in self._tables(theta))
         weights = _softmax(theta[self._logits]).astype(a.dtype)
-        made: Array = (a @ together) @ b.T
-        np.maximum(made, 0.0, out=made)
-        np.sqrt(made, out=made)
-        made *= -a.dtype.type(ROOT5)  # -root5 r
-        polynomial = made * made
-        polynomial /= 3
-        polynomial -= made
-        polynomial += 1  # 1 + root5 r + 5/3 r^2
-        np.exp(made, out=made)
-        made *= polynomial
-        made *= weights[0]
-        made += (a @ (weights[1] * alone)) @ b.T
-        np.matmul(-(a @ differing), b.T, out=polynomial)
-        np.exp(polynomial, out=polynomial)
-        polynomial *= weights[2]
-        made += polynomial
-        return made
+        total: Array = (a @ joint) @ b.T  # computed in place: these are the largest matrices
+        np.maximum(total, 0.0, out=total)
+        np.sqrt(total, out=total)
+        total *= -a.dtype.type(ROOT5)  # -root5 r
+        term = total * total
+        term /= 3
+        term -= total
+        term += 1  # 1 + root5 r + 5/3 r^2
+        np.exp(total, out=total)
+        total *= term
+        total *= weights[0]
+        total += (a @ (weights[1] * additive)) @ b.T
+        np.matmul(-(a @ hamming), b.T, out=term)
+        np.exp(term, out=term)
+        term *= weights[2]
+        total += term
+        return total
 
     def _tables(self, theta: Array) -> tuple[Array, Array, Array]:
-        """The three sums over dimensions as tables over values: the part together, alone, and differing."""
+        """The sums over dimensions in the joint, the additive and the Hamming term, as tables (values, values)."""
         encoding = self.encoding
-        scaled = encoding.squared * encoding.spread(np.exp(-2 * theta[self._lengths]))
-        alone = np.where(_blocks(encoding), _matern(scaled)[0], 0.0) / max(1, encoding.dimensions)
-        return scaled, alone, encoding.differs * self._per_value(theta)
-
-    def _per_value(self, theta: Array) -> Array:
-        """h for each value; zero for the dimension that is no parameter."""
-        h = np.zeros(self.encoding.dimensions)
-        h[: self.encoding.parameters] = np.exp(theta[self._h])
-        return self.encoding.spread(h)
+        scaled = encoding.squared * encoding.per_value(np.exp(-2 * theta[self._lengths]))
+        additive = np.where(encoding.within, _matern(scaled)[0], 0.0) / max(1, encoding.dimensions)
+        h = np.zeros(encoding.dimensions)  # zero for the threads per block, which are no parameter
+        h[: encoding.parameters] = np.exp(theta[self._h])
+        return scaled, additive, encoding.differs * encoding.per_value(h)
 
     def loss(self, theta: Array, x: Array, y: Array) -> tuple[float, Array]:
         """The negative logarithm of the posterior density of theta, up to a constant, and its gradient.
 
-        `x` is (n, values) one-hot in float64, `y` (n,) standardised. The output's scale is at its best value,
+        `x` is (n, values) one-hot in float64, `y` (n,) standardised. The output scale has its best value,
         y' K^-1 y / n.
         """
         encoding, n = self.encoding, len(y)
-        scaled, alone, differing = self._tables(theta)
+        scaled, additive_table, hamming_table = self._tables(theta)
         weights, noise = _softmax(theta[self._logits]), self.noise(theta)
-        product, slope = _matern(np.maximum(x @ scaled @ x.T, 0.0))
-        additive = x @ alone @ x.T
-        hamming = np.exp(-(x @ differing @ x.T))
-        covariance = weights[0] * product + weights[1] * additive + weights[2] * hamming
+        joint, slope = _matern(np.maximum(x @ scaled @ x.T, 0.0))
+        additive = x @ additive_table @ x.T
+        hamming = np.exp(-(x @ hamming_table @ x.T))
+        covariance = weights[0] * joint + weights[1] * additive + weights[2] * hamming
         factor = cholesky(covariance + noise * np.eye(n), lower=True, check_finite=False)
         inverse = cho_solve((factor, True), np.eye(n), check_finite=False)
-        solved = inverse @ y
-        fit = max(float(y @ solved), 1e-12)
-        off = (theta - self.prior.mean) / self.prior.deviation
-        value = 0.5 * n * math.log(fit) + float(np.log(np.diag(factor)).sum()) + 0.5 * float(off @ off)
+        solution = inverse @ y
+        quadratic = max(float(y @ solution), 1e-12)
+        z = (theta - self.prior.mean) / self.prior.deviation
+        value = 0.5 * n * math.log(quadratic) + float(np.log(np.diag(factor)).sum()) + 0.5 * float(z @ z)
 
-        by_covariance = 0.5 * inverse - (0.5 * n / fit) * np.outer(solved, solved)
-        gradient = off / self.prior.deviation
-        together = x.T @ (by_covariance * slope) @ x * (weights[0] * -2.0)
-        apart = x.T @ by_covariance @ x * (weights[1] * -2.0 / max(1, encoding.dimensions))
-        gradient[self._lengths] += encoding.sums((together + apart * _matern(scaled)[1]) * scaled)
-        unequal = x.T @ (by_covariance * hamming) @ x * -weights[2]
-        gradient[self._h] += encoding.sums(unequal * differing)[: encoding.parameters]
+        by_covariance = 0.5 * inverse - (0.5 * n / quadratic) * np.outer(solution, solution)
+        gradient = z / self.prior.deviation
+        by_joint = x.T @ (by_covariance * slope) @ x * (weights[0] * -2.0)
+        by_additive = x.T @ by_covariance @ x * (weights[1] * -2.0 / max(1, encoding.dimensions))
+        gradient[self._lengths] += encoding.block_sums((by_joint + by_additive * _matern(scaled)[1]) * scaled)
+        by_hamming = x.T @ (by_covariance * hamming) @ x * -weights[2]
+        gradient[self._h] += encoding.block_sums(by_hamming * hamming_table)[: encoding.parameters]
         gradient[self._noise] += noise * float(np.trace(by_covariance))
-        parts = np.array([float(np.vdot(by_covariance, part)) for part in (product, additive, hamming)])
-        gradient[self._logits] += weights * (parts - float(weights @ parts))
+        by_weight = np.array([float(np.vdot(by_covariance, term)) for term in (joint, additive, hamming)])
+        gradient[self._logits] += weights * (by_weight - float(weights @ by_weight))
         return value, np.asarray(gradient)
 
     def fit(self, rows: Array, y: Array, start: Array | None, iterations: int) -> Array:
-        """The most probable theta for values `y` (n,), standardised, of the configurations at `rows` (n,)."""
-        x = self.encoding.one_hot(rows, np.float64)
-        found = minimize(
+        """The most probable theta for the standardised values `y` (n,) of the configurations at `rows` (n,)."""
+        optimum = minimize(
             self.loss,
             self.prior.mean if start is None else start,
-            args=(x, y),
+            args=(self.encoding.one_hot(rows, np.float64), y),
             jac=True,
             method="L-BFGS-B",
             bounds=list(zip(self.prior.low, self.prior.high, strict=True)),
             options={"maxiter": iterations},
         )
-        return np.asarray(found.x)
+        return np.asarray(optimum.x)
 
 
 def _matern(squared: Array) -> tuple[Array, Array]:
-    """The Matern function of smoothness 5/2 of a distance, from its square, and the derivative by that square."""
+    """The Matern function of smoothness 5/2 of a distance, given its square, and the derivative by that square."""
     distance = ROOT5 * np.sqrt(squared)
     decay = np.exp(-distance)
     return (1.0 + distance + distance * distance / 3.0) * decay, (-5.0 / 6.0) * (1.0 + distance) * decay
-
-
-def _blocks(encoding: Encoding) -> Array:
-    """Where a (values, values) table belongs to one dimension."""
-    dimension = np.repeat(np.arange(encoding.dimensions), np.diff(encoding.starts))
-    return np.asarray(dimension[:, None] == dimension[None, :])
 
 
 def _softmax(logits: Array) -> Array:

@@ -10,33 +10,34 @@ from numpy.typing import NDArray
 
 from tuner.space.model import Config, Value
 
-MOST_COMBINATIONS = 2**62  # a configuration is looked up by one 64-bit number
+MOST_COMBINATIONS = 2**62  # the code of a configuration is a 64-bit integer
+SAMPLE = 2000  # rows that a farthest-point design chooses from
 
 
 class Pool:
-    """Configurations as positions among the values of their parameters: two bytes a value, so that 10^6 fit easily.
+    """Configurations as positions among the values of their parameters: two bytes per value, so 10^6 fit easily.
 
-    `rows` has the shape (configurations, parameters); a configuration is known by its place in it.
+    `rows` has the shape (configurations, parameters). A configuration is identified by its row number.
     """
 
     def __init__(self, parameters: Mapping[str, Sequence[Value]], configurations: Iterable[Sequence[Value]]) -> None:
         """`configurations` hold one value for each of `parameters`, in their order.
 
-        Raises ValueError where there is none, one twice, one with a value that its parameter does not have, or more
-        than MOST_COMBINATIONS combinations of values.
+        Raises ValueError for an empty list, a configuration that occurs twice, a value that its parameter does not
+        have, and more than MOST_COMBINATIONS combinations of values.
         """
         self.names = tuple(parameters)
         self.values = tuple(tuple(values) for values in parameters.values())
         self._positions: list[dict[object, int]] = [{v: i for i, v in enumerate(values)} for values in self.values]
-        listed = list(configurations)
-        if not listed:
+        table = list(configurations)
+        if not table:
             raise ValueError("a pool without configurations; give at least one")
         dtype = np.uint16 if max(map(len, self.values), default=0) <= 2**16 else np.uint32
-        self.rows = np.empty((len(listed), len(self.names)), dtype=dtype)
+        self.rows = np.empty((len(table), len(self.names)), dtype=dtype)
         for column, (name, positions) in enumerate(zip(self.names, self._positions, strict=True)):
             try:
-                found = map(positions.__getitem__, map(itemgetter(column), listed))
-                self.rows[:, column] = np.fromiter(found, dtype=dtype, count=len(listed))
+                entries = map(positions.__getitem__, map(itemgetter(column), table))
+                self.rows[:, column] = np.fromiter(entries, dtype=dtype, count=len(table))
             except KeyError as error:
                 raise ValueError(f"{name} = {error.args[0]!r}; allowed: {list(positions)}") from None
         self._radix, combinations = [], 1
@@ -48,9 +49,9 @@ class Pool:
         codes = self.rows.astype(np.int64) @ np.array(self._radix, dtype=np.int64)
         self._order = np.argsort(codes, kind="stable")
         self._codes = codes[self._order]
-        twice = np.flatnonzero(self._codes[1:] == self._codes[:-1])
-        if twice.size:
-            raise ValueError(f"the configuration {self.config(int(self._order[twice[0]]))} is there twice")
+        repeats = np.flatnonzero(self._codes[1:] == self._codes[:-1])
+        if repeats.size:
+            raise ValueError(f"the configuration {self.config(int(self._order[repeats[0]]))} is there twice")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -60,7 +61,7 @@ class Pool:
         return {n: v[p] for n, v, p in zip(self.names, self.values, self.rows[row].tolist(), strict=True)}
 
     def find(self, config: Mapping[str, object]) -> int | None:
-        """The row of `config`; None where it is not in the pool."""
+        """The row of `config`; None if it is not in the pool."""
         code = 0
         for name, positions, radix in zip(self.names, self._positions, self._radix, strict=True):
             position = positions.get(config.get(name))
@@ -71,40 +72,40 @@ class Pool:
         return int(self._order[place]) if place < len(self) and self._codes[place] == code else None
 
     def row(self, config: Mapping[str, object]) -> int:
-        """The row of `config`. Raises ValueError where it is not in the pool."""
-        found = self.find(config)
-        if found is None:
+        """The row of `config`. Raises ValueError if it is not in the pool."""
+        row = self.find(config)
+        if row is None:
             raise ValueError(f"{dict(config)} is not in the pool")
-        return found
+        return row
 
-    def known(self, configs: Iterable[Mapping[str, object]]) -> list[int]:
+    def rows_of(self, configs: Iterable[Mapping[str, object]]) -> list[int]:
         """The rows of those `configs` that are in the pool, each once."""
         return [row for row in dict.fromkeys(map(self.find, configs)) if row is not None]
 
 
-def spread(
-    pool: Pool, count: int, taken: Sequence[int], free: NDArray[np.bool_], rng: np.random.Generator, sample: int = 2000
+def farthest_points(
+    pool: Pool, count: int, origins: Sequence[int], free: NDArray[np.bool_], rng: np.random.Generator
 ) -> list[int]:
-    """`count` rows far from one another and from `taken`: of a random sample, always the one that is farthest from the
-    nearest of those before. That is the greedy farthest-point design (Gonzalez, 1985).
+    """`count` free rows, far from one another and from the rows `origins`.
 
-    A parameter adds 1 to a distance where it differs, and the difference of positions, scaled to [0, 1] (Gower's
-    distance has the one or the other). The first makes all values of a parameter appear, the second its extremes.
+    The greedy farthest-point design (Gonzalez, 1985) over a random sample of SAMPLE rows: each is the one farthest from
+    the nearest row before it. A parameter that differs adds 1 to a distance, so that all its values appear, and the
+    difference of positions, scaled to [0, 1], so that its extremes do. (Gower's distance has one or the other.)
     """
-    rows = rng.permutation(np.flatnonzero(free))[:sample]
+    rows = rng.permutation(np.flatnonzero(free))[:SAMPLE]
     scale = np.array([max(1, len(values) - 1) for values in pool.values], dtype=np.float32)
     points = pool.rows[rows] / scale
 
-    def apart(point: NDArray[np.float32]) -> NDArray[np.float32]:
+    def distances(point: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.asarray((points != point).sum(axis=1) + np.abs(points - point).sum(axis=1))
 
     nearest = np.full(len(rows), np.inf, dtype=np.float32)
-    for row in taken:
-        nearest = np.minimum(nearest, apart(pool.rows[row] / scale))
-    chosen: list[int] = []
-    while len(chosen) < min(count, len(rows)):
-        best = int(np.argmax(nearest))
-        chosen.append(int(rows[best]))
-        nearest = np.minimum(nearest, apart(points[best]))
-        nearest[best] = -1.0
-    return chosen
+    for row in origins:
+        nearest = np.minimum(nearest, distances(pool.rows[row] / scale))
+    design: list[int] = []
+    while len(design) < min(count, len(rows)):
+        farthest = int(np.argmax(nearest))
+        design.append(int(rows[farthest]))
+        nearest = np.minimum(nearest, distances(points[farthest]))
+        nearest[farthest] = -1.0
+    return design

@@ -1,4 +1,4 @@
-"""The Gaussian process over candidates, given what has been seen; one more seen point costs one row."""
+"""The posterior of the Gaussian process at candidates. Adding a training point costs one row."""
 
 from __future__ import annotations
 
@@ -17,62 +17,64 @@ Array = NDArray[Any]
 
 
 class Posterior:
-    """Mean and deviation at each of m candidates, given n seen configurations.
+    """Mean and deviation at each of m candidates, given n training points.
 
-    With K the covariance of the seen with noise, K = L L', it keeps L (n, n) in double and V = L^-1 K(seen, candidates)
-    (n, m) in single precision. Neither depends on the values, so these may change from one prediction to the next.
+    K is the covariance of the training points with noise, and K = L L'. This keeps L (n, n) in double precision and
+    V = L^-1 K(training, candidates) (n, m) in single precision. Neither depends on the values of the training points,
+    so these may change from one prediction to the next.
     """
 
-    def __init__(self, covariance: Covariance, theta: Array, candidates: Array, seen: Array, capacity: int) -> None:
-        """`candidates` (m, values) and `seen` (n, values) in one-hot form, float32; room for `capacity` seen."""
+    def __init__(self, covariance: Covariance, theta: Array, candidates: Array, training: Array, capacity: int) -> None:
+        """`candidates` (m, values) and `training` (n, values) are one-hot, float32. There is room for `capacity`
+        training points."""
         self._covariance, self._theta, self._candidates = covariance, theta, candidates
         self._noise = covariance.noise(theta)
-        self.seen, capacity = len(seen), max(capacity, len(seen) + 1)
-        n, m = len(seen), len(candidates)
+        n, m = len(training), len(candidates)
+        self._size, capacity = n, max(capacity, n + 1)
         self._x = np.empty((capacity, candidates.shape[1]), dtype=np.float32)
-        self._x[:n] = seen
-        within = covariance.between(theta, seen.astype(float), seen.astype(float)) + self._noise * np.eye(n)
+        self._x[:n] = training
+        within = covariance.between(theta, training.astype(float), training.astype(float)) + self._noise * np.eye(n)
         self._factor = np.zeros((capacity, capacity))
         self._factor[:n, :n] = cholesky(within, lower=True, check_finite=False)
         self._v = np.empty((capacity, m), dtype=np.float32)
-        self._v[:n] = covariance.between(theta, seen, candidates)
+        self._v[:n] = covariance.between(theta, training, candidates)
         # V' = K' L^-T, solved in place: the rows of V are the columns of V' in the order that BLAS wants.
         strsm(1.0, self._factor[:n, :n].astype(np.float32), self._v[:n].T, side=1, lower=1, trans_a=1, overwrite_b=1)
         self._reduction = np.einsum("ij,ij->j", self._v[:n], self._v[:n])
 
     @property
     def room(self) -> int:
-        """How many more can be added."""
-        return len(self._x) - self.seen
+        """How many more training points can be added."""
+        return len(self._x) - self._size
 
-    def add(self, one: Array) -> None:
-        """One more seen configuration, in one-hot form (1, values)."""
-        n, theta = self.seen, self._theta
-        across = self._covariance.between(theta, self._x[:n].astype(float), one.astype(float))[:, 0]
-        row = solve_triangular(self._factor[:n, :n], across, lower=True, check_finite=False)
-        last = math.sqrt(max(1.0 + self._noise - float(row @ row), self._noise))
-        self._factor[n, :n], self._factor[n, n] = row, last
-        added = self._covariance.between(theta, one, self._candidates)[0]
-        added -= row.astype(np.float32) @ self._v[:n]
-        added /= np.float32(last)
-        self._v[n], self._x[n] = added, one[0]
-        self._reduction += added * added
-        self.seen += 1
+    def add(self, point: Array) -> None:
+        """Add a training point in one-hot form (1, values)."""
+        n, theta = self._size, self._theta
+        cross = self._covariance.between(theta, self._x[:n].astype(float), point.astype(float))[:, 0]
+        row = solve_triangular(self._factor[:n, :n], cross, lower=True, check_finite=False)
+        diagonal = math.sqrt(max(1.0 + self._noise - float(row @ row), self._noise))
+        self._factor[n, :n], self._factor[n, n] = row, diagonal
+        v = self._covariance.between(theta, point, self._candidates)[0]
+        v -= row.astype(np.float32) @ self._v[:n]
+        v /= np.float32(diagonal)
+        self._v[n], self._x[n] = v, point[0]
+        self._reduction += v * v
+        self._size += 1
 
     def predict(self, y: Array) -> tuple[Array, Array]:
         """Mean and standard deviation (m,) of the function at the candidates, for values `y` (n,) of mean zero."""
-        n = self.seen
-        solved = solve_triangular(self._factor[:n, :n], y, lower=True, check_finite=False)
-        scale = math.sqrt(max(float(solved @ solved) / n, 1e-12))
-        mean = solved.astype(np.float32) @ self._v[:n]
+        n = self._size
+        z = solve_triangular(self._factor[:n, :n], y, lower=True, check_finite=False)
+        scale = math.sqrt(max(float(z @ z) / n, 1e-12))
+        mean = z.astype(np.float32) @ self._v[:n]
         return mean, scale * np.sqrt(np.maximum(1.0 - self._reduction, 1e-6))
 
 
 def log_expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
     """The logarithm of the expected improvement on `best` when minimising.
 
-    Below one deviation under the best it goes through the scaled complementary error function, which does not
-    underflow (Ament and others, Unexpected Improvements to Expected Improvement, 2023).
+    Where the mean is more than one deviation above `best`, it uses the scaled complementary error function, which does
+    not underflow (Ament and others, Unexpected Improvements to Expected Improvement, 2023).
     """
     u = ((best - mean) / deviation).astype(float)
     density = -0.5 * u * u - 0.5 * math.log(2 * math.pi)

@@ -1,4 +1,4 @@
-"""Strategies behind one door: asked for configurations and told what came of them, until the budget is spent."""
+"""Strategies behind one interface: ask for a configuration, tell its result, until the budget is spent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tuner.space.model import Config, Space, Value
 
 @dataclass(frozen=True)
 class Budget:
-    """How much may be spent: configurations, seconds, or neither."""
+    """A limit on configurations or on seconds, or none."""
 
     evaluations: int | None = None
     seconds: float | None = None
@@ -46,9 +46,12 @@ UNLIMITED = Budget()
 
 @dataclass(frozen=True)
 class Hints:
-    """What may be known of a space beforehand: promising configurations to begin with, such as the best of a similar
-    problem, the parameters whose product is the number of threads in a block, and configurations to be measured before
-    all others but the most promising, for their own sake. Configurations that are not in the pool are left out."""
+    """What is known of a space beforehand. Configurations that are not in the pool are ignored.
+
+    `warm` are promising configurations to begin with, best first, such as those of a similar problem. `block` names the
+    parameters whose product is the threads per block. `first` are configurations to measure before all but the best of
+    `warm`, for their own sake.
+    """
 
     warm: Sequence[Mapping[str, Value]] = ()
     block: Sequence[str] = ()
@@ -56,10 +59,9 @@ class Hints:
 
     @staticmethod
     def of(space: Space, warm: Sequence[Mapping[str, Value]] = ()) -> Hints:
-        """The hints that a space gives: the parameters that its block names, and its default, which the best is
-        measured against."""
-        named = frozenset().union(*(expression.names for expression in space.block))
-        return Hints(warm, tuple(name for name in space.parameters if name in named), [space.default])
+        """The hints that a space gives: the parameters in its block, and its default, to compare the best with."""
+        names = frozenset().union(*(expression.names for expression in space.block))
+        return Hints(warm, tuple(name for name in space.parameters if name in names), [space.default])
 
 
 NO_HINTS = Hints()
@@ -67,7 +69,7 @@ NO_HINTS = Hints()
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a strategy is given: the pool, a seed, what may be spent, what is known beforehand, how many objectives."""
+    """What a strategy works from; `objectives` is their number."""
 
     pool: Pool
     seed: int
@@ -78,11 +80,10 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Strategy:
-    """A way to choose: `propose` makes what chooses rows of the pool. `check` raises RequestError where a package that
-    it needs is missing.
+    """A strategy: `propose` makes its proposer, and `check` raises RequestError if a package that it needs is missing.
 
-    many_objectives: whether it follows more than one.
-    begins_warm: whether it takes up the warm configurations itself; else they come before it.
+    many_objectives: whether it can follow more than one objective.
+    begins_warm: whether it asks for the warm configurations itself; otherwise they come before its own.
     """
 
     name: str
@@ -95,16 +96,16 @@ class Strategy:
 def _of_optuna(name: str) -> Strategy:
     return Strategy(
         f"optuna:{name}",
-        lambda given: through_optuna.ThroughOptuna(name, given.pool, given.seed, given.objectives),
+        lambda work: through_optuna.ThroughOptuna(name, work.pool, work.seed, work.objectives),
         partial(through_optuna.check, name),
         many_objectives=name in through_optuna.MULTI_OBJECTIVE,
     )
 
 
 def _of_kernel_tuner(name: str) -> Strategy:
-    def propose(given: Assignment) -> Proposer:
-        evaluations = given.budget.evaluations or len(given.pool)
-        return through_kernel_tuner.ThroughKernelTuner(name, given.pool, given.seed, evaluations, given.budget.seconds)
+    def propose(work: Assignment) -> Proposer:
+        evaluations = work.budget.evaluations or len(work.pool)
+        return through_kernel_tuner.ThroughKernelTuner(name, work.pool, work.seed, evaluations, work.budget.seconds)
 
     return Strategy(f"kt:{name}", propose, partial(through_kernel_tuner.check, name))
 
@@ -114,20 +115,20 @@ STRATEGIES: Mapping[str, Strategy] = {
     for strategy in (
         Strategy(
             "optuna",
-            lambda given: PoolGP(given.pool, given.seed, given.hints.warm, given.hints.block),
+            lambda work: PoolGP(work.pool, work.seed, work.hints.warm, work.hints.block),
             many_objectives=True,
             begins_warm=True,
         ),
         *map(_of_optuna, through_optuna.NAMES),
-        Strategy("random", lambda given: Listed.shuffled(given.pool, given.seed), many_objectives=True),
-        Strategy("brute_force", lambda given: Listed.declared(given.pool), many_objectives=True),
+        Strategy("random", lambda work: Listed.shuffled(work.pool, work.seed), many_objectives=True),
+        Strategy("brute_force", lambda work: Listed.declared(work.pool), many_objectives=True),
         *map(_of_kernel_tuner, through_kernel_tuner.NAMES),
     )
 }
 
 
 def check(name: str | None, objectives: int = 1) -> None:
-    """Raises RequestError for a strategy that does not exist, lacks a package, or follows fewer objectives."""
+    """Raises RequestError for a strategy that does not exist, lacks a package, or cannot follow so many objectives."""
     if name is None:
         return
     if name not in STRATEGIES:
@@ -139,7 +140,7 @@ def check(name: str | None, objectives: int = 1) -> None:
 
 
 def choose(name: str | None, budget: Budget, configurations: int) -> str:
-    """The strategy to use where none is named: all configurations if the budget is not known to forbid it."""
+    """`name`, or a default: brute force if the budget may cover all configurations, else the Gaussian process."""
     if name is not None:
         return name
     limited = budget.seconds is not None or (budget.evaluations or configurations) < configurations
@@ -149,9 +150,9 @@ def choose(name: str | None, budget: Budget, configurations: int) -> str:
 class Search:
     """A strategy at work on a pool. Use it as a context manager, or close it.
 
-    Any number of configurations may be outstanding, and they may be told in any order; one that was never asked for may
-    be told too, and will not be asked for. None is asked for twice. The same seed gives the same configurations, if
-    the answers are the same and come in the same order, whatever else draws random numbers in the process.
+    Any number of configurations may be outstanding, told in any order. A configuration that was never asked for may be
+    told too. None is asked for twice, or after it was told. A seed and the same results in the same order give the same
+    configurations, even if other code of the process draws random numbers.
     """
 
     def __init__(
@@ -163,17 +164,17 @@ class Search:
         hints: Hints = NO_HINTS,
         objectives: int = 1,
     ) -> None:
-        """Time starts to count now. Raises RequestError for what `check` refuses."""
+        """The time of the budget starts now. Raises RequestError as `check` does."""
         check(name, objectives)
         strategy = STRATEGIES[name]
         self.pool = pool
-        self._left = min(budget.evaluations or len(pool), len(pool))
+        self._remaining = min(budget.evaluations or len(pool), len(pool))
         self._deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
-        # The best that is known goes before them: beside it they are stopped where they are slow.
-        self._first = pool.known(hints.warm)[:1] + pool.known(hints.first)
-        if not strategy.begins_warm:
-            self._first += pool.known(hints.warm)
-        self._proposer = strategy.propose(Assignment(pool, seed, Budget(self._left, budget.seconds), hints, objectives))
+        warm = pool.rows_of(hints.warm)
+        # The best known configuration leads: in a race against it, slow ones lose early.
+        self._leaders = warm[:1] + pool.rows_of(hints.first) + ([] if strategy.begins_warm else warm)
+        limit = Budget(self._remaining, budget.seconds)
+        self._proposer = strategy.propose(Assignment(pool, seed, limit, hints, objectives))
 
     def __enter__(self) -> Search:
         return self
@@ -184,36 +185,35 @@ class Search:
         self.close()
 
     def ask(self) -> Config | None:
-        """The next configuration. None: there is none before something outstanding is told; if nothing is, the search
-        is over."""
-        if self._left < 1 or (self._deadline is not None and time.monotonic() >= self._deadline):
+        """The next configuration. None: wait until an outstanding one is told; if none is, the search is over."""
+        if self._remaining < 1 or (self._deadline is not None and time.monotonic() >= self._deadline):
             return None
-        row = self._beforehand()
+        row = self._next_leader()
         if row is None:
             row = self._proposer.ask()
         if row is None:
             return None
-        self._left -= 1
+        self._remaining -= 1
         return self.pool.config(row)
 
     def tell(self, config: Mapping[str, Value], value: float | Sequence[float] | None) -> None:
-        """The value of `config`, or one for each objective, lower being better; None where it failed.
+        """`value` is the result of `config`, or one for each objective, lower is better; None if it failed.
 
         Raises ValueError for a configuration that is not in the pool.
         """
         self._proposer.tell(self.pool.row(config), (value,) if isinstance(value, int | float) else value)
 
     def likely(self, count: int) -> list[Config]:
-        """Configurations that may be asked for next, the likeliest first, at most `count`: to be compiled ahead."""
-        return [self.pool.config(row) for row in self._proposer.likely(min(count, self._left))]
+        """At most `count` configurations to compile ahead: those that may be asked for next, the likeliest first."""
+        return [self.pool.config(row) for row in self._proposer.likely(min(count, self._remaining))]
 
     def close(self) -> None:
-        """Stop; nothing may be asked or told any more."""
+        """Stop. Nothing may be asked or told afterwards."""
         self._proposer.close()
 
-    def _beforehand(self) -> int | None:
-        while self._first:
-            row = self._first.pop(0)
+    def _next_leader(self) -> int | None:
+        while self._leaders:
+            row = self._leaders.pop(0)
             if self._proposer.claim(row):
                 return row
         return None

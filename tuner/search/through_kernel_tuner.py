@@ -1,7 +1,7 @@
 """Kernel Tuner's strategies over a pool, turned inside out.
 
-Its strategies call a runner and wait for the answer; ours are asked and told. So a strategy runs in a thread of its own
-that stands still except while `ask` waits for it: never do both run.
+Its strategies call a runner and wait for the results; ours are asked and told. So each strategy runs in its own thread,
+and only while `ask` waits for it: the two never run at the same time.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from tuner.errors import RequestError
 from tuner.search.pool import Pool
 from tuner.search.proposer import Proposer, any_free
 
-# bayes_opt drops one of its acquisition functions by what they took, which no seed repeats.
-_STOPPED = types.SimpleNamespace(perf_counter=lambda: 0.0, perf_counter_ns=lambda: 0)
-_LEFT_OUT = ("pyatf_strategies", "skopt")  # the first does not run with 1.5.0, the second takes a second an evaluation
-NAMES = tuple(sorted(set(strategy_map) - set(_LEFT_OUT)))
-STALE = 500  # calls in a row without a new configuration, after which a strategy is started again
+# bayes_opt drops an acquisition function by the time that it took, which no seed repeats.
+_STOPPED_CLOCK = types.SimpleNamespace(perf_counter=lambda: 0.0, perf_counter_ns=lambda: 0)
+_EXCLUDED = ("pyatf_strategies", "skopt")  # does not run with 1.5.0; takes a second per evaluation
+NAMES = tuple(sorted(set(strategy_map) - set(_EXCLUDED)))
+MOST_STALE = 500  # calls in a row without a new configuration, before a strategy is started again
 
 
-class _Closed(BaseException):
+class _Stop(BaseException):
     """Ends the strategy's thread."""
 
 
 def check(name: str) -> None:
-    """Raises RequestError where a package that strategy `name` needs is not installed."""
+    """Raises RequestError if a package that strategy `name` needs is not installed."""
     try:
         repr(strategy_map[name].tune)
     except ImportError as error:
@@ -53,20 +53,20 @@ def check(name: str) -> None:
 class ThroughKernelTuner(Proposer):
     """Strategy `name` of Kernel Tuner 1.5.
 
-    What it asks for again is answered from memory. One that stops early is started again; one that then finds nothing
-    new is filled up at random, so that a budget is always reached. All that it evaluates in one call, such as a
-    generation, may be outstanding at a time.
+    A configuration that it asks for again is answered from memory. A strategy that stops early is started again. If it
+    then finds nothing new, random configurations use up the budget. All that it evaluates in one call, such as a
+    generation, may be outstanding at the same time.
     """
 
-    _one_at_a_time: ClassVar[threading.Lock] = threading.Lock()  # the generators it draws from are the process's
+    _one_at_a_time: ClassVar[threading.Lock] = threading.Lock()  # strategies draw from the process's generators
 
     def __init__(self, name: str, pool: Pool, seed: int, evaluations: int, seconds: float | None) -> None:
-        """`evaluations` and `seconds` are the budget, by which some strategies set their pace."""
+        """Some strategies set their pace by the budget, `evaluations` and `seconds`."""
         super().__init__(pool)
         self._tune = strategy_map[name].tune
         self._module = importlib.import_module(self._tune.__module__)
         self._rng = np.random.default_rng(seed)
-        # Its own `seed` option reaches none but pymoo's, and Latin hypercubes are drawn from a generator of their own.
+        # Kernel Tuner's `seed` option reaches pymoo's strategies only, and Latin hypercubes have their own generator.
         self._state = random.Random(seed).getstate(), np.random.RandomState(seed % 2**32).get_state()  # noqa: S311
         self._hypercube = functools.partial(scipy.stats.qmc.LatinHypercube, rng=np.random.default_rng(seed))
         self._results: dict[int, Sequence[float] | None] = {}
@@ -88,15 +88,15 @@ class ThroughKernelTuner(Proposer):
             seed=seed,
             verbose=False,
         )
-        self._go: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._wanted: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()
+        self._go: queue.SimpleQueue[bool] = queue.SimpleQueue()  # False: stop
+        self._requests: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()  # rows without a result; None: ended
         self._thread: threading.Thread | None = None
 
     def _next(self) -> int | None:
         while self._batch and not self.free[self._batch[0]]:
             self._batch.popleft()
         if not self._batch and not self._outstanding and not self._filling:
-            self._run_on()
+            self._resume()
         if self._batch:
             row = self._batch.popleft()
         elif self._filling:
@@ -123,99 +123,101 @@ class ThroughKernelTuner(Proposer):
             self._go.put(False)
             self._thread.join(timeout=5)
 
-    def _run_on(self) -> None:
-        """Let the strategy run until it wants configurations that are not known, or gives up."""
-        with self._surroundings():
+    def _resume(self) -> None:
+        """Let the strategy run until it asks for configurations without a result, or gives up."""
+        with self._isolation():
             if self._thread is None:
                 self._thread = threading.Thread(target=self._body, name="strategy", daemon=True)
                 self._thread.start()
             else:
                 self._go.put(True)
-            wanted = self._wanted.get()
-        self._filling = wanted is None
-        self._batch.extend(wanted or ())
+            rows = self._requests.get()
+        self._filling = rows is None
+        self._batch.extend(rows or ())
 
     @contextlib.contextmanager
-    def _surroundings(self) -> Iterator[None]:
-        """The process's generators in the strategy's own state, and its chatter kept away from standard output."""
+    def _isolation(self) -> Iterator[None]:
+        """Give the process's random generators the strategy's own state, and keep its output from standard output."""
         with self._one_at_a_time, contextlib.ExitStack() as stack:
-            outside = random.getstate(), np.random.get_state()  # noqa: NPY002
+            state = random.getstate(), np.random.get_state()  # noqa: NPY002
             random.setstate(self._state[0])
             np.random.set_state(self._state[1])  # noqa: NPY002
             stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-            stack.enter_context(self._libraries.limit(limits=1, user_api="blas"))  # sums in one order
+            stack.enter_context(self._libraries.limit(limits=1, user_api="blas"))  # one order of sums
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore")
-            stack.enter_context(_replaced(scipy.stats.qmc, "LatinHypercube", self._hypercube))
-            stack.enter_context(_replaced(self._module, "LatinHypercube", self._hypercube))
-            stack.enter_context(_replaced(self._module, "time", _STOPPED))
+            stack.enter_context(_replacement(scipy.stats.qmc, "LatinHypercube", self._hypercube))
+            stack.enter_context(_replacement(self._module, "LatinHypercube", self._hypercube))
+            stack.enter_context(_replacement(self._module, "time", _STOPPED_CLOCK))
             try:
                 yield
             finally:
                 self._state = random.getstate(), np.random.get_state()  # noqa: NPY002
-                random.setstate(outside[0])
-                np.random.set_state(outside[1])  # noqa: NPY002
+                random.setstate(state[0])
+                np.random.set_state(state[1])  # noqa: NPY002
 
     def _body(self) -> None:
-        """The thread: the strategy, again and again as long as it finds something new."""
+        """In the strategy's thread: run it again as long as it finds something new."""
         try:
             configurations = {str(row): self.pool.config(row) for row in range(len(self.pool))}
             parameters = dict(self._options["tune_params"])
             space = Searchspace(None, None, None, from_cache={"tune_params": parameters, "cache": configurations})
-            known = -1
-            while len(self._results) > known:
-                known, self._runner.stale = len(self._results), 0
-                with contextlib.suppress(Exception):  # some fail in small spaces; that costs them their turn
+            before = -1
+            while len(self._results) > before:
+                before, self._runner.stale = len(self._results), 0
+                with contextlib.suppress(Exception):  # some fail in small spaces, which ends this run only
                     self._tune(space, self._runner, self._options)
-        except _Closed:
+        except _Stop:
             pass
         finally:
-            self._wanted.put(None)
+            self._requests.put(None)
 
     def results(self, keys: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
-        """In the strategy's thread: a result for each configuration, once all are known."""
+        """In the strategy's thread: wait for the results of the configurations `keys`, and return them."""
         configs = [dict(zip(self.pool.names, key, strict=True)) for key in keys]
         rows = [self.pool.find(config) for config in configs]
         new = list(dict.fromkeys(row for row in rows if row is not None and row not in self._results))
         self._runner.stale = 0 if new else self._runner.stale + 1
-        if self._runner.stale > STALE:
+        if self._runner.stale > MOST_STALE:
             raise StopCriterionReached("nothing new")
         if new:
-            self._wanted.put(new)
+            self._requests.put(new)
             if not self._go.get():
-                raise _Closed
-        made: list[dict[str, Any]] = []
-        for row, config in zip(rows, configs, strict=True):
-            values = self._results[row] if row is not None else None
-            failure = InvalidConfig() if row is None else RuntimeFailedConfig()
-            made.append({**config, **({"__error__": failure} if values is None else {"time": values[0]})})
-        return made
+                raise _Stop
+        return [{**config, **self._result(row)} for row, config in zip(rows, configs, strict=True)]
+
+    def _result(self, row: int | None) -> dict[str, Any]:
+        """The result of `row`, None for a configuration outside the pool, as Kernel Tuner's runners give it."""
+        if row is None:
+            return {"__error__": InvalidConfig()}
+        values = self._results[row]
+        return {"__error__": RuntimeFailedConfig()} if values is None else {"time": values[0]}
 
 
 @contextlib.contextmanager
-def _replaced(module: types.ModuleType, name: str, value: Any) -> Iterator[None]:
-    """`value` under a name of `module`, if it has that name, for as long as the context is open."""
-    before = getattr(module, name, None)
-    if before is not None:
+def _replacement(module: types.ModuleType, name: str, value: Any) -> Iterator[None]:
+    """Put `value` in the place of `module.name`, if that exists, while the context is open."""
+    original = getattr(module, name, None)
+    if original is not None:
         setattr(module, name, value)
     try:
         yield
     finally:
-        if before is not None:
-            setattr(module, name, before)
+        if original is not None:
+            setattr(module, name, original)
 
 
 class _Runner(Runner):  # type: ignore[misc]  # kernel_tuner has no types
-    """Sits where Kernel Tuner's own runner would, and holds no device."""
+    """Stands in for Kernel Tuner's own runner, without a device."""
 
-    def __init__(self, asker: ThroughKernelTuner) -> None:
+    def __init__(self, proposer: ThroughKernelTuner) -> None:
         super().__init__()
-        self._asker = asker
+        self._proposer = proposer
         self.stale = 0
-        self.dev = types.SimpleNamespace(max_threads=1024)  # bayes_opt looks
+        self.dev = types.SimpleNamespace(max_threads=1024)  # bayes_opt reads it
 
     def run(self, parameter_space: Iterable[Sequence[Any]], tuning_options: Any) -> list[dict[str, Any]]:
-        return self._asker.results(parameter_space)
+        return self._proposer.results(parameter_space)
 
     def get_device_info(self) -> Any:
         return self.dev

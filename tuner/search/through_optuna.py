@@ -27,12 +27,13 @@ _SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
 }
 NAMES = tuple(_SAMPLERS)
 MULTI_OBJECTIVE = ("tpe", "gp", "nsga2", "qmc")
-_NEEDS = {"gp": ("torch", "scipy"), "cmaes": ("cmaes",)}
+_NUMBERS_ONLY = ("cmaes", "qmc")
+_PACKAGES = {"gp": ("torch", "scipy"), "cmaes": ("cmaes",)}
 
 
 def check(name: str) -> None:
-    """Raises RequestError where a package that sampler `name` needs is not installed."""
-    for package in _NEEDS.get(name, ()):
+    """Raises RequestError if a package that sampler `name` needs is not installed."""
+    for package in _PACKAGES.get(name, ()):
         try:
             importlib.import_module(package)
         except ImportError:
@@ -43,11 +44,12 @@ def check(name: str) -> None:
 
 
 class ThroughOptuna(Proposer):
-    """A sampler of Optuna's proposes a combination of positions; the free row nearest to it is asked for and told.
+    """One of Optuna's samplers proposes a combination of positions. The nearest free row is asked for, and the sampler
+    is told of that row.
 
-    A parameter is the whole number of its value's position, except that TPE sees a choice without order, which is the
-    better of the two for it, and that words and truth values have no order for any that can do without. Positions count
-    from 0 to 1 in the distance; a choice that differs counts 1.
+    A parameter is an integer, the position of its value. For TPE, which does better so, each is a choice without order;
+    for a sampler that knows more than numbers, those with text or truth values are. In the distance, positions are
+    scaled to [0, 1], and a choice that differs counts 1.
     """
 
     def __init__(self, name: str, pool: Pool, seed: int, objectives: int = 1) -> None:
@@ -55,21 +57,21 @@ class ThroughOptuna(Proposer):
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._storage = InMemoryStorage()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # parts of Optuna that it calls experimental
+            warnings.simplefilter("ignore")  # Optuna calls parts of itself experimental
             self._study = optuna.create_study(
                 storage=self._storage, sampler=_SAMPLERS[name](seed), directions=["minimize"] * objectives
             )
         self._distributions: dict[str, BaseDistribution] = {}
-        self._choice = np.zeros(len(pool.names), dtype=bool)
+        self._is_choice = np.zeros(len(pool.names), dtype=bool)
         for column, values in enumerate(pool.values):
-            unordered = any(isinstance(v, bool | str) for v in values) and name not in ("cmaes", "qmc")
-            self._choice[column] = name == "tpe" or unordered
+            is_unordered = any(isinstance(v, bool | str) for v in values) and name not in _NUMBERS_ONLY
+            self._is_choice[column] = name == "tpe" or is_unordered
             self._distributions[str(column)] = (
                 CategoricalDistribution(range(len(values)))
-                if self._choice[column]
+                if self._is_choice[column]
                 else IntDistribution(0, len(values) - 1)
             )
-        self._asked: dict[int, optuna.Trial] = {}
+        self._trials: dict[int, optuna.Trial] = {}  # outstanding, by row
 
     def _next(self) -> int:
         with warnings.catch_warnings():
@@ -77,17 +79,13 @@ class ThroughOptuna(Proposer):
             trial = self._study.ask(self._distributions)
         row = self._nearest(np.array([trial.params[name] for name in self._distributions]))
         for name, value in self._params(row).items():
-            self._storage.set_trial_param(
-                trial._trial_id,
-                name,
-                self._distributions[name].to_internal_repr(value),
-                self._distributions[name],
-            )
-        self._asked[row] = trial
+            distribution = self._distributions[name]
+            self._storage.set_trial_param(trial._trial_id, name, distribution.to_internal_repr(value), distribution)
+        self._trials[row] = trial
         return row
 
     def _learn(self, row: int, values: Sequence[float] | None) -> None:
-        trial = self._asked.pop(row, None)
+        trial = self._trials.pop(row, None)
         state = TrialState.FAIL if values is None else TrialState.COMPLETE
         if trial is not None:
             self._study.tell(trial, values, state)
@@ -104,7 +102,7 @@ class ThroughOptuna(Proposer):
         distance = np.zeros(len(self.pool), dtype=np.float32)
         for column, position in enumerate(positions):
             values = self.pool.rows[:, column]
-            if self._choice[column]:
+            if self._is_choice[column]:
                 distance += values != position
             else:
                 offset = (values - np.float32(position)) / max(1, len(self.pool.values[column]) - 1)

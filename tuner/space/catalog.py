@@ -1,4 +1,4 @@
-"""Kernels by name: what ships, and any YAML file that a user names."""
+"""Kernels by name: those that ship, and any YAML file that a user names."""
 
 from __future__ import annotations
 
@@ -6,99 +6,95 @@ import contextlib
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tuner import paths
 from tuner.errors import RequestError, TunerError
 from tuner.space import launch_form
-
-if TYPE_CHECKING:
-    from tuner.space.model import Space
-
-_MAX_BYTES = 1_000_000
+from tuner.space.model import MAX_FILE_BYTES, Space
 
 
 def names() -> list[str]:
-    """The kernels that ship, `family/stage`, in order."""
+    """The names of the shipped kernels, `family/stage`, sorted."""
     root = paths.shipped("spaces")
-    found = (path.relative_to(root).with_suffix("") for path in root.rglob("*.yaml"))
-    return sorted(path.as_posix() for path in found if path.name != "operation" and not path.name.startswith("_"))
+    stages = (path.relative_to(root).with_suffix("") for path in root.rglob("*.yaml"))
+    return sorted(path.as_posix() for path in stages if path.name != "operation" and not path.name.startswith("_"))
 
 
 def find(kernel: str) -> tuple[Path, str]:
-    """File and name of `kernel`: `sgemm/06_tiled`, a unique part of it, or the path of a YAML file.
+    """File and name of `kernel`: `sgemm/06_tiled`, a unique part of that, or the path of a YAML file.
 
-    Raises RequestError, with the nearest names, where there is no such kernel or more than one.
+    Raises RequestError, with the nearest names, if no kernel or several kernels match.
     """
     path = Path(kernel)
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():
             raise RequestError(f"kernel {kernel!r}: there is no such file; name a file, or one of `tune list`")
         return path, f"{path.resolve().parent.name}/{path.stem}"
-    known = names()
-    matches = [name for name in known if name == kernel] or [name for name in known if kernel and kernel in name]
+    kernels = names()
+    matches = [name for name in kernels if name == kernel] or [name for name in kernels if kernel and kernel in name]
     if len(matches) == 1:
         return paths.shipped("spaces") / f"{matches[0]}.yaml", matches[0]
     if matches:
         raise RequestError(f"kernel {kernel!r} could be {', '.join(matches)}; write more of the name")
     import difflib
 
-    stages = {name.rpartition("/")[2]: name for name in known} | {name: name for name in known}
-    near = dict.fromkeys(stages[match] for match in difflib.get_close_matches(kernel, stages, n=3, cutoff=0.4))
+    aliases = {name.rpartition("/")[2]: name for name in kernels} | {name: name for name in kernels}
+    near = dict.fromkeys(aliases[match] for match in difflib.get_close_matches(kernel, aliases, n=3, cutoff=0.4))
     hint = f"did you mean {' or '.join(near)}?" if near else "`tune list` shows all"
     raise RequestError(f"kernel {kernel!r}: there is no such kernel; {hint}")
 
 
 def load(kernel: str) -> Space:
-    """The Space of `kernel`, from its launch form where one is still true, else from its YAML.
+    """The Space of `kernel`, from its launch form if that is up to date, else from its YAML.
 
-    Forms lie beside the spaces that ship, and in the cache. Reading YAML imports pydantic and yaml; what it gives is
-    left in the cache so that the next launch does not. Raises RequestError.
+    Reading YAML imports pydantic and yaml, which is slow. So forms ship with the package, and a new one goes to the
+    cache for the next launch. Raises RequestError.
     """
     path, name = find(kernel)
     folder = path.resolve().parent
-    kept = f"forms/{paths.digest(name, _beginning(path))}.json"
-    known = _still_true(paths.shipped("forms").parent / kept, folder) or _still_true(paths.cache() / kept, folder)
-    if known is not None:
-        return known
+    form = f"forms/{paths.digest(name, _content(path))}.json"
+    space = _from_form(paths.shipped("forms").parent / form, folder) or _from_form(paths.cache() / form, folder)
+    if space is not None:
+        return space
     try:
         from tuner.space import reader
     except ModuleNotFoundError as missing:
         raise RequestError(
             f"{path}: reading it needs {missing.name}, which is not installed; pip install pydantic pyyaml, or load "
-            f"{name} where it is, and name a copy of that machine's cache folder with TUNER_CACHE"
+            f"{name} on a machine that has it, and name a copy of that machine's cache folder with TUNER_CACHE"
         ) from None
-    made = reader.read(path, name)
-    with contextlib.suppress(OSError):  # a read-only cache costs the next load the same again, nothing else
-        paths.replace(paths.cache() / kept, _form(made, folder))
-    return made
+    space = reader.read(path, name)
+    with contextlib.suppress(OSError):  # without a writable cache, the next load reads the YAML again
+        paths.replace(paths.cache() / form, _to_form(space, folder))
+    return space
 
 
-def _beginning(path: Path) -> bytes:
-    """All of a file that is no longer than a space file may be."""
+def _content(path: Path) -> bytes:
+    """The file's bytes, up to the most that a space file may have."""
     try:
         with path.open("rb") as file:
-            return file.read(_MAX_BYTES)
+            return file.read(MAX_FILE_BYTES)
     except OSError:
-        return b""  # the reader of YAML says what is wrong
+        return b""  # the YAML reader reports the error
 
 
-def _form(space: Space, folder: Path) -> bytes:
-    """The launch form of a space. Files are named as they lie from the YAML's `folder`, so that the form is as true
-    where they were all copied to."""
+def _to_form(space: Space, folder: Path) -> bytes:
+    """The launch form of a space. Its paths are relative to the YAML's `folder`, so that copies of the files may use
+    it too."""
 
-    def near(file: Path) -> str:
+    def relative(file: Path) -> str:
         return os.path.relpath(file, folder)
 
-    stamps = {near(file): paths.digest(file.read_bytes()) for file in (*space.files, space.source)}
-    placed = {"source": near(space.source), "files": [near(file) for file in space.files]}
-    return json.dumps({"files": stamps, "space": {**launch_form.to_json(space), **placed}}).encode()
+    digests = {relative(file): paths.digest(file.read_bytes()) for file in (*space.files, space.source)}
+    locations = {"source": relative(space.source), "files": [relative(file) for file in space.files]}
+    return json.dumps({"files": digests, "space": {**launch_form.to_json(space), **locations}}).encode()
 
 
-def _still_true(kept: Path, folder: Path) -> Space | None:
-    """The Space of a launch form whose files have not changed since; None otherwise."""
+def _from_form(form: Path, folder: Path) -> Space | None:
+    """The Space of a launch form; None if the form is missing, or a file has changed since."""
     try:
-        data: Any = json.loads(kept.read_bytes())
+        data: Any = json.loads(form.read_bytes())
         space = data["space"]
         if space["version"] != launch_form.VERSION:
             return None

@@ -1,9 +1,9 @@
 """The only place that evaluates text from a YAML file: a whitelisted subset of Python's expressions.
 
 An expression is parsed once, every node is checked against the whitelist, and the tree is then walked
-directly; none is compiled to Python code here. There are no attributes, subscripts, lambdas, comprehensions
-or keyword arguments, the only callables are `FUNCTIONS`, and text, depth and numbers are bounded, so that
-evaluating takes microseconds whatever the file says.
+directly; it is never compiled to Python code. There are no attributes, subscripts, lambdas, comprehensions
+or keyword arguments. The only callables are `FUNCTIONS`. Text, depth and numbers are bounded: no file can
+make an evaluation take longer than microseconds.
 """
 
 from __future__ import annotations
@@ -97,20 +97,20 @@ class Expression:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names it needs a value for."""
+        """The names whose values it needs."""
         return names_in(self.tree)
 
     def evaluate(self, scope: Mapping[str, Any]) -> Any:
-        """Its value, with `scope` giving one to each name.
+        """Its value; `scope` has the values of its names.
 
-        `scope` is asked only for the names on the path taken: `x if c else y` never looks at the other branch.
+        Only names on the path taken are looked up: `x if c else y` never looks at the other branch.
         Raises ExpressionError, naming the expression, for an unknown name, a division by zero, a number beyond
         2**64, or operands that do not go together.
         """
         return value_of(self.tree, scope, self.text)
 
     def integer(self, scope: Mapping[str, Any]) -> int:
-        """Its value as an integer; ExpressionError where it is something else."""
+        """Its value as an integer. Raises ExpressionError for any other value."""
         value = self.evaluate(scope)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
@@ -120,7 +120,7 @@ class Expression:
 
 
 def parse(text: object) -> Expression:
-    """`text` (a number stands for itself) as a checked Expression; ExpressionError where it is not allowed."""
+    """`text`, or a number, as a checked Expression. Raises ExpressionError if it is not allowed."""
     if isinstance(text, bool | int | float):
         text = repr(text)
     if not isinstance(text, str):
@@ -130,19 +130,19 @@ def parse(text: object) -> Expression:
 
 
 def check_constants(expression: Expression) -> None:
-    """Raise ExpressionError for a part without names that has no value, such as 9**9**9 or 1 // 0."""
+    """Raise ExpressionError for a constant part that has no value, such as 9**9**9 or 1 // 0."""
     for node in ast.walk(expression.tree):
         if isinstance(node, ast.BinOp | ast.Call) and not names_in(node):
             value_of(node, {}, ast.unparse(node))
 
 
 def multiplies_matrices(expression: Expression) -> bool:
-    """Whether it has an @."""
+    """Whether it contains an @."""
     return any(isinstance(node, ast.MatMult) for node in ast.walk(expression.tree))
 
 
 def value_of(tree: ast.expr, scope: Mapping[str, Any], text: str) -> Any:
-    """`walk`, with every reason for having no value as an ExpressionError that begins with `text`."""
+    """`walk`; every failure becomes an ExpressionError that begins with `text`."""
     try:
         return walk(tree, scope)
     except ZeroDivisionError:
@@ -177,7 +177,7 @@ def _parse(text: str) -> ast.expr:
 
 
 def _check(node: ast.expr, depth: int) -> None:
-    """Raise ExpressionError unless `node` and all below it are on the whitelist."""
+    """Raise ExpressionError unless `node` and all its descendants are on the whitelist."""
     if depth > MAX_DEPTH:
         raise ExpressionError(f"nested more than {MAX_DEPTH} deep")
     match node:
@@ -257,7 +257,7 @@ def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
 
 
 def _over_arrays(name: str, values: list[Any]) -> Any:
-    """A function of a reference, element by element."""
+    """The function of this name, applied to arrays element by element."""
     import numpy as np
 
     functions: dict[str, Any] = {"abs": np.abs, "sqrt": np.sqrt, "log2": np.log2, "max": np.maximum, "min": np.minimum}
@@ -275,10 +275,10 @@ def _binary(op: ast.operator, left: Any, right: Any) -> Any:
     return _bounded(function(left, right))
 
 
-def unknown_name(name: str, known: Iterable[str]) -> str:
-    """The message for a name that nothing declares, with the nearest known ones."""
+def unknown_name(name: str, names: Iterable[str]) -> str:
+    """The message for an undeclared name, with the nearest of the declared `names`."""
     import difflib
 
-    known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=3)
-    return f"unknown name {name!r}; " + (f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}")
+    names = sorted(names)
+    near = difflib.get_close_matches(name, names, n=3)
+    return f"unknown name {name!r}; " + (f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""A Space as JSON: what a launcher reads instead of YAML, and what a worker is given."""
+"""A Space as JSON: a launch reads it instead of YAML, and a worker receives it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def to_json(space: Space) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Space:
-    """The Space that `to_json` wrote. Expressions are parsed, and so checked, again."""
+    """The Space that `to_json` wrote. Every expression is checked again."""
     op = data["operation"]
 
     def expressions(texts: list[str]) -> tuple[Expression, ...]:

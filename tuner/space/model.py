@@ -1,13 +1,13 @@
 """What a space file says, as frozen values: no YAML, no pydantic, nothing that a launch does not need.
 
-`tuner.spacefile` makes a `Space` from YAML, `tuner.form` writes it as JSON and reads it back.
+`reader` makes a `Space` from YAML; `launch_form` writes it as JSON and reads it back.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,15 @@ Value = int | float | bool | str
 Config = dict[str, Value]
 ConfigKey = tuple[tuple[str, bool, Value], ...]
 
+MAX_FILE_BYTES = 1_000_000  # of a space or operation file
+
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of the kernel. An array has a shape and a role (in, out, inout), a scalar has neither.
+    """One argument of the kernel. An array has a shape and a role (in, out, inout); a scalar has neither.
 
-    `value` says what is in it: one expression for a scalar, one for each element of an array. Without it, a scalar is
-    the size or option of its name, and an array is the caller's.
+    `value` is its content: one expression for a scalar, one per element for an array. Without it, a scalar is the size
+    or option of its name, and the caller passes the array.
     """
 
     name: str
@@ -37,9 +39,12 @@ class Argument:
 
 @dataclass(frozen=True)
 class Operation:
-    """What a kernel computes: sizes (None where one must be given), options, arguments in the kernel's order, the
-    extent of the result (x, y, z), and expressions for reference, error bound, floating-point operations and the
-    least bytes moved. `library` names the vendor routine that figures stand beside."""
+    """What a kernel computes.
+
+    `sizes` have defaults, or None if a size is required. `arguments` are in the kernel's order; `extent` is that of the
+    result (x, y, z). Expressions give the reference, the error bound, the floating-point operations and the least
+    bytes moved. `library` names the vendor routine to compare with.
+    """
 
     sizes: Mapping[str, int | None]
     options: Mapping[str, float]
@@ -53,7 +58,7 @@ class Operation:
 
     @property
     def arrays(self) -> tuple[Argument, ...]:
-        """The arrays that a caller gives, in order."""
+        """The arrays that the caller passes, in order."""
         return tuple(a for a in self.arguments if a.shape is not None and not a.value)
 
     @property
@@ -64,7 +69,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Restriction:
-    """A condition that every configuration satisfies, and why."""
+    """A condition that every valid configuration satisfies, and the reason for it."""
 
     that: Expression
     because: str = ""
@@ -75,9 +80,9 @@ class Restriction:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a device allows, as expressions see it. Bytes of shared memory are per block; a grid is (x, y, z).
+    """What a device allows. Shared memory is in bytes per block; blocks and grids are (x, y, z).
 
-    What stands last is 0 where the device does not say it.
+    The last six are 0 if the device does not report them.
     """
 
     max_threads: int = 1024
@@ -86,23 +91,23 @@ class Limits:
     compute_capability: float = 0.0
     max_block: tuple[int, int, int] = (1024, 1024, 64)
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
-    max_registers: int = 0  # a block's
+    max_registers: int = 0  # per block
     multiprocessor_threads: int = 0
     multiprocessor_blocks: int = 0
     multiprocessor_registers: int = 0
     multiprocessor_shared_memory: int = 0  # bytes
-    reserved_shared_memory: int = 0  # bytes that each block takes besides its own
+    reserved_shared_memory: int = 0  # bytes per block, besides its own
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Limits:
-        """What `dataclasses.asdict` made, after its way through JSON."""
+        """The Limits that `dataclasses.asdict` wrote, after a round trip through JSON."""
         values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
         return Limits(**values)
 
 
 @dataclass(frozen=True)
 class Scope:
-    """A problem on a device: all that an expression may use besides the configuration."""
+    """A problem on a device: everything that an expression may use besides the configuration."""
 
     sizes: Mapping[str, int]
     options: Mapping[str, float]
@@ -111,7 +116,7 @@ class Scope:
 
     @functools.cached_property
     def names(self) -> dict[str, Any]:
-        """Every name with its value."""
+        """The value of every name."""
         return {
             **self.options,
             **self.sizes,
@@ -127,7 +132,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a configuration is launched: blocks (x, y, z), threads a block (x, y, z), dynamic shared memory in bytes."""
+    """How a configuration is launched: blocks and threads per block (x, y, z), dynamic shared memory in bytes."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -136,9 +141,9 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Space:
-    """One stage: a kernel, what it computes, and the configurations it may be compiled with.
+    """One stage: a kernel, what it computes, and the configurations that it can be compiled with.
 
-    Arrays begin at multiples of `alignment` bytes, and at least where their elements may.
+    Arrays begin at multiples of `alignment` bytes, and of the size of their elements.
     """
 
     name: str
@@ -160,17 +165,17 @@ class Space:
     files: tuple[Path, ...] = ()  # the YAML files it was read from
 
     def names(self, config: Mapping[str, Value], scope: Scope) -> Mapping[str, Any]:
-        """Every name an expression of this space may use, with its value: scope, configuration, derived values.
+        """The value of every name that an expression of this space may use: scope, configuration, derived values.
 
-        A derived value is computed when it is first asked for; ExpressionError then where it has none.
+        A derived value is computed when it is first read, which raises ExpressionError if it cannot be computed.
         """
         return _Names({**scope.names, **config}, self.derived)
 
     def broken(self, config: Mapping[str, Value], scope: Scope) -> Restriction | None:
-        """The first restriction that `config` does not satisfy, or None.
+        """The first restriction that `config` breaks, or None.
 
-        A restriction without a value (a division by zero) raises ExpressionError only where all others are satisfied,
-        in whatever order they stand.
+        Raises ExpressionError if a restriction cannot be evaluated (a division by zero) and no other one is broken.
+        Their order does not matter.
         """
         names = self.names(config, scope)
         undecided: ExpressionError | None = None
@@ -185,20 +190,20 @@ class Space:
         return None
 
     def declares(self, config: Mapping[str, Value]) -> bool:
-        """Whether `config` gives each parameter one of its declared values, and nothing else a value."""
+        """Whether `config` has exactly the declared parameters, each with one of its declared values."""
         if config.keys() != self.parameters.keys():
             return False
-        return all(any(_same(config[p], v) for v in values) for p, values in self.parameters.items())
+        return all(_contains(values, config[name]) for name, values in self.parameters.items())
 
     def valid(self, config: Mapping[str, Value], scope: Scope) -> bool:
-        """Whether `config` gives each parameter one of its declared values and satisfies every restriction."""
+        """Whether `config` is declared and satisfies every restriction."""
         try:
             return self.declares(config) and self.broken(config, scope) is None
         except ExpressionError:
             return False
 
     def geometry(self, config: Mapping[str, Value], scope: Scope) -> Geometry:
-        """Grid, block and dynamic shared memory of `config`. ExpressionError where one is not a positive integer."""
+        """Grid, block and dynamic shared memory of `config`. Raises ExpressionError unless they can be launched."""
         names = self.names(config, scope)
         grid = tuple(e.integer(names) for e in self.grid)
         block = tuple(e.integer(names) for e in self.block)
@@ -213,26 +218,26 @@ class Space:
             yield dict(zip(self.parameters, values, strict=True))
 
     def checked(self, config: Mapping[str, Value], scope: Scope) -> Config:
-        """`config`, where it is valid. Raises SpaceError that says what is wrong with it."""
+        """A copy of `config`. Raises SpaceError, which says what is wrong, unless it is valid."""
         for name, values in self.parameters.items():
             if name not in config:
                 raise SpaceError(f"{self.name}: the configuration lacks {name}; allowed: {list(values)}")
-            if not any(_same(config[name], v) for v in values):
+            if not _contains(values, config[name]):
                 raise SpaceError(f"{self.name}: {name} = {config[name]!r}; allowed: {list(values)}")
         for name in config:
             if name not in self.parameters:
                 raise SpaceError(f"{self.name}: no parameter {name!r}; there are: {', '.join(self.parameters)}")
-        broken = self.broken(config, scope)
-        if broken is not None:
-            raise SpaceError(f"{self.name}: the configuration breaks {broken} at {size_text(scope.sizes)}")
+        restriction = self.broken(config, scope)
+        if restriction is not None:
+            raise SpaceError(f"{self.name}: the configuration breaks {restriction} at {size_text(scope.sizes)}")
         return dict(config)
 
 
 class _Names(dict[str, Any]):
-    """Names with values, and derived ones that are evaluated when they are needed."""
+    """The values of names; a derived one is evaluated when it is first read."""
 
-    def __init__(self, known: Mapping[str, Any], derived: Mapping[str, Expression]) -> None:
-        super().__init__(known)
+    def __init__(self, values: Mapping[str, Any], derived: Mapping[str, Expression]) -> None:
+        super().__init__(values)
         self._derived = derived
 
     def __missing__(self, name: str) -> Any:
@@ -251,18 +256,18 @@ def config_text(config: Mapping[str, Value]) -> str:
 
 
 def config_key(config: Mapping[str, Value]) -> ConfigKey:
-    """A configuration as a key of a dictionary; True is not 1 in it."""
+    """A configuration as a key of a dictionary. In it, True is not 1."""
     return tuple((name, isinstance(value, bool), value) for name, value in sorted(config.items()))
 
 
 def short_size(sizes: Mapping[str, int]) -> str:
-    """As on the command line: 4096 where all are, 4096x2048x1024 where not, and 1000,batch=100 for a batch."""
+    """As on the command line: 4096 if all are equal, else 4096x2048x1024; for a batch, 1000,batch=100."""
     core = {name: value for name, value in sizes.items() if name != "batch"} or sizes
     text = str(next(iter(core.values()))) if len(set(core.values())) == 1 else "x".join(map(str, core.values()))
     batch = sizes.get("batch", 1)
     return text if core is sizes or batch == 1 else f"{text},batch={batch}"
 
 
-def _same(a: Value, b: Value) -> bool:
-    """Equal, and of one kind: True is not 1, since they render differently, but 2.0 is 2."""
-    return a == b and isinstance(a, bool) == isinstance(b, bool)
+def _contains(values: Iterable[Value], value: Value) -> bool:
+    """Whether `values` contain `value`. True is not 1, because they render differently; but 2.0 is 2."""
+    return any(v == value and isinstance(v, bool) == isinstance(value, bool) for v in values)

@@ -1,4 +1,4 @@
-"""Problems: sizes as users write them, inputs to run on, and the answer to compare with."""
+"""Problems: sizes as users write them, inputs of a kernel, and the answers to compare with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from tuner.errors import ExpressionError, RequestError, SpaceError
 from tuner.space.expressions import Expression, names_in, parse, walk
 from tuner.space.model import Argument, Operation, Scope, size_text
-from tuner.space.reference_cache import Products
+from tuner.space.reference_cache import ReferenceCache
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -23,61 +23,62 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def parse_size(text: str | int | Mapping[str, int], operation: Operation) -> dict[str, int]:
     """Sizes from `4096`, `4096x2048x1024`, `M=100,N=37,K=53` or `1000,batch=100`.
 
-    One bare number is every size that has no default; several are the sizes in their order. Raises RequestError for
-    a size that is unknown, missing, or not a whole number from 1 on.
+    A single number sets every size that has no default; several numbers set the sizes in order. Raises RequestError
+    for a size that is unknown, missing, or not a whole number from 1 on.
     """
     if isinstance(text, Mapping):
         text = ",".join(f"{name}={value}" for name, value in text.items())
     text = str(text)
-    sizes: dict[str, int | None] = dict(operation.sizes)
-    needed = [name for name, default in operation.sizes.items() if default is None]
-    allowed = f"write {_examples(operation)}"
-    given: dict[str, int] = {}
+    values: dict[str, int] = {}
     for part in text.replace(" ", "").split(","):
-        for name, value in _named(part, text, needed, operation, allowed).items():
-            if name in given:
-                raise RequestError(f"size {text!r}: {name} is given twice; {allowed}")
-            given[name] = value
-    sizes.update(given)
-    missing = [name for name, value in sizes.items() if value is None]
+        for name, value in _parse_part(part, text, operation).items():
+            if name in values:
+                raise RequestError(f"size {text!r}: {name} is given twice; {_examples(operation)}")
+            values[name] = value
+    defaults = {name: default for name, default in operation.sizes.items() if default is not None}
+    missing = [name for name in operation.sizes if name not in values and name not in defaults]
     if missing:
-        raise RequestError(f"size {text!r}: {', '.join(missing)} not given; {allowed}")
-    whole = {name: value for name, value in sizes.items() if value is not None}
-    _fits(whole, operation)
-    return whole
+        raise RequestError(f"size {text!r}: {', '.join(missing)} not given; {_examples(operation)}")
+    sizes = {name: values[name] if name in values else defaults[name] for name in operation.sizes}
+    _check_scalars(sizes, operation)
+    return sizes
 
 
-def _named(part: str, text: str, needed: list[str], operation: Operation, allowed: str) -> dict[str, int]:
-    """The sizes that one part of `text` gives: `4096`, `4096x2048x1024` or `K=53`."""
-    names = list(operation.sizes)
+def _parse_part(part: str, text: str, operation: Operation) -> dict[str, int]:
+    """The sizes in one part of `text`: `4096`, `4096x2048x1024` or `K=53`."""
+    names, required = list(operation.sizes), _required(operation)
     name, equals, value = part.rpartition("=")
     if equals:
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
             raise RequestError(f"size {text!r}: no size {name!r}; {hint}")
-        return {name: _whole(value, text, allowed)}
-    values = [_whole(v, text, allowed) for v in part.split("x")]
+        return {name: _parse_number(value, text, operation)}
+    values = [_parse_number(v, text, operation) for v in part.split("x")]
     if len(values) == 1:
-        return dict.fromkeys(needed or names, values[0])
-    if len(values) not in (len(needed), len(names)):
-        raise RequestError(f"size {text!r}: {len(values)} numbers for {', '.join(needed)}; {allowed}")
-    return dict(zip(names if len(values) == len(names) else needed, values, strict=True))
+        return dict.fromkeys(required or names, values[0])
+    if len(values) not in (len(required), len(names)):
+        raise RequestError(f"size {text!r}: {len(values)} numbers for {', '.join(required)}; {_examples(operation)}")
+    return dict(zip(names if len(values) == len(names) else required, values, strict=True))
+
+
+def _parse_number(number: str, text: str, operation: Operation) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", number) or int(number) < 1:
+        raise RequestError(f"size {text!r}: {number!r} is not a whole number from 1 on; {_examples(operation)}")
+    return int(number)
+
+
+def _required(operation: Operation) -> list[str]:
+    return [name for name, default in operation.sizes.items() if default is None]
 
 
 def _examples(operation: Operation) -> str:
-    needed = [name for name, default in operation.sizes.items() if default is None]
-    return f"1024, {'x'.join(['1024'] * len(needed))} or {','.join(f'{name}=1024' for name in needed)}"
+    required = _required(operation)
+    return f"write 1024, {'x'.join(['1024'] * len(required))} or {','.join(f'{name}=1024' for name in required)}"
 
 
-def _whole(text: str, whole: str, allowed: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < 1:
-        raise RequestError(f"size {whole!r}: {text!r} is not a whole number from 1 on; {allowed}")
-    return int(text)
-
-
-def _fits(sizes: Mapping[str, int], operation: Operation) -> None:
-    """Sizes that are scalars of the kernel must fit their type."""
+def _check_scalars(sizes: Mapping[str, int], operation: Operation) -> None:
+    """Raise RequestError for a size that does not fit the kernel's scalar of its name."""
     for argument in operation.arguments:
         limits = np.iinfo(argument.dtype) if "int" in argument.dtype else None
         if argument.shape is None and limits is not None and sizes.get(argument.name, 0) > limits.max:
@@ -88,48 +89,47 @@ def _fits(sizes: Mapping[str, int], operation: Operation) -> None:
 
 
 def parse_options(settings: Mapping[str, float], operation: Operation) -> dict[str, float]:
-    """The operation's options with `settings` put in. Raises RequestError for one that it does not have, or that does
-    not fit the kernel's argument of its name."""
+    """The operation's options, with `settings` in place of defaults. Raises RequestError for an unknown option, or a
+    value that does not fit the kernel's argument of that name."""
     for name, value in settings.items():
         if name not in operation.options:
-            known = ", ".join(operation.options) or "none"
-            raise RequestError(f"option {name}: no such option; there are: {known}")
+            names = ", ".join(operation.options) or "none"
+            raise RequestError(f"option {name}: no such option; there are: {names}")
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not _is_finite(value):
             raise RequestError(f"option {name} = {value!r}: a finite number is needed")
-        dtypes = [a.dtype for a in operation.arguments if a.name == name]
-        for dtype in dtypes:
-            if not _representable(value, dtype):
-                raise RequestError(f"option {name} = {value!r} does not fit the kernel's {dtype}")
+        for argument in operation.arguments:
+            if argument.name == name and not _representable(value, argument.dtype):
+                raise RequestError(f"option {name} = {value!r} does not fit the kernel's {argument.dtype}")
     return {**operation.options, **{name: float(value) for name, value in settings.items()}}
 
 
 def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number that no float can hold
+    except OverflowError:  # an integer too large for a float
         return False
 
 
 def _representable(value: float, dtype: str) -> bool:
-    """Whether `value` is within what `dtype` holds, and whole where that holds whole numbers."""
+    """Whether `value` is in the range of `dtype`, and whole if `dtype` is an integer type."""
     if "int" in dtype:
         return value == int(value) and np.iinfo(dtype).min <= int(value) <= np.iinfo(dtype).max
     return bool(abs(value) <= float(np.finfo(dtype).max))
 
 
 def shape(argument: Argument, scope: Scope) -> tuple[int, ...]:
-    """The shape of an array argument at this size."""
+    """The shape of an array argument at this size. Raises SpaceError for an extent below 1."""
     assert argument.shape is not None
-    found = tuple(extent.integer(scope.names) for extent in argument.shape)
-    if min(found, default=1) < 1:
+    extents = tuple(extent.integer(scope.names) for extent in argument.shape)
+    if min(extents, default=1) < 1:
         raise SpaceError(
-            f"argument {argument.name}: its shape is {found} at {size_text(scope.sizes)}; extents begin at 1"
+            f"argument {argument.name}: its shape is {extents} at {size_text(scope.sizes)}; extents begin at 1"
         )
-    return found
+    return extents
 
 
 def array_bytes(operation: Operation, scope: Scope) -> int:
-    """Bytes of all arrays that a caller gives together."""
+    """Total bytes of the arrays that the caller passes."""
     return sum(nbytes(argument, scope) for argument in operation.arrays)
 
 
@@ -139,13 +139,13 @@ def nbytes(argument: Argument, scope: Scope) -> int:
 
 
 def inputs(operation: Operation, scope: Scope, seed: int = 0) -> dict[str, Array]:
-    """Random contents for every array that a caller gives, and the constants, by name.
+    """Random contents of the arrays that the caller passes, and the constants, by name.
 
-    Floating-point values have random sign and magnitude in [0.5, 1.5): then a product of two is at least 0.25
-    whatever was drawn, so that a kernel which drops a single one differs by far more than rounding does. Integers
-    are drawn from -8 to 8 without 0 (1 to 8 where unsigned).
+    Floating-point values have random sign and magnitude in [0.5, 1.5). The product of any two is then at least 0.25:
+    a kernel that drops a single one differs by far more than rounding does. Integers are drawn from -8 to 8 without 0
+    (1 to 8 if unsigned).
     """
-    made: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for position, argument in enumerate(operation.arrays):
         generator = np.random.default_rng([seed, position])
         dtype, size = np.dtype(argument.dtype), shape(argument, scope)
@@ -153,25 +153,25 @@ def inputs(operation: Operation, scope: Scope, seed: int = 0) -> dict[str, Array
             values = generator.random(size, dtype=np.float32)
             values += np.float32(0.5)
             np.copysign(values, generator.random(size, dtype=np.float32) - np.float32(0.5), out=values)
-            made[argument.name] = values.astype(dtype, copy=False)
+            arrays[argument.name] = values.astype(dtype, copy=False)
         else:
             magnitude = generator.integers(1, 9, size)
             sign = generator.integers(0, 2, size) * 2 - 1 if dtype.kind == "i" else 1
-            made[argument.name] = (magnitude * sign).astype(dtype)
-    return made | constants(operation, scope)
+            arrays[argument.name] = (magnitude * sign).astype(dtype)
+    return arrays | constants(operation, scope)
 
 
 def constants(operation: Operation, scope: Scope) -> dict[str, Array]:
-    """The contents of every array that has a value, by name. Raises SpaceError where one does not fit its dtype."""
-    made: dict[str, Array] = {}
+    """The contents of the arrays that have a value, by name. Raises SpaceError if an element does not fit its dtype."""
+    arrays: dict[str, Array] = {}
     for argument in operation.constants:
         values = np.array([_value(argument, expression, scope) for expression in argument.value])
-        made[argument.name] = values.reshape(shape(argument, scope))
-    return made
+        arrays[argument.name] = values.reshape(shape(argument, scope))
+    return arrays
 
 
 def _value(argument: Argument, expression: Expression, scope: Scope) -> np.generic:
-    """An expression of the argument's `value:` at this size, of its dtype."""
+    """The value of one expression of the argument's `value:` at this size, in its dtype."""
     value = expression.evaluate(scope.names)
     if not isinstance(value, int | float) or not _representable(value, argument.dtype):
         raise SpaceError(
@@ -183,30 +183,30 @@ def _value(argument: Argument, expression: Expression, scope: Scope) -> np.gener
 
 
 def answers(
-    operation: Operation, scope: Scope, given: Mapping[str, Array], products: Products | None = None
+    operation: Operation, scope: Scope, arrays: Mapping[str, Array], cache: ReferenceCache | None = None
 ) -> tuple[dict[str, Array], frozenset[str]]:
-    """The right contents of each output, in float64, and the names of the arrays that were read for them.
+    """The correct contents of each output, in float64, and the names of the arrays that they were computed from.
 
-    `products` keeps the matrix products of whole arrays, which do not depend on options. An output that its own
-    reference does not read (C at beta = 0) may hold anything before the launch. Raises SpaceError where a reference
-    does not have the shape of its output.
+    `cache` holds the matrix products of whole arrays, which do not depend on options. An output whose reference does
+    not read it (C at beta = 0) may hold anything before the launch. Raises SpaceError if a reference cannot be
+    computed, or does not have the shape of its output.
     """
-    reader = _Reader({**scope.names}, given, products or Products())
-    found: dict[str, Array] = {}
+    names = _ReferenceNames(scope.names, arrays, cache or ReferenceCache())
+    outputs: dict[str, Array] = {}
     for name, expression in operation.reference.items():
         try:
-            tree = _Products(given.keys()).visit(copy.deepcopy(expression.tree))
-            value = np.asarray(walk(tree, reader), dtype=np.float64)
+            tree = _ProductsByName(arrays.keys()).visit(copy.deepcopy(expression.tree))
+            value = np.asarray(walk(tree, names), dtype=np.float64)
         except (TypeError, ValueError, ArithmeticError, ExpressionError) as error:
             raise SpaceError(f"reference `{expression.text}`: {error}") from None
-        if value.shape != given[name].shape:
-            raise SpaceError(f"reference `{expression.text}` has shape {value.shape}; {name} has {given[name].shape}")
-        found[name] = value
-    return found, frozenset(reader.read)
+        if value.shape != arrays[name].shape:
+            raise SpaceError(f"reference `{expression.text}` has shape {value.shape}; {name} has {arrays[name].shape}")
+        outputs[name] = value
+    return outputs, frozenset(names.read)
 
 
-class _Products(ast.NodeTransformer):
-    """Puts a name, the text `A @ B`, in the place of each product of whole arrays."""
+class _ProductsByName(ast.NodeTransformer):
+    """Replaces each product of whole arrays by a name: its text, such as `A @ B`."""
 
     def __init__(self, arrays: Container[str]) -> None:
         self._arrays = arrays
@@ -218,47 +218,46 @@ class _Products(ast.NodeTransformer):
         return node
 
 
-class _Reader(dict[str, Any]):
-    """Names for a reference: arrays become float64 when they are first read, and reading is remembered."""
+class _ReferenceNames(dict[str, Any]):
+    """The values of a reference's names. An array becomes float64, and joins `read`, when it is first read."""
 
-    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Array], products: Products) -> None:
+    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Array], cache: ReferenceCache) -> None:
         super().__init__(scalars)
-        self._arrays, self._products = arrays, products
+        self._arrays, self._cache = arrays, cache
         self.read: set[str] = set()
 
     def __missing__(self, name: str) -> Array:
         if "@" in name:
             product = parse(name)
             self.read |= product.names
-            return self._products.get(name, lambda: walk(product.tree, self))
+            return self._cache.get(name, lambda: walk(product.tree, self))
         self.read.add(name)
-        self[name] = self._arrays[name].astype(np.float64)
-        value: Array = self[name]
+        self[name] = value = self._arrays[name].astype(np.float64)
         return value
 
 
 def scalars(operation: Operation, scope: Scope) -> list[np.generic]:
-    """The values of the scalar arguments, in order, each of its declared type. Raises SpaceError where the value of
-    one does not fit."""
-    made = []
+    """The values of the scalar arguments, in order, in their dtypes. Raises SpaceError for a value that does not
+    fit."""
+    values = []
     for argument in operation.arguments:
         if argument.shape is None and argument.value:
-            made.append(_value(argument, argument.value[0], scope))
+            values.append(_value(argument, argument.value[0], scope))
         elif argument.shape is None:
-            made.append(np.dtype(argument.dtype).type(scope.names[argument.name]))
-    return made
+            values.append(np.dtype(argument.dtype).type(scope.names[argument.name]))
+    return values
 
 
 def gflops(operation: Operation, scope: Scope, time_ms: float) -> float | None:
-    """Rate in GFLOP/s of a run that took `time_ms`; None where the operation does not count its work."""
-    if operation.flops is None:
-        return None
-    return float(operation.flops.evaluate(scope.names)) / (time_ms * 1e6)
+    """Rate in GFLOP/s of a run of `time_ms`; None if the operation has no `flops`."""
+    return _giga_per_second(operation.flops, scope, time_ms)
 
 
 def gbytes(operation: Operation, scope: Scope, time_ms: float) -> float | None:
-    """Rate in GB/s at which a run that took `time_ms` moved the least bytes that it had to; None where the operation
-    does not count them."""
-    if operation.bytes is None:
-        return None
-    return float(operation.bytes.evaluate(scope.names)) / (time_ms * 1e6)
+    """Rate in GB/s of a run of `time_ms`, counting the least bytes that must move; None if the operation has no
+    `bytes`."""
+    return _giga_per_second(operation.bytes, scope, time_ms)
+
+
+def _giga_per_second(amount: Expression | None, scope: Scope, time_ms: float) -> float | None:
+    return None if amount is None else float(amount.evaluate(scope.names)) / (time_ms * 1e6)

@@ -1,4 +1,4 @@
-"""YAML -> Space: what a file says is validated by `tuner.schema`, then checked key against key, and frozen."""
+"""YAML to Space: `schema` validates each key, this module checks keys against each other and freezes the result."""
 
 from __future__ import annotations
 
@@ -12,25 +12,18 @@ from tuner.errors import ExpressionError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.space import expressions, yamlfile
 from tuner.space.expressions import Expression
-from tuner.space.model import Argument, Operation, Restriction, Space, Value
+from tuner.space.model import Argument, Limits, Operation, Restriction, Scope, Space, Value
 from tuner.space.routines import ROUTINES
 from tuner.space.schema import ArgumentModel, DivisorsModel, OperationModel, SpaceModel
 from tuner.space.source import without_comments
 from tuner.space.validation import validated
 from tuner.space.yamlfile import Document, Where
 
-DEVICE_NAMES = (
-    "language",
-    "compute_capability",
-    "warp_size",
-    "max_threads",
-    "max_shared_memory",
-    *(f"max_{what}_{axis}" for what in ("grid", "block") for axis in "xyz"),
-)
+DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).names)
 
 
 def read(path: Path, name: str | None = None) -> Space:
-    """The Space in `path`. SpaceError, with file, line and key, for anything wrong with it."""
+    """The Space in `path`. Raises SpaceError with file, line and key if it is invalid."""
     document = yamlfile.read(path)
     if "parameters" not in document.data and "arguments" in document.data:
         raise SpaceError(f"{path}: describes an operation, not a space: it has no `parameters:`")
@@ -40,31 +33,31 @@ def read(path: Path, name: str | None = None) -> Space:
         validated(OperationModel, shared)
         document.data["operation"] = shared.data
     model = validated(SpaceModel, document)
-    return _Builder(document, shared, model, name or f"{path.resolve().parent.name}/{path.stem}").space()
+    return _SpaceBuilder(document, shared, model, name or f"{path.resolve().parent.name}/{path.stem}").space()
 
 
-class _Builder:
-    """Checks what one key says against the others, and makes the frozen Space."""
+class _SpaceBuilder:
+    """Checks keys against each other and builds the frozen Space."""
 
     def __init__(self, document: Document, shared: Document, model: SpaceModel, name: str) -> None:
         self.document, self.shared, self.model, self.name = document, shared, model, name
         op = model.operation
-        self.scope: set[str] = {*op.sizes, *op.options, *DEVICE_NAMES}
-        self.knobs = {*self.scope, *model.parameters}
+        self.scope_names: set[str] = {*op.sizes, *op.options, *DEVICE_NAMES}
+        self.names = {*self.scope_names, *model.parameters}
 
     def space(self) -> Space:
         model = self.model
-        self._parameters()
+        self._check_parameters()
         operation = self._operation()
         derived: dict[str, Expression] = {}
         for name, expression in model.derived.items():
-            if name in self.knobs:
+            if name in self.names:
                 raise self.document.error(("derived", name), "this name is taken by a parameter, size or option")
-            self._names(self.document, ("derived", name), expression, self.knobs)
-            self.knobs.add(name)
+            self._check_names(self.document, ("derived", name), expression, self.names)
+            self.names.add(name)
             derived[name] = expression
-        block, grid = self._three("block", model.block), self._grid(operation)
-        self._names(self.document, ("shared_memory",), model.shared_memory, self.knobs)
+        block, grid = self._triple("block", model.block), self._grid(operation)
+        self._check_names(self.document, ("shared_memory",), model.shared_memory, self.names)
         return Space(
             name=self.name,
             title=model.title,
@@ -85,9 +78,9 @@ class _Builder:
             files=tuple(dict.fromkeys(d.path.resolve() for d in (self.document, self.shared))),
         )
 
-    def _names(self, document: Document, where: Where, expression: Expression, known: Iterable[str]) -> None:
-        for name in sorted(expression.names - set(known)):
-            raise document.error(where, f"`{expression.text}`: {expressions.unknown_name(name, known)}")
+    def _check_names(self, document: Document, where: Where, expression: Expression, names: Iterable[str]) -> None:
+        for name in sorted(expression.names - set(names)):
+            raise document.error(where, f"`{expression.text}`: {expressions.unknown_name(name, names)}")
         if where[-1] != "reference" and expressions.multiplies_matrices(expression):
             raise document.error(where, f"`{expression.text}`: @ is for the arrays of a reference")
         try:
@@ -95,25 +88,24 @@ class _Builder:
         except ExpressionError as error:
             raise document.error(where, str(error)) from None
 
-    def _parameters(self) -> None:
+    def _check_parameters(self) -> None:
         for name, values in self.model.parameters.items():
-            if name in self.scope or name in expressions.FUNCTIONS:
+            if name in self.scope_names or name in expressions.FUNCTIONS:
                 raise self.document.error(("parameters", name), "this name is taken; choose another")
-            seen: set[Value] = set()
+            earlier: set[Value] = set()
             for position, value in enumerate(values):
-                if value in seen:  # 1, 1.0 and true are one value here
+                if value in earlier:  # 1, 1.0 and true are equal here
                     raise self.document.error(("parameters", name, position), f"{value!r} stands twice; keep one")
-                seen.add(value)
+                earlier.add(value)
 
     def _operation(self) -> Operation:
         model, op, shared = self.model, self.model.operation, self.shared
         prefix: Where = () if shared is not self.document else ("operation",)
-        for name in {*op.sizes, *op.options} & {
-            *DEVICE_NAMES,
-            *expressions.FUNCTIONS,
-        } | op.sizes.keys() & op.options.keys():
-            where = "sizes" if name in op.sizes else "options"
-            raise shared.error((*prefix, where, name), "this name is taken; choose another")
+        reserved = {*DEVICE_NAMES, *expressions.FUNCTIONS, *(op.sizes.keys() & op.options.keys())}
+        for name in (*op.sizes, *op.options):
+            if name in reserved:
+                where = "sizes" if name in op.sizes else "options"
+                raise shared.error((*prefix, where, name), "this name is taken; choose another")
         for name, size in op.sizes.items():
             if size is not None and size < 1:
                 raise shared.error((*prefix, "sizes", name), f"{size}: a size is at least 1")
@@ -125,24 +117,22 @@ class _Builder:
                 raise document.error((*place, position), f"{argument.name}: two arguments of this name; rename one")
         arrays = {a.name: a for a in arguments if a.shape is not None}
         outputs = [a.name for a in arrays.values() if a.role != "in"]
-        given: Any = op.reference
-        reference: dict[str, Expression] = given if isinstance(given, dict) else dict.fromkeys(outputs[:1], given)
+        formula: Any = op.reference
+        reference: dict[str, Expression] = formula if isinstance(formula, dict) else dict.fromkeys(outputs[:1], formula)
         if set(reference) != set(outputs) or not outputs:
-            raise shared.error((*prefix, "reference"), f"one is needed for each output: {', '.join(outputs) or 'none'}")
+            raise shared.error((*prefix, "reference"), f"write one for each output: {', '.join(outputs) or 'none'}")
         for expression in reference.values():
-            self._names(shared, (*prefix, "reference"), expression, {*self.scope, *arrays})
+            self._check_names(shared, (*prefix, "reference"), expression, {*self.scope_names, *arrays})
         if op.library is not None:
             missing = set(ROUTINES[op.library]) - {*op.sizes, *op.options, *arrays}
             if missing:
                 raise shared.error((*prefix, "library"), f"{op.library} also needs {', '.join(sorted(missing))}")
-        for key in ("tolerance", "flops", "bytes"):
-            if (counted := getattr(op, key)) is not None:
-                self._names(
-                    shared, (*prefix, key), counted, {*self.scope, "epsilon"} if key == "tolerance" else self.scope
-                )
+        for key, extra in (("tolerance", ["epsilon"]), ("flops", []), ("bytes", [])):
+            if (expression := getattr(op, key)) is not None:
+                self._check_names(shared, (*prefix, key), expression, {*self.scope_names, *extra})
         extent = tuple(model.extent or op.extent)
         for expression in extent:
-            self._names(self.document, ("extent",), expression, self.scope)
+            self._check_names(self.document, ("extent",), expression, self.scope_names)
         return Operation(
             sizes=op.sizes,
             options=op.options,
@@ -165,20 +155,20 @@ class _Builder:
             raise document.error(
                 where, f"{model.name}: a scalar has the name of a size or option, whose value it takes, or a `value`"
             )
-        if model.shape is not None and model.name in self.scope:
+        if model.shape is not None and model.name in self.scope_names:
             raise document.error(where, f"{model.name}: this name is taken by a size or option")
         for extent in model.shape or []:
-            self._names(document, (*where, "shape"), extent, self.scope)
-        # Arrays are made once, for all options that a launch may have.
-        known = self.scope if model.shape is None else self.scope - options.keys()
+            self._check_names(document, (*where, "shape"), extent, self.scope_names)
+        # An array is uploaded once, before a launch sets its options.
+        names = self.scope_names if model.shape is None else self.scope_names - options.keys()
         for expression in value:
-            self._names(document, (*where, "value"), expression, known)
+            self._check_names(document, (*where, "value"), expression, names)
         if model.value is not None:
-            needed = [extent.text for extent in model.shape or []]
+            extents = [extent.text for extent in model.shape or []]
             if model.role not in ("in", None):
                 raise document.error((*where, "role"), f"{model.role!r}: {model.name} has a `value`; write `in`")
-            if not all(text.isdecimal() for text in needed) or math.prod(map(int, needed)) != len(value):
-                kind = f"of shape [{', '.join(needed)}]" if needed else "a scalar"
+            if not all(text.isdecimal() for text in extents) or math.prod(map(int, extents)) != len(value):
+                kind = f"of shape [{', '.join(extents)}]" if extents else "a scalar"
                 raise document.error(
                     (*where, "value"),
                     f"{len(value)} values; {model.name} is {kind}: write one for each element, the shape in numbers",
@@ -187,11 +177,11 @@ class _Builder:
             model.name, model.dtype, None if model.shape is None else tuple(model.shape), model.role, tuple(value)
         )
 
-    def _three(self, key: str, given: list[Expression]) -> tuple[Expression, Expression, Expression]:
-        """x, y and z; those that are not given are 1."""
-        for position, expression in enumerate(given):
-            self._names(self.document, (key, position), expression, self.knobs)
-        x, y, z = (*given, *[expressions.parse(1)] * (3 - len(given)))
+    def _triple(self, key: str, extents: list[Expression]) -> tuple[Expression, Expression, Expression]:
+        """The extents in x, y and z; a missing one is 1."""
+        for position, expression in enumerate(extents):
+            self._check_names(self.document, (key, position), expression, self.names)
+        x, y, z = (*extents, *[expressions.parse(1)] * (3 - len(extents)))
         return x, y, z
 
     def _grid(self, operation: Operation) -> tuple[Expression, Expression, Expression]:
@@ -199,47 +189,49 @@ class _Builder:
         if model.grid is not None and model.grid_divisors is not None:
             raise self.document.error(("grid",), "both `grid` and `grid_divisors`; keep one")
         if model.grid is not None:
-            return self._three("grid", model.grid)
+            return self._triple("grid", model.grid)
         divisors = model.grid_divisors or DivisorsModel()
-        made: list[Expression] = []
+        blocks: list[Expression] = []
         for axis, extent in zip("xyz", operation.extent, strict=False):
             factors: list[Expression] = getattr(divisors, axis)
             for position, factor in enumerate(factors):
-                self._names(self.document, ("grid_divisors", axis, position), factor, self.knobs)
+                self._check_names(self.document, ("grid_divisors", axis, position), factor, self.names)
             product = " * ".join(f"({factor.text})" for factor in factors) or "1"
-            made.append(expressions.parse(f"ceil_div({extent.text}, {product})"))
-        return self._three("grid", made)
+            blocks.append(expressions.parse(f"ceil_div({extent.text}, {product})"))
+        return self._triple("grid", blocks)
 
     def _restrictions(self, block: tuple[Expression, ...], grid: tuple[Expression, ...]) -> tuple[Restriction, ...]:
-        """The file's restrictions, and those that every space has."""
+        """The file's restrictions, and those that the device imposes on every space."""
         model = self.model
-        made: list[Restriction] = []
+        restrictions: list[Restriction] = []
+
+        def require(that: str, because: str) -> None:
+            restrictions.append(Restriction(expressions.parse(that), because))
+
         for position, restriction in enumerate(model.restrictions):
-            self._names(self.document, ("restrictions", position), restriction.that, self.knobs)
-            made.append(Restriction(restriction.that, restriction.because))
+            self._check_names(self.document, ("restrictions", position), restriction.that, self.names)
+            restrictions.append(Restriction(restriction.that, restriction.because))
         if model.requires is not None:
-            elsewhere = " and ".join(f"language != {n!r}" for n, one in LANGUAGES.items() if one.has_compute_capability)
-            that = f"{elsewhere} or compute_capability {model.requires.compute_capability}"
-            made.append(Restriction(expressions.parse(that), "the stage requires it"))
+            others = " and ".join(f"language != {n!r}" for n, lang in LANGUAGES.items() if lang.has_compute_capability)
+            require(f"{others} or compute_capability {model.requires.compute_capability}", "the stage requires it")
         threads = " * ".join(f"({e.text})" for e in block if e.text != "1")
         if threads:
-            made.append(Restriction(expressions.parse(f"{threads} <= max_threads"), "the device's threads a block"))
-        for what, extents in (("block", block), ("grid", grid)):
-            unit = "threads a block" if what == "block" else "blocks"
+            require(f"{threads} <= max_threads", "the device's threads per block")
+        for name, unit, extents in (("block", "threads per block", block), ("grid", "blocks", grid)):
             for axis, extent in zip("xyz", extents, strict=True):
                 if extent.text != "1":
-                    that = f"({extent.text}) <= max_{what}_{axis}"
-                    made.append(Restriction(expressions.parse(that), f"the device's {unit} in {axis}"))
-        if model.shared_memory.text != "0":
-            that = f"({model.shared_memory.text}) <= max_shared_memory"
-            made.append(Restriction(expressions.parse(that), "the device's shared memory a block"))
-            others = " and ".join(f"language != {n!r}" for n, one in LANGUAGES.items() if not one.dynamic_shared_memory)
-            that = f"({model.shared_memory.text}) == 0 or {others}"
-            made.append(Restriction(expressions.parse(that), "dynamic shared memory is CUDA's"))
-        return tuple(made)
+                    require(f"({extent.text}) <= max_{name}_{axis}", f"the device's {unit} in {axis}")
+        shared_memory = model.shared_memory.text
+        if shared_memory != "0":
+            require(f"({shared_memory}) <= max_shared_memory", "the device's shared memory per block")
+            others = " and ".join(
+                f"language != {n!r}" for n, lang in LANGUAGES.items() if not lang.dynamic_shared_memory
+            )
+            require(f"({shared_memory}) == 0 or {others}", "only CUDA has dynamic shared memory")
+        return tuple(restrictions)
 
     def _default(self) -> dict[str, Value]:
-        """The default, which names every parameter or is absent."""
+        """The default configuration: a value for every parameter, or empty."""
         model = self.model
         for name, value in model.default.items():
             if name not in model.parameters:
@@ -254,7 +246,7 @@ class _Builder:
         return dict(model.default)
 
     def _source(self) -> Path:
-        """The kernel file: `source:`, or the file of the same stem in kernels/ or beside the YAML."""
+        """The kernel file: `source:`, or the file with the YAML's stem, beside the YAML or in kernels/."""
         path, model = self.document.path.resolve(), self.model
         suffixes = dict.fromkeys(suffix for name in model.languages for suffix in LANGUAGES[name].suffixes)
         if model.source is not None:
@@ -264,11 +256,11 @@ class _Builder:
             candidates = [folder / f"{path.stem}{s}" for folder in (path.parent, kernels) for s in suffixes]
         source = next((c for c in candidates if c.is_file()), None)
         if source is None:
-            looked = " or ".join(str(c) for c in candidates)
-            raise self.document.error(("source",), f"the kernel file is missing: {looked}; write it, or name another")
+            files = " or ".join(str(c) for c in candidates)
+            raise self.document.error(("source",), f"the kernel file is missing: {files}; write it, or name another")
         text = without_comments(source.read_text(encoding="utf-8", errors="replace"))
         if not re.search(rf"\b{re.escape(model.kernel)}\s*\(", text):
             defined = sorted(set(re.findall(r"\bvoid\s+(\w+)\s*\(", text)))
-            there = f"; it defines {', '.join(defined)}" if defined else ""
-            raise self.document.error(("kernel",), f"{source} has no entry point {model.kernel!r}{there}")
+            hint = f"; it defines {', '.join(defined)}" if defined else ""
+            raise self.document.error(("kernel",), f"{source} has no entry point {model.kernel!r}{hint}")
         return source

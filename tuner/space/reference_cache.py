@@ -1,7 +1,7 @@
-"""Matrix products of a reference, computed once for a run however often its worker is replaced.
+"""Matrix products of a reference, computed once per run, even if its worker is replaced.
 
-They are what a reference's time goes into: 8192 x 8192 in float64 takes seconds on many cores. The rest is one pass
-over the arrays.
+They dominate the time of a reference: 8192 x 8192 in float64 takes seconds on many cores. The rest is one pass over the
+arrays.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Products:
-    """Products by name, kept in a file without a name that parent and children share: it is gone with the last of
+class ReferenceCache:
+    """Matrix products by name, in an unnamed file that parent and children share. The file goes with the last of
     them, however they end."""
 
     def __init__(self, file: BinaryIO | None = None) -> None:
-        """`file` is open for reading and writing; without one, products are kept for this process alone."""
+        """`file` is open for reading and writing. Without it, the cache serves this process alone."""
         self._file = file
-        self._known: dict[str, Array] = {}
+        self._products: dict[str, Array] = {}
         if file is not None:
             self._read(file)
 
-    def get(self, name: str, make: Callable[[], Array]) -> Array:
-        """The product called `name`, computed by `make()` where it is not known."""
-        if name not in self._known:
-            self._known[name] = make()
+    def get(self, name: str, compute: Callable[[], Array]) -> Array:
+        """The product called `name`; `compute()` is called if the cache lacks it."""
+        if name not in self._products:
+            self._products[name] = compute()
             if self._file is not None:
                 try:
-                    self._append(self._file, name, self._known[name])
-                except OSError:  # a full disk costs the next worker the same work again; what is torn stays the last
+                    self._append(self._file, name, self._products[name])
+                except OSError:  # the disk is full: the next worker computes again; a torn product stays the last one
                     self._file = None
-        return self._known[name]
+        return self._products[name]
 
     def _read(self, file: BinaryIO) -> None:
-        """All products, up to one that was cut short by a kill: the next is written over it."""
+        """Read all products, up to one that a kill cut short. The next product overwrites that one."""
         file.seek(0)
-        whole = 0
+        end = 0
         with contextlib.suppress(EOFError, ValueError, OSError):
             while True:
-                whole = file.tell()
+                end = file.tell()
                 name = str(np.load(file))
-                self._known[name] = np.load(file)
-        file.seek(whole)
+                self._products[name] = np.load(file)
+        file.seek(end)
 
     def _append(self, file: BinaryIO, name: str, product: Array) -> None:
         np.save(file, np.array(name))

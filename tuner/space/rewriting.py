@@ -1,4 +1,4 @@
-"""Checked expressions with values put in: what a restriction still says once sizes and device are known."""
+"""Partial evaluation of checked expressions: what is left of a restriction once sizes and device are known."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod)
 
 
 def substitute(tree: ast.expr, values: Mapping[str, Any]) -> ast.expr:
-    """`tree` with each name in `values` replaced by its value (a constant, or another checked tree), and with every
-    part that no longer has names replaced by its value.
+    """`tree` with each name in `values` replaced by its value: a constant, or another checked tree. Every part without
+    names is evaluated.
 
-    `or` and `and` drop the operands that no longer matter. A part whose value cannot be computed, such as
-    1 // 0, is left as it is, for the evaluation that reaches it to report.
+    `or` and `and` drop the operands that no longer matter. A part that cannot be evaluated, such as 1 // 0, stays: a
+    later evaluation reports it, if it reaches it.
     """
     if isinstance(tree, ast.Name):
         value = values.get(tree.id, tree)
         return value if isinstance(value, ast.expr) else ast.Constant(value)
     if isinstance(tree, ast.BoolOp):
-        return _simplified(tree.op, [substitute(operand, values) for operand in tree.values])
+        return _simplify(tree.op, [substitute(operand, values) for operand in tree.values])
     parts: dict[str, Any] = {}
     for field, value in ast.iter_fields(tree):
         if isinstance(value, list):
@@ -43,32 +43,32 @@ def substitute(tree: ast.expr, values: Mapping[str, Any]) -> ast.expr:
         return new
 
 
-def _simplified(op: ast.boolop, operands: list[ast.expr]) -> ast.expr:
-    """`and` and `or` without the constants that do not decide them; the last operand decides the value even so."""
+def _simplify(op: ast.boolop, operands: list[ast.expr]) -> ast.expr:
+    """`and` or `or` without the constants that do not decide it. The last operand may still be its value."""
     deciding = isinstance(op, ast.Or)
-    kept: list[ast.expr] = []
+    remaining: list[ast.expr] = []
     for operand in operands:
         if isinstance(operand, ast.Constant) and bool(operand.value) == deciding:
-            kept.append(operand)
+            remaining.append(operand)
             break
         if not isinstance(operand, ast.Constant):
-            kept.append(operand)
+            remaining.append(operand)
     last = operands[-1]
-    if isinstance(last, ast.Constant) and bool(last.value) != deciding and kept[-1:] != [last]:
-        says_so = bool(kept) and _is_bool(kept[-1]) and last.value is (not deciding)
-        kept += [] if says_so else [last]
-    return kept[0] if len(kept) == 1 else ast.BoolOp(op=op, values=kept)
+    if isinstance(last, ast.Constant) and bool(last.value) != deciding and remaining[-1:] != [last]:
+        redundant = bool(remaining) and _is_bool(remaining[-1]) and last.value is (not deciding)
+        remaining += [] if redundant else [last]
+    return remaining[0] if len(remaining) == 1 else ast.BoolOp(op=op, values=remaining)
 
 
 def _is_bool(tree: ast.expr) -> bool:
-    """Whether its value can only be True or False."""
+    """Whether the value of `tree` is always True or False."""
     return isinstance(tree, ast.Compare) or (isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not))
 
 
 def divisors(tree: ast.expr) -> list[ast.expr]:
-    """Every part of `tree` that something is divided by."""
-    found = [node.right for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, _DIVISIONS)]
+    """Every divisor in `tree`."""
+    parts = [node.right for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, _DIVISIONS)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("ceil_div", "round_up"):
-            found += node.args[1:2]
-    return found
+            parts += node.args[1:2]
+    return parts

@@ -1,13 +1,10 @@
-"""The vendor routines that figures may stand beside: what `library:` may name, and the names an operation then has.
-
-A backend computes a routine in `Device.library`.
-"""
+"""The vendor routines that `library:` may name. `Device.library` of a backend provides them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Each with the sizes, options and arrays that it is called with.
+# For each routine, the sizes, options and arrays that its operation must have.
 ROUTINES: Mapping[str, tuple[str, ...]] = {
     "gemm": ("A", "B", "C", "M", "N", "K", "batch", "alpha", "beta"),
 }

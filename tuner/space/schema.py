@@ -1,4 +1,4 @@
-"""The shapes of space and operation files, as pydantic models; they give the JSON Schema that editors use."""
+"""The keys of space and operation files, as pydantic models, and the JSON Schema that editors use."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def _expression(value: object) -> Expression:
 
 
 def _expressions(value: object) -> list[Expression]:
-    return [_expression(one) for one in value] if isinstance(value, list) else [_expression(value)]
+    return [_expression(item) for item in value] if isinstance(value, list) else [_expression(value)]
 
 
 def _value(value: object) -> object:
-    """Parameter values become source text, so words are C identifiers and nothing else."""
+    """A parameter's value becomes source text, so a word must be a C identifier."""
     if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
         raise ValueError(f"{value!r} is not a word; values are numbers, true, false, or words of letters, digits and _")
     if not isinstance(value, bool | int | float | str):
@@ -43,7 +43,7 @@ def _restriction(value: object) -> object:
 
 
 def _option(value: object) -> object:
-    """A header found through -I would be in no build's name, so that an edit of it would go unnoticed."""
+    """A header behind -I would not be part of a build's name, so edits to it would go unnoticed."""
     if isinstance(value, str) and value.startswith(("-I", "--include", "-include", "-isystem", "-iquote")):
         raise ValueError(f'{value!r}: include headers of your own as #include "name.h", from beside the kernel')
     return value
@@ -62,63 +62,65 @@ if TYPE_CHECKING:
 
     LanguageName: TypeAlias = str
     RoutineName: TypeAlias = str
-else:  # what the tables have
+else:  # the names in the tables
     LanguageName, RoutineName = Literal[tuple(LANGUAGES)], Literal[tuple(ROUTINES)]
 
 
-class _Model(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, strict=True)
 
 
-class RestrictionModel(_Model):
+class RestrictionModel(_StrictModel):
     """A condition on configurations."""
 
     that: Formula = Field(description="must be true of every configuration")
     because: str = Field("", description="why, for the reader of an error")
 
 
-class ArgumentModel(_Model):
+class ArgumentModel(_StrictModel):
     """One argument of the kernel, in the kernel's order."""
 
     name: Identifier
     dtype: Literal["float16", "float32", "float64", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"]
     shape: list[Formula] | None = Field(None, description="extents of an array; a scalar has none")
-    role: Literal["in", "out", "inout"] | None = Field(None, description="of an array: does the kernel read, write it?")
+    role: Literal["in", "out", "inout"] | None = Field(
+        None, description="of an array: whether the kernel reads or writes it"
+    )
     value: Formulas | None = Field(
-        None, description="of a scalar that is no size or option; of an array that no caller gives, element by element"
+        None, description="of a scalar that is no size or option; of an array that no caller passes, element by element"
     )
 
 
-class DivisorsModel(_Model):
-    """Kernel Tuner's grid divisors: blocks = extent / product of these, rounded up."""
+class DivisorsModel(_StrictModel):
+    """Kernel Tuner's grid divisors: blocks = extent / product of the divisors, rounded up."""
 
     x: list[Formula] = []
     y: list[Formula] = []
     z: list[Formula] = []
 
 
-class RequirementsModel(_Model):
+class RequirementsModel(_StrictModel):
     """What the device must offer."""
 
     compute_capability: str = Field(pattern=r"^(>=|>|==|<=|<) *\d+(\.\d+)?$", examples=[">=7.0"])
 
 
-class OperationModel(_Model):
+class OperationModel(_StrictModel):
     """What a kernel computes; several stages may share one."""
 
-    sizes: dict[Identifier, int | None] = Field(min_length=1, description="name: default, or nothing if it is needed")
+    sizes: dict[Identifier, int | None] = Field(min_length=1, description="name: default, or nothing if it is required")
     options: dict[Identifier, FiniteFloat] = Field({}, description="name: default; set at launch")
     extent: list[Formula] = Field(min_length=1, max_length=3, description="of the result, x first; the grid covers it")
     arguments: list[ArgumentModel] = Field(min_length=1)
-    reference: Formula | dict[Identifier, Formula] = Field(description="the right answer, over float64 arrays")
+    reference: Formula | dict[Identifier, Formula] = Field(description="the correct result, over float64 arrays")
     tolerance: Formula | None = Field(None, description="largest error allowed; `epsilon` is the unit round-off")
     flops: Formula | None = None
     bytes: Formula | None = None
-    library: RoutineName | None = Field(None, description="the vendor routine that figures stand beside")
+    library: RoutineName | None = Field(None, description="the vendor routine to compare with")
 
 
-class SpaceModel(_Model):
-    """A stage: a kernel and the configurations it may be compiled with."""
+class SpaceModel(_StrictModel):
+    """A stage: a kernel and the configurations that it can be compiled with."""
 
     title: str = Field(min_length=1, max_length=200)
     operation: OperationModel
@@ -143,7 +145,7 @@ class SpaceModel(_Model):
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a space file, for editors."""
-    # In a file, `operation:` is a path or the keys themselves, and a restriction may be a string.
+    # In a file, `operation:` is a path or a mapping, and a restriction may be a string.
     published: type[BaseModel] = create_model("Space", __base__=SpaceModel, operation=(str | OperationModel, ...))
     schema = published.model_json_schema()
     restrictions = schema["properties"]["restrictions"]

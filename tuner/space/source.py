@@ -1,4 +1,4 @@
-"""The one place where a configuration becomes the text that a compiler sees."""
+"""A configuration as the text that a compiler reads. Nothing else makes such text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<[^>\n]+>)[^\n
 
 @dataclass(frozen=True)
 class Source:
-    """What is compiled and how it is launched; equal Sources give equal builds."""
+    """The text of one configuration, its compiler options and its launch geometry. Equal Sources give equal builds."""
 
     text: str
     kernel: str
@@ -26,14 +26,14 @@ class Source:
 
     @property
     def digest(self) -> str:
-        """Names what is compiled, whatever compiles it, for whichever device."""
+        """The name of text, entry point and options, independent of compiler and device."""
         return paths.digest(*self.options, self.kernel, self.text)
 
 
 def render(space: Space, config: Config, scope: Scope) -> Source:
-    """The Source of one configuration: its values and the derived ones as macros, then the kernel file with its own
-    includes put in. Raises SpaceError where an include is missing, GeometryError where a derived value, the grid or the
-    block has no value in this configuration."""
+    """The Source of one configuration: parameters and derived values as macros, then the kernel file with its includes
+    expanded. Raises SpaceError if an include is missing, GeometryError if a derived value, the grid or the block cannot
+    be computed."""
     try:
         macros, geometry = defines(space, config, scope), space.geometry(config, scope)
     except ExpressionError as error:
@@ -47,68 +47,65 @@ def render(space: Space, config: Config, scope: Scope) -> Source:
 
 
 def defines(space: Space, config: Config, scope: Scope) -> str:
-    """The macros of one configuration, a `#define` a line: its values and the derived ones."""
+    """The macros of one configuration, one `#define` per line: parameters and derived values."""
     names = space.names(config, scope)
-    knobs = {name: names[name] for name in (*space.parameters, *space.derived)}
-    return "".join(f"#define {name} {_literal(value)}\n" for name, value in knobs.items())
+    macros = {name: names[name] for name in (*space.parameters, *space.derived)}
+    return "".join(f"#define {name} {_literal(value)}\n" for name, value in macros.items())
 
 
 def _literal(value: Value) -> str:
-    if isinstance(value, bool):
-        return str(int(value))
-    return str(value)
+    return str(int(value) if isinstance(value, bool) else value)
 
 
 def inlined(path: Path, macros: Sequence[str] = ()) -> str:
-    """The text of `path` with every `#include "..."` put in its place: a file beside it, in the folder above, or, as
-    portable.h is, in the kernels that ship.
+    """The text of `path` with every `#include "..."` expanded. Headers are looked up beside the file, in the folder
+    above, and in the shipped kernels (portable.h).
 
-    The text then stands alone: it can be hashed, cached, exported and compiled anywhere. Includes in <> are the
-    compiler's, and see none of `macros`. Each file is put in once. Raises SpaceError for a file that is missing.
+    The text then stands alone: it can be hashed, cached, exported and compiled anywhere. Includes in <> are left to the
+    compiler, and none of `macros` is defined in them. Each file is included once. Raises SpaceError for a missing file.
     """
     return _inlined(path, set(), macros)
 
 
-def _inlined(path: Path, seen: set[Path], macros: Sequence[str]) -> str:
+def _inlined(path: Path, included: set[Path], macros: Sequence[str]) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SpaceError(f"{path}: the kernel file cannot be read: {error}") from None
 
-    def put_in(match: re.Match[str]) -> str:
+    def expand(match: re.Match[str]) -> str:
         line = text.count("\n", 0, match.start()) + 1
         if match[1] is None:
-            return _shielded(match[0], macros) + f'\n#line {line + 1} "{path.name}"' if macros else match[0]
+            return _shield(match[0], macros) + f'\n#line {line + 1} "{path.name}"' if macros else match[0]
         folder = path.resolve().parent
         folders = (folder, folder.parent, paths.shipped("kernels"))
-        found = next((p for f in folders if (p := f / match[1]).is_file()), None)
-        if found is None:
+        header = next((p for f in folders if (p := f / match[1]).is_file()), None)
+        if header is None:
             raise SpaceError(f'{path}:{line}: #include "{match[1]}" is in none of {", ".join(map(str, folders))}')
-        if found.resolve() in seen:
+        if header.resolve() in included:
             return ""
-        seen.add(found.resolve())
-        return f'#line 1 "{found.name}"\n{_inlined(found, seen, macros)}\n#line {line + 1} "{path.name}"'
+        included.add(header.resolve())
+        return f'#line 1 "{header.name}"\n{_inlined(header, included, macros)}\n#line {line + 1} "{path.name}"'
 
-    return _INCLUDE.sub(put_in, text)
+    return _INCLUDE.sub(expand, text)
 
 
-def _shielded(include: str, macros: Sequence[str]) -> str:
-    """An include of somebody else's header, which may use our macros' names for its own."""
-    away = (f'#pragma push_macro("{name}")\n#undef {name}\n' for name in macros)
-    return "".join(away) + include + "".join(f'\n#pragma pop_macro("{name}")' for name in macros)
+def _shield(include: str, macros: Sequence[str]) -> str:
+    """`include` without our macros, whose names a system header may use for its own."""
+    push = "".join(f'#pragma push_macro("{name}")\n#undef {name}\n' for name in macros)
+    return push + include + "".join(f'\n#pragma pop_macro("{name}")' for name in macros)
 
 
 def without_comments(text: str) -> str:
-    """C source with comments, blank lines, trailing space and the numbers of lines gone; strings are kept as they
-    are."""
-    stripped = _COMMENT.sub(lambda match: match[1] or " ", text)
-    return "\n".join(line.rstrip() for line in stripped.splitlines() if line.strip() and not line.startswith("#line "))
+    """C source without comments, blank lines, trailing space and #line directives. Strings stay unchanged."""
+    code = _COMMENT.sub(lambda match: match[1] or " ", text)
+    return "\n".join(line.rstrip() for line in code.splitlines() if line.strip() and not line.startswith("#line "))
 
 
 def signature(space: Space) -> str:
-    """Names what a configuration of this space means: the code without comments, its arguments and its geometry.
+    """The name of what a configuration of this space means: code without comments, arguments, geometry, reference.
 
-    It does not change when values or restrictions are added, because those leave what was measured true.
+    Adding values or restrictions does not change it, because earlier measurements stay true.
     """
     op = space.operation
     meaning: Mapping[str, object] = {

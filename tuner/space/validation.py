@@ -1,4 +1,4 @@
-"""What a YAML file says against a pydantic model; what is wrong is one message with file, line and key."""
+"""A YAML file against a pydantic model: the first fault becomes one message with file, line and key."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def validated(kind: type[M], document: Document) -> M:
-    """The model of a document. Raises SpaceError for the first thing that is wrong with it."""
+    """The model of a document. Raises SpaceError for its first fault."""
     try:
         return kind.model_validate(document.data)
     except ValidationError as error:
-        # A misspelt key makes another one missing: the misspelling is what to tell.
-        first = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
-        raise document.error(_where(first["loc"], document), _message(first, kind)) from None
+        # A misspelt key makes another one missing: report the misspelling.
+        fault = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
+        raise document.error(_where(fault["loc"], document), _message(fault, kind)) from None
 
 
 def _where(loc: Iterable[int | str], document: Document) -> Where:
-    """The part of pydantic's location that is in the file (it adds names of union members)."""
+    """Pydantic's location as a path in the file, without the names of union members that pydantic adds."""
     where: Where = ()
     data: Any = document.data
     for part in loc:
@@ -41,7 +41,7 @@ def _where(loc: Iterable[int | str], document: Document) -> Where:
 
 
 def _message(error: Any, kind: type[BaseModel]) -> str:
-    found = error["input"]
+    value = error["input"]
     match error["type"]:
         case "extra_forbidden":
             allowed = _fields(kind, error["loc"][:-1])
@@ -52,13 +52,13 @@ def _message(error: Any, kind: type[BaseModel]) -> str:
         case "value_error":
             return str(error["ctx"]["error"])
         case "string_pattern_mismatch" if error["loc"][-1] == "[key]":
-            return f"{found!r} is not a name; use letters, digits and _"
-    text = repr(found) if not isinstance(found, dict | list) else f"a {type(found).__name__}"
+            return f"{value!r} is not a name; use letters, digits and _"
+    text = f"a {type(value).__name__}" if isinstance(value, dict | list) else repr(value)
     return f"{text[:80]}: {error['msg'][0].lower()}{error['msg'][1:]}"
 
 
 def _fields(kind: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
-    """The keys that the model at `loc` has."""
+    """The keys of the model at `loc`."""
     for part in loc:
         if isinstance(part, str) and part in kind.model_fields:
             kind = next(_models(kind.model_fields[part].annotation), kind)
@@ -66,7 +66,7 @@ def _fields(kind: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models that an annotation such as `list[RowModel] | None` names."""
+    """The models in an annotation such as `list[RowModel] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):

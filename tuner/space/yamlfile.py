@@ -1,7 +1,7 @@
-"""Plain data and line numbers from a YAML file that nobody vouches for.
+"""Plain data and line numbers from an untrusted YAML file.
 
-Reads the parser's events, one after the other, so that no input can make it recurse: no anchors, aliases or tags,
-no duplicate keys, at most 1 MB and 12 levels.
+Anchors, aliases, tags and duplicate keys are refused, as are more than 1 MB or 12 levels. The parser's events are read
+one by one, so no input makes it recurse.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from tuner.errors import SpaceError
+from tuner.space.model import MAX_FILE_BYTES
 
-MAX_BYTES = 1_000_000
 MAX_LEVELS = 12
 
 Where = tuple[str | int, ...]
@@ -22,38 +22,38 @@ Where = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """The data of one file; `lines` gives the line of each key and list item by its path in the data."""
+    """The data of one file. `lines` maps the path of each key and list item to its line."""
 
     path: Path
     data: dict[str, Any]
     lines: dict[Where, int]
 
     def error(self, where: Where, message: str) -> SpaceError:
-        """A SpaceError that names file, line and key of `where`, or of the nearest enclosing thing that has a line."""
-        known = where
-        while known and known not in self.lines:
-            known = known[:-1]
+        """A SpaceError with file and key of `where`, and the line of the nearest enclosing key that has one."""
+        enclosing = where
+        while enclosing and enclosing not in self.lines:
+            enclosing = enclosing[:-1]
         key = ".".join(str(part) for part in where)
-        line = self.lines.get(known, 1)
+        line = self.lines.get(enclosing, 1)
         return SpaceError(f"{self.path}:{line}: {key}: {message}" if key else f"{self.path}:{line}: {message}")
 
 
 def read(path: Path) -> Document:
-    """The mapping that `path` holds. SpaceError for anything else, with file and line."""
+    """The mapping in `path`. Raises SpaceError with file and line for anything else."""
     try:
         if path.exists() and not path.is_file():
             raise SpaceError(f"{path}: not a file; name a YAML file")
         size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise SpaceError(f"{path}: {size} bytes; a space file has at most {MAX_BYTES}")
+        if size > MAX_FILE_BYTES:
+            raise SpaceError(f"{path}: {size} bytes; a space file has at most {MAX_FILE_BYTES}")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise SpaceError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        if not isinstance(error, UnicodeDecodeError):
-            raise SpaceError(f"{str(path)!r}: not the name of a file: {error}") from None
+    except UnicodeDecodeError:
         raise SpaceError(f"{path}: not a text file in UTF-8") from None
-    builder = _Builder(path)
+    except ValueError as error:
+        raise SpaceError(f"{str(path)!r}: not the name of a file: {error}") from None
+    builder = _DocumentBuilder(path)
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             builder.take(event)
@@ -64,8 +64,8 @@ def read(path: Path) -> Document:
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise SpaceError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(builder.root, dict):
-        found = "nothing" if builder.root is None else f"a {type(builder.root).__name__}"
-        raise SpaceError(f"{path}:1: holds {found}; a mapping of keys such as `title:` and `parameters:` is expected")
+        content = "nothing" if builder.root is None else f"a {type(builder.root).__name__}"
+        raise SpaceError(f"{path}:1: holds {content}; a mapping of keys such as `title:` and `parameters:` is expected")
     return Document(path, builder.root, builder.lines)
 
 
@@ -80,8 +80,8 @@ class _Level:
 
 
 @dataclass
-class _Builder:
-    """Takes events, keeps a stack of open collections."""
+class _DocumentBuilder:
+    """Builds the data from events, with a stack of open collections."""
 
     path: Path
     root: Any = None
@@ -93,6 +93,8 @@ class _Builder:
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise SpaceError(f"{self.path}:{line}: anchors and aliases (& and *) are not used here; write it out")
+        if tag := getattr(event, "tag", None):
+            raise SpaceError(f"{self.path}:{line}: tags such as {tag} are not used here")
         if isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
@@ -100,7 +102,6 @@ class _Builder:
         elif isinstance(event, yaml.ScalarEvent):
             self._scalar(event, line)
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-            self._no_tag(event, line)
             if len(self.stack) >= MAX_LEVELS:
                 raise SpaceError(f"{self.path}:{line}: nested more than {MAX_LEVELS} levels deep")
             value: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
@@ -108,12 +109,7 @@ class _Builder:
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             self.stack.pop()
 
-    def _no_tag(self, event: yaml.NodeEvent, line: int) -> None:
-        if getattr(event, "tag", None):
-            raise SpaceError(f"{self.path}:{line}: tags such as {getattr(event, 'tag', '')} are not used here")
-
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
-        self._no_tag(event, line)
         top = self.stack[-1] if self.stack else None
         if top is not None and isinstance(top.value, dict) and top.key is None:
             if event.value in top.value:
@@ -123,7 +119,7 @@ class _Builder:
         self._put(_resolve(event), line)
 
     def _put(self, value: Any, line: int) -> Where:
-        """Put `value` where the innermost open collection expects it; returns its path."""
+        """Put `value` into the innermost open collection; returns its path."""
         if not self.stack:
             self.root = value
             return ()
@@ -141,11 +137,11 @@ class _Builder:
         return where
 
 
-_CONSTRUCTOR: Any = yaml.SafeLoader("")  # in whose types `resolve` has none
+_CONSTRUCTOR: Any = yaml.SafeLoader("")  # the type stubs lack `resolve`
 
 
 def _resolve(event: yaml.ScalarEvent) -> Any:
-    """A plain scalar as YAML 1.1 reads it, but dates stay text."""
+    """A plain scalar as YAML 1.1 reads it; but dates stay text."""
     tag = _CONSTRUCTOR.resolve(yaml.ScalarNode, event.value, event.implicit)
     kind = tag.rpartition(":")[2]
     if kind not in ("int", "float", "bool", "null"):

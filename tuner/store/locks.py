@@ -1,4 +1,4 @@
-"""One writer of a file at a time, also on a network's file system that has no locks."""
+"""Locks: one writer per file, even on a network file system without locks."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 def of(path: Path) -> BaseFileLock:
-    """The lock of `path`, a file beside it, not acquired yet.
+    """The lock of `path`, not acquired yet. It is a file beside `path`.
 
-    It is the kernel's lock, which ends with its process; where the file system has none, the existence of the file is
-    the lock. Raises OSError where there can be no such file.
+    The kernel's lock on that file ends with its process. On a file system without locks, the file's existence is the
+    lock. Raises OSError if the file cannot be created.
     """
     from filelock import FileLock, SoftFileLock
 
     if _has_flock(path.with_suffix(".lock")):
         return FileLock(path.with_suffix(".lock"))
-    return SoftFileLock(path.with_suffix(".softlock"))  # not the same file: that is there when nobody holds it
+    return SoftFileLock(path.with_suffix(".softlock"))  # another file: the kernel's lock leaves its own behind
 
 
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold the lock of `path`. Raises RequestError where another process keeps it for PATIENCE_SECONDS, OSError where
-    there can be none."""
+    """Hold the lock of `path`.
+
+    Raises RequestError if another process keeps it for PATIENCE_SECONDS, and OSError if there can be no lock.
+    """
     from filelock import Timeout
 
     lock = of(path)
@@ -44,7 +46,7 @@ def held(path: Path) -> Iterator[None]:
     except Timeout:
         raise RequestError(
             f"{paths.shown(path)}: has been locked by another process for {PATIENCE_SECONDS:.0f} s; wait for it, or "
-            f"delete {paths.shown(lock.lock_file)} where it is gone"
+            f"delete {paths.shown(lock.lock_file)} if that process has ended"
         ) from None
     try:
         yield

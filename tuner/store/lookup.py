@@ -1,4 +1,4 @@
-"""Which record serves a device at a size: when two names are one device, and the order of a look-up's answers."""
+"""The look-up: which record serves a device at a size, and which names mean the same device."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MATCHES: tuple[Match, ...] = ("exact", "nearest_size", "architecture", "other_de
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a look-up is asked: a kernel, its problem, the device by its name, and the signature of the kernel now."""
+class Query:
+    """What a look-up is for: a kernel, its problem, a device by name, and the signature of the kernel as it is now."""
 
     space: Space
     scope: Scope
@@ -31,17 +31,17 @@ class Asked:
     signature: str
 
     @staticmethod
-    def of(space: Space, scope: Scope, device: Device | DeviceInfo) -> Asked:
-        """What is asked for a device of this machine."""
-        return Asked(space, scope, device.name, device.kind, device.architecture, source.signature(space))
+    def of(space: Space, scope: Scope, device: Device | DeviceInfo) -> Query:
+        """The query for a device of this machine."""
+        return Query(space, scope, device.name, device.kind, device.architecture, source.signature(space))
 
 
 @dataclass(frozen=True)
-class Found:
-    """A look-up's answer: the configuration, how well it fits, and the record it is from (None for the default).
+class Candidate:
+    """A configuration that a look-up gives, how well it matches, and its record (None for the default).
 
-    `variant`: the record is of another variant of the device, so its match is at best `nearest_size`. `rank`: 0 for
-    the record's best, n for its n-th runner-up. `notes` are warnings for the user.
+    `variant`: the record is of a variant of the device, so the match is at best `nearest_size`. `rank`: 0 for the
+    record's best configuration, n for its n-th runner-up. `notes` are warnings for the user.
     """
 
     config: Config
@@ -54,8 +54,8 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """A record and how it fits."""
+class Fit:
+    """A record and how it fits a query."""
 
     record: Record
     match: Match
@@ -70,81 +70,82 @@ _FORMS = re.compile(r"pcie?|sxm\d?|nvl|\d+g(?:i?b)?|(?:hbm|g?ddr)\d\w*")
 
 @functools.lru_cache(maxsize=1024)
 def normalised(device: str) -> str:
-    """A device's name without what its variants differ in: two with one normalised name and one architecture (compute
-    capability) are variants of one device.
+    """A device's name without what its variants differ in. Devices with the same normalised name and the same
+    architecture (compute capability) are variants of one device.
 
-    Left out, besides case and punctuation, are marks ((R), (TM)), makers and brands (NVIDIA, GeForce, Tesla, Quadro),
-    form factors (PCIe, SXM4, NVL) and memory (80GB, HBM3): H200 is H200 NVL, A100-SXM4-40GB is A100 80GB PCIe. All
-    else stays, because it names another chip, or a part of one: Ti, SUPER, Ada Generation, Laptop GPU, Max-Q, a MIG
-    slice (`1g.10gb`), a virtual GPU's profile (`40C`), the number of a host's cores.
+    It drops case, punctuation, marks ((R), (TM)), vendors and brands (NVIDIA, GeForce, Tesla, Quadro), form factors
+    (PCIe, SXM4, NVL) and memory (80GB, HBM3): H200 is H200 NVL, A100-SXM4-40GB is A100 80GB PCIe. All else stays,
+    because it names another chip or a part of one: Ti, SUPER, Ada Generation, Laptop GPU, Max-Q, a MIG slice
+    (`1g.10gb`), a virtual GPU's profile (`40C`), the number of a host's cores.
     """
     words = re.findall(r"[^\s,;:()/_-]+", _MARKS.sub(" ", device.casefold()))
-    kept = [word for word in words if word not in _VENDORS and not _FORMS.fullmatch(word)]
-    return " ".join(kept or words)
+    return " ".join([word for word in words if word not in _VENDORS and not _FORMS.fullmatch(word)] or words)
 
 
-def ranked(records: Iterable[Record], asked: Asked) -> list[Ranked]:
-    """The records of this operation, those that fit best first, whether they are valid at this size or not."""
-    scope, found = asked.scope, []
+def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
+    """The records of this operation, the best fit first. Their configurations may not be valid at this size."""
+    scope = query.scope
+    entries = []
     for position, record in enumerate(records):
         if record.sizes.keys() != scope.sizes.keys():
             continue
         distance = _distance(record.sizes, scope.sizes)
-        fit = _fit(record, asked, distance)
+        fit = _fit(record, query, distance)
         level = MATCHES.index(fit.match)
         if not record.is_verified:
             level = max(level, MATCHES.index("architecture"))
-        worth = (
+        order = (
             fit.stale,
             not record.is_plain,
             level,
             not record.is_verified,
-            record.kind != asked.kind,
+            record.kind != query.kind,
             distance,
             fit.variant,
             record.options != scope.options,
             position,
         )
-        found.append((worth, fit))
-    return [fit for _, fit in sorted(found, key=lambda entry: entry[0])]
+        entries.append((order, fit))
+    return [fit for _, fit in sorted(entries, key=lambda entry: entry[0])]
 
 
-def answers(records: Iterable[Record], asked: Asked) -> Iterator[Found]:
-    """What is valid at this size on this device, best first: of each record its best and its runners-up, then the
-    default. Raises NoConfiguration where nothing is."""
-    space, scope = asked.space, asked.scope
-    seen: set[ConfigKey] = set()
-    for fit in ranked(records, asked):
+def candidates(records: Iterable[Record], query: Query) -> Iterator[Candidate]:
+    """The configurations that are valid at this size on this device, best first: of each record its best and its
+    runners-up, then the default. Raises NoConfiguration if none is valid."""
+    space, scope = query.space, query.scope
+    keys: set[ConfigKey] = set()
+    for fit in best_fits(records, query):
         for rank, config in enumerate(fit.record.configs):
-            if config_key(config) not in seen and space.valid(config, scope):
-                seen.add(config_key(config))
-                yield Found(config, fit.match, fit.record, fit.stale, _notes(fit, space), fit.variant, rank)
+            if config_key(config) not in keys and space.valid(config, scope):
+                keys.add(config_key(config))
+                yield Candidate(config, fit.match, fit.record, fit.stale, _notes(fit, space), fit.variant, rank)
     default = first_valid(space, scope)
-    if config_key(default) not in seen:
-        yield Found(default, "default")
+    if config_key(default) not in keys:
+        yield Candidate(default, "default")
 
 
-def _fit(record: Record, asked: Asked, distance: float) -> Ranked:
-    own = (record.kind, record.device) == (asked.kind, asked.device)
-    relative = (record.kind, record.architecture) == (asked.kind, asked.architecture)
-    akin = record.kind == asked.kind and record.architecture in (asked.architecture, "")  # unknown where imported
-    variant = akin and not own and normalised(record.device) == normalised(asked.device)
-    match: Match = "architecture" if relative else "other_device"
-    if own or variant:
-        exact = own and distance == 0 and record.is_verified
-        match = "exact" if exact else "nearest_size"
-    return Ranked(record, match, variant, record.signature != asked.signature)
+def _fit(record: Record, query: Query, distance: float) -> Fit:
+    is_device = (record.kind, record.device) == (query.kind, query.device)
+    has_architecture = (record.kind, record.architecture) == (query.kind, query.architecture)
+    is_akin = record.kind == query.kind and record.architecture in (query.architecture, "")  # unknown if imported
+    is_variant = is_akin and not is_device and normalised(record.device) == normalised(query.device)
+    match: Match = "architecture" if has_architecture else "other_device"
+    if is_device or is_variant:
+        is_exact = is_device and distance == 0 and record.is_verified
+        match = "exact" if is_exact else "nearest_size"
+    return Fit(record, match, is_variant, record.signature != query.signature)
 
 
-def _notes(fit: Ranked, space: Space) -> tuple[str, ...]:
+def _notes(fit: Fit, space: Space) -> tuple[str, ...]:
     if fit.stale:
-        told = "the record is of an earlier version of the kernel, which strict=True refuses; tune it again"
-        return (f"{space.name}: {told}",)
-    if not fit.record.is_verified:
-        return (f"{space.name}: the record was imported and has not been verified here; tune it",)
-    return ()
+        note = "the record is of an earlier version of the kernel, which strict=True refuses; tune it again"
+    elif not fit.record.is_verified:
+        note = "the record was imported and has not been verified here; tune it"
+    else:
+        return ()
+    return (f"{space.name}: {note}",)
 
 
 def _distance(a: Mapping[str, int], b: Mapping[str, int]) -> float:
-    """Euclidean distance of the logarithms of the sizes."""
+    """The Euclidean distance between the logarithms of the sizes."""
     return math.sqrt(sum(math.log(a[name] / b[name]) ** 2 for name in a))

@@ -1,4 +1,4 @@
-"""`tune merge`: the records of several machines in one store, the better one of each kind."""
+"""`tune merge`: the records of several machines in one store. Of two with the same key, the better stays."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tuner.store.store import Store, read
 
 
 @dataclass(frozen=True)
-class Merged:
-    """Files and records that were read, how many records of each kernel were written, and what could not be read or
-    used."""
+class MergeSummary:
+    """How many files and records were read, how many records were written for each kernel, and messages about those
+    that were not used."""
 
     files: int
     records: int
@@ -29,55 +29,54 @@ class Merged:
 
     def __str__(self) -> str:
         total = sum(self.written.values())
-        records, files = (
-            f"{n} {what}{'' if n == 1 else 's'}" for n, what in ((self.records, "record"), (self.files, "file"))
-        )
-        return f"{records} in {files}; {total} {'is' if total == 1 else 'are'} new or better"
+        counts = f"{_count(self.records, 'record')} in {_count(self.files, 'file')}"
+        return f"{counts}; {total} {'is' if total == 1 else 'are'} new or better"
 
 
-def merge(given: Iterable[Path], results: Path | None = None) -> Merged:
-    """Put the records of these files, and of all results below these folders, into the store; none that is valid
-    nowhere, and a valid one in the place of such a one.
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
-    Everything is read before anything is written, and no source is changed. Raises RequestError for what is not there,
-    cannot be read, is not ours or is of a newer version, and where the store cannot be written.
+
+def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
+    """Put the records of `sources`, files or folders, into the store.
+
+    A record that is valid on no device is left out, and loses its place in the store to a valid one. Everything is read
+    before anything is written, and no source is changed. Raises RequestError for a source that is missing, cannot be
+    read, is not ours or is of a newer version, and if the store cannot be written.
     """
     records: dict[str, list[Record]] = {}
     problems: list[str] = []
     tests: dict[str, Callable[[Record], bool]] = {}
     count = 0
-    files: dict[Path, tuple[Path, bool]] = {}
-    for path in given:
-        for file, is_named in _files(path):
-            files[file.resolve()] = file, is_named
+    files = {file.resolve(): (file, is_named) for path in sources for file, is_named in _files(path)}
     for file, is_named in files.values():
-        found, unreadable = read(file)
-        problems += unreadable
-        if not found:
+        file_records, file_problems = read(file)
+        problems += file_problems
+        if not file_records:
             continue
         kernel = _kernel(file)
         if not is_named and file.stem != kernel.rpartition("/")[2]:
-            told = (
-                f"its header names {kernel}, whose results have another name; skipped; name the file itself to merge it"
+            problems.append(
+                f"{paths.shown(file)}:1: its header names {kernel}, whose results have another name; skipped; name the "
+                "file itself to merge it"
             )
-            problems.append(f"{paths.shown(file)}:1: {told}")
             continue
-        count += len(found)
+        count += len(file_records)
         test = tests.setdefault(kernel, usable(kernel))
-        useless = [record for record in found if not test(record)]
+        useless = [record for record in file_records if not test(record)]
         if useless:
             example = f"such as {config_text(useless[0].config)[:200]}"
             problems.append(f"{paths.shown(file)}: {len(useless)} left out that {kernel} allows nowhere, {example}")
-        records.setdefault(kernel, []).extend(record for record in found if test(record))
+        records.setdefault(kernel, []).extend(record for record in file_records if test(record))
     written = {
-        kernel: len(Store(kernel, results).merge(found, tests[kernel])) for kernel, found in sorted(records.items())
+        kernel: len(Store(kernel, results).merge(group, tests[kernel])) for kernel, group in sorted(records.items())
     }
-    return Merged(len(files), count, written, problems)
+    return MergeSummary(len(files), count, written, problems)
 
 
 def usable(kernel: str) -> Callable[[Record], bool]:
-    """Whether a record may be of use on some device, as far as that is known: of a kernel that does not ship, or of an
-    earlier version of one, all may."""
+    """A test whether a record may serve on some device. It accepts every record of a kernel that does not ship, and of
+    an earlier version of one that does: nothing is known of these."""
     if kernel not in catalog.names():
         return lambda record: True
     space = catalog.load(kernel)
@@ -98,13 +97,13 @@ def possible(space: Space, record: Record) -> bool:
 
 
 def _files(path: Path) -> list[tuple[Path, bool]]:
-    """The files to read, resolved, and whether it is they that were named."""
+    """The files to read, each with whether it was named itself."""
     try:
         if path.is_dir():
-            found = sorted(_below(path))
-            if not found:
+            files = sorted(_below(path))
+            if not files:
                 raise RequestError(f"{paths.shown(path)}: no results, *.jsonl, in it or below")
-            return [(file, False) for file in found]
+            return [(file, False) for file in files]
         path.stat()
     except FileNotFoundError:
         raise RequestError(f"{paths.shown(path)}: there is no such file or folder") from None
@@ -115,17 +114,17 @@ def _files(path: Path) -> list[tuple[Path, bool]]:
 
 
 def _below(folder: Path) -> list[Path]:
-    """Raises OSError for a folder that cannot be read, which `Path.rglob` would pass over."""
+    """The results in a folder. Raises OSError for a folder that cannot be read, which `Path.rglob` would skip."""
 
     def stop(error: OSError) -> None:
         raise error
 
-    walked = os.walk(folder, onerror=stop)
-    return [Path(root, name) for root, _, names in walked for name in names if name.endswith(".jsonl")]
+    tree = os.walk(folder, onerror=stop)
+    return [Path(root, name) for root, _, names in tree for name in names if name.endswith(".jsonl")]
 
 
 def _kernel(file: Path) -> str:
-    """The kernel that a results file says it is of; it becomes the name of a file."""
+    """The kernel that the header of a results file names. It must be safe as a path, since it becomes one."""
     with file.open(encoding="utf-8", errors="replace") as lines:
         name = json.loads(lines.readline()).get("kernel")
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*(/\w[\w.+-]*)*", name) or len(name) > 200:

@@ -1,6 +1,6 @@
-"""One record of a store: the best configuration for one problem on one device, and how it is read from a file.
+"""A record of the store: the best configuration for one problem on one device, and how a file's line becomes one.
 
-A record is data from a file that nobody vouches for: what is not as it should be gets no further than `from_line`.
+Nobody vouches for the data in a file, so `from_line` refuses every record with a field that breaks a rule.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from typing import Any, NamedTuple
 
 from tuner.space.model import Config
 
-RUNNERS_UP = 8  # that a record keeps
-LONGEST = 1 << 16  # characters of a line
-SHORTEST_MS = 1e-6  # less than a nanosecond is no time of a launch
+RUNNERS_UP = 8  # per record, at most
+LONGEST = 1 << 16  # characters per line
+SHORTEST_MS = 1e-6  # no launch takes less than a nanosecond
 
 
 @dataclass(frozen=True)
 class Record:
-    """The best configuration for one problem on one device. Times in ms, rates in GFLOP/s.
+    """The best configuration for one problem on one device. Times are in ms, energies in mJ, `gflops` in GFLOP/s,
+    `gbytes` in GB/s.
 
-    `spread` is the interquartile range over the median of `rounds` rounds; `vs_library` the library's time over ours,
-    measured in the same rounds, as was the space's default, in `default_ms`; `error` and `bound` are of the
-    verification, None where there was none: the record was imported. `objective` was made least, with `caches` warm or
-    cold before each run; `clock_mhz` and `throttled` are of the board during the finals; `registers`, `spills` (bytes)
-    and `occupancy` (a bound, from 0 to 1) are of the build.
+    The finals took `rounds` rounds. `spread` is the interquartile range over the median. `vs_library` is the library's
+    time over ours, and `default_ms` the time of the space's default, both measured in the same rounds. `clock_mhz` and
+    `throttled` describe the board meanwhile. Tuning minimised `objective`, with `caches` warm or cold before each run.
+    `error` and `bound` are the verification's, None in an imported record, which was never verified. `registers`,
+    `spills` (bytes) and `occupancy` (an upper bound, 0 to 1) are the build's.
     """
 
     device: str
@@ -63,40 +64,41 @@ class Record:
     spills: int | None = None
     occupancy: float | None = None
     gbytes: float | None = None
-    unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # what a newer version has written besides
+    unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
 
     @property
     def is_verified(self) -> bool:
-        """Whether its output was compared with the reference when it was measured."""
+        """Whether its output was compared with the reference."""
         return self.error is not None and self.bound is not None
 
     @property
     def value(self) -> float:
-        """What tuning made least: ms, mJ, or their product."""
+        """What tuning minimised: ms, mJ, or their product."""
         energy = self.energy_mj or 0.0
         return {"energy": energy, "edp": energy * self.time_ms}.get(self.objective, self.time_ms)
 
     @property
     def is_plain(self) -> bool:
-        """Whether it was tuned for time, with caches as they are."""
+        """Whether it was tuned for time, with warm caches."""
         return (self.objective, self.caches) == ("time", "warm")
 
     @property
     def configs(self) -> list[Config]:
         """Its best configuration and the runners-up, best first."""
-        return [self.config, *(one["config"] for one in self.next)]
+        return [self.config, *(runner_up["config"] for runner_up in self.next)]
 
     @functools.cached_property
     def key(self) -> str:
-        """Records with one key are about the same thing; a store keeps one of them."""
+        """Records with the same key answer the same question; a store keeps one of them."""
         options = sorted((name, float(value)) for name, value in self.options.items())
         problem = [self.kind, self.device, sorted(self.sizes.items()), options]
         return json.dumps([*problem, self.signature, self.objective, self.caches])
 
     def to_json(self) -> dict[str, Any]:
-        """All its fields by name, what is unknown included."""
+        """All its fields by name, those of a newer version included."""
         data = asdict(self)
-        return {**data, **data.pop("unknown")}
+        unknown = data.pop("unknown")
+        return {**data, **unknown}
 
     def to_line(self) -> str:
         """The record as one line of a store."""
@@ -104,102 +106,98 @@ class Record:
 
     @staticmethod
     def from_line(line: str) -> Record:
-        """The record in `line`. Raises ValueError, saying why, where it holds none."""
+        """The record in `line`. Raises ValueError, saying why, if it holds none."""
         if len(line) > LONGEST:
             raise ValueError(f"{len(line)} characters; a record has at most {LONGEST}")
         try:
-            return _checked(json.loads(line))
+            return _from_json(json.loads(line))
         except RecursionError:
             raise ValueError("nested too deeply") from None
 
 
 def better_first(records: Iterable[Record]) -> list[Record]:
-    """`records` in their order, but of those about one thing, as a file that was put together by hand may hold, the
-    better before the others, where the first of them stood."""
+    """`records` in their order, except that those with the same key stand together, best first, in the first one's
+    place. A file that was edited by hand may hold several."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(record.key, []).append(record)
-    return [record for group in groups.values() for record in sorted(group, key=rank)]
+    return [record for group in groups.values() for record in sorted(group, key=preference)]
 
 
-def rank(record: Record) -> tuple[bool, float]:
-    """Less for what merging prefers."""
+def preference(record: Record) -> tuple[bool, float]:
+    """A sort key, least for the record that merging prefers: verified before imported, then by `value`."""
     return not record.is_verified, record.value
 
 
-def _checked(data: Any) -> Record:
+def _from_json(data: Any) -> Record:
     if not isinstance(data, dict):
         raise ValueError("not a record")
-    missing = sorted(_NEEDED - data.keys())
+    missing = sorted(_REQUIRED - data.keys())
     if missing:
         raise ValueError(f"no {', '.join(missing)}")
     unknown = {name: value for name, value in data.items() if name not in _NAMES}
     record = Record(**{name: data[name] for name in _NAMES if name in data}, unknown=unknown)
     for name, rule in _FIELDS.items():
         value = getattr(record, name)
-        if not rule.good(value):
+        if not rule.accepts(value):
             raise ValueError(f"{name} is {repr(value)[:40]}; allowed: {rule.allowed}")
     if record.objective in ("energy", "edp") and record.energy_mj is None:
-        raise ValueError(f"energy_mj is None; {record.objective!r} was made least")
-    return replace(record, next=[{"config": one["config"], "time_ms": one["time_ms"]} for one in record.next])
+        raise ValueError(f"energy_mj is None; {record.objective!r} was minimised")
+    return replace(record, next=[{"config": entry["config"], "time_ms": entry["time_ms"]} for entry in record.next])
 
 
 _NAMES = [f.name for f in fields(Record) if f.name != "unknown"]
-_NEEDED = {f.name for f in fields(Record) if f.default is MISSING and f.default_factory is MISSING}
+_REQUIRED = {f.name for f in fields(Record) if f.default is MISSING and f.default_factory is MISSING}
 
 
-def _line(value: Any) -> bool:
+def _is_text(value: Any) -> bool:
     return isinstance(value, str) and value.isprintable() and len(value) < 1000
 
 
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e300
 
 
-def _time(value: Any) -> bool:
-    return _number(value) and value >= SHORTEST_MS
+def _is_time(value: Any) -> bool:
+    return _is_number(value) and value >= SHORTEST_MS
 
 
-def _count(value: Any) -> bool:
+def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
-def _value(value: Any) -> bool:
-    return _line(value) if isinstance(value, str) else isinstance(value, int | float) and abs(value) <= 2**64
+def _is_value(value: Any) -> bool:
+    return _is_text(value) if isinstance(value, str) else isinstance(value, int | float) and abs(value) <= 2**64
 
 
-def _mapping(good: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(_line(k) and good(v) for k, v in value.items())
+def _maps_to(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(_is_text(k) and accepts(v) for k, v in value.items())
 
 
-def _or_none(good: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or good(value)
+_is_config = _maps_to(_is_value)
 
 
-_config = _mapping(_value)
-
-
-def _runners_up(value: Any) -> bool:
+def _are_runners_up(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(v, dict) and _config(v.get("config")) and _time(v.get("time_ms")) for v in value
+        isinstance(v, dict) and _is_config(v.get("config")) and _is_time(v.get("time_ms")) for v in value
     )
 
 
 class _Rule(NamedTuple):
-    """Whether a value may stand in a field, and what may."""
+    """Whether a field accepts a value, and the words for what it accepts."""
 
-    good: Callable[[Any], bool]
+    accepts: Callable[[Any], bool]
     allowed: str
 
 
-_TEXT = _Rule(_line, "a line of text")
-_COUNT = _Rule(_count, "a whole number from 0 on")
-_NUMBER = _Rule(_number, "a number from 0 on")
-_TIME = _Rule(_time, f"a number from {SHORTEST_MS:g} on")
+_TEXT = _Rule(_is_text, "a line of text")
+_COUNT = _Rule(_is_count, "a whole number from 0 on")
+_NUMBER = _Rule(_is_number, "a number from 0 on")
+_TIME = _Rule(_is_time, f"a number from {SHORTEST_MS:g} on")
 
 
 def _optional(rule: _Rule) -> _Rule:
-    return _Rule(_or_none(rule.good), f"{rule.allowed}, or null")
+    return _Rule(lambda value: value is None or rule.accepts(value), f"{rule.allowed}, or null")
 
 
 _FIELDS: Mapping[str, _Rule] = {
@@ -210,12 +208,12 @@ _FIELDS: Mapping[str, _Rule] = {
     **dict.fromkeys(("error", "bound", "gflops", "library_ms", "vs_library"), _optional(_NUMBER)),
     "library": _optional(_TEXT),
     "time_ms": _TIME,
-    "sizes": _Rule(_mapping(lambda value: _count(value) and value > 0), "whole numbers from 1 on, by name"),
-    "options": _Rule(_mapping(lambda value: isinstance(value, int | float) and abs(value) < 1e300), "numbers by name"),
-    "failed": _Rule(_mapping(_count), "whole numbers by reason"),
-    "config": _Rule(_config, "numbers and text by name"),
-    "next": _Rule(_runners_up, "a list of objects with config and time_ms"),
-    "throttled": _Rule(lambda value: isinstance(value, list) and all(_line(v) for v in value), "a list of text"),
+    "sizes": _Rule(_maps_to(lambda value: _is_count(value) and value > 0), "whole numbers from 1 on, by name"),
+    "options": _Rule(_maps_to(lambda value: isinstance(value, int | float) and abs(value) < 1e300), "numbers by name"),
+    "failed": _Rule(_maps_to(_is_count), "whole numbers by reason"),
+    "config": _Rule(_is_config, "numbers and text by name"),
+    "next": _Rule(_are_runners_up, "a list of objects with config and time_ms"),
+    "throttled": _Rule(lambda value: isinstance(value, list) and all(_is_text(v) for v in value), "a list of text"),
     **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy", "gbytes"), _optional(_NUMBER)),
     "default_ms": _optional(_TIME),
     **dict.fromkeys(("registers", "spills"), _optional(_COUNT)),

@@ -1,4 +1,4 @@
-"""Tables of what the store holds."""
+"""Markdown tables of the records in the store."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from tuner.errors import RequestError
 from tuner.space.model import config_text, short_size
 from tuner.store.store import Record, Store
 
+LADDER_SIZE = "4096"  # at which most tutorials print their times
+
 
 @dataclass(frozen=True)
 class ReportRow:
-    """One record of one kernel."""
+    """A record and its kernel."""
 
     kernel: str
     record: Record
@@ -25,59 +27,68 @@ class ReportRow:
 def rows(
     device: str = "", results: Path | None = None, say: Callable[[str], None] = lambda text: None
 ) -> list[ReportRow]:
-    """The records of all kernels on devices of the kind `device`, or whose name contains it, by kernel, device and
-    size. `say` is told of lines that hold none. Raises RequestError where there are records, but none of these."""
+    """The records of all kernels, by kernel, device and size. `device` is a kind of device, or part of a name.
+
+    `say` gets a message for each line that holds no record. Raises RequestError if there are records, but none of
+    `device`.
+    """
     roots = (results or paths.user_results(), paths.shipped("results"))
     kernels = {path.relative_to(root).with_suffix("").as_posix() for root in roots for path in root.rglob("*.jsonl")}
-    found = []
+    table = []
     for kernel in sorted(kernels):
         store = Store(kernel, results)
         for problem in store.problems:
             say(problem)
         records = [record for record in store.records if record.is_plain]
-        found += [ReportRow(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
-    asked = [row for row in found if device == row.record.kind or device.casefold() in row.record.device.casefold()]
-    if found and not asked:
-        known = ", ".join(sorted({row.record.device for row in found}))
-        raise RequestError(f"--device {device}: the store knows none of this name; it has {known}")
-    return asked
+        table += [ReportRow(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
+    matches = [row for row in table if device == row.record.kind or device.casefold() in row.record.device.casefold()]
+    if table and not matches:
+        names = ", ".join(sorted({row.record.device for row in table}))
+        raise RequestError(f"--device {device}: the store knows none of this name; it has {names}")
+    return matches
 
 
 def tables(table: list[ReportRow]) -> dict[str, str]:
-    """The Markdown tables, by name: what every kernel reaches and, where that is known, what tuning gains."""
-    gains = gains_table([row for row in table if row.record.default_ms is not None])
-    return {"results": results_table(table)} | ({"gains": gains} if gains else {})
+    """The Markdown tables, by name: `results` and, where the store has records for them, `gains` and `ladder`."""
+    optional = {
+        "gains": gains_table([row for row in table if row.record.default_ms is not None]),
+        "ladder": ladder_table([row for row in table if short_size(row.record.sizes) == LADDER_SIZE]),
+    }
+    return {"results": results_table(table)} | {name: text for name, text in optional.items() if text}
 
 
 def results_table(table: list[ReportRow]) -> str:
-    """A Markdown table, a line for each kernel and device: rate in GFLOP/s and share of the vendor's library at each
-    size, and the best configuration at the largest. The library has a line of its own after the kernels that it was
-    measured beside: the median of what it reached in their finals."""
+    """A Markdown table with a line per kernel and device.
+
+    It shows the rate in GFLOP/s and the share of the vendor's library at each size, and the best configuration at the
+    largest size. A line for the library follows its kernels: the median of its rates in their finals.
+    """
     columns = _columns(table)
     lines = [
         f"| kernel | device | {' | '.join(columns)} | best configuration at the largest |",
         "|---|---|" + "---|" * (len(columns) + 1),
     ]
     for family, kernels in itertools.groupby(_groups(table).items(), key=lambda group: _family(group[0][0])):
-        beside: dict[tuple[str, str], dict[str, list[float]]] = {}
+        library_rates: dict[tuple[str, str], dict[str, list[float]]] = {}
         for (kernel, device), records in kernels:
             cells = [_cell(records.get(column)) for column in columns]
             largest = next(records[column] for column in reversed(columns) if column in records)
             lines.append(f"| {kernel} | {device} | {' | '.join(cells)} | {config_text(largest.config)} |")
             for column, record in records.items():
-                if record.library and record.library_ms and record.gflops:
-                    rates = beside.setdefault((record.library, device), {}).setdefault(column, [])
-                    rates.append(record.gflops * record.time_ms / record.library_ms)
-        for (library, device), by_size in beside.items():
+                if record.library and (rate := _library_rate(record)):
+                    library_rates.setdefault((record.library, device), {}).setdefault(column, []).append(rate)
+        for (library, device), by_size in library_rates.items():
             cells = [_rate(median(by_size[column])) if column in by_size else "" for column in columns]
             lines.append(f"| {family}: {library} | {device} | {' | '.join(cells)} |  |")
     return "\n".join(lines)
 
 
 def gains_table(table: list[ReportRow]) -> str:
-    """A Markdown table, a line for each kernel and device: at each size the time with the published constants, which
-    are the space's default, and with the best configuration, in ms; what is gained; and what the shares of the
-    vendor's library are. Empty where there is none."""
+    """A Markdown table with a line per kernel and device; empty without records.
+
+    It shows, at each size, the time in ms with the space's default, which is the published constants, and with the best
+    configuration, the gain, and both shares of the vendor's library.
+    """
     columns = _columns(table)
     lines = [f"| kernel | device | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
     for (kernel, device), records in _groups(table).items():
@@ -86,14 +97,53 @@ def gains_table(table: list[ReportRow]) -> str:
     return "\n".join(lines) if table else ""
 
 
+def ladder_table(table: list[ReportRow]) -> str:
+    """A Markdown table for each device, of records of LADDER_SIZE: a line for each kernel with its rate in GFLOP/s, its
+    share of cuBLAS, and how many times faster it is than with the published constants. cuBLAS has a line of its own
+    after the kernels that it was measured beside. Empty where there is no record."""
+    groups = _groups(table)
+    devices = dict.fromkeys(device for _, device in groups)
+    return "\n\n".join(
+        _ladder(device, {kernel: records[LADDER_SIZE] for (kernel, on), records in groups.items() if on == device})
+        for device in devices
+    )
+
+
+def _ladder(device: str, records: Mapping[str, Record]) -> str:
+    """The table of one device from its `records`, by kernel."""
+    lines = [
+        f"| {device} at {LADDER_SIZE} | GFLOP/s | share of cuBLAS | gain over the published constants |",
+        "|---|---:|---:|---:|",
+    ]
+    for family, kernels in itertools.groupby(records, key=_family):
+        library_rates: dict[str, list[float]] = {}
+        for kernel in kernels:
+            record = records[kernel]
+            gain = _ratio(record.default_ms, record.time_ms) if record.default_ms else ""
+            lines.append(f"| {kernel} | {_rate_cell(record)}{_origin(record)} | {_share(record)} | {gain} |")
+            if record.library and (rate := _library_rate(record)):
+                library_rates.setdefault(record.library, []).append(rate)
+        for library, rates in library_rates.items():
+            lines.append(f"| {family}: {library} | {_rate(median(rates))} |  |  |")
+    return "\n".join(lines)
+
+
 def _gain(record: Record) -> str:
     """`3.594 to 3.022 ms, 1.19 x, 75.7 to 90.0%`."""
     assert record.default_ms is not None
-    before, after = record.default_ms, record.time_ms
-    gain = f"{before / after:.2f}" if before < 100 * after else f"{before / after:,.0f}"
-    library = record.library_ms
+    before, after, library = record.default_ms, record.time_ms, record.library_ms
     shares = f", {100 * library / before:.1f} to {library / after:.1%}" if library else ""
-    return f"{before:.4g} to {after:.4g} ms, {gain} x{shares}"
+    return f"{before:.4g} to {after:.4g} ms, {_ratio(before, after)}{shares}"
+
+
+def _ratio(before: float, after: float) -> str:
+    """`1.19 x`."""
+    return f"{before / after:.2f} x" if before < 100 * after else f"{before / after:,.0f} x"
+
+
+def _library_rate(record: Record) -> float | None:
+    """GFLOP/s of the vendor's library in the final of `record`."""
+    return record.gflops * record.time_ms / record.library_ms if record.library_ms and record.gflops else None
 
 
 def _columns(table: list[ReportRow]) -> list[str]:
@@ -119,36 +169,47 @@ def _rate(value: float) -> str:
 
 
 def _cell(record: Record | None) -> str:
-    """`34,803, 68.4 %`: the rate (the time where work is not counted) and the share."""
+    """`34,803, 68.4%`: the rate and the share."""
     if record is None:
         return ""
-    other = f"{_rate(record.gbytes)} GB/s" if record.gbytes else f"{record.time_ms:.4g} ms"
-    rate = _rate(record.gflops) if record.gflops else other
-    return (
-        rate
-        + (f", {record.vs_library:.1%}" if record.vs_library else "")
-        + ("" if record.is_verified else ", imported")
-    )
+    return ", ".join(filter(None, [_rate_cell(record), _share(record)])) + _origin(record)
+
+
+def _rate_cell(record: Record) -> str:
+    """`34,803`, in GFLOP/s; in GB/s where only bytes are counted; the time where no work is counted."""
+    if record.gflops:
+        return _rate(record.gflops)
+    return f"{_rate(record.gbytes)} GB/s" if record.gbytes else f"{record.time_ms:.4g} ms"
+
+
+def _share(record: Record) -> str:
+    """`68.4%` of the vendor's library, where it was measured."""
+    return f"{record.vs_library:.1%}" if record.vs_library else ""
+
+
+def _origin(record: Record) -> str:
+    """`, imported` where nobody has verified the record here."""
+    return "" if record.is_verified else ", imported"
 
 
 def put_into(file: Path, tables: Mapping[str, str]) -> None:
-    """Replace what stands between `<!-- NAME: begin -->` and `<!-- NAME: end -->` in `file` by the table of that name,
-    for each pair that is there. Raises RequestError where there is none, or where one lacks its end."""
+    """Replace the text between `<!-- NAME: begin -->` and `<!-- NAME: end -->` in `file` by the table NAME.
+
+    Tables without markers are left out. Raises RequestError if no table has markers, or a marker has no end.
+    """
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"{file}: cannot be read: {error}") from None
-    put = 0
-    for name, table in tables.items():
-        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-        head, found, rest = text.partition(begin)
-        _, closed, tail = rest.partition(end)
-        if found and not closed:
-            raise RequestError(f"{file}: {begin} has no {end} after it; add it where the table ends")
-        if found:
-            text = f"{head}{begin}\n{table}\n{end}{tail}"
-            put += 1
-    if not put:
-        lines = ", or ".join(f"<!-- {name}: begin --> and <!-- {name}: end -->" for name in tables)
+    markers = {name: (f"<!-- {name}: begin -->", f"<!-- {name}: end -->") for name in tables}
+    present = {name: pair for name, pair in markers.items() if pair[0] in text}
+    if not present:
+        lines = ", or ".join(f"{begin} and {end}" for begin, end in markers.values())
         raise RequestError(f"{file}: there is no place for a table; add the lines {lines}")
+    for name, (begin, end) in present.items():
+        head, _, rest = text.partition(begin)
+        _, closing, tail = rest.partition(end)
+        if not closing:
+            raise RequestError(f"{file}: {begin} has no {end} after it; add it where the table ends")
+        text = f"{head}{begin}\n{tables[name]}\n{end}{tail}"
     paths.replace(file, text.encode())

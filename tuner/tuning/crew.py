@@ -1,4 +1,4 @@
-"""Workers for one or more devices of a kind, at work on one search and one ledger."""
+"""Workers for one or more devices of a kind, which share one search and one ledger."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
-from types import TracebackType
 from typing import Protocol
 
 from tuner.devices import DeviceInfo
@@ -22,12 +21,12 @@ from tuner.space.model import Config, ConfigKey, Scope, config_key
 from tuner.tuning.ledger import Ledger
 from tuner.tuning.trial import Trial
 
-LOOK_AHEAD = 256  # configurations that are looked at for something to build
-POLL_SECONDS = 0.5  # between looks at what other processes have done
+LOOK_AHEAD = 256  # likely configurations that are considered for compiling ahead
+POLL_SECONDS = 0.5  # between looks at the trials of other processes
 
 
 class TrialListener(Protocol):
-    """Told of every trial as it becomes known, with how many there are, and the best; and what a user should know."""
+    """Hears of every trial, with the number of trials so far and the best of them, and of messages for the user."""
 
     def measured(self, trial: Trial, done: int, best: Trial | None) -> None: ...
 
@@ -35,10 +34,10 @@ class TrialListener(Protocol):
 
 
 class Crew:
-    """A worker for each device, and compile workers ahead of all of them, as a context manager.
+    """A worker for each device, and compile workers for all of them, as a context manager.
 
-    Entering opens the devices and raises DeviceError where one cannot be had, RequestError where they differ. `device`
-    then describes the first, `scope` is the problem on it, and `lead` its worker.
+    Entering opens the devices. It raises DeviceError where one cannot be used, RequestError where they differ.
+    Afterwards `device` describes the first, `scope` is the problem on it, and `lead` its worker.
     """
 
     def __init__(self, task: Task, device_ids: Sequence[str]) -> None:
@@ -63,7 +62,7 @@ class Crew:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
 
     def _close(self) -> None:
@@ -84,9 +83,9 @@ class Crew:
         return self.lead.scope
 
     def run(self, search: Search, ledger: Ledger, progress: TrialListener) -> int:
-        """Measure what the search asks for until it is over; how many configurations are known then.
+        """Measure what the search asks for until it is over. Returns the number of trials, earlier ones included.
 
-        Interrupted, it stops the workers and gives their claims back. Raises RequestError where the ledger cannot be
+        Interrupted, it stops the workers and releases their claims. Raises RequestError where the ledger cannot be
         written, DeviceError where no device is left.
         """
         assert self._compile_pool is not None
@@ -104,12 +103,12 @@ class Crew:
                 shift.wait()
         if shift.error is not None:
             raise shift.error
-        return shift.done
+        return shift.count
 
 
 def _check_alike(lead: Supervisor, other: Supervisor) -> None:
-    for what in ("name", "toolchain"):
-        first, second = getattr(lead.device, what), getattr(other.device, what)
+    for attribute in ("name", "toolchain"):
+        first, second = getattr(lead.device, attribute), getattr(other.device, attribute)
         if first != second:
             raise RequestError(
                 f"{lead.device.id} is {first}, {other.device.id} is {second}: devices of different kinds "
@@ -118,8 +117,10 @@ def _check_alike(lead: Supervisor, other: Supervisor) -> None:
 
 
 class _Shift:
-    """One run of a crew: what its threads share. All of it changes under `_changed`, and they wait for one another's
-    results there."""
+    """One run of a crew: a thread for each worker, and the state that they share.
+
+    `_changed` guards that state; threads that depend on the trials of others wait for it.
+    """
 
     def __init__(
         self, task: Task, compile_pool: CompilePool, search: Search, ledger: Ledger, progress: TrialListener
@@ -128,14 +129,18 @@ class _Shift:
         self._ledger, self._progress = ledger, progress
         self._changed = threading.Condition()
         self._measuring = 0
-        self._again: list[Config] = []  # asked for before, and free again
+        self._retries: list[Config] = []  # asked for by the search before
         self._elsewhere: list[Config] = []  # claimed by other processes
         self._best: Trial | None = None
         self._stopping = False
-        self._known: set[ConfigKey] = set()  # to the search
+        self._reported: set[ConfigKey] = set()
         self.at_work: set[Supervisor] = set()
-        self.done = 0
         self.error: BaseException | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of trials that search and progress know of."""
+        return len(self._reported)
 
     def start(self, worker: Supervisor, lead: Supervisor) -> None:
         """Put a worker to work, in a thread of its own."""
@@ -143,8 +148,8 @@ class _Shift:
         threading.Thread(target=self.work, args=(worker, lead)).start()
 
     def wait(self) -> None:
-        """Return when no worker is at work any more."""
-        # An interrupted Thread.join takes a running thread for dead (CPython issue 90882).
+        """Return when every worker has finished."""
+        # Thread.join, once interrupted, may take a running thread for dead (CPython issue 90882).
         with self._changed:
             while self.at_work:
                 self._changed.wait(POLL_SECONDS)
@@ -152,23 +157,23 @@ class _Shift:
     def work(self, worker: Supervisor, lead: Supervisor) -> None:
         """The thread of one worker."""
         try:
-            lead.get_ready()  # the reference is made there; the others read it
-            while (config := self._next()) is not None:
+            lead.get_ready()  # computes the reference's products, which the others read
+            while (config := self._claim_next()) is not None:
                 try:
-                    measured = self._measured(worker, config)
+                    trial = self._measure(worker, config)
                 except DeviceError as error:
                     with self._changed:
                         self.at_work.discard(worker)
                         if self._stopping or not self.at_work:
                             raise
-                        self._again.append(config)  # the other devices go on
+                        self._retries.append(config)
                         self._ledger.release(config)
                         self._measuring -= 1
                         self._progress.noted(f"{error}; the other devices go on")
                         return
                 if self._stopping:
                     return
-                self._finished(config, measured)
+                self._finish(config, trial)
         except BaseException as error:
             self.error = self.error or error
             self.stop()
@@ -178,14 +183,14 @@ class _Shift:
                 self._changed.notify_all()
 
     def stop(self) -> None:
-        """Have all threads come to their end."""
+        """Tell all threads to finish."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
 
-    def _next(self) -> Config | None:
-        """A configuration that is this process's to measure; None when there is none left."""
-        while (config := self._chosen()) is not None:
+    def _claim_next(self) -> Config | None:
+        """Claim the next configuration for this process; None when the search is over."""
+        while (config := self._next()) is not None:
             if self._ledger.claim(config, self._task.timeout):
                 return config
             with self._changed:
@@ -193,40 +198,46 @@ class _Shift:
                 self._elsewhere.append(config)
         return None
 
-    def _chosen(self) -> Config | None:
-        """A configuration that is not known yet, counted as being measured; waits where that depends on others."""
+    def _next(self) -> Config | None:
+        """The next configuration without a trial, counted in `_measuring`; None when the search is over.
+
+        Waits while the search depends on configurations that others are measuring.
+        """
         with self._changed:
             while not self._stopping:
                 if self._ledger.shared:
-                    self._look_around()
-                config = self._again.pop() if self._again else self._search.ask()
+                    self._read_news()
+                config = self._retries.pop() if self._retries else self._search.ask()
                 if config is None:
-                    if not self._measuring and not self._elsewhere and not self._again:
+                    if not self._measuring and not self._elsewhere and not self._retries:
                         return None
                     self._changed.wait(POLL_SECONDS)
                     continue
-                trial = self._ledger.known(config, self._task.timeout)
+                trial = self._trial(config)
                 if trial is not None:
-                    self._told(trial)
+                    self._report(trial)
                     continue
                 self._measuring += 1
                 ahead = [config, *self._search.likely(LOOK_AHEAD)]
-                self._compile_pool.prepare(c for c in ahead if self._ledger.known(c, self._task.timeout) is None)
+                self._compile_pool.prepare(c for c in ahead if self._trial(c) is None)
                 return config
         return None
 
-    def _look_around(self) -> None:
-        """Take in what other processes have measured, and what they left."""
-        for trial in self._ledger.news():
-            if self._search.pool.find(trial.config) is not None:  # other restrictions elsewhere make another pool
-                self._told(trial)
-        for config in list(self._elsewhere):
-            if self._ledger.known(config, self._task.timeout) is not None or not self._ledger.is_claimed(config):
-                self._elsewhere.remove(config)
-                self._again.append(config)
+    def _trial(self, config: Config) -> Trial | None:
+        return self._ledger.known(config, self._task.timeout)
 
-    def _measured(self, worker: Supervisor, config: Config) -> Trial | None:
-        """What came of a claimed configuration; None where the claim was lost before the device had it."""
+    def _read_news(self) -> None:
+        """Report the trials of other processes, and retry the configurations that they no longer claim."""
+        for trial in self._ledger.news():
+            if self._search.pool.find(trial.config) is not None:  # another process may have other restrictions
+                self._report(trial)
+        for config in list(self._elsewhere):
+            if self._trial(config) is not None or not self._ledger.is_claimed(config):
+                self._elsewhere.remove(config)
+                self._retries.append(config)
+
+    def _measure(self, worker: Supervisor, config: Config) -> Trial | None:
+        """The trial of a claimed configuration; None where the claim was lost before the measurement began."""
         best_ms = None
         if self._task.method.races:
             best_ms = (self._best and self._best.time_ms) or math.inf
@@ -244,24 +255,24 @@ class _Shift:
             values = objective_values(objectives, time_ms, outcome.energy_mj, outcome.figures)
         return Trial(config, outcome, values, self._task.timeout)
 
-    def _finished(self, config: Config, trial: Trial | None) -> None:
-        kept = trial is not None and self._ledger.finish(trial)
+    def _finish(self, config: Config, trial: Trial | None) -> None:
+        """Write the trial and report it. Where the claim was lost, another process measures the configuration."""
+        written = trial is not None and self._ledger.finish(trial)
         with self._changed:
             self._measuring -= 1
-            if trial is not None and kept:
-                self._told(trial)
+            if trial is not None and written:
+                self._report(trial)
             else:
                 self._elsewhere.append(config)
             self._changed.notify_all()
 
-    def _told(self, trial: Trial) -> None:
-        """Let search and progress know of a trial, once."""
+    def _report(self, trial: Trial) -> None:
+        """Report a trial to search and progress, once."""
         key = config_key(trial.config)
-        if key in self._known:
+        if key in self._reported:
             return
-        self._known.add(key)
+        self._reported.add(key)
         self._search.tell(trial.config, trial.values or None)
-        self.done += 1
         if trial.value is not None and (self._best is None or trial.value < (self._best.value or 0.0)):
             self._best = trial
-        self._progress.measured(trial, self.done, self._best)
+        self._progress.measured(trial, self.count, self._best)

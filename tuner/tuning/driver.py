@@ -20,7 +20,7 @@ from tuner.search.pool import Pool
 from tuner.search.strategies import Budget, Hints, Search
 from tuner.space import catalog, operation
 from tuner.space.model import Config, Scope, Space
-from tuner.store.lookup import Asked
+from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
 from tuner.tuning.crew import Crew, TrialListener
 from tuner.tuning.ledger import Ledger, StudyKey
@@ -32,11 +32,11 @@ from tuner.version import VERSION
 
 @dataclass(frozen=True)
 class TuningRequest:
-    """What to tune, and how long to try."""
+    """A kernel and its problem, and how to search."""
 
     kernel: str
     size: str
-    device: str | None = None  # one, or several with commas between, or all
+    device: str | None = None  # one, several with commas between, or `all`
     options: Mapping[str, float] = field(default_factory=dict)
     strategy: str | None = None
     budget: str | None = None
@@ -44,13 +44,13 @@ class TuningRequest:
     method: Method = STANDARD
     timeout: float = TIMEOUT
     fresh: bool = False
-    storage: str | None = None  # the URL of a database, where several machines share the work
+    storage: str | None = None  # the URL of a database, for machines that share the work
     results: Path | None = None
 
 
 @dataclass(frozen=True)
 class Point:
-    """A configuration and the value of each objective, by name; None where it is not known."""
+    """A configuration and the value of each objective by name; None where it is unknown."""
 
     config: Config
     values: dict[str, float | None]
@@ -58,8 +58,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Result:
-    """What tuning found. `record` is None where nothing valid was; `stored` says whether it is the store's best now.
-    `front` holds what no other configuration betters, where there are several objectives."""
+    """The result of a tuning run. `record` is None where every configuration failed; `stored` says whether the store
+    took it.
+
+    `examples` holds one log for each reason of failure. With several objectives `front` holds the non-dominated
+    configurations.
+    """
 
     kernel: str
     device: DeviceInfo
@@ -70,13 +74,13 @@ class Result:
     record: Record | None
     stored: bool
     examples: dict[str, str]
-    trials: list[Trial]  # all that the ledger has, of earlier runs too
+    trials: list[Trial]  # all in the ledger, those of earlier runs too
     front: list[Point] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a record says of the search: valid configurations, trials, failures by reason, strategy."""
+    """The search in a record: the number of valid configurations and of trials, failures by reason, strategy."""
 
     configurations: int
     evaluated: int
@@ -85,9 +89,9 @@ class Summary:
 
 
 class Progress(TrialListener, Protocol):
-    """Told what happens, as it happens."""
+    """Hears of every step of a run; `measured_before` counts the trials of earlier runs."""
 
-    def started(self, space: Space, device: DeviceInfo, scope: Scope, total: int, known: int) -> None: ...
+    def started(self, space: Space, device: DeviceInfo, scope: Scope, total: int, measured_before: int) -> None: ...
 
     def finals(self, count: int) -> None: ...
 
@@ -95,8 +99,8 @@ class Progress(TrialListener, Protocol):
 def tune(request: TuningRequest, progress: Progress) -> Result:
     """Find, verify, record and return the best configuration.
 
-    Raises RequestError where the request is wrong. Interrupted at any moment, it leaves every finished trial in the
-    ledger, and the same request goes on from there.
+    Raises RequestError where the request is wrong. An interrupt at any moment leaves every finished trial in the
+    ledger, and the same request continues from there.
     """
     space = catalog.load(request.kernel)
     sizes = operation.parse_size(request.size, space.operation)
@@ -114,9 +118,9 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     with Crew(Task(space, sizes, options, request.method, request.timeout), device_ids) as crew:
         pool = Pool(space.parameters, enumerate_space(space, crew.scope).list)
         strategy = strategies.choose(request.strategy, budget, len(pool))
-        asked = Asked.of(space, crew.scope, crew.device)
-        key = StudyKey(sizes, options, crew.device.name, asked.signature, crew.device.toolchain, request.method)
-        hints = Hints.of(space, store.similar(asked))
+        query = Query.of(space, crew.scope, crew.device)
+        key = StudyKey(sizes, options, crew.device.name, query.signature, crew.device.toolchain, request.method)
+        hints = Hints.of(space, store.similar(query))
         with (
             Ledger(space, key, request.fresh, request.storage) as ledger,
             Search(strategy, pool, budget, request.seed, hints, len(request.method.objectives)) as search,
@@ -126,7 +130,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
             evaluated = crew.run(search, ledger, progress)
             selection = select(crew.lead, ledger, progress.finals)
         summary = Summary(len(pool), len(ledger.trials), ledger.failures, strategy)
-    record = _record(crew.lead, selection, summary, ledger, asked.signature) if selection.finalists else None
+    record = _record(crew.lead, selection, summary, ledger, query.signature) if selection.finalists else None
 
     def competes(old: Record) -> bool:
         return not request.fresh and space.valid(old.config, crew.scope)
@@ -147,16 +151,16 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
 
 
 def _front(selection: Selection, method: Method) -> list[Point]:
-    """What the finals have left of the front, best first."""
-    points = {one.values(method.objectives): one.trial.config for one in reversed(selection.finalists)}
+    """The finalists that no other one dominates, best first."""
+    configs = {finalist.values(method.objectives): finalist.trial.config for finalist in reversed(selection.finalists)}
     return [
-        Point(points[values], {name: _number(value) for name, value in zip(method.metrics, values, strict=True)})
-        for values in non_dominated(list(points))
+        Point(configs[values], {name: _number(value) for name, value in zip(method.metrics, values, strict=True)})
+        for values in non_dominated(list(configs))
     ]
 
 
 def _number(value: float) -> float | None:
-    """A count as a whole number; None for what is not known."""
+    """A count as an int; None for infinity, which stands for an unknown value."""
     if math.isinf(value):
         return None
     return int(value) if value.is_integer() else value
@@ -167,7 +171,7 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
     finals, finalists = selection.finals, selection.finalists
     trial, final = finalists[0].trial, finalists[0].final
     default = default_trial(worker.task.space, ledger)
-    beside = [one.final.time_ms for one in finalists if one.trial == default]
+    default_times = [finalist.final.time_ms for finalist in finalists if finalist.trial == default]
     scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
     library = finals.library
     return Record(
@@ -198,7 +202,7 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         objective=method.objectives[0],
         caches="cold" if method.cold else "warm",
         energy_mj=final.energy_mj,
-        default_ms=beside[0] if beside else default.time_ms if default else None,
+        default_ms=default_times[0] if default_times else default.time_ms if default else None,
         clock_mhz=finals.clock_mhz,
         throttled=finals.throttled,
         registers=trial.outcome.figures.registers,

@@ -1,4 +1,4 @@
-"""A study in a journal file of this machine, which belongs to one process at a time and survives what ends one."""
+"""A study in a journal file of this machine. The file belongs to one process at a time and survives its sudden end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ from tuner.errors import RequestError
 from tuner.store import locks
 from tuner.tuning.trial import from_optuna
 
-_LONG_AGO = "2000-01-01T00:00:00.000000+00:00"
+_EMPTY_TRIAL = json.dumps({
+    "op_code": JournalOperation.CREATE_TRIAL,
+    "worker_id": "",
+    "study_id": 0,
+    "datetime_start": "2000-01-01T00:00:00.000000+00:00",
+}).encode()  # fmt: skip
 
 
 def read(path: Path) -> BaseStorage:
@@ -30,10 +35,10 @@ def read(path: Path) -> BaseStorage:
 
 
 def take(path: Path, problem: str, fresh: bool) -> tuple[BaseStorage, BaseFileLock]:
-    """The storage in the file, and the lock that makes it this process's until it is released.
+    """The storage in the file, and the lock that keeps it to this process until it is released.
 
-    What is torn is mended; a file that is beyond that, or is to be begun `fresh`, is set aside. Raises RequestError,
-    which names `problem`, where another process has it.
+    Torn lines are mended. A file that cannot be mended is set aside, as is any file if `fresh`. Raises RequestError,
+    which names `problem`, where another process has the file.
     """
     paths.private(path.parent)
     lock = locks.of(path)
@@ -45,7 +50,7 @@ def take(path: Path, problem: str, fresh: bool) -> tuple[BaseStorage, BaseFileLo
             "--storage"
         ) from None
     try:
-        Path(f"{path}.lock").unlink(missing_ok=True)  # Optuna's own, of a process that was killed as it wrote
+        Path(f"{path}.lock").unlink(missing_ok=True)  # Optuna's own, left by a process that was killed as it wrote
         if fresh or not _is_readable(path):
             _set_aside(path)
         return read(path), lock
@@ -55,12 +60,12 @@ def take(path: Path, problem: str, fresh: bool) -> tuple[BaseStorage, BaseFileLo
 
 
 def _is_readable(path: Path) -> bool:
-    """Whether the file, without its torn lines, holds a study of ours or nothing."""
+    """Whether the file, once mended, holds one of our studies or nothing."""
     _mend(path)
     try:
-        opened = read(path)
-        for study in opened.get_all_studies():
-            for trial in opened.get_all_trials(study._study_id, deepcopy=False):
+        storage = read(path)
+        for study in storage.get_all_studies():
+            for trial in storage.get_all_trials(study._study_id, deepcopy=False):
                 from_optuna(trial)
     except (LookupError, TypeError, ValueError, AssertionError, AttributeError):  # JSON, but not of a study
         return False
@@ -68,18 +73,17 @@ def _is_readable(path: Path) -> bool:
 
 
 def _set_aside(path: Path) -> None:
-    """Keep the file under another name, so that what was measured is not lost."""
+    """Rename the file, so that its measurements are not lost."""
     if path.exists():
-        aside = (path.with_suffix(f".{i}.log") for i in itertools.count(1))
-        path.rename(next(path for path in aside if not path.exists()))
+        names = (path.with_suffix(f".{i}.log") for i in itertools.count(1))
+        path.rename(next(name for name in names if not name.exists()))
 
 
 def _mend(path: Path) -> None:
-    """Move what a crash or a full disk left torn out of a journal: Optuna can read none of a file with one bad line.
+    """Move the torn lines of a crash or a full disk out of a journal: Optuna reads no file that has a bad line.
 
-    Each write is one line. The bad ones go to a file beside it that ends in .torn; where the line that names the study
-    is among them, the whole file does. Later lines count the trials before them, so in the place of a trial that was
-    lost, an empty one is put.
+    Each write is one line. Torn ones move to a file beside it that ends in .torn. Where the first line, which names the
+    study, is torn, all lines move.
     """
     if not path.exists():
         return
@@ -88,13 +92,12 @@ def _mend(path: Path) -> None:
     try:
         data = path.read_bytes()
         lines = data.splitlines()
-        read = [_object(line) for line in lines]
-        usable = bool(read) and read[0] is not None
-        torn = [line for line, entry in zip(lines, read, strict=True) if entry is None or not usable]
-        kept = _counted(
-            [(line, entry) for line, entry in zip(lines, read, strict=True) if entry is not None and usable]
-        )
-        mended = b"".join(line + b"\n" for line in kept)
+        entries = [_object(line) for line in lines]
+        if entries and entries[0] is None:
+            entries = [None] * len(lines)
+        torn = [line for line, entry in zip(lines, entries, strict=True) if entry is None]
+        whole = [(line, entry) for line, entry in zip(lines, entries, strict=True) if entry is not None]
+        mended = b"".join(line + b"\n" for line in _fill_gaps(whole))
         if mended == data:
             return
         if torn:
@@ -113,20 +116,14 @@ def _object(line: bytes) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) else None
 
 
-def _counted(lines: list[tuple[bytes, dict[str, Any]]]) -> list[bytes]:
-    """The lines, with an empty trial before each that speaks of one more than there are."""
-    made: list[bytes] = []
+def _fill_gaps(lines: list[tuple[bytes, dict[str, Any]]]) -> list[bytes]:
+    """The lines, with an empty trial in the place of each that was lost: later lines count the trials before them."""
+    filled: list[bytes] = []
     trials = 0
     for line, entry in lines:
         while isinstance(entry.get("trial_id"), int) and trials <= entry["trial_id"] < len(lines):
-            empty = {
-                "op_code": JournalOperation.CREATE_TRIAL,
-                "worker_id": "",
-                "study_id": 0,
-                "datetime_start": _LONG_AGO,
-            }
-            made.append(json.dumps(empty).encode())
+            filled.append(_EMPTY_TRIAL)
             trials += 1
         trials += entry.get("op_code") == JournalOperation.CREATE_TRIAL
-        made.append(line)
-    return made
+        filled.append(line)
+    return filled

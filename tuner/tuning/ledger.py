@@ -1,8 +1,9 @@
 """The ledger: every trial of every configuration, in an Optuna study, written as soon as it is measured.
 
-A configuration is claimed before it is measured, as a running trial; the one with the lowest number has it, so that
-processes which share a storage never measure one twice. Whoever holds a claim shows signs of life; where they cease,
-the claim is closed and the configuration is free again. Trials that were closed unmeasured are PRUNED.
+A process claims a configuration before it measures it: it adds a running trial. Of several claims the one with the
+lowest number holds, so processes that share a storage measure no configuration twice. The owner of a claim writes
+heartbeats. After a lease without a heartbeat the claim is closed, and the configuration is free again. Trials that are
+closed unmeasured are PRUNED.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ from tuner.space.model import Config, ConfigKey, Space, config_key, size_text
 from tuner.tuning import journal, storage
 from tuner.tuning.trial import Trial, attribute, from_optuna, state_of, values_of
 
-BEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between signs of life; a claim without one for so long is nobody's
-MOST_LOSSES = 3  # measurements of one configuration that ended with their process; then it is not tried again
+HEARTBEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between heartbeats; a claim expires after a lease without one
+MOST_LOSSES = 3  # processes that may end while they measure a configuration; then it is not tried again
 
-_GO_ON = "what was measured before is kept, and the same command goes on from there"
+_RESUME = "what was measured before is kept, and the same command goes on from there"
 
 
 @dataclass(frozen=True)
 class StudyKey:
-    """What the trials of one ledger have in common besides the space: sizes, options, the device's name, and whatever
-    else their times depend on: signature of the source, toolchain, method."""
+    """The conditions that the trials of one ledger share, besides the space: sizes, options, the device's name, the
+    signature of the source, toolchain, method. Times depend on all of them."""
 
     sizes: dict[str, int]
     options: dict[str, float]
@@ -55,7 +56,7 @@ class StudyKey:
     method: Method = STANDARD
 
     def digest(self, space: Space) -> str:
-        """Names the study. Ledgers of version 0.1.0 were named by this very text, so they go on."""
+        """The study's name. Version 0.1.0 hashed the same text, so its ledgers continue."""
         conditions = f"{self.signature} {self.toolchain} {self.method}"
         options, values = sorted(self.options.items()), sorted(space.parameters.items())
         return paths.digest(self.device, conditions, repr(options), repr(values))
@@ -63,7 +64,7 @@ class StudyKey:
 
 @dataclass(frozen=True)
 class StoredStudy:
-    """What a storage holds of one study, for reading alone."""
+    """A study in a storage, for reading only."""
 
     device: str
     signature: str
@@ -73,23 +74,24 @@ class StoredStudy:
 
 @dataclass(frozen=True)
 class _Claim:
-    """A running trial of another process: its last sign of life, and when, on our clock, that was first seen."""
+    """A running trial of another process, its latest heartbeat, and the time on this process's monotonic clock, in
+    seconds, when that heartbeat was first seen."""
 
     trial: FrozenTrial
-    beat: int
-    seen: float
+    heartbeat: int
+    seen_at: float
 
 
 class Ledger:
-    """The trials of one space and StudyKey, as a context manager; its methods may be called from several threads.
+    """The trials of one space and StudyKey, as a context manager. Several threads may call its methods.
 
     A change of either opens another study, so old times are never taken for new ones. Without a URL the study lies in
-    a file of its own, which belongs to one process at a time; at a URL, processes anywhere share it. Every method
-    raises RequestError where the storage cannot be read or written.
+    a file of its own, which belongs to one process at a time. At a URL, processes on several machines share it. Every
+    method raises RequestError where the storage cannot be read or written.
     """
 
     def __init__(self, space: Space, key: StudyKey, fresh: bool = False, url: str | None = None) -> None:
-        """Opens the study, or an empty one if `fresh`. Raises RequestError where another process has the file."""
+        """Opens the study, or an empty one if `fresh`. Raises RequestError where another process uses the file."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.name = f"{study_name(space, key.sizes)}{key.device} {key.digest(space)[:12]}"
         self.shared = url is not None
@@ -99,23 +101,23 @@ class Ledger:
         }
         self._access = threading.RLock()
         self._file_lock: BaseFileLock | None = None
-        self._known: dict[ConfigKey, Trial] = {}
-        self._new: list[Trial] = []  # of others, since news() was asked
+        self._trials: dict[ConfigKey, Trial] = {}
+        self._news: list[Trial] = []  # of other processes, since the last call of news()
         self._losses: Counter[ConfigKey] = Counter()
-        self._mine: dict[ConfigKey, int] = {}  # trial ids of the claims of this process
-        self._theirs: dict[ConfigKey, _Claim] = {}
-        self._taken_in: set[int] = set()  # numbers of closed trials
-        self._settled = 0  # all lower numbers are among them
+        self._own_claims: dict[ConfigKey, int] = {}  # ids of the running trials of this process
+        self._other_claims: dict[ConfigKey, _Claim] = {}
+        self._closed: set[int] = set()  # numbers of the closed trials that have been read
+        self._first_open = 0  # all lower numbers are closed
         self._closing = threading.Event()
-        self._heart = threading.Thread(target=self._beat, name="ledger", daemon=True)
+        self._heartbeat_thread = threading.Thread(target=self._write_heartbeats, name="ledger", daemon=True)
         try:
-            with self._storage_errors("see that the folder or server is there, and may be written to"):
+            with self._storage_errors("check that the folder or server is there, and can be written"):
                 self._open(fresh, key)
         except BaseException:
             self._unlock()
             raise
         if self.shared:
-            self._heart.start()
+            self._heartbeat_thread.start()
 
     def _open(self, fresh: bool, key: StudyKey) -> None:
         if self.shared:
@@ -127,7 +129,7 @@ class Ledger:
         study = optuna.create_study(
             study_name=self.name, storage=self._storage, load_if_exists=True, directions=directions
         )
-        self._study = study._study_id
+        self._study_id = study._study_id
         if "device" not in study.user_attrs:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Optuna calls it experimental
@@ -136,21 +138,21 @@ class Ledger:
                 study.set_user_attr(name, getattr(key, name))
             study.set_user_attr("method", asdict(key.method))
         self._refresh()
-        if not self.shared:  # the file is ours alone, so whoever made claims in it is gone
-            self._close_lost(list(self._theirs))
-        self._new.clear()
+        if not self.shared:  # this process alone has the file, so the owners of claims in it are gone
+            self._close_abandoned(list(self._other_claims))
+        self._news.clear()
 
     def __enter__(self) -> Ledger:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._closing.set()
-        if self._heart.is_alive():
-            self._heart.join()
+        if self._heartbeat_thread.is_alive():
+            self._heartbeat_thread.join()
         with self._access:
-            for key in list(self._mine):
+            for key in list(self._own_claims):
                 with contextlib.suppress(RequestError):
-                    self._close(self._mine.pop(key))
+                    self._close(self._own_claims.pop(key))
         self._unlock()
 
     def _unlock(self) -> None:
@@ -158,70 +160,72 @@ class Ledger:
             self._file_lock.release()
 
     def known(self, config: Config, timeout: float) -> Trial | None:
-        """The trial of `config`, if it has been measured already, and not given up after less than `timeout` s."""
+        """The trial of `config`; None where there is none, or where it timed out after less than `timeout` s."""
         key = config_key(config)
-        trial = self._known.get(key)
+        trial = self._trials.get(key)
         if trial is not None and trial.outcome.failure == "timeout" and trial.timeout < timeout:
             return None
         if trial is None and self._losses[key] >= MOST_LOSSES:
-            log = f"{self._losses[key]} processes came to their end while they measured it; --fresh tries it again"
-            trial = self._known[key] = Trial(config, Outcome(failure="repeat offender", log=log))
+            log = f"{self._losses[key]} processes ended while they measured it; --fresh tries it again"
+            trial = self._trials[key] = Trial(config, Outcome(failure="repeat offender", log=log))
         return trial
 
     def claim(self, config: Config, timeout: float) -> bool:
-        """Take `config` to be measured by this process; whether nobody else has it, or has measured it."""
+        """Claim `config` for this process. False where another process has claimed or measured it."""
         key = config_key(config)
         attributes: dict[str, Any] = {"worker": f"{platform.node()} {os.getpid()}", "beat": 0}
         template = create_trial(
             state=TrialState.RUNNING, params=config, distributions=self._distributions, user_attrs=attributes
         )
         with self._access, self._storage_errors():
-            trial = self._storage.create_new_trial(self._study, template_trial=template)
-            self._mine[key] = trial
+            trial_id = self._storage.create_new_trial(self._study_id, template_trial=template)
+            self._own_claims[key] = trial_id
             if self.shared:
-                number = self._storage.get_trial(trial).number
+                number = self._storage.get_trial(trial_id).number
                 self._refresh()
-                theirs = self._theirs.get(key)
-                if self.known(config, timeout) or (theirs is not None and theirs.trial.number < number):
-                    self._close(self._mine.pop(key))
+                other = self._other_claims.get(key)
+                if self.known(config, timeout) or (other is not None and other.trial.number < number):
+                    self._close(self._own_claims.pop(key))
                     return False
             return True
 
     def begin(self, config: Config) -> bool:
-        """Write down that the device has it from now on: what a process came to its end over was this configuration,
-        not one that was waiting for its turn. False where the claim was lost meanwhile."""
+        """Write that the device measures `config` from now on. False where the claim has expired.
+
+        If this process dies, `config` is to blame, and not a claim that still waits for the device.
+        """
         key = config_key(config)
         with self._access, self._storage_errors():
             try:
-                self._storage.set_trial_user_attr(self._mine[key], "begun", True)
+                self._storage.set_trial_user_attr(self._own_claims[key], "begun", True)
             except UpdateFinishedTrialError:
-                del self._mine[key]
+                del self._own_claims[key]
                 return False
             return True
 
     def finish(self, trial: Trial) -> bool:
-        """Write down what came of a claim; it is on disk when this returns. False where the claim was lost meanwhile:
-        then somebody else measures it."""
+        """Write the trial of a claim; it is on disk when this returns. False where the claim has expired: then another
+        process measures the configuration."""
         key = config_key(trial.config)
         with self._access, self._storage_errors():
             try:
-                self._storage.set_trial_user_attr(self._mine[key], "measured", attribute(trial))
-                self._storage.set_trial_state_values(self._mine[key], state_of(trial), values_of(trial))
+                self._storage.set_trial_user_attr(self._own_claims[key], "measured", attribute(trial))
+                self._storage.set_trial_state_values(self._own_claims[key], state_of(trial), values_of(trial))
             except UpdateFinishedTrialError:
                 return False
             finally:
-                del self._mine[key]
-            self._known[key] = trial
+                del self._own_claims[key]
+            self._trials[key] = trial
             return True
 
     def release(self, config: Config) -> None:
-        """Give a claim back unmeasured."""
+        """Give up a claim unmeasured."""
         with self._access:
-            self._close(self._mine.pop(config_key(config)))
+            self._close(self._own_claims.pop(config_key(config)))
 
     def revise(self, trial: Trial) -> None:
-        """Write down what a second look at a measured configuration has shown: its last trial counts."""
-        written = create_trial(
+        """Write another trial of a measured configuration; the last one counts."""
+        template = create_trial(
             state=state_of(trial),
             values=values_of(trial),
             params=trial.config,
@@ -229,84 +233,87 @@ class Ledger:
             user_attrs={"measured": attribute(trial)},
         )
         with self._access, self._storage_errors():
-            self._storage.create_new_trial(self._study, template_trial=written)
-            self._known[config_key(trial.config)] = trial
+            self._storage.create_new_trial(self._study_id, template_trial=template)
+            self._trials[config_key(trial.config)] = trial
 
     def news(self) -> list[Trial]:
-        """The trials of other processes that have become known since this was last asked, or since the ledger was
-        opened. Closes claims that show no signs of life any more."""
+        """The trials of other processes since the last call, or since the ledger was opened. Closes expired claims."""
         with self._access, self._storage_errors():
             self._refresh()
             now = time.monotonic()
-            self._close_lost([key for key, claim in self._theirs.items() if now - claim.seen > LEASE_SECONDS])
-            new, self._new = self._new, []
-            return new
+            expired = [key for key, claim in self._other_claims.items() if now - claim.seen_at > LEASE_SECONDS]
+            self._close_abandoned(expired)
+            news, self._news = self._news, []
+            return news
 
     def is_claimed(self, config: Config) -> bool:
-        """Whether another process holds `config`, as far as `news` has seen."""
-        return config_key(config) in self._theirs
+        """Whether another process had claimed `config` at the last call of `news`."""
+        return config_key(config) in self._other_claims
 
     def _refresh(self) -> None:
-        """Take in what other processes have written, and which claims they hold."""
+        """Read the trials and claims that other processes have written."""
         with self._access, self._storage_errors():
-            trials = self._storage.get_all_trials(self._study, deepcopy=False)
+            trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
             claims: dict[ConfigKey, _Claim] = {}
-            mine = set(self._mine.values())
-            for trial in trials[self._settled :]:
-                key = config_key(trial.params)
-                if trial.state == TrialState.RUNNING:
-                    if trial._trial_id not in mine and key not in claims:
-                        claims[key] = self._seen_alive(trial, self._theirs.get(key))
-                elif trial.number not in self._taken_in:
-                    self._taken_in.add(trial.number)
-                    self._losses[key] += bool(trial.user_attrs.get("lost"))
-                    found = from_optuna(trial)
-                    if found is not None:
-                        if (measured := config_key(found.config)) not in self._known:
-                            self._new.append(found)
-                        self._known[measured] = found
-            self._theirs = claims
-            while self._settled < len(trials) and trials[self._settled].state.is_finished():
-                self._settled += 1
+            own_ids = set(self._own_claims.values())
+            for frozen in trials[self._first_open :]:
+                key = config_key(frozen.params)
+                if frozen.state == TrialState.RUNNING:
+                    if frozen._trial_id not in own_ids and key not in claims:
+                        claims[key] = self._observe(frozen, self._other_claims.get(key))
+                elif frozen.number not in self._closed:
+                    self._closed.add(frozen.number)
+                    self._losses[key] += bool(frozen.user_attrs.get("lost"))
+                    trial = from_optuna(frozen)
+                    if trial is not None:
+                        key = config_key(trial.config)
+                        if key not in self._trials:
+                            self._news.append(trial)
+                        self._trials[key] = trial
+            self._other_claims = claims
+            while self._first_open < len(trials) and trials[self._first_open].state.is_finished():
+                self._first_open += 1
 
     @staticmethod
-    def _seen_alive(trial: FrozenTrial, before: _Claim | None) -> _Claim:
-        beat = trial.user_attrs.get("beat", 0)
-        same = before is not None and before.trial.number == trial.number and before.beat == beat
-        return _Claim(trial, beat, before.seen if before is not None and same else time.monotonic())
+    def _observe(trial: FrozenTrial, previous: _Claim | None) -> _Claim:
+        """The claim with its latest heartbeat; an unchanged heartbeat keeps the time when it was first seen."""
+        heartbeat = trial.user_attrs.get("beat", 0)
+        if previous and (previous.trial.number, previous.heartbeat) == (trial.number, heartbeat):
+            return _Claim(trial, heartbeat, previous.seen_at)
+        return _Claim(trial, heartbeat, time.monotonic())
 
-    def _close_lost(self, keys: list[ConfigKey]) -> None:
-        """Close claims of processes that are gone. What was measured, and not closed, is kept."""
+    def _close_abandoned(self, keys: list[ConfigKey]) -> None:
+        """Close the claims of processes that are gone. A trial that they measured but did not close counts."""
         for key in keys:
-            trial = self._theirs.pop(key).trial
-            measured = from_optuna(trial)
+            claim = self._other_claims.pop(key).trial
+            trial = from_optuna(claim)
             with contextlib.suppress(UpdateFinishedTrialError):  # another process has closed it
-                if measured is not None:
-                    self._storage.set_trial_state_values(trial._trial_id, state_of(measured), values_of(measured))
+                if trial is not None:
+                    self._storage.set_trial_state_values(claim._trial_id, state_of(trial), values_of(trial))
                     continue
-                if trial.user_attrs.get("begun"):
-                    self._storage.set_trial_user_attr(trial._trial_id, "lost", True)
-                self._close(trial._trial_id)
+                if claim.user_attrs.get("begun"):
+                    self._storage.set_trial_user_attr(claim._trial_id, "lost", True)
+                self._close(claim._trial_id)
         if keys:
             self._refresh()
 
-    def _close(self, trial: int) -> None:
+    def _close(self, trial_id: int) -> None:
         """Close a running trial unmeasured."""
         with self._access, self._storage_errors(), contextlib.suppress(UpdateFinishedTrialError):
-            self._storage.set_trial_state_values(trial, TrialState.PRUNED)
+            self._storage.set_trial_state_values(trial_id, TrialState.PRUNED)
 
-    def _beat(self) -> None:
-        """Signs of life for the claims of this process."""
-        for beat in itertools.count(1):
-            if self._closing.wait(BEAT_SECONDS):
+    def _write_heartbeats(self) -> None:
+        """Write a heartbeat for each claim of this process, every HEARTBEAT_SECONDS."""
+        for heartbeat in itertools.count(1):
+            if self._closing.wait(HEARTBEAT_SECONDS):
                 return
             with self._access:
-                for trial in self._mine.values():  # one that is lost does not keep the others from being seen
+                for trial_id in self._own_claims.values():  # an expired claim must not stop the others' heartbeats
                     with contextlib.suppress(RequestError, UpdateFinishedTrialError), self._storage_errors():
-                        self._storage.set_trial_user_attr(trial, "beat", beat)
+                        self._storage.set_trial_user_attr(trial_id, "beat", heartbeat)
 
     @contextlib.contextmanager
-    def _storage_errors(self, advice: str = _GO_ON) -> Iterator[None]:
+    def _storage_errors(self, advice: str = _RESUME) -> Iterator[None]:
         try:
             yield
         except storage.errors() as error:
@@ -317,7 +324,7 @@ class Ledger:
     @property
     def trials(self) -> list[Trial]:
         """All trials, in the order they were measured."""
-        return list(self._known.values())
+        return list(self._trials.values())
 
     @property
     def best(self) -> list[Trial]:
@@ -331,22 +338,22 @@ class Ledger:
 
 
 def study_name(space: Space, sizes: Mapping[str, int]) -> str:
-    """How the names of all studies of a space at one size begin."""
+    """The beginning of the names of all studies of a space at one size."""
     return f"{space.name} {size_text(sizes)} "
 
 
-def stored(opened: BaseStorage, space: Space, sizes: Mapping[str, int]) -> Iterator[StoredStudy]:
+def stored(optuna_storage: BaseStorage, space: Space, sizes: Mapping[str, int]) -> Iterator[StoredStudy]:
     """The studies of a space at one size in a storage."""
-    for study in opened.get_all_studies():
+    for study in optuna_storage.get_all_studies():
         if study.study_name.startswith(study_name(space, sizes)):
-            trials = (from_optuna(trial) for trial in opened.get_all_trials(study._study_id, deepcopy=False))
+            trials = map(from_optuna, optuna_storage.get_all_trials(study._study_id, deepcopy=False))
             latest = {config_key(trial.config): trial for trial in trials if trial is not None}
             signature, toolchain = _conditions(study.user_attrs)
             yield StoredStudy(str(study.user_attrs.get("device", "")), signature, toolchain, list(latest.values()))
 
 
 def _conditions(attributes: Mapping[str, Any]) -> tuple[str, str]:
-    """Signature and toolchain of a study; version 0.1.0 wrote them, and the method, as one text."""
+    """Signature and toolchain of a study. Version 0.1.0 wrote both, and the method, as one text."""
     if "signature" in attributes:
         return str(attributes["signature"]), str(attributes["toolchain"])
     signature, _, rest = str(attributes.get("conditions", "")).partition(" ")

@@ -1,4 +1,4 @@
-"""`tune run`: launch what the look-up gives on random data, verify it, time it beside the vendor's library."""
+"""`tune run`: look up, launch on random data, verify, and time beside the vendor's library, in a process of its own."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tuner.measure.timing import interleave
 from tuner.measure.workbench import Workbench
 from tuner.space import catalog, operation
 from tuner.space.model import Scope, Space
-from tuner.store.store import Found, Record
+from tuner.store.store import Candidate, Record
 
 SECONDS = 600.0  # for the look-up, and again for the run; the reference of a huge size takes minutes
 
 
 @dataclass(frozen=True)
 class Rerun:
-    """What came of a run. `error` is the largest error; `reason` says why it is not `verified`, with no times then."""
+    """The result of a run: times in ms and rates if `verified`, else the `reason`. `error` is the largest error."""
 
     kernel: str
     device: str
-    found: Found
+    candidate: Candidate
     verified: bool
     error: float | None = None
     reason: str | None = None
@@ -41,76 +41,66 @@ class Rerun:
     vs_library: float | None = None
 
 
-@dataclass(frozen=True)
-class Ready:
-    """A look-up on an open device."""
-
-    space: Space
-    scope: Scope
-    device: Device
-    found: Found
-
-
 def run(kernel: str, size: str, device: str | None, options: Mapping[str, float], results: Path | None) -> Rerun:
-    """Launch, verify and time in a process of its own, so that a kernel that crashes or hangs is a Rerun too.
+    """Launch, verify and time. A kernel that crashes or hangs takes a child process down, and gives a Rerun too.
 
     Raises RequestError where the request is wrong.
     """
     child = Process("tuner.tuning.rerun")
     request = {"kernel": kernel, "size": size, "device": device, "options": dict(options)}
     try:
-        known = child.ask({**request, "results": str(results) if results else None}, SECONDS)
-        found = _from_json(known["found"])
+        answer = child.ask({**request, "results": str(results) if results else None}, SECONDS)
+        candidate = _from_json(answer["candidate"])
         try:
-            return Rerun(**{**child.ask({}, SECONDS), "found": found})
+            return Rerun(**{**child.ask({}, SECONDS), "candidate": candidate})
         except WorkerDied as died:
             reason = f"{died.reason}: {died}"
-            return Rerun(known["kernel"], known["device"], found, verified=False, reason=reason)
+            return Rerun(answer["kernel"], answer["device"], candidate, verified=False, reason=reason)
     finally:
         child.close()
 
 
-def _from_json(found: dict[str, Any]) -> Found:
-    record = Record(**found["record"]) if found["record"] else None
-    return Found(**{**found, "record": record, "notes": tuple(found["notes"])})
+def _from_json(candidate: dict[str, Any]) -> Candidate:
+    record = Record(**candidate["record"]) if candidate["record"] else None
+    return Candidate(**{**candidate, "record": record, "notes": tuple(candidate["notes"])})
 
 
 def main() -> None:
-    """The child: the first request is answered with what the look-up gives, the second with the Rerun."""
-    stream, asked = channel.replies(), channel.requests()
+    """The child: answers the first request with the look-up, the second with the Rerun."""
+    stream, requests = channel.replies(), channel.requests()
     try:
-        ready = _ready(**next(asked))
-        known = {"kernel": ready.space.name, "device": ready.device.name, "found": asdict(ready.found)}
-        channel.reply(stream, known)
-        next(asked)
-        channel.reply(stream, asdict(_launched(ready)))
+        space, scope, device, candidate = _look_up(**next(requests))
+        channel.reply(stream, {"kernel": space.name, "device": device.name, "candidate": asdict(candidate)})
+        next(requests)
+        channel.reply(stream, asdict(_measure(space, scope, device, candidate)))
     except TunerError as error:
         channel.reply(stream, channel.failure(error))
 
 
-def _ready(kernel: str, size: str, device: str | None, options: Mapping[str, float], results: str | None) -> Ready:
+def _look_up(
+    kernel: str, size: str, device: str | None, options: Mapping[str, float], results: str | None
+) -> tuple[Space, Scope, Device, Candidate]:
     space = catalog.load(kernel)
     sizes = operation.parse_size(size, space.operation)
     settings = operation.parse_options(options, space.operation)
     opened = devices.open_device(devices.for_space(space, device))
     scope = Scope(sizes, settings, opened.language, opened.limits)
-    return Ready(space, scope, opened, launcher.find(space, scope, opened, Path(results) if results else None))
+    return space, scope, opened, launcher.find(space, scope, opened, Path(results) if results else None)
 
 
-def _launched(ready: Ready) -> Rerun:
-    space, scope, device, found = ready.space, ready.scope, ready.device, ready.found
+def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -> Rerun:
     bench = Workbench(device, space.operation, scope)
     try:
-        call = bench.bind(Kernel(space, scope, device, found).function)
+        call = bench.bind(Kernel(space, scope, device, candidate).function)
         verdict = bench.verify(call)
     except TrialError as error:
-        return Rerun(space.name, device.name, found, verified=False, reason=f"{error.reason}: {error}")
+        return Rerun(space.name, device.name, candidate, verified=False, reason=f"{error.reason}: {error}")
     library = bench.library()
     own, *peer = (Final(times) for times in interleave(device, [call, *([library] if library else [])]).times)
     return Rerun(
         kernel=space.name,
         device=device.name,
-        found=found,
+        candidate=candidate,
         verified=True,
         error=verdict.error,
         time_ms=own.time_ms,

@@ -18,8 +18,8 @@ from tuner.tuning.trial import Trial
 
 FINALISTS = 5
 MOST_TRADED_OFF = 20  # finalists, where several objectives are traded off
-SLOWEST_BESIDE = 10.0  # a default that takes longer, in times of the best, would leave the others few rounds
-RANKED = 500  # of a large space, the best so many are looked at for runners-up
+SLOWEST_DEFAULT = 10.0  # times the best; a slower default would leave the finalists few rounds
+RANKED = 500  # best trials that are considered as runners-up
 
 
 @dataclass(frozen=True)
@@ -35,37 +35,37 @@ class Finalist:
 
 @dataclass(frozen=True)
 class Selection:
-    """The finalists, best first, and all that was seen in their finals."""
+    """The finalists, best first, and the Finals of the round that chose them."""
 
     finalists: list[Finalist]
     finals: Finals
 
 
 def select(worker: Supervisor, ledger: Ledger, announce: Callable[[int], None]) -> Selection:
-    """The best trials measured again, and the vendor's library beside them; with several objectives, the trials of the
-    front. The space's default stands beside them too, for what has been gained over it.
+    """Measure the best trials again, interleaved with the vendor's library and with the space's default.
 
-    One that fails now, or takes the worker down, becomes a failed trial. Then the next ones are tried: where none of
-    the best is left, or, as they may have hidden others, where any of a front is not. `announce` is told how many are
-    about to be measured.
+    With several objectives these are the trials of the front. A trial that fails, or takes the worker down, becomes a
+    failed one. Where all of them fail, the next best are measured. Any failure repeats the finals of a front, since the
+    trial may have dominated others. `announce` is called with the number of trials about to be measured.
     """
     objectives = worker.task.method.objectives
     several = len(objectives) > 1
     while ranked := (_front(worker, ledger) if several else list(itertools.islice(_best(worker, ledger), FINALISTS))):
         announce(len(ranked))
-        trials = ranked + _default_beside(ranked, worker, ledger)
+        trials = ranked + _comparable_default(ranked, worker, ledger)
         try:
             finals = worker.finals([trial.config for trial in trials])
-        except (WorkerDied, TrialError):  # one of them took the others with it; each shows by itself which
-            finals = Finals([_alone(worker, trial) for trial in trials])
-        pairs = list(zip(trials, finals.candidates, strict=True))
-        for trial, final in pairs:
-            if final.failure is not None:
-                ledger.revise(replace(trial, values=(), outcome=Outcome(failure="finals", log=final.failure)))
-        left = sum(final.failure is None for _, final in pairs[: len(ranked)])
-        if left == len(ranked) or (left and not several):
-            found = [Finalist(trial, final) for trial, final in pairs if final.failure is None]
-            return Selection(sorted(found, key=lambda one: one.values(objectives)), finals)
+        except (WorkerDied, TrialError):  # measured one by one, each shows whether it was the cause
+            finals = Finals([_final_alone(worker, trial) for trial in trials])
+        finalists = [Finalist(trial, final) for trial, final in zip(trials, finals.candidates, strict=True)]
+        for finalist in finalists:
+            if finalist.final.failure is not None:
+                outcome = Outcome(failure="finals", log=finalist.final.failure)
+                ledger.revise(replace(finalist.trial, values=(), outcome=outcome))
+        survivors = sum(finalist.final.failure is None for finalist in finalists[: len(ranked)])
+        if survivors == len(ranked) or (survivors and not several):
+            valid = [finalist for finalist in finalists if finalist.final.failure is None]
+            return Selection(sorted(valid, key=lambda finalist: finalist.values(objectives)), finals)
     return Selection([], Finals())
 
 
@@ -75,7 +75,7 @@ def _best(worker: Supervisor, ledger: Ledger) -> Iterator[Trial]:
 
 
 def _front(worker: Supervisor, ledger: Ledger) -> list[Trial]:
-    """The front, best first; of a long one, both ends and what lies evenly between them."""
+    """The non-dominated trials, best first; of more than MOST_TRADED_OFF, both ends and others evenly between them."""
     trials = {trial.values: trial for trial in reversed(list(_best(worker, ledger)))}
     front = [trials[values] for values in non_dominated(list(trials))]
     count = min(len(front), MOST_TRADED_OFF)
@@ -83,20 +83,20 @@ def _front(worker: Supervisor, ledger: Ledger) -> list[Trial]:
 
 
 def non_dominated(points: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]]:
-    """The distinct points, in ascending order, that no other one equals or betters in every value."""
+    """The distinct points, in ascending order, for which no other point is as good or better in every value."""
     front: list[tuple[float, ...]] = []
-    for point in sorted(set(points)):  # none is dominated by a later one
+    for point in sorted(set(points)):  # a later point never dominates an earlier one
         if not any(all(a <= b for a, b in zip(other, point, strict=True)) for other in front):
             front.append(point)
     return front
 
 
-def _default_beside(ranked: Sequence[Trial], worker: Supervisor, ledger: Ledger) -> list[Trial]:
-    """The default's trial, unless it is one of `ranked`, much slower, not valid or not known."""
+def _comparable_default(ranked: Sequence[Trial], worker: Supervisor, ledger: Ledger) -> list[Trial]:
+    """The default's trial, unless it is among `ranked`, not valid, much slower, or missing."""
     trial = default_trial(worker.task.space, ledger)
     if trial is None or trial in ranked or not worker.task.space.valid(trial.config, worker.scope):
         return []
-    return [trial] if (trial.time_ms or 0.0) <= SLOWEST_BESIDE * (ranked[0].time_ms or 0.0) else []
+    return [trial] if (trial.time_ms or 0.0) <= SLOWEST_DEFAULT * (ranked[0].time_ms or 0.0) else []
 
 
 def default_trial(space: Space, ledger: Ledger) -> Trial | None:
@@ -104,8 +104,8 @@ def default_trial(space: Space, ledger: Ledger) -> Trial | None:
     return next((trial for trial in ledger.best if trial.config == space.default), None)
 
 
-def _alone(worker: Supervisor, trial: Trial) -> Final:
-    """The final of one trial by itself, without the library."""
+def _final_alone(worker: Supervisor, trial: Trial) -> Final:
+    """The Final of a trial that is measured alone, without the library."""
     try:
         return worker.finals([trial.config], with_library=False).candidates[0]
     except (WorkerDied, TrialError) as error:
@@ -113,21 +113,21 @@ def _alone(worker: Supervisor, trial: Trial) -> Final:
 
 
 def runners_up(space: Space, scope: Scope, ranked: Sequence[Config]) -> list[Config]:
-    """Those of `ranked`, best first, that a record keeps beside the best: RUNNERS_UP of them.
+    """The RUNNERS_UP configurations that a record keeps beside the first of `ranked`, best first.
 
-    How well the last blocks of a grid fill the device depends on the size, so at another size one with another grid is
-    more likely to be the best than a near twin of the winner is. Half of them are the best with each other grid; then
-    come the best with each other grid and block, then any.
+    How well the last blocks of a grid fill the device depends on the size. So at another size a configuration with
+    another grid is more likely to be the best than a near twin of the winner. Half of the runners-up are the best of
+    each other grid. The best of each other grid and block follow, then any.
     """
     geometries = [space.geometry(config, scope) for config in ranked]
     grids = _firsts([geometry.grid for geometry in geometries])[1 : 1 + RUNNERS_UP // 2]
     blocks = _firsts([(geometry.grid, geometry.block) for geometry in geometries])[1:]
-    chosen = list(dict.fromkeys([*grids, *blocks, *range(1, len(ranked))]))[:RUNNERS_UP]
-    return [ranked[position] for position in sorted(chosen)]
+    positions = list(dict.fromkeys([*grids, *blocks, *range(1, len(ranked))]))[:RUNNERS_UP]
+    return [ranked[position] for position in sorted(positions)]
 
 
 def _firsts(values: Sequence[Hashable]) -> list[int]:
-    """Where each value occurs first, in ascending order."""
+    """The position of each distinct value's first occurrence, in ascending order."""
     firsts: dict[Hashable, int] = {}
     for position, value in enumerate(values):
         firsts.setdefault(value, position)
@@ -135,7 +135,7 @@ def _firsts(values: Sequence[Hashable]) -> list[int]:
 
 
 def next_best(worker: Supervisor, finalists: Sequence[Finalist], ledger: Ledger) -> list[dict[str, Any]]:
-    """What a record keeps beside the first of `finalists`: configurations with their times in ms, the fastest first."""
+    """The runners-up of the first of `finalists` as a record has them: configurations with times in ms, best first."""
     trials = itertools.islice(_best(worker, ledger), RANKED)
     times = {config_key(trial.config): (trial.time_ms or 0.0, trial.config) for trial in trials}
     times |= {config_key(f.trial.config): (f.final.time_ms, f.trial.config) for f in finalists}

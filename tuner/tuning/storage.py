@@ -1,4 +1,4 @@
-"""Where studies that are shared lie: in a database, or behind Optuna's gRPC proxy, at a URL."""
+"""Storages of shared studies, at a URL: a database, or Optuna's gRPC proxy."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ EXAMPLES = "postgresql+psycopg://user@host/name, mysql+pymysql://user@host/name,
 
 
 def at(url: str) -> BaseStorage:
-    """The storage at `url`. Raises RequestError for a URL of another kind, or where a package for it is missing; what
-    is wrong with the storage itself is one of `errors()`."""
+    """The storage at `url`.
+
+    Raises RequestError for a URL of another kind, or where a package for it is missing, and one of `errors()` where the
+    storage itself fails.
+    """
     scheme = url.partition(":")[0]
     kind = scheme.partition("+")[0]
     if kind == "sqlite" and (url.rstrip("/").endswith(":") or ":memory:" in url):
@@ -38,19 +41,19 @@ def at(url: str) -> BaseStorage:
         return _database(url)
     except ImportError:
         package = "grpcio" if kind == "grpc" else scheme.partition("+")[2] or "its driver"
-        raise RequestError(f"--storage {shown(url)}: pip install {package}, which speaks to it") from None
-    except (ValueError, RuntimeError) as error:  # no URL; or a database of another version of Optuna
+        raise RequestError(f"--storage {shown(url)}: pip install {package} to use it") from None
+    except (ValueError, RuntimeError) as error:  # not a URL, or a database of another version of Optuna
         raise RequestError(f"--storage {shown(url)}: {error}; write a URL such as {EXAMPLES}") from None
 
 
 def _database(url: str) -> BaseStorage:
-    """The storage in a database, made if need be; where another process is making it too, once that is done."""
+    """The storage in a database, whose tables are created if need be. Waits while another process creates them."""
     for attempt in range(_ATTEMPTS):
         try:
             return optuna.storages.get_storage(url)
         except errors() as error:
-            making = type(error).__name__ == "IntegrityError" or "already exists" in str(error)
-            if not making or attempt + 1 == _ATTEMPTS:
+            creating = type(error).__name__ == "IntegrityError" or "already exists" in str(error)
+            if not creating or attempt + 1 == _ATTEMPTS:
                 raise
             time.sleep(0.5)
     raise AssertionError
@@ -62,29 +65,28 @@ def shown(url: str) -> str:
 
 
 def errors() -> tuple[type[Exception], ...]:
-    """What a storage raises where it cannot be read or written."""
-    found: list[type[Exception]] = [OSError, optuna.exceptions.StorageInternalError]
+    """The errors of a storage that cannot be read or written."""
+    kinds: list[type[Exception]] = [OSError, optuna.exceptions.StorageInternalError]
     for module, name in (("sqlalchemy.exc", "SQLAlchemyError"), ("grpc", "RpcError")):
         if module in sys.modules:
-            found.append(getattr(sys.modules[module], name))
-    return tuple(found)
+            kinds.append(getattr(sys.modules[module], name))
+    return tuple(kinds)
 
 
 def reason(error: Exception) -> str:
-    """What one of `errors()` says, in a line."""
-    details = getattr(error, "details", None)  # of gRPC, whose text is a dump
+    """The message of one of `errors()`, in one line."""
+    details = getattr(error, "details", None)  # gRPC's method; the error's own text is a dump
     text = (isinstance(error, OSError) and error.strerror) or (details() if callable(details) else str(error))
     return str(text).strip().partition("\n")[0]
 
 
-def latest(opened: BaseStorage, name: str, fresh: bool) -> str:
-    """The name of the latest study that was called `name`, or of one after it if `fresh`: other processes may be at
-    work on it, so it is not deleted."""
-    names = {study.study_name for study in opened.get_all_studies()}
-    found, generation = name, 1
-    while found in names:
-        later = f"{name} #{generation + 1}"
-        if later not in names and not fresh:
-            return found
-        found, generation = later, generation + 1
-    return found
+def latest(storage: BaseStorage, name: str, fresh: bool) -> str:
+    """The name of the latest generation of the study called `name`, or of a new one if `fresh`.
+
+    The old ones stay, because other processes may be at work on them.
+    """
+    names = {study.study_name for study in storage.get_all_studies()}
+    generations = [name]
+    while generations[-1] in names:
+        generations.append(f"{name} #{len(generations) + 1}")
+    return generations[-1] if fresh or len(generations) == 1 else generations[-2]

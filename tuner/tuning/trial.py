@@ -15,39 +15,39 @@ from tuner.space.model import Config
 
 @dataclass(frozen=True)
 class Trial:
-    """A configuration and what came of it."""
+    """A configuration and its Outcome."""
 
     config: Config
     outcome: Outcome
     values: tuple[float, ...] = ()  # one for each objective; none where it failed
-    timeout: float = 0.0  # seconds it was given
+    timeout: float = 0.0  # the seconds that it was allowed
 
     @property
     def value(self) -> float | None:
-        """What decides which trial is best: the first objective's value; None where it failed."""
+        """The value of the first objective, which decides which trial is best; None where the trial failed."""
         return self.values[0] if self.values else None
 
     @property
     def time_ms(self) -> float | None:
-        """The median time in ms; None where it failed."""
+        """The median time in ms; None where the trial failed."""
         return median(self.outcome.times) if self.outcome.times else None
 
 
 def state_of(trial: Trial) -> TrialState:
-    """The state that a trial has in a study."""
+    """The state of a trial in a study."""
     return TrialState.COMPLETE if trial.outcome.failure is None else TrialState.FAIL
 
 
 def values_of(trial: Trial) -> list[float] | None:
-    """The values that a study keeps; None where it failed."""
+    """The values of a trial in a study; None where it failed."""
     return list(trial.values) or None
 
 
 def attribute(trial: Trial) -> dict[str, Any]:
-    """What a study keeps of a trial besides its value, in one attribute, so that it is one write."""
+    """All else that a study stores of a trial, as one attribute: it is written at once."""
     outcome = trial.outcome
-    kept = {
-        "config": trial.config,  # a damaged journal may have lost the parameters that Optuna keeps
+    fields = {
+        "config": trial.config,  # a damaged journal may have lost Optuna's own parameters
         "times_ms": list(outcome.times),
         "error": outcome.error,
         "bound": outcome.bound,
@@ -59,22 +59,22 @@ def attribute(trial: Trial) -> dict[str, Any]:
         "timeout_s": trial.timeout,
         "values": list(trial.values),
     }
-    return {name: value for name, value in kept.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def from_optuna(trial: FrozenTrial) -> Trial | None:
-    """The trial that has been written; None where none was measured."""
-    kept = trial.user_attrs.get("measured")
-    if kept is None:
+    """The trial in a study's trial; None where nothing was measured."""
+    fields = trial.user_attrs.get("measured")
+    if fields is None:
         return None
     outcome = Outcome(
-        times=tuple(kept["times_ms"]),
-        error=kept["error"],
-        bound=kept["bound"],
-        energy_mj=kept.get("energy_mj"),
-        failure=kept.get("failure"),
-        log=kept.get("log", ""),
-        figures=Figures(kept.get("registers"), kept.get("spills"), kept.get("shared_memory")),
-        occupancy=kept.get("occupancy"),
+        times=tuple(fields["times_ms"]),
+        error=fields["error"],
+        bound=fields["bound"],
+        energy_mj=fields.get("energy_mj"),
+        failure=fields.get("failure"),
+        log=fields.get("log", ""),
+        figures=Figures(fields.get("registers"), fields.get("spills"), fields.get("shared_memory")),
+        occupancy=fields.get("occupancy"),
     )
-    return Trial(kept["config"], outcome, tuple(kept["values"]), kept["timeout_s"])
+    return Trial(fields["config"], outcome, tuple(fields["values"]), fields["timeout_s"])

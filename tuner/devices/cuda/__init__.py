@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: NVRTC compiles, PyCUDA makes arrays, the driver does the rest."""
+"""NVIDIA GPUs: NVRTC compiles; PyCUDA finds the devices; the driver loads, launches and times."""
 
 from __future__ import annotations
 

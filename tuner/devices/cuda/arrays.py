@@ -1,8 +1,8 @@
-"""Arrays and streams of PyCUDA, CuPy and torch, and of whatever else has the CUDA array interface.
+"""Arrays and streams of PyCUDA, CuPy and torch, and arrays of any library with the CUDA array interface.
 
-The interface alone would do. But it is made anew whenever it is asked for, which costs more than all the rest of a
-launch; so arrays of these three are asked for just what is to be compared. One that does not compare equal is then
-looked at through the interface, which says what is wrong with it, or that it will do after all.
+The interface alone would suffice. But each access builds it anew, which costs more than the rest of a launch. So the
+fast readers compare only the attributes that matter. If they differ, the slow reader checks the interface: it accepts
+the array after all, or reports the fault.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tuner.devices.arguments import Wanted
+from tuner.devices.arguments import ArraySpec
 from tuner.errors import ArgumentError
 
 Addresses = Callable[[Sequence[Any]], Sequence[int]]
@@ -21,28 +21,29 @@ Stream = Callable[[Any], int]
 
 
 class Readers(dict[type, tuple[Addresses, Stream]]):
-    """By the type of the first array: what checks all arrays and gives their addresses, and what gives the current
-    stream. Made when a type is first met."""
+    """By the type of the first array: a reader that checks all arrays and returns their addresses, and a function that
+    returns the current stream. An entry is created when its type first occurs."""
 
     def __init__(
-        self, wanted: Sequence[Wanted], number: int, is_ours: Callable[[Iterable[int]], bool] | None, slow: Addresses
+        self, specs: Sequence[ArraySpec], number: int, is_ours: Callable[[Iterable[int]], bool] | None, slow: Addresses
     ) -> None:
-        """For the GPU with this number; `is_ours` says whether addresses lie on it, where there are several. What is
-        not plainly as wanted is left to `slow`, which raises ArgumentError or gives the addresses."""
+        """For the GPU with this number. If there are several GPUs, `is_ours` tells whether addresses lie on it. The
+        reader `slow` gets the arrays that a fast reader does not accept; it returns addresses or raises ArgumentError.
+        """
         super().__init__()
-        self._wanted, self._number, self._is_ours, self._slow = wanted, number, is_ours, slow
+        self._specs, self._number, self._is_ours, self._slow = specs, number, is_ours, slow
 
     def __missing__(self, kind: type) -> tuple[Addresses, Stream]:
-        reader = {"pycuda": self._pycuda, "cupy": self._cupy, "torch": self._torch}.get(_library(kind))
-        made = self[kind] = reader() if reader else self._slow, current_stream(kind, self._number)
-        return made
+        factory = {"pycuda": self._pycuda, "cupy": self._cupy, "torch": self._torch}.get(_library(kind))
+        entry = self[kind] = factory() if factory else self._slow, current_stream(kind, self._number)
+        return entry
 
     def _pycuda(self) -> Addresses:
         slow, is_ours, driver = self._slow, self._is_ours, sys.modules["pycuda.driver"]
-        expected = [(one.shape, one.dtype, one.strides) for one in self._wanted]
-        # To ask for the addresses, and where there are several GPUs for the one they are on, which these arrays do not
-        # know, costs more than to compare the rest. An allocation never moves, so what was last found holds while the
-        # arrays lie in the same ones; unless the caller frees one by hand, which cannot be seen.
+        expected = [(spec.shape, spec.dtype, spec.strides) for spec in self._specs]
+        # Reading the addresses, and with several GPUs asking the driver where they lie, costs more than all the rest.
+        # An allocation never moves, so the last addresses hold while the arrays lie in the same allocations. This
+        # misses an allocation that the caller frees by hand.
         reference, fixed = weakref.ref, {driver.DeviceAllocation, driver.PooledDeviceAllocation}
         last: tuple[list[weakref.ref[Any]], list[int]] = [], []
 
@@ -50,17 +51,17 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
             nonlocal last
             try:
                 if [(array.shape, array.dtype, array.strides) for array in arrays] == expected:
-                    allocations = [reference(array.gpudata) for array in arrays]  # a dead one equals no other
-                    known, found = last
-                    if allocations == known:
-                        return found
+                    allocations = [reference(array.gpudata) for array in arrays]  # a dead reference equals no other
+                    last_allocations, values = last
+                    if allocations == last_allocations:
+                        return values
                     memory = [array.gpudata for array in arrays]
-                    found = [one.__int__() for one in memory]  # int() takes longer
-                    if is_ours is None or is_ours(found):
+                    values = [allocation.__int__() for allocation in memory]  # int() takes longer
+                    if is_ours is None or is_ours(values):
                         if fixed.issuperset(map(type, memory)):
-                            last = allocations, found
-                        return found
-            except (AttributeError, TypeError):  # one of another library among them, or no allocation
+                            last = allocations, values
+                        return values
+            except (AttributeError, TypeError):  # an array of another library, or without an allocation
                 pass
             return slow(arrays)
 
@@ -68,10 +69,10 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
 
     def _cupy(self) -> Addresses:
         slow = self._slow
-        expected = [(one.shape, one.dtype, True, self._number) for one in self._wanted]
+        expected = [(spec.shape, spec.dtype, True, self._number) for spec in self._specs]
 
         def addresses(arrays: Sequence[Any]) -> Sequence[int]:
-            try:  # `flags`, the public way to contiguity, makes an object each time
+            try:  # `flags`, the public way to contiguity, creates an object each time
                 if [(a.shape, a.dtype, a._c_contiguous, a.data.device_id) for a in arrays] == expected:
                     return [array.data.ptr for array in arrays]
             except AttributeError:
@@ -83,7 +84,7 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
     def _torch(self) -> Addresses:
         slow, torch = self._slow, sys.modules["torch"]
         expected = [
-            (one.shape, getattr(torch, one.dtype.name, None), True, True, self._number, False) for one in self._wanted
+            (spec.shape, getattr(torch, spec.dtype.name, None), True, True, self._number, False) for spec in self._specs
         ]
 
         def addresses(tensors: Sequence[Any]) -> Sequence[int]:
@@ -93,7 +94,7 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
                 ]
                 if facts == expected:
                     return [tensor.data_ptr() for tensor in tensors]
-            except (AttributeError, RuntimeError):  # a RuntimeError is of tensors without memory of their own
+            except (AttributeError, RuntimeError):  # RuntimeError: a tensor without memory of its own
                 pass
             return slow(tensors)
 
@@ -101,53 +102,50 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
 
 
 def _library(kind: type) -> str:
-    """The library that makes arrays of this type: pycuda, cupy, torch, or none that is known."""
+    """The library of this type of array: pycuda, cupy, torch, or empty for any other."""
     for name, module, arrays in (
         ("pycuda", "pycuda.gpuarray", "GPUArray"), ("cupy", "cupy", "ndarray"), ("torch", "torch", "Tensor")
     ):  # fmt: skip
-        known = getattr(sys.modules.get(module), arrays, None)
-        if known is not None and issubclass(kind, known):
+        array_type = getattr(sys.modules.get(module), arrays, None)
+        if array_type is not None and issubclass(kind, array_type):
             return name
     return ""
 
 
 def current_stream(kind: type, number: int) -> Stream:
-    """What gives the handle of the stream that the library of an array works in just now, on the GPU with this
-    number."""
+    """A function of an array that returns the handle of its library's current stream on the GPU with this number."""
     match _library(kind):
         case "pycuda":
-            return lambda array: 0  # it has no current one but the default stream
+            return lambda array: 0  # its current stream is always the default stream
         case "cupy":
             current = sys.modules["cupy"].cuda.get_current_stream
             return lambda array: current(number).ptr
         case "torch":
             torch = sys.modules["torch"]
-            return lambda tensor: torch._C._cuda_getCurrentRawStream(number)  # the public way makes an object
+            return lambda tensor: torch._C._cuda_getCurrentRawStream(number)  # the public way creates an object
     return lambda array: array.__cuda_array_interface__.get("stream") or 0
 
 
-def kept_stream(array: Any, number: int) -> Any:
-    """The stream that the library of `array` works in just now, for `stream_handle`. CuPy destroys one of its own that
-    nobody holds; this holds it."""
+def stream_of(array: Any, number: int) -> Any:
+    """The current stream of the library of `array`, for `stream_handle`. CuPy destroys a stream that has no references,
+    so the result is CuPy's own object."""
     if _library(type(array)) == "cupy":
         return sys.modules["cupy"].cuda.get_current_stream(number)
     return current_stream(type(array), number)(array)
 
 
 def stream_handle(stream: Any) -> int:
-    """The handle of a stream of any library. Raises ArgumentError for anything else."""
-    found = stream
+    """The handle of a stream of any library. Raises ArgumentError for anything but a stream or a handle."""
     if hasattr(stream, "__cuda_stream__"):
-        found = stream.__cuda_stream__()[1]
+        handle = stream.__cuda_stream__()[1]
     else:  # torch, CuPy, PyCUDA
-        found = next((getattr(stream, n) for n in ("cuda_stream", "ptr", "handle") if hasattr(stream, n)), stream)
+        handle = next((getattr(stream, n) for n in ("cuda_stream", "ptr", "handle") if hasattr(stream, n)), stream)
     try:
-        handle = -1 if isinstance(found, bool) else operator.index(found)
+        number = -1 if isinstance(handle, bool) else operator.index(handle)
     except TypeError:
-        handle = -1
-    if handle < 0:
-        kind = type(stream).__name__
+        number = -1
+    if number < 0:
         raise ArgumentError(
-            f"stream: of type {kind}, which is none; pass a stream of PyCUDA, CuPy or torch, or its handle"
+            f"stream: of type {type(stream).__name__}; pass a stream of PyCUDA, CuPy or torch, or its handle"
         )
-    return handle
+    return number

@@ -1,4 +1,4 @@
-"""CUDA C++ to a cubin through NVRTC. Needs no GPU, so any machine can check that a stage compiles."""
+"""CUDA C++ to a cubin, by NVRTC. Needs no GPU, so any machine can check that a stage compiles."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tuner.errors import BuildError, DeviceError
 from tuner.space.source import Source
 
 STANDARD = "--std=c++17"
-# ptxas says what a build needs, unless NVRTC's own cache, which ours makes needless, answers in its place.
-_TELLING = ("--ptxas-options=-v", "--no-cache")
+# ptxas reports the figures of a build, but not for one from NVRTC's own cache. Ours replaces that.
+_REPORT_OPTIONS = ("--ptxas-options=-v", "--no-cache")
 
 
 class NvrtcCompiler(Compiler):
@@ -28,7 +28,7 @@ class NvrtcCompiler(Compiler):
         self.architecture = architecture
 
     def name(self) -> str:
-        headers = [_installed(wheel) for wheel in ("runtime", "crt", "cccl")]
+        headers = [_wheel_version(wheel) for wheel in ("runtime", "crt", "cccl")]
         return f"NVRTC {version()} {STANDARD} headers {headers}"
 
     def compile(self, source: Source) -> Build:
@@ -36,21 +36,21 @@ class NvrtcCompiler(Compiler):
 
 
 def compile_cubin(source: Source, architecture: str) -> Build:
-    """Machine code of `source` for `architecture`. Raises BuildError with the compiler's log."""
+    """The cubin of `source` for `architecture`. Raises BuildError with the compiler's log."""
     nvrtc = _nvrtc()
     program = _ok(nvrtc.nvrtcCreateProgram(source.text.encode(), f"{source.kernel}.cu".encode(), 0, [], []))
     try:
         options = [
             f"--gpu-architecture={architecture}",
             STANDARD,
-            *_TELLING,
+            *_REPORT_OPTIONS,
             *_include_options(),
             *source.options,
         ]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
-        written = bytearray(_ok(nvrtc.nvrtcGetProgramLogSize(program)))
-        nvrtc.nvrtcGetProgramLog(program, written)
-        log = bytes(written).rstrip(b"\0").decode(errors="replace").strip()
+        buffer = bytearray(_ok(nvrtc.nvrtcGetProgramLogSize(program)))
+        nvrtc.nvrtcGetProgramLog(program, buffer)
+        log = bytes(buffer).rstrip(b"\0").decode(errors="replace").strip()
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise BuildError(log or status.name)
         cubin = bytearray(_ok(nvrtc.nvrtcGetCUBINSize(program)))
@@ -62,41 +62,41 @@ def compile_cubin(source: Source, architecture: str) -> Build:
 
 @functools.cache
 def _roots() -> tuple[Path, ...]:
-    """The folders that NVIDIA's wheels unpack into, called `nvidia`."""
+    """The folders `nvidia` that NVIDIA's wheels unpack into."""
     spec = importlib.util.find_spec("nvidia")
     return tuple(Path(root) for root in (spec.submodule_search_locations or [])) if spec else ()
 
 
 @functools.cache
-def _installed(wheel: str) -> str | None:
-    """The version of the wheel nvidia-cuda-`wheel`, by the name of the folder beside it that describes it: a launch
-    from the cache asks too, and importing importlib.metadata takes longer than all the rest of it."""
-    found = (path.name for root in _roots() for path in root.parent.glob(f"nvidia_cuda_{wheel}-*.dist-info"))
-    return next((name.removesuffix(".dist-info").rpartition("-")[2] for name in sorted(found)), None)
+def _wheel_version(wheel: str) -> str | None:
+    """The version of the wheel nvidia-cuda-`wheel`, by the name of its .dist-info folder. A launch from the cache needs
+    it, and importing importlib.metadata takes longer than all the rest of that launch."""
+    folders = (path.name for root in _roots() for path in root.parent.glob(f"nvidia_cuda_{wheel}-*.dist-info"))
+    return next((name.removesuffix(".dist-info").rpartition("-")[2] for name in sorted(folders)), None)
 
 
 @functools.cache
 def version() -> str:
-    """NVRTC's version: its wheel's where there is one, which costs no loading of the library, else its own word.
-    Raises DeviceError where there is none."""
-    found = _installed("nvrtc")
-    if found is None:
-        _, major, minor = _nvrtc().nvrtcVersion()
-        found = f"{major}.{minor}"
-    return found
+    """NVRTC's version: that of its wheel, which needs no loading, else the one that the library reports. Raises
+    DeviceError if it is missing."""
+    wheel = _wheel_version("nvrtc")
+    if wheel is not None:
+        return wheel
+    _, major, minor = _nvrtc().nvrtcVersion()
+    return f"{major}.{minor}"
 
 
 @functools.cache
 def _include_options() -> tuple[str, ...]:
-    """CUDA's own headers (cuda_fp16.h, mma.h, cuda/barrier), from the wheels or from an installed toolkit."""
+    """The options for CUDA's own headers (cuda_fp16.h, mma.h, cuda/barrier), in wheels or an installed toolkit."""
     roots = [*(root / "cu13" / "include" for root in _roots()), Path("/usr/local/cuda/include")]
-    found = [folder for root in roots for folder in (root, root / "cccl") if folder.is_dir()]
-    return tuple(f"--include-path={folder}" for folder in found)
+    folders = [folder for root in roots for folder in (root, root / "cccl") if folder.is_dir()]
+    return tuple(f"--include-path={folder}" for folder in folders)
 
 
 @functools.cache
 def _nvrtc() -> Any:
-    """The bindings of NVRTC, which load the library when it is first called."""
+    """The bindings of NVRTC. The first call loads the library. Raises DeviceError if it is missing."""
     try:
         from cuda.bindings import nvrtc
 
@@ -107,7 +107,7 @@ def _nvrtc() -> Any:
 
 
 def _ok(result: tuple[Any, ...]) -> Any:
-    """What a call gave beside its status; BuildError where the status is not success."""
+    """The value that a call returned beside its status. Raises BuildError unless the status is success."""
     status, *values = result
     if status != type(status).NVRTC_SUCCESS:
         raise BuildError(f"NVRTC: {status.name}")

@@ -1,4 +1,4 @@
-"""cuBLAS as a peer to be measured beside a kernel, through nvmath-python's bindings."""
+"""cuBLAS, to compare a kernel with, through nvmath-python's bindings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from tuner.devices.base import Library
 from tuner.space.routines import ROUTINES
 
-# Types of (A, B, C) that it multiplies, by their names in cuBLAS. All of them are summed in float32.
+# By the dtypes of (A, B, C), their names in cuBLAS. All products are summed in float32.
 _TYPES = {
     ("float32", "float32", "float32"): ("CUDA_R_32F", "CUDA_R_32F", "CUDA_R_32F"),
     ("float16", "float16", "float32"): ("CUDA_R_16F", "CUDA_R_16F", "CUDA_R_32F"),
@@ -19,20 +19,20 @@ _TYPES = {
 
 
 def library(routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
-    """The routine called so in `tuner.space.routines`, on these arguments; None where cuBLAS does not have it for these
-    types, or where nvmath-python or cuBLAS is not installed."""
-    make = _LIBRARIES.get(routine)
-    if make is None or importlib.util.find_spec("nvmath") is None:
+    """The routine of `tuner.space.routines` on these arguments. None if cuBLAS lacks it for these dtypes, or if
+    nvmath-python or cuBLAS is not installed."""
+    factory = _LIBRARIES.get(routine)
+    if factory is None or importlib.util.find_spec("nvmath") is None:
         return None
     try:
-        return make({name: arguments[name] for name in ROUTINES[routine]}, dtypes)
-    except (ImportError, RuntimeError):  # nvmath-python without the library that it binds
+        return factory({name: arguments[name] for name in ROUTINES[routine]}, dtypes)
+    except (ImportError, RuntimeError):  # nvmath-python is installed, but cuBLAS is not
         return None
 
 
 def _gemm(arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
-    """The matrix product on row-major operands, in float32 (no TF32): `arguments` holds addresses A, B, C, sizes M, N,
-    K, batch, and alpha, beta; `dtypes` those of A, B and C."""
+    """The matrix product of row-major operands, in float32 without TF32. `arguments` are addresses A, B, C, sizes M, N,
+    K, batch, and factors alpha, beta; `dtypes` are those of A, B and C."""
     types = _TYPES.get((dtypes["A"], dtypes["B"], dtypes["C"]))
     return None if types is None else _Gemm(types, **arguments)
 
@@ -55,27 +55,27 @@ class _Gemm:
         from nvmath import CudaDataType
         from nvmath.bindings import cublas
 
-        version = cublas.get_version(handle := cublas.create())
+        self._cublas, self._handle = cublas, cublas.create()
+        version = cublas.get_version(self._handle)
         self.name = f"cuBLAS {version // 10000}.{version // 100 % 100}.{version % 100}"
-        self._cublas, self._handle = cublas, handle
         self._factors = (ctypes.c_float(self.alpha), ctypes.c_float(self.beta))
         self._a, self._b, self._c = (int(CudaDataType[name]) for name in self.types)
 
     def __call__(self) -> None:
-        # cuBLAS counts in columns: the row-major C = A B is its column-major C' = B' A'.
+        # cuBLAS is column-major: the row-major C = A B is its C' = B' A'.
         alpha, beta = (ctypes.addressof(factor) for factor in self._factors)
         M, N, K = self.M, self.N, self.K
-        plain, computed = self._cublas.Operation.N, self._cublas.ComputeType.COMPUTE_32F
-        chosen = self._cublas.GemmAlgo.DFALT
+        plain, float32 = self._cublas.Operation.N, self._cublas.ComputeType.COMPUTE_32F
+        algorithm = self._cublas.GemmAlgo.DFALT
         if self.batch == 1:
             self._cublas.gemm_ex(
                 self._handle, plain, plain, N, M, K, alpha, self.B, self._b, N, self.A, self._a, K, beta,
-                self.C, self._c, N, computed, chosen,
+                self.C, self._c, N, float32, algorithm,
             )  # fmt: skip
         else:
             self._cublas.gemm_strided_batched_ex(
                 self._handle, plain, plain, N, M, K, alpha, self.B, self._b, N, K * N, self.A, self._a, K, M * K, beta,
-                self.C, self._c, N, M * N, self.batch, computed, chosen,
+                self.C, self._c, N, M * N, self.batch, float32, algorithm,
             )  # fmt: skip
 
 

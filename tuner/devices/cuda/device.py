@@ -1,5 +1,4 @@
-"""NVIDIA GPUs: NVRTC compiles to a cubin for the exact architecture; PyCUDA knows the devices, and the driver itself
-loads, launches and times."""
+"""An NVIDIA GPU: NVRTC compiles a cubin for its exact architecture; the driver loads, launches and times."""
 
 from __future__ import annotations
 
@@ -14,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tuner.devices.arguments import Given, Wanted, address_check, check_array
+from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Library, Sensors
 from tuner.devices.compiler import Build
 from tuner.devices.cuda import BACKEND, compiler, driver, peak, sensors
-from tuner.devices.cuda.arrays import Readers, kept_stream, stream_handle
+from tuner.devices.cuda.arrays import Readers, stream_handle, stream_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.space.model import Geometry, Limits
@@ -26,11 +25,11 @@ from tuner.space.source import Source
 
 try:
     import pycuda.driver as cuda
-except ImportError as error:  # libcuda.so is missing: there is no driver, so no GPU
+except ImportError as error:  # libcuda.so is missing: no driver, so no GPU
     cuda = None
     _MISSING = str(error)
 
-MOST_CHECKED = 64  # sets of addresses that a launcher knows to fit
+MAX_CHECKED = 64  # sets of addresses that a launcher remembers as checked
 
 
 def count() -> int:
@@ -45,18 +44,18 @@ def count() -> int:
 
 
 class CudaDevice(Device):
-    """One GPU, in the context that the thread which opens it works in, if that is one of this GPU; else in its primary
-    one, which CuPy and torch use too."""
+    """One GPU, in the current context of the thread that opens it if that belongs to this GPU. Otherwise in the GPU's
+    primary context, which CuPy and torch use too."""
 
-    backend = BACKEND
+    kind, language = BACKEND.kind, BACKEND.language
     asynchronous = True
 
     def __init__(self, number: int = 0) -> None:
         if cuda is None:
             raise DeviceError(f"device cuda: no NVIDIA driver ({_MISSING}); use --device opencl or host")
-        found = count()
-        if number >= found:
-            raise DeviceError(f"device cuda:{number}: this machine has {found} NVIDIA GPUs; see `tune devices`")
+        gpus = count()
+        if number >= gpus:
+            raise DeviceError(f"device cuda:{number}: this machine has {gpus} NVIDIA GPUs; see `tune devices`")
         self._device = cuda.Device(number)
         self._number = number
         self._context = _context(self._device, number)
@@ -65,7 +64,7 @@ class CudaDevice(Device):
         major, minor = self._device.compute_capability()
         self.id = f"cuda:{number}"
         self.name = self._device.name()
-        # From Hopper on, the instructions that make a chip fast exist only in its own architecture, sm_90a.
+        # From Hopper on, matrix instructions such as wgmma exist only in the chip's own target, sm_90a.
         self.architecture = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
         self.compiler = NvrtcCompiler(self.architecture)
         self.memory = self.free_memory()
@@ -101,92 +100,92 @@ class CudaDevice(Device):
     def bind(
         self, function: Function, arguments: Sequence[Any], stream: Any = None, keep: object = None
     ) -> Callable[[], None]:
-        where = 0 if stream is None else stream_handle(stream)
-        launch = driver.Launch(function.handle, function.geometry, arguments, where)
-        enqueue, what = launch.enqueue, f"launching {function.kernel}"
+        handle = 0 if stream is None else stream_handle(stream)
+        launch = driver.Launch(function.handle, function.geometry, arguments, handle)
+        enqueue, action = launch.enqueue, f"launching {function.kernel}"
 
         def call(_keep: object = keep) -> None:
             if status := enqueue():
-                self._context.again(what, status, launch.enqueue)  # which also keeps what the driver reads
+                self._context.retry(action, status, launch.enqueue)  # `launch` also keeps alive what the driver reads
 
         return call
 
     def launcher(
-        self, function: Function, arguments: Sequence[Any], wanted: Sequence[Wanted]
+        self, function: Function, arguments: Sequence[Any], specs: Sequence[ArraySpec]
     ) -> Callable[[Sequence[Any], Any, Any], None]:
         launch = driver.Launch(function.handle, function.geometry, arguments)
         config, enqueue = launch.config, launch.enqueue
-        cells: Any = launch.cells  # takes any sequence in a slice, which its type does not say
-        check, is_ours = address_check(wanted), driver.all_in(self._context)
-        slow = functools.partial(self.handles, wanted)
-        readers = Readers(wanted, self._number, is_ours if count() > 1 else None, slow)
-        last: Sequence[int] = ()
+        cells: Any = launch.cells  # a slice takes any sequence, which its type does not say
+        check, is_ours = address_check(specs), driver.membership(self._context)
+        slow = functools.partial(self.handles, specs)
+        readers = Readers(specs, self._number, is_ours if count() > 1 else None, slow)
         checked: set[tuple[int, ...]] = set()
-        put: Any = None
-        at = 0
+        last_addresses: Sequence[int] = ()
+        last_scalars: Any = None
+        last_stream = 0
 
         def call(arrays: Sequence[Any], stream: Any, scalars: Any) -> None:
-            nonlocal last, put, at
+            nonlocal last_addresses, last_scalars, last_stream
             first = arrays[0] if arrays else None
             read, current = readers[type(first)]
             addresses = read(arrays)
-            if addresses != last:
-                these = tuple(addresses)
-                if these not in checked:  # else they are aligned and apart again, and hardly ever of another context
+            if addresses != last_addresses:
+                key = tuple(addresses)
+                if key not in checked:  # checked addresses stay aligned and apart, and hardly ever change context
                     check(addresses)
                     if not is_ours(addresses):
-                        self._check_context(wanted, addresses)
-                    if len(checked) >= MOST_CHECKED:
+                        self._check_context(specs, addresses)
+                    if len(checked) >= MAX_CHECKED:
                         checked.clear()
-                    checked.add(these)
-                cells[launch.changing] = last = addresses
-            if scalars is not put:
-                cells[launch.scalars] = put = scalars
-            where = current(first) if stream is None else stream_handle(stream)
-            if where != at:
-                config.stream = at = where
+                    checked.add(key)
+                cells[launch.changing] = last_addresses = addresses
+            if scalars is not last_scalars:
+                cells[launch.scalars] = last_scalars = scalars
+            handle = current(first) if stream is None else stream_handle(stream)
+            if handle != last_stream:
+                config.stream = last_stream = handle
             if status := enqueue():
-                self._context.again(f"launching {function.kernel}", status, enqueue)
+                self._context.retry(f"launching {function.kernel}", status, enqueue)
 
         return call
 
     def packed(self, function: Function, scalars: Sequence[Any]) -> list[int]:
         return [driver.bits(scalar) for scalar in scalars]
 
-    def _check_context(self, wanted: Sequence[Wanted], addresses: Sequence[int]) -> None:
-        """Raise ArgumentError where an array lies in another context than the kernel. Memory of a pool has none."""
+    def _check_context(self, specs: Sequence[ArraySpec], addresses: Sequence[int]) -> None:
+        """Raise ArgumentError if an array lies in another context than the kernel. Pooled memory lies in none."""
         with self._context.active():
-            for one, address in zip(wanted, addresses, strict=True):
+            for spec, address in zip(specs, addresses, strict=True):
                 if driver.context_of(address) not in (None, self._context.handle.value):
                     raise ArgumentError(
-                        f"{one.argument.name}: lies in another context of cuda:{driver.device_of(address)} than the "
-                        f"kernel, which was loaded on {self.id}; make that one current first (`import pycuda.autoinit` "
-                        f"makes one), then load the kernel"
+                        f"{spec.argument.name}: lies in another context of cuda:{driver.device_of(address)} than the "
+                        f"kernel, which was loaded on {self.id}; make the array's context current first (`import "
+                        f"pycuda.autoinit` does), then load the kernel"
                     )
 
     def synchronize(self) -> None:
         self._context.call("running", "cuCtxSynchronize")
 
-    def timer(self) -> _Timer:
-        return _Timer(self._context)
+    def timer(self) -> _EventTimer:
+        return _EventTimer(self._context)
 
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
         try:
             whole = driver.Memory(self._context, nbytes + 2 * guard)
         except LaunchError as error:
-            if error.reason != "out of memory":  # an earlier kernel's fault, a capture of a graph under way
+            if error.reason != "out of memory":  # an earlier kernel faulted, or a graph is being captured
                 raise DeviceError(f"{self.id}: {error}") from None
             free = self.free_memory()
             raise DeviceError(f"{self.id}: {nbytes} bytes do not fit; {free} are free; try a smaller size") from None
         return Buffer(int(whole) + guard, whole, nbytes)
 
     def write(self, target: Any, data: Array) -> None:
-        to, nbytes = ctypes.c_uint64(int(target)), ctypes.c_size_t(data.nbytes)
-        self._context.call("copying", "cuMemcpyHtoD_v2", to, ctypes.c_void_p(data.ctypes.data), nbytes)
+        address, nbytes = ctypes.c_uint64(int(target)), ctypes.c_size_t(data.nbytes)
+        self._context.call("copying", "cuMemcpyHtoD_v2", address, ctypes.c_void_p(data.ctypes.data), nbytes)
 
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
-        at, nbytes = ctypes.c_uint64(int(target) + offset), ctypes.c_size_t(data.nbytes)
-        self._context.call("copying", "cuMemcpyDtoH_v2", ctypes.c_void_p(data.ctypes.data), at, nbytes)
+        address, nbytes = ctypes.c_uint64(int(target) + offset), ctypes.c_size_t(data.nbytes)
+        self._context.call("copying", "cuMemcpyDtoH_v2", ctypes.c_void_p(data.ctypes.data), address, nbytes)
 
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
         self._context.call("filling", "cuMemsetD8_v2", ctypes.c_uint64(int(target)), byte, ctypes.c_size_t(nbytes))
@@ -218,13 +217,13 @@ class CudaDevice(Device):
     @functools.cached_property
     def sensors(self) -> Sensors | None:
         try:
-            return sensors.Sensors(self._device.pci_bus_id())
+            return sensors.NvmlSensors(self._device.pci_bus_id())
         except OSError:
             return None
 
-    def handle(self, wanted: Wanted, array: Any) -> int:
-        """The address in `__cuda_array_interface__`, which PyCUDA, CuPy and torch arrays all have."""
-        name = wanted.argument.name
+    def handle(self, spec: ArraySpec, array: Any) -> int:
+        """The address in `__cuda_array_interface__`, which arrays of PyCUDA, CuPy and torch have."""
+        name = spec.argument.name
         try:
             interface = array.__cuda_array_interface__
         except (AttributeError, TypeError, RuntimeError):
@@ -234,21 +233,21 @@ class CudaDevice(Device):
             raise ArgumentError(f"{name}: of type {kind}, which is not on the GPU; pass an array that is") from None
         address, read_only = int(interface["data"][0]), interface["data"][1]
         dtype, strides = np.dtype(interface["typestr"]), interface.get("strides")
-        check_array(wanted, Given(tuple(interface["shape"]), dtype, strides, not read_only))
+        check_array(spec, ArrayLayout(tuple(interface["shape"]), dtype, strides, not read_only))
         with self._context.active():
-            where = driver.device_of(address)
-        if where != self._number:
-            place = "no GPU" if where is None else f"cuda:{where}"
+            number = driver.device_of(address)
+        if number != self._number:
+            place = "no GPU" if number is None else f"cuda:{number}"
             raise ArgumentError(f"{name}: lies on {place}; the kernel was loaded on {self.id}")
-        self._check_context([wanted], [address])
+        self._check_context([spec], [address])
         return address
 
-    def stream(self, given: Any, array: Any) -> Any:
-        """A stream of any library; without one, that which the array's library works in."""
-        if given is None:
-            return kept_stream(array, self._number)
-        stream_handle(given)
-        return given
+    def stream(self, stream: Any, array: Any) -> Any:
+        """The caller's stream, of any library, else the current one of the array's library."""
+        if stream is None:
+            return stream_of(array, self._number)
+        stream_handle(stream)
+        return stream
 
     def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
         from tuner.devices.cuda import cublas
@@ -257,38 +256,38 @@ class CudaDevice(Device):
 
 
 def _context(device: Any, number: int) -> driver.Context:
-    """The context of `device` that the calling thread works in, if it does, else the primary one.
+    """The calling thread's current context if it belongs to `device`, else the device's primary context.
 
-    Arrays can be used only in the context that they were made in, and `pycuda.autoinit` makes one of its own.
+    An array can be used only in the context that it was allocated in, and `pycuda.autoinit` creates its own context.
     """
     current, primary = driver.current_context(), _primary(number)
     if current not in (None, primary.handle) and cuda.Context.get_device() == device:
         return driver.Context(current, number)
     if current in (None, primary.handle) and threading.current_thread() is threading.main_thread():
-        _tell_pycuda(number)
+        _activate_for_pycuda(number)
     return driver.Context(primary.handle, number)
 
 
 @functools.cache
 def _primary(number: int) -> Any:
-    """The context that CuPy and torch use too, retained once for the process."""
+    """The primary context, which CuPy and torch use too; retained once per process."""
     return cuda.Device(number).retain_primary_context()
 
 
 @functools.cache
-def _tell_pycuda(number: int) -> None:
-    """Put the primary context on PyCUDA's own stack, so that its arrays can be made, and take it off at exit."""
+def _activate_for_pycuda(number: int) -> None:
+    """Push the primary context on PyCUDA's own stack, which PyCUDA needs to allocate arrays."""
     _primary(number).push()
-    atexit.register(_leave)
+    atexit.register(_pop_context)
 
 
-def _leave() -> None:
-    """PyCUDA ends the process noisily where a context is still on its stack at exit."""
+def _pop_context() -> None:
+    """Pop the context again: at exit, PyCUDA aborts the process if its stack is not empty."""
     with contextlib.suppress(cuda.Error):
         cuda.Context.pop()
 
 
-class _Timer:
+class _EventTimer:
     """A pair of events on the default stream."""
 
     def __init__(self, context: driver.Context) -> None:

@@ -1,15 +1,15 @@
-"""Clocks, throttling and energy of an NVIDIA GPU, through its management library; never sets anything."""
+"""Clock, throttling and energy of an NVIDIA GPU, read through NVML. Changes no setting."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-class Sensors:
-    """What the board of one GPU says of itself. Each reading is None where the board or driver does not give it."""
+class NvmlSensors:
+    """The sensors of one GPU. A reading is None if the board or its driver does not offer it."""
 
     def __init__(self, bus_id: str) -> None:
-        """`bus_id` is the GPU's on PCI: NVML counts GPUs in its own order. Raises OSError where NVML is missing."""
+        """`bus_id` is the GPU's on PCI, because NVML numbers GPUs differently. Raises OSError if NVML is missing."""
         try:
             import pynvml
         except ImportError as error:
@@ -22,26 +22,26 @@ class Sensors:
             raise OSError(str(error)) from None
 
     def clock_mhz(self) -> int | None:
-        """The clock of the multiprocessors."""
+        """The clock of the multiprocessors, in MHz."""
         return self._read(self._nvml.nvmlDeviceGetClockInfo, self._nvml.NVML_CLOCK_SM)
 
     def throttled(self) -> list[str]:
-        """What holds the clock down just now, such as `sw_power_cap`; idling is not counted."""
+        """The current reasons for a reduced clock, such as `sw_power_cap`, except for idling."""
         mask = self._read(self._nvml.nvmlDeviceGetCurrentClocksEventReasons) or 0
         prefix = "nvmlClocksEventReason"
-        found = {
+        bits = {
             name.removeprefix(prefix): getattr(self._nvml, name)
             for name in dir(self._nvml)
             if name.startswith(prefix) and name.removeprefix(prefix) not in ("All", "None", "GpuIdle")
         }
-        return sorted(name for name, bit in found.items() if mask & bit)
+        return sorted(name for name, bit in bits.items() if mask & bit)
 
     def energy_mj(self) -> int | None:
-        """Millijoules used since the driver was loaded."""
+        """The energy used since the driver was loaded, in mJ."""
         return self._read(self._nvml.nvmlDeviceGetTotalEnergyConsumption)
 
-    def _read(self, ask: Any, *more: Any) -> int | None:
+    def _read(self, function: Any, *arguments: Any) -> int | None:
         try:
-            return int(ask(self._board, *more))
+            return int(function(self._board, *arguments))
         except self._nvml.NVMLError:
             return None

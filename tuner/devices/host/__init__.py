@@ -22,7 +22,7 @@ def _open(number: int) -> Device:
 def _compiler(architecture: str) -> Compiler:
     from tuner.devices.host.compiler import HostCompiler
 
-    return HostCompiler.found()
+    return HostCompiler.default()
 
 
 BACKEND = Backend(

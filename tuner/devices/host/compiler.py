@@ -1,4 +1,4 @@
-"""C11 with OpenMP to a shared library for this very processor, by $CC or the first compiler on the path."""
+"""C11 with OpenMP to a shared library for this processor, by $CC or the first compiler on the path."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 
 
 def count() -> int:
-    """1 where there is a C compiler."""
+    """1 if there is a C compiler, else 0."""
     return int(find_command() is not None)
 
 
 def find_command() -> list[str] | None:
     """$CC, or the first compiler on the path, as the start of a command line."""
     words = shlex.split(os.environ.get("CC", "")) or [next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), "")]
-    found = shutil.which(words[0]) if words[0] else None
-    return [found, *words[1:]] if found else None
+    compiler = shutil.which(words[0]) if words[0] else None
+    return [compiler, *words[1:]] if compiler else None
 
 
 @functools.cache
 def processor() -> str:
-    """The processor's name as /proc/cpuinfo has it."""
+    """The processor's name in /proc/cpuinfo."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -44,12 +44,12 @@ def processor() -> str:
 @functools.cache
 def version(command: tuple[str, ...]) -> str:
     """The first line of the compiler's --version."""
-    shown = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
-    return (shown.stdout.splitlines() or [command[0]])[0]
+    process = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    return (process.stdout.splitlines() or [command[0]])[0]
 
 
 class HostCompiler(Compiler):
-    """A C compiler, given as the start of a command line, making shared libraries for this very processor."""
+    """A C compiler, by the start of its command line. Its shared libraries run on this processor only."""
 
     kind = "host"
 
@@ -59,25 +59,25 @@ class HostCompiler(Compiler):
         self._processor = processor
 
     @staticmethod
-    def found() -> HostCompiler:
-        """$CC, or the first compiler on the path. Raises DeviceError where there is none."""
+    def default() -> HostCompiler:
+        """$CC, or the first compiler on the path. Raises DeviceError if there is none."""
         command = find_command()
         if command is None:
             raise DeviceError("device host: no C compiler found; install one (apt-get install gcc) or set CC")
         return HostCompiler(command, processor())
 
     def name(self) -> str:
-        """The compiler's file, size and time of change; asking its version would start it."""
+        """The compiler's file, size and modification time; asking for its version would start a process."""
         binary = Path(self.command[0]).resolve()
         status = binary.stat()
         return f"{binary} {status.st_size} {status.st_mtime_ns} {self.command[1:]} {self._processor} {OPTIONS}"
 
     def compile(self, source: Source) -> Build:
         with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
-            text, built = Path(folder, f"{source.kernel}.c"), Path(folder, "kernel.so")
+            text, library = Path(folder, f"{source.kernel}.c"), Path(folder, "kernel.so")
             text.write_text(source.text, encoding="utf-8")
-            command = [*self.command, *OPTIONS, *source.options, "-o", str(built), str(text), "-lm"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")
-            if done.returncode:
-                raise BuildError(done.stderr.replace(f"{folder}/", "").strip() or f"{command[0]} failed")
-            return Build(built.read_bytes())
+            command = [*self.command, *OPTIONS, *source.options, "-o", str(library), str(text), "-lm"]
+            process = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")
+            if process.returncode:
+                raise BuildError(process.stderr.replace(f"{folder}/", "").strip() or f"{command[0]} failed")
+            return Build(library.read_bytes())

@@ -1,4 +1,4 @@
-"""This machine's processor: a shared library is loaded, and called in place."""
+"""This machine's processor: loads shared libraries and calls them in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tuner.devices import build_cache
-from tuner.devices.arguments import Given, Wanted, check_array
+from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
 from tuner.devices.compiler import Build
 from tuner.devices.host import BACKEND
@@ -25,8 +25,9 @@ from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.space.model import Limits
 from tuner.space.source import Source
 
-_ALIGNMENT = 64  # a cache line
-_FLUSHED, _SMALLEST_CACHE = 2, 32 << 20  # how many times the last cache is written to; its bytes, if not known
+_ALIGNMENT = 64  # bytes of a cache line
+_FLUSH_FACTOR = 2  # a flush writes this many times the last-level cache
+_MIN_CACHE = 32 << 20  # assumed bytes of the last-level cache, at least
 _C_TYPES = {
     "float32": ctypes.c_float,
     "float64": ctypes.c_double,
@@ -41,15 +42,15 @@ _C_TYPES = {
 
 
 class HostDevice(Device):
-    """The processor, with all the cores that OpenMP gives."""
+    """The processor, with all cores that OpenMP uses."""
 
-    backend = BACKEND
+    kind, language = BACKEND.kind, BACKEND.language
     on_processor = True
 
     def __init__(self, number: int = 0) -> None:
         if number:
             raise DeviceError(f"device host:{number}: there is one host; write --device host")
-        self.compiler: HostCompiler = HostCompiler.found()
+        self.compiler: HostCompiler = HostCompiler.default()
         self.id = "host:0"
         self.name = f"{processor()} x{len(os.sched_getaffinity(0))}"
         self.architecture = platform.machine()
@@ -62,15 +63,15 @@ class HostDevice(Device):
 
     def load(self, build: Build, source: Source) -> Function:
         name = self.compiler.key(source)
-        if build_cache.read(name) == build.binary:  # whole, and no other's: a damaged library takes the process down
+        if build_cache.read(name) == build.binary:  # a damaged library would crash the process
             with contextlib.suppress(LaunchError):  # another process may have swept it
-                return self._opened(build_cache.folder() / name, source)
+                return self._open(build_cache.folder() / name, source)
         with tempfile.NamedTemporaryFile(suffix=".so") as file:
             file.write(build.binary)
             file.flush()
-            return self._opened(Path(file.name), source)
+            return self._open(Path(file.name), source)
 
-    def _opened(self, path: Path, source: Source) -> Function:
+    def _open(self, path: Path, source: Source) -> Function:
         try:
             library = ctypes.CDLL(str(path))
             function = library[source.kernel]
@@ -82,7 +83,7 @@ class HostDevice(Device):
     def bind(
         self, function: Function, arguments: Sequence[Any], stream: None = None, keep: object = None
     ) -> Callable[[], None]:
-        run, values = function.handle, _as_c(function, arguments)
+        run, values = function.handle, _c_values(function, arguments)
 
         def call(_keep: object = keep) -> None:
             run(*values)
@@ -90,32 +91,32 @@ class HostDevice(Device):
         return call
 
     def launcher(
-        self, function: Function, arguments: Sequence[Any], wanted: Sequence[Wanted]
+        self, function: Function, arguments: Sequence[Any], specs: Sequence[ArraySpec]
     ) -> Callable[[Sequence[Any], Any, Any], None]:
-        fixed = _as_c(function, arguments)
+        fixed = _c_values(function, arguments)
         changing = [position for position, argument in enumerate(arguments) if argument is None]
         scalar = [position for position, argument in enumerate(arguments) if isinstance(argument, np.generic)]
 
         def call(arrays: Sequence[Any], stream: Any, scalars: Any) -> None:
-            addresses = self.handles(wanted, arrays)
+            addresses = self.handles(specs, arrays)
             self.stream(stream, arrays[0])
-            given = fixed.copy()
+            values = fixed.copy()
             for position, address in zip(changing, addresses, strict=True):
-                given[position] = ctypes.c_void_p(address)
+                values[position] = ctypes.c_void_p(address)
             for position, value in zip(scalar, scalars, strict=True):
-                given[position] = value
-            function.handle(*given)
+                values[position] = value
+            function.handle(*values)
 
         return call
 
     def packed(self, function: Function, scalars: Sequence[Any]) -> list[Any]:
-        return _as_c(function, scalars)
+        return _c_values(function, scalars)
 
     def synchronize(self) -> None:
-        """A call returns when it is done."""
+        """Nothing to wait for: a call has finished when it returns."""
 
-    def timer(self) -> _Timer:
-        return _Timer()
+    def timer(self) -> _ClockTimer:
+        return _ClockTimer()
 
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
         try:
@@ -127,15 +128,13 @@ class HostDevice(Device):
         return Buffer(guarded.ctypes.data + guard, guarded, nbytes)
 
     def write(self, target: Any, data: Array) -> None:
-        address = target if isinstance(target, int) else target.ctypes.data
-        ctypes.memmove(address, data.ctypes.data, data.nbytes)
+        ctypes.memmove(_address(target), data.ctypes.data, data.nbytes)
 
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
-        address = target if isinstance(target, int) else target.ctypes.data
-        ctypes.memmove(data.ctypes.data, address + offset, data.nbytes)
+        ctypes.memmove(data.ctypes.data, _address(target) + offset, data.nbytes)
 
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
-        ctypes.memset(target if isinstance(target, int) else target.ctypes.data, byte, nbytes)
+        ctypes.memset(_address(target), byte, nbytes)
 
     def flush(self) -> None:
         self._flushing.fill(0)
@@ -144,27 +143,32 @@ class HostDevice(Device):
     def _flushing(self) -> Array:
         try:
             last_level = os.sysconf("SC_LEVEL3_CACHE_SIZE")
-        except ValueError:  # not a name that this system knows
+        except ValueError:  # this system does not know the name
             last_level = 0
-        return np.empty(_FLUSHED * max(last_level, _SMALLEST_CACHE), np.uint8)
+        return np.empty(_FLUSH_FACTOR * max(last_level, _MIN_CACHE), np.uint8)
 
-    def handle(self, wanted: Wanted, array: Any) -> int:
+    def handle(self, spec: ArraySpec, array: Any) -> int:
         """The address of a NumPy array."""
         if not isinstance(array, np.ndarray):
-            raise ArgumentError(f"{wanted.argument.name}: of type {type(array).__name__}; pass a NumPy array")
+            raise ArgumentError(f"{spec.argument.name}: of type {type(array).__name__}; pass a NumPy array")
         if type(array) is not np.ndarray and hasattr(array, "mask"):  # numpy.ma itself is slow to import
-            raise ArgumentError(f"{wanted.argument.name}: is masked, which a kernel does not see; pass .filled()")
-        check_array(wanted, Given(array.shape, array.dtype, array.strides, array.flags.writeable))
+            raise ArgumentError(f"{spec.argument.name}: is masked, which a kernel does not see; pass .filled()")
+        check_array(spec, ArrayLayout(array.shape, array.dtype, array.strides, array.flags.writeable))
         return int(array.ctypes.data)
 
-    def stream(self, given: Any, array: Any) -> None:
-        """None: a call on the host returns when it is done."""
-        if given is not None:
+    def stream(self, stream: Any, array: Any) -> None:
+        """None: the host has no streams."""
+        if stream is not None:
             raise ArgumentError("stream: the host has none; leave it out")
 
 
-def _as_c(function: Function, arguments: Sequence[Any]) -> list[Any]:
-    """Addresses and scalars as C has them; None stays. Raises LaunchError for a scalar that C does not have."""
+def _address(target: Any) -> int:
+    """The address of a buffer's `handle`, which is one already, or `whole`."""
+    return target if isinstance(target, int) else int(target.ctypes.data)
+
+
+def _c_values(function: Function, arguments: Sequence[Any]) -> list[Any]:
+    """Addresses and scalars as C types; None stays. Raises LaunchError for a dtype that C lacks."""
     try:
         return [
             _C_TYPES[a.dtype.name](a.item()) if isinstance(a, np.generic) else a if a is None else ctypes.c_void_p(a)
@@ -174,8 +178,8 @@ def _as_c(function: Function, arguments: Sequence[Any]) -> list[Any]:
         raise LaunchError(f"arguments of {function.kernel}: C has no {error.args[0]}") from None
 
 
-class _Timer:
-    """The monotonic clock: a call on the host is over when it returns."""
+class _ClockTimer:
+    """Reads the monotonic clock: a call on the host has finished when it returns."""
 
     def __init__(self) -> None:
         self._start = self._stop = 0.0

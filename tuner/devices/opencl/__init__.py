@@ -1,4 +1,4 @@
-"""Any OpenCL device, a CPU through PoCL included; pyopencl drives it."""
+"""Any OpenCL device, by pyopencl; through PoCL, a CPU too."""
 
 from __future__ import annotations
 

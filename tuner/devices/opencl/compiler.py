@@ -1,4 +1,4 @@
-"""The compiler within an OpenCL driver."""
+"""The compiler of an OpenCL driver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tuner.space.source import Source
 
 
 class OpenCLCompiler(Compiler):
-    """The driver's own compiler, in a context of the device."""
+    """The driver's compiler, in a context of the open device."""
 
     kind = "opencl"
     tells = ("shared_memory",)
@@ -27,30 +27,30 @@ class OpenCLCompiler(Compiler):
         return self._name
 
     def compile(self, source: Source) -> Build:
-        program = built(cl.Program(self._context, source.text), source)
+        program = build_program(cl.Program(self._context, source.text), source)
         try:
             (device,) = self._context.devices
             shared = cl.Kernel(program, source.kernel).get_work_group_info(
                 cl.kernel_work_group_info.LOCAL_MEM_SIZE, device
             )
         except cl.Error:
-            shared = None  # loading says what is wrong
+            shared = None  # loading reports the error
         return Build(binary_of(program), Figures(shared_memory=shared))
 
 
 def binary_of(program: cl.Program) -> bytes:
-    """The binary of a program for one device, with what its launches have added."""
+    """The binary of a program for one device, including what launches have compiled."""
     binaries: Any = program.get_info(cl.program_info.BINARIES)
     return bytes(binaries[0])
 
 
-def built(program: cl.Program, source: Source) -> cl.Program:
-    """`program`, compiled or linked. Raises BuildError with the log."""
+def build_program(program: cl.Program, source: Source) -> cl.Program:
+    """Compile or link `program`, and return it. Raises BuildError with the log."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cl.CompilerWarning)
             program.build(options=list(source.options), cache_dir=False)  # type: ignore[arg-type]  # wrongly annotated
             return program
     except cl.Error as error:
-        # What the compiler said stands behind what pyopencl says of the device.
+        # The compiler's log follows pyopencl's description of the device.
         raise BuildError(str(error).rpartition(">:")[2].partition("(options:")[0].strip() or str(error)) from None

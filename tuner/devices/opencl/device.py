@@ -1,4 +1,4 @@
-"""Any OpenCL device through pyopencl; a CPU through PoCL, so that a laptop and CI run the same kernels as a GPU."""
+"""Any OpenCL device, by pyopencl. Through PoCL, that is a CPU too: a laptop and CI run the same kernels as a GPU."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from tuner.devices.arguments import Given, Wanted, check_array, pairs, shared
+from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array, output_pairs, overlap_error
+from tuner.devices.backend import UNLIMITED
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
 from tuner.devices.compiler import Build
 from tuner.devices.opencl import BACKEND
-from tuner.devices.opencl.compiler import OpenCLCompiler, binary_of, built
+from tuner.devices.opencl.compiler import OpenCLCompiler, binary_of, build_program
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.space.model import Limits
 from tuner.space.source import Source
-
-_UNLIMITED = 2**31 - 1
 
 
 def _devices() -> list[cl.Device]:
@@ -30,20 +29,20 @@ def _devices() -> list[cl.Device]:
 
 
 def _type(device: cl.Device) -> str:
-    """cpu, gpu or accelerator."""
+    """The type of a device: cpu, gpu or accelerator."""
     kinds = {cl.device_type.CPU: "cpu", cl.device_type.GPU: "gpu"}
     return next((name for kind, name in kinds.items() if device.type & kind), "accelerator")
 
 
 def count() -> int:
-    """How many OpenCL devices there are, over all platforms."""
+    """How many OpenCL devices all platforms have together."""
     return len(_devices())
 
 
 class OpenCLDevice(Device):
-    """One OpenCL device with a context and a profiling queue of its own."""
+    """One OpenCL device, with its own context and profiling queue."""
 
-    backend = BACKEND
+    kind, language = BACKEND.kind, BACKEND.language
 
     def __init__(self, number: int = 0) -> None:
         devices = _devices()
@@ -68,7 +67,7 @@ class OpenCLDevice(Device):
             max_shared_memory=device.local_mem_size,
             warp_size=32,
             max_block=(x, y, z),
-            max_grid=(_UNLIMITED, _UNLIMITED, _UNLIMITED),
+            max_grid=(UNLIMITED,) * 3,
         )
 
     @property
@@ -77,20 +76,16 @@ class OpenCLDevice(Device):
 
     def load(self, build: Build, source: Source) -> Function:
         try:
-            unbuilt = cl.Program(self.context, [self._device], [build.binary])
-        except cl.Error as error:  # made for another device, or another version of the driver
-            raise _failed(f"loading {source.kernel}", error) from None
-        program = built(unbuilt, source)
-        threads = math.prod(source.geometry.block)
-        try:
+            program = build_program(cl.Program(self.context, [self._device], [build.binary]), source)
             most = cl.Kernel(program, source.kernel).get_work_group_info(
                 cl.kernel_work_group_info.WORK_GROUP_SIZE, self._device
             )
-        except cl.Error as error:
-            raise _failed(f"loading {source.kernel}", error) from None
+        except cl.Error as error:  # built for another device, or by another version of the driver
+            raise _launch_error(f"loading {source.kernel}", error) from None
+        threads = math.prod(source.geometry.block)
         if threads > most:
-            what = f"loading {source.kernel}: {threads} work-items a group; the device can run {most} of it"
-            raise LaunchError(what, "too many resources")
+            message = f"loading {source.kernel}: {threads} work-items per group; this kernel allows at most {most}"
+            raise LaunchError(message, "too many resources")
         return Function(program, source.kernel, source.geometry)
 
     def bind(
@@ -108,12 +103,12 @@ class OpenCLDevice(Device):
         return call
 
     def launcher(
-        self, function: Function, arguments: Sequence[Any], wanted: Sequence[Wanted]
+        self, function: Function, arguments: Sequence[Any], specs: Sequence[ArraySpec]
     ) -> Callable[[Sequence[Any], Any, Any], None]:
         enqueue = self._enqueue(function, arguments)
 
         def call(arrays: Sequence[Any], queue: Any, scalars: Any) -> None:
-            enqueue(self.handles(wanted, arrays), scalars, self.stream(queue, arrays[0]))
+            enqueue(self.handles(specs, arrays), scalars, self.stream(queue, arrays[0]))
 
         return call
 
@@ -123,10 +118,10 @@ class OpenCLDevice(Device):
     def _enqueue(
         self, function: Function, arguments: Sequence[Any]
     ) -> Callable[[Sequence[Any], Sequence[Any] | None, cl.CommandQueue], None]:
-        """A call with the buffers that go where `arguments` has None, the scalars if they are not those of `arguments`,
-        and a queue."""
+        """A call that takes the buffers for each None in `arguments`, scalars or None for those of `arguments`, and a
+        queue."""
         geometry = function.geometry
-        kernel = cl.Kernel(function.handle, function.kernel)  # of its own, because arguments are its state
+        kernel = cl.Kernel(function.handle, function.kernel)  # not shared, because arguments are its state
         if kernel.num_args != len(arguments):
             raise LaunchError(
                 f"{function.kernel} takes {kernel.num_args} arguments, and its space declares {len(arguments)}; write "
@@ -137,46 +132,48 @@ class OpenCLDevice(Device):
         scalar = [position for position, argument in enumerate(arguments) if isinstance(argument, np.generic)]
         last: Sequence[Any] | None = None
 
-        def put(positions: Iterable[int], values: Sequence[Any]) -> None:
+        def set_arguments(positions: Iterable[int], values: Sequence[Any]) -> None:
             position = 0
             try:
                 for position, value in zip(positions, values, strict=True):
                     kernel.set_arg(position, value)
             except cl.Error as error:
-                raise _failed(f"argument {position + 1} of {function.kernel}", error) from None
+                raise _launch_error(f"argument {position + 1} of {function.kernel}", error) from None
 
         def call(buffers: Sequence[Any], scalars: Sequence[Any] | None, queue: cl.CommandQueue) -> None:
             nonlocal last
-            put(changing, buffers)
+            set_arguments(changing, buffers)
             if scalars is not last and scalars is not None:
-                last = None  # an interrupt may leave some of them put and others not
-                put(scalar, scalars)
+                last = None  # an interrupt may leave only some of them set
+                set_arguments(scalar, scalars)
                 last = scalars
             try:
                 event = cl.enqueue_nd_range_kernel(queue, kernel, total, geometry.block)
                 queue.flush()
             except cl.Error as error:
-                raise _failed(f"launching {function.kernel}", error) from None
+                raise _launch_error(f"launching {function.kernel}", error) from None
             if self._launched is not None:
                 self._launched.append(event)
 
         fixed = [position for position in range(len(arguments)) if position not in changing]
-        put(fixed, [arguments[position] for position in fixed])
+        set_arguments(fixed, [arguments[position] for position in fixed])
         return call
 
     def synchronize(self) -> None:
         try:
             self.queue.finish()
         except cl.Error as error:
-            raise _failed("running", error) from None
+            raise _launch_error("running", error) from None
 
-    def timer(self) -> _Timer:
-        return _Timer(self)
+    def timer(self) -> _ProfileTimer:
+        return _ProfileTimer(self)
 
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
         if nbytes + 2 * guard > self._device.max_mem_alloc_size:
             most = self._device.max_mem_alloc_size
-            raise DeviceError(f"{self.id}: one array of {nbytes} bytes; at most {most} can be had; try a smaller size")
+            raise DeviceError(
+                f"{self.id}: one array of {nbytes} bytes; at most {most} can be allocated; try a smaller size"
+            )
         try:
             whole = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes + 2 * guard)
             return Buffer(whole.get_sub_region(guard, nbytes), whole, nbytes)
@@ -184,14 +181,14 @@ class OpenCLDevice(Device):
             raise DeviceError(f"{self.id}: {nbytes} bytes do not fit ({error}); try a smaller size") from None
 
     def write(self, target: Any, data: Array) -> None:
-        _waited(lambda: cl.enqueue_copy(self.queue, target, data))
+        _wait(lambda: cl.enqueue_copy(self.queue, target, data))
 
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
-        _waited(lambda: cl.enqueue_copy(self.queue, data, target, src_offset=offset))
+        _wait(lambda: cl.enqueue_copy(self.queue, data, target, src_offset=offset))
 
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
         pattern = np.array(byte, np.uint8)
-        _waited(lambda: cl.enqueue_fill_buffer(self.queue, target, pattern, 0, nbytes))
+        _wait(lambda: cl.enqueue_fill_buffer(self.queue, target, pattern, 0, nbytes))
 
     def flush(self) -> None:
         cl.enqueue_fill_buffer(self.queue, self._flushing, np.array(0, np.uint8), 0, self._flushing.size)
@@ -204,71 +201,72 @@ class OpenCLDevice(Device):
     def exported(self, function: Function) -> bytes:
         return binary_of(function.handle)
 
-    def handle(self, wanted: Wanted, array: Any) -> Any:
-        """The buffer of a pyopencl array in this device's context. A buffer begins where any type may."""
+    def handle(self, spec: ArraySpec, array: Any) -> Any:
+        """The buffer of a pyopencl array in this device's context. A buffer is aligned for every type."""
         from pyopencl.array import Array as ClArray
 
-        name = wanted.argument.name
+        name = spec.argument.name
         if not isinstance(array, ClArray):
             raise ArgumentError(f"{name}: of type {type(array).__name__}; pass a pyopencl array")
-        check_array(wanted, Given(array.shape, array.dtype, array.strides))
+        check_array(spec, ArrayLayout(array.shape, array.dtype, array.strides))
         if array.context != self.context:
             raise ArgumentError(f"{name}: lies in another OpenCL context; make it on the queue `kernel.device.queue`")
         if array.offset:
             raise ArgumentError(f"{name}: begins {array.offset} bytes inside another array; pass a copy of it")
-        buffer, written = array.base_data, wanted.argument.role != "in"
+        buffer, is_output = array.base_data, spec.argument.role != "in"
         if not isinstance(buffer, cl.Buffer):
             raise ArgumentError(f"{name}: lies in a buffer of type {type(buffer).__name__}; pass an array in a buffer")
-        if buffer.size < wanted.nbytes:
-            raise ArgumentError(f"{name}: its buffer has {buffer.size} bytes; {wanted.nbytes} are needed")
-        refused = cl.mem_flags.READ_ONLY if written else cl.mem_flags.WRITE_ONLY
-        if buffer.flags & refused:
-            how = "read" if written else "written"
-            raise ArgumentError(f"{name}: its buffer may only be {how}; pass one made with READ_WRITE")
+        if buffer.size < spec.nbytes:
+            raise ArgumentError(f"{name}: its buffer has {buffer.size} bytes; {spec.nbytes} are needed")
+        if buffer.flags & (cl.mem_flags.READ_ONLY if is_output else cl.mem_flags.WRITE_ONLY):
+            access = "read" if is_output else "written"
+            raise ArgumentError(f"{name}: its buffer may only be {access}; pass one made with READ_WRITE")
         return buffer
 
-    def stream(self, given: Any, array: Any) -> cl.CommandQueue:
-        """A queue of this device's context: what is given, else the array's own, else the device's."""
-        queue = (array.queue or self.queue) if given is None else given
+    def stream(self, stream: Any, array: Any) -> cl.CommandQueue:
+        """A queue in this device's context: `stream`, else the array's queue, else the device's."""
+        queue = (array.queue or self.queue) if stream is None else stream
         if queue is self.queue:
             return queue
         if not isinstance(queue, cl.CommandQueue) or queue.context != self.context:
-            raise ArgumentError(f"stream: of type {type(given).__name__}; pass a queue made in `kernel.device.context`")
+            raise ArgumentError(
+                f"stream: of type {type(stream).__name__}; pass a queue made in `kernel.device.context`"
+            )
         if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
             raise ArgumentError("stream: a queue that runs out of order; pass one that runs in order")
         return queue
 
-    def check_handles(self, wanted: Sequence[Wanted], handles: Sequence[Any]) -> None:
-        for output, other in pairs(wanted):
+    def check_handles(self, specs: Sequence[ArraySpec], handles: Sequence[Any]) -> None:
+        for output, other in output_pairs(specs):
             if handles[output] == handles[other] or _overlap(handles[output], handles[other]):
-                raise shared(wanted[output], wanted[other])
+                raise overlap_error(specs[output], specs[other])
 
     def close(self) -> None:
         self.queue.finish()
 
 
-def _overlap(one: cl.Buffer, other: cl.Buffer) -> bool:
-    """Whether two buffers are parts of one that have bytes in common."""
+def _overlap(a: cl.Buffer, b: cl.Buffer) -> bool:
+    """Whether two buffers are regions of the same buffer and share bytes."""
     info = cl.mem_info
-    first, second = (buffer.get_info(info.ASSOCIATED_MEMOBJECT) or buffer for buffer in (one, other))
-    begin: Any = one.get_info(info.OFFSET)
-    start: Any = other.get_info(info.OFFSET)
-    return bool(first == second and begin < start + other.size and start < begin + one.size)
+    whole_a, whole_b = (buffer.get_info(info.ASSOCIATED_MEMOBJECT) or buffer for buffer in (a, b))
+    start_a: Any = a.get_info(info.OFFSET)
+    start_b: Any = b.get_info(info.OFFSET)
+    return bool(whole_a == whole_b and start_a < start_b + b.size and start_b < start_a + a.size)
 
 
-def _failed(what: str, error: cl.Error) -> LaunchError:
-    scarce = (cl.status_code.OUT_OF_RESOURCES, cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE)
-    return LaunchError(f"{what}: {error}", "out of memory" if error.code in scarce else None)
+def _launch_error(action: str, error: cl.Error) -> LaunchError:
+    out_of_memory = (cl.status_code.OUT_OF_RESOURCES, cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE)
+    return LaunchError(f"{action}: {error}", "out of memory" if error.code in out_of_memory else None)
 
 
-def _waited(enqueue: Callable[[], Any]) -> None:
+def _wait(enqueue: Callable[[], Any]) -> None:
     try:
         enqueue().wait()
     except cl.Error as error:
-        raise _failed("copying", error) from None
+        raise _launch_error("copying", error) from None
 
 
-class _Timer:
+class _ProfileTimer:
     """Reads the profile of the launches between start and stop."""
 
     def __init__(self, device: OpenCLDevice) -> None:
@@ -289,7 +287,7 @@ class _Timer:
                 if event.command_execution_status != cl.command_execution_status.COMPLETE:
                     return False
         except cl.Error as error:
-            raise _failed("running", error) from None
+            raise _launch_error("running", error) from None
         return True
 
     def milliseconds(self) -> float:

@@ -23,16 +23,19 @@ from tuner.measure.process import scratch
 
 STACK_BYTES = 1 << 30  # of a child, where there is no limit
 
-# A child is killed when the thread that started it ends, so all are started by one that lasts.
+# Linux kills a child when the thread that started it ends, so one lasting thread starts them all.
 _spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
 
 
 class Process:
-    """The parent's end. `module` is run with `python -m`, in a process group of its own: Ctrl-C is the parent's to
-    handle, and compilers that the child started are killed with it."""
+    """The parent's end of a child that runs `python -m module`.
+
+    The child leads a process group of its own. So Ctrl-C reaches the parent alone, and the compilers that the child
+    started are killed with it.
+    """
 
     def __init__(self, module: str, share: Sequence[int] = ()) -> None:
-        """`share` are the parent's open files that the child gets under the same numbers."""
+        """`share` lists open file descriptors that the child inherits under the same numbers."""
         self._log = scratch.file()
         self._scratch = scratch.folder()
         self._pending = b""
@@ -49,27 +52,22 @@ class Process:
         ).result()
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """The reply to `request`; raises what `receive` raises."""
-        self.send(request)
-        return self.receive(seconds)
+        """The reply to `request`, within `seconds`.
 
-    def send(self, request: dict[str, Any]) -> None:
-        """Ask without waiting. Raises WorkerDied where the process has ended."""
+        Raises the error that the child reports, if it reports one. Where no reply comes, stops the process and raises
+        WorkerDied with reason `timeout` or `crash`.
+        """
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
         except (OSError, ValueError):  # its end of the pipe is closed, or ours
-            raise self._died() from None
-
-    def receive(self, seconds: float) -> dict[str, Any]:
-        """The next reply. Raises WorkerDied, with reason `timeout` or `crash`, where none comes; the process has been
-        stopped then. An error that the child reports is raised here as what it is."""
+            raise self._death() from None
         try:
             reply: dict[str, Any] = dict(json.loads(self._line(seconds)))
         except (ValueError, TypeError):
             self.close()
-            raise WorkerDied("the process running it wrote over its own replies", "crash") from None
+            raise WorkerDied("the process running it wrote into the stream of its replies", "crash") from None
         if isinstance(reply.get("error"), str):
             kind = BY_NAME.get(reply["error"], TunerError)
             raise kind(reply["message"], *([reply["reason"]] if issubclass(kind, TrialError) else []))
@@ -83,27 +81,25 @@ class Process:
             while b"\n" not in self._pending:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     self.stop()
-                    raise WorkerDied(
-                        f"not finished after {seconds:g} s; --timeout allows more, if it needs more", "timeout"
-                    )
+                    raise WorkerDied(f"not finished after {seconds:g} s; --timeout allows more", "timeout")
                 data = os.read(self._process.stdout.fileno(), 1 << 16)
                 if not data:
-                    raise self._died()
+                    raise self._death()
                 self._pending += data
         line, _, self._pending = self._pending.partition(b"\n")
         return line
 
-    def _died(self) -> WorkerDied:
-        """The error for a child that ended by itself, with the end of what it wrote."""
+    def _death(self) -> WorkerDied:
+        """The error for a child that has ended by itself, with the tail of its log."""
         code = self._process.wait()
         self._log.seek(0)
         tail = self._log.read()[-2000:].decode(errors="replace").strip()
-        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+        end = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
         self.close()
-        return WorkerDied(f"the process running it was {how}" + (f": {tail}" if tail else ""), "crash")
+        return WorkerDied(f"the process running it {end}" + (f": {tail}" if tail else ""), "crash")
 
     def stop(self) -> None:
-        """Kill the process and all it started, and wait for its end; may be called again, and from another thread."""
+        """Kill the process and all that it started, and wait for its end. Any thread may call this, more than once."""
         with self._stopping:
             if not self._stopped:
                 with contextlib.suppress(ProcessLookupError):
@@ -112,7 +108,7 @@ class Process:
                 self._stopped = True
 
     def close(self) -> None:
-        """`stop`, and give its pipes and files back; when no other thread is asking it."""
+        """Stop the process, and release its pipes and files. No other thread may be using it."""
         self.stop()
         scratch.remove(self._scratch)
         for pipe in (self._process.stdin, self._process.stdout, self._log):
@@ -122,22 +118,25 @@ class Process:
 
 
 def requests() -> Iterator[dict[str, Any]]:
-    """The child's end: what the parent asks, until it is gone."""
+    """The child's end: the parent's requests, until the parent is gone."""
     for line in sys.stdin:
         yield json.loads(line)
 
 
 def replies() -> TextIO:
-    """Where the child's replies go. From now on, what a kernel prints goes to standard error instead, so that it cannot
-    be taken for a reply; the child is killed when its parent dies, even in the middle of an endless kernel; where
-    memory runs out, it is the child that the system kills; and a recursion without end crashes before that."""
+    """The child's end: the stream for its replies. Prepares the process for what kernels and compilers do to it.
+
+    What a kernel prints goes to standard error from now on, so it is never taken for a reply. The child is killed when
+    its parent dies, even in an endless kernel. The system kills the child first where memory runs out. Endless
+    recursion crashes before that.
+    """
     set_parent_death_signal = 1
-    with contextlib.suppress(OSError, AttributeError):  # elsewhere standard input ends, which an idle child notices
+    with contextlib.suppress(OSError, AttributeError):  # not Linux: an idle child notices that standard input ends
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
-    if soft == resource.RLIM_INFINITY:  # NVRTC lifts it for its process, and for all that this one starts
+    if soft == resource.RLIM_INFINITY:  # NVRTC lifts the limit of its process, which children inherit
         resource.setrlimit(resource.RLIMIT_STACK, (STACK_BYTES, hard))
     stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -151,6 +150,6 @@ def reply(stream: TextIO, answer: dict[str, Any]) -> None:
 
 
 def failure(error: TunerError) -> dict[str, Any]:
-    """The reply for an error, which `Process.ask` raises again."""
+    """The reply that reports an error; `Process.ask` raises it again."""
     reason = error.reason if isinstance(error, TrialError) else None
     return {"error": type(error).__name__, "message": str(error), "reason": reason}

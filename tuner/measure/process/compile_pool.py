@@ -1,4 +1,4 @@
-"""Compiling ahead of the device: a few compile workers build the configurations that come next."""
+"""Compiles ahead of the device: compile workers build the configurations that come next."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from tuner.space import launch_form
 from tuner.space.model import Config, ConfigKey, Scope, Space, config_key
 
 MOST_WORKERS = 16  # per device
-START_SECONDS = 120.0  # for a compile worker to import what it needs
+START_SECONDS = 120.0  # for a compile worker to import its packages
 AHEAD = 4  # configurations in the queue per compile worker
 
 
 class CompilePool:
-    """Compile workers for one space and size; each belongs to a thread that waits for it.
+    """Compile workers for one space and size, each driven by a thread of its own.
 
-    On a device that is this machine's processor, compiling would disturb the times. There the queue is built first,
-    on all cores, then measured, and only then refilled.
+    Where the device is this machine's processor, compiling would disturb the times. There the whole queue is built
+    first, on all cores, then measured, and then refilled.
     """
 
     def __init__(self, space: Space, scope: Scope, device: DeviceInfo, timeout: float, devices: int) -> None:
-        """`timeout` is in seconds, for one build; `devices` counts those that are built for. Starts the processes,
-        which need a moment to import."""
+        """Starts the processes. `timeout` is in seconds per build; `devices` counts the devices to build for."""
         self._alternate = device.on_processor
         cores = len(os.sched_getaffinity(0))
         self.count = max(1, min(MOST_WORKERS * devices, cores if self._alternate else cores - devices))
@@ -44,14 +43,14 @@ class CompilePool:
         }
         self._timeout = timeout
         self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="compile-pool")
-        self._own = threading.local()
+        self._thread = threading.local()  # its `process` is the thread's compile worker
         self._processes = [_compile_worker() for _ in range(self.count)]
         self._idle = list(self._processes)
         self._builds: dict[ConfigKey, Future[None]] = {}
         self._starting, self._closed = threading.Lock(), False
 
     def prepare(self, configs: Iterable[Config]) -> None:
-        """Have the first of `configs` built, as many as are worth having ahead."""
+        """Queue builds of the first of `configs`, AHEAD for each compile worker."""
         if self._alternate and self._builds:
             return
         for config, _ in zip(configs, range(AHEAD * self.count), strict=False):
@@ -60,10 +59,10 @@ class CompilePool:
                 self._builds[key] = self._pool.submit(self._build, config)
 
     def wait(self, config: Config) -> None:
-        """Return when `config` has been built, at once if it was not prepared.
+        """Return when `config` has been built, at once if it was not queued.
 
-        Raises TrialError where it does not compile or could not be launched, WorkerDied where the compiler crashes or
-        takes too long.
+        Raises TrialError where it does not compile or cannot be launched, WorkerDied where the compiler crashes or
+        times out.
         """
         if self._alternate:
             wait(self._builds.values())
@@ -72,7 +71,7 @@ class CompilePool:
             build.result()
 
     def close(self) -> None:
-        """Stop all compile workers, whatever they are doing."""
+        """Stop all compile workers, even in the middle of a build."""
         with self._starting:
             self._closed = True
         for process in self._processes:
@@ -87,40 +86,39 @@ class CompilePool:
         try:
             self._have_process()
         except TunerError:
-            return  # the worker builds it, then
+            return  # the worker builds it instead
         try:
             launch = self._ask({"build": config}, "compile ")["launch"]
-        except TrialError:
+        except (TrialError, WorkerDied):
             raise
-        except TunerError as error:
-            if isinstance(error, WorkerDied):
-                raise
-            return  # the worker meets it again, and says what it is
+        except TunerError:
+            return  # the worker meets the same error, and reports it
         if launch:
             try:
                 self._ask({"launch": True}, "")
             except WorkerDied as died:
                 if died.reason == "timeout":
                     raise
-                # A crash is the worker's to meet and to name.
+                # The worker meets the same crash, and reports it.
 
     def _ask(self, request: dict[str, Any], prefix: str) -> dict[str, Any]:
-        """The reply of this thread's compile worker. Where it died, the reason begins with `prefix`, and the next one
-        is new."""
-        process: Process = self._own.process
+        """The reply of this thread's compile worker.
+
+        Where that has died, discards it and raises WorkerDied, whose reason begins with `prefix`.
+        """
+        process: Process = self._thread.process
         try:
             return process.ask(request, self._timeout)
         except WorkerDied as died:
-            self._own.process = None
+            self._thread.process = None
             self._discard(process)
             raise WorkerDied(str(died), f"{prefix}{died.reason}") from None
 
     def _have_process(self) -> None:
-        """Give this thread a compile worker that knows its task, unless it has one. Raises TunerError where it
-        cannot."""
-        if getattr(self._own, "process", None) is not None:
+        """Give this thread a compile worker that has its task, unless it has one. Raises TunerError."""
+        if getattr(self._thread, "process", None) is not None:
             return
-        with self._starting:  # so that close() stops every one that was started
+        with self._starting:  # close() must see every process that was started
             if self._closed:
                 raise WorkerDied("the compile workers have been stopped", "crash")
             if not self._idle:
@@ -132,7 +130,7 @@ class CompilePool:
         except TunerError:
             self._discard(process)
             raise
-        self._own.process = process
+        self._thread.process = process
 
     def _discard(self, process: Process) -> None:
         with self._starting:

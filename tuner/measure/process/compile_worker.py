@@ -1,7 +1,7 @@
-"""The process that builds ahead of the device: `python -m tuner.measure.process.compile_worker`.
+"""A process that builds ahead of the device: `python -m tuner.measure.process.compile_worker`.
 
-Several of these fill the cache of builds while the worker measures. They are processes because NVRTC locks inside
-one, so threads would gain nothing.
+Several of these fill the cache of builds while the worker measures. NVRTC holds a lock within a process, so threads
+would gain nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from tuner.space.source import Source
 
 
 def main() -> None:
-    """Serve until the parent is gone: first the task; then `build` for a configuration; then, where that was answered
-    with `launch`, `launch`."""
+    """Serve until the parent is gone.
+
+    The first request is the task. Each `build` names a configuration; a `launch` follows where the reply asks for it.
+    """
     stream = channel.replies()
     requests = channel.requests()
     _limit_memory()
@@ -50,26 +52,26 @@ def main() -> None:
 
 
 def _limit_memory() -> None:
-    """A compiler that wants more than half of the memory fails alone, before the machine does."""
-    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    _, allowed = resource.getrlimit(resource.RLIMIT_AS)
-    if allowed != resource.RLIM_INFINITY:
-        most = min(most, allowed)
-    resource.setrlimit(resource.RLIMIT_AS, (most, allowed))
+    """Limit this process to half of the memory, so that a greedy compiler fails alone, before the machine does."""
+    limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
 def _launch_once(device: Device, space: Space, scope: Scope, source: Source, binary: Build) -> None:
-    """Launch one block, so that what the driver compiles at a first launch is compiled, and keep the whole.
+    """Launch one block, because the driver compiles part of the kernel at its first launch, and cache the whole build.
 
-    The arrays are of their real size, since sizes may be compiled in; memory that is never touched costs nothing.
+    The arrays have their real sizes, which may be compiled in. Memory that is never touched costs nothing.
     """
     one_block = replace(source, geometry=replace(source.geometry, grid=(1, 1, 1)))
-    with contextlib.suppress(TrialError, DeviceError):  # what is wrong shows in the worker
-        values = iter(operation.scalars(space.operation, scope))
+    with contextlib.suppress(TrialError, DeviceError):  # the worker meets the same error, and reports it
+        scalars = iter(operation.scalars(space.operation, scope))
         buffers = {a.name: device.allocate(operation.nbytes(a, scope)) for a in space.operation.arrays}
         buffers |= {name: device.upload(data) for name, data in operation.constants(space.operation, scope).items()}
         arguments: list[Any] = [
-            next(values) if a.shape is None else buffers[a.name].handle for a in space.operation.arguments
+            next(scalars) if a.shape is None else buffers[a.name].handle for a in space.operation.arguments
         ]
         function = device.load(binary, one_block)
         device.bind(function, arguments)()

@@ -1,4 +1,4 @@
-"""Temporary folders of child processes, which may be killed before they can tidy up; so may their parent."""
+"""Temporary files and folders of child processes. A kill may end a child, or its parent, before either tidies up."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from tuner.errors import RequestError
 
 
 def folder() -> Path:
-    """A new folder for one child, in the cache; `remove` it when the child is gone. Folders that dead parents of this
-    machine left behind are removed now. Raises RequestError where it cannot be made."""
+    """A new folder for one child, in the cache; `remove` it when the child is gone.
+
+    Removes the folders of dead parents on this machine first. Raises RequestError where no folder can be made.
+    """
     root = paths.private(paths.cache() / "scratch")
     for other in root.glob(f"{platform.node()}-*-*"):
         node, pid, _ = other.name.rsplit("-", 2)
@@ -29,7 +31,7 @@ def folder() -> Path:
 
 
 def file() -> BinaryIO:
-    """A temporary file without a name, gone with the last process that has it open. Raises RequestError."""
+    """A temporary file without a name: it goes with the last process that has it open. Raises RequestError."""
     try:
         return tempfile.TemporaryFile(prefix="tuner-")
     except OSError as error:

@@ -1,9 +1,9 @@
-"""Keeps the worker of one device at work: starts it, and replaces it when a kernel took it down."""
+"""Supervises the worker of one device: starts it, and replaces it after a kernel took it down."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
@@ -22,7 +22,7 @@ START_TIMEOUT = 600.0  # seconds to open the device, and again to compute the re
 
 @dataclass(frozen=True)
 class Task:
-    """What is measured. `timeout` is in seconds, for one configuration."""
+    """The problem to measure, and the method. `timeout` is in seconds per configuration."""
 
     space: Space
     sizes: dict[str, int]
@@ -31,7 +31,7 @@ class Task:
     timeout: float = TIMEOUT
 
     def to_json(self) -> dict[str, Any]:
-        """What a worker is told, besides its device."""
+        """What a worker needs to know besides its device."""
         return {
             "space": launch_form.to_json(self.space),
             "sizes": self.sizes,
@@ -41,54 +41,58 @@ class Task:
 
 
 class Supervisor:
-    """A worker for one task on one device, to be closed at the end.
+    """A worker for one task on one device; `close` it at the end.
 
-    `start` opens the device and raises what keeps it from opening (DeviceError, mostly). `device` then describes it,
-    and `scope` is the problem on it.
+    `start` sets `device`, which describes the open device, and `scope`, the problem on it.
     """
 
     def __init__(self, task: Task, device_id: str, products: BinaryIO) -> None:
-        """`products` is a temporary file for what the reference is made of."""
+        """`products` is a temporary file for the reference's matrix products, which workers share."""
         self.task, self._device_id, self._products = task, device_id, products
         self._worker: Process | None = None
         self._ready, self._getting_ready = False, threading.Lock()
         self._killed, self._starting = False, threading.Lock()
 
     def start(self) -> None:
-        """Start the worker, and have it open the device."""
+        """Start the worker, which opens the device.
+
+        Raises DeviceError where the device cannot be used, and any TunerError that the worker reports.
+        """
         file = self._products.fileno()
         with self._starting:
             if self._killed:
                 raise DeviceError(f"{self._device_id}: its worker has been stopped")
             self._worker, self._ready = Process("tuner.measure.process.worker", share=[file]), False
         task = {**self.task.to_json(), "device": self._device_id, "products": file}
-        self.device = DeviceInfo.from_json(self._opening(lambda worker: worker.ask(task, START_TIMEOUT)))
+        self.device = DeviceInfo.from_json(self._ask_starting(task))
         self.scope = Scope(self.task.sizes, self.task.options, self.device.language, self.device.limits)
 
     def get_ready(self) -> None:
-        """Have inputs and reference made, unless they are; may be called from several threads."""
+        """Have the worker make inputs and reference, unless it has them. Any thread may call this."""
         with self._getting_ready:
             if self._worker is None:
                 self.start()
             if not self._ready:
-                self._opening(lambda worker: worker.ask({"get_ready": True}, START_TIMEOUT))
+                self._ask_starting({"get_ready": True})
                 self._ready = True
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
-        """What came of `config`, where the fastest so far takes `best_ms` (see `Bench.measure`).
+        """The Outcome of `config`, where the best so far takes `best_ms` (see `Bench.measure`).
 
-        Raises WorkerDied where the worker died or had to be killed over it; the next call has a new one.
+        Raises WorkerDied where the worker died or had to be killed; the next call starts a new one.
         """
         return Outcome.from_json(self._ask({"measure": config, "best_ms": best_ms}, self.task.timeout))
 
     def finals(self, configs: Sequence[Config], with_library: bool = True) -> Finals:
-        """The configurations measured again, interleaved, with the vendor's library if there is one. Raises WorkerDied
-        where that takes the worker down."""
-        allowed = FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
-        return Finals.from_json(self._ask({"finals": list(configs), "with_library": with_library}, allowed))
+        """The configurations measured again, interleaved, with the vendor's library if there is one.
+
+        Raises WorkerDied where one of them takes the worker down.
+        """
+        seconds = FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
+        return Finals.from_json(self._ask({"finals": list(configs), "with_library": with_library}, seconds))
 
     def kill(self) -> None:
-        """Stop the worker, whatever it is doing, for good; from any thread."""
+        """Stop the worker for good, even in the middle of a measurement. Any thread may call this."""
         with self._starting:
             self._killed = True
             worker = self._worker
@@ -96,7 +100,7 @@ class Supervisor:
             worker.stop()
 
     def close(self) -> None:
-        """Stop the worker; when no other thread is asking it."""
+        """Stop the worker. No other thread may be using it."""
         if self._worker is not None:
             self._worker.close()
             self._worker = None
@@ -106,19 +110,21 @@ class Supervisor:
         assert self._worker is not None
         try:
             reply = self._worker.ask(request, seconds)
-        except TunerError:  # it is gone; or it answered, but what state it is in is not known
+        except TunerError:  # the worker is gone, or its state is unknown
             self.close()
             raise
-        if not reply.pop("healthy"):  # a fault that outlives its kernel; the next one gets a new process
+        if not reply.pop("healthy"):  # the fault outlives its kernel: the next configuration gets a new process
             self.close()
         return reply
 
-    def _opening(self, ask: Callable[[Process], dict[str, Any]]) -> dict[str, Any]:
-        """A worker's reply before it can measure. Raises DeviceError where none comes, which is no configuration's
-        fault."""
+    def _ask_starting(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The worker's reply before it can measure.
+
+        Raises DeviceError where none comes: no configuration is to blame.
+        """
         assert self._worker is not None
         try:
-            return ask(self._worker)
+            return self._worker.ask(request, START_TIMEOUT)
         except WorkerDied as died:
             self.close()
             raise DeviceError(f"{self._device_id}: the process that holds the device does not start: {died}") from None

@@ -1,7 +1,7 @@
-"""The process that holds the device: `python -m tuner.measure.process.worker`, which answers its supervisor.
+"""The process that holds the device: `python -m tuner.measure.process.worker`. It answers its supervisor.
 
-The first request is the task, answered with what the device is; the second has inputs and reference made. Each later
-one is a configuration to measure, or several to measure again. It can be killed at any moment without loss.
+The first request is the task; the reply describes the device. The second makes inputs and reference. Each later one is
+a configuration to measure, or several for the finals. A kill at any moment loses nothing but the request under way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tuner.measure.method import Method
 from tuner.measure.process import channel
 from tuner.space import launch_form
 from tuner.space.model import Scope
-from tuner.space.reference_cache import Products
+from tuner.space.reference_cache import ReferenceCache
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
         benchmark.check(device, space, scope, method)
         channel.reply(stream, asdict(device.info))
         next(requests)
-        bench = Bench(device, space, scope, method, Products(_reopened(task["products"])))
+        bench = Bench(device, space, scope, method, ReferenceCache(_reopen(task["products"])))
         channel.reply(stream, {})
     except errors.TunerError as error:
         channel.reply(stream, channel.failure(error))
@@ -41,12 +41,12 @@ def main() -> None:
         channel.reply(stream, {**_answer(bench, request), "healthy": bench.healthy()})
 
 
-def _reopened(file: int) -> BinaryIO:
-    """An open file that was handed down, with a position of its own."""
+def _reopen(descriptor: int) -> BinaryIO:
+    """An inherited file, opened again for a position of its own."""
     try:
-        return open(f"/proc/self/fd/{file}", "r+b")
+        return open(f"/proc/self/fd/{descriptor}", "r+b")
     except OSError:  # not Linux
-        return os.fdopen(file, "r+b")
+        return os.fdopen(descriptor, "r+b")
 
 
 def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
