@@ -28,7 +28,7 @@ def _open(number: int) -> Device:
     from tuner.devices.host.device import HostDevice
 
     class ToyDevice(HostDevice):
-        backend = BACKEND
+        kind = BACKEND.kind
 
         def __init__(self, number: int) -> None:
             super().__init__(number)
