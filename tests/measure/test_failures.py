@@ -30,7 +30,7 @@ def test_a_configuration_that_fails_is_counted_with_its_reason_and_the_run_goes_
     {MULTIPLY}
     """
     file = stage(c_kernel("faulty", body), "faulty", "{mode: [1, 2, 3, 0, 4, 5, 6, 7, 8]}")
-    done = tune(file, "20", "--json", "--timeout", "8")
+    done = tune(file, "20", "--json", "--timeout", "6")
     assert done.status == 0, done.err
     result = done.json
     assert result["evaluated"] == 9
@@ -118,9 +118,9 @@ def test_a_space_in_which_nothing_is_right_exits_with_1(tune: Tune, stage: Stage
 
 
 def test_a_longer_timeout_tries_what_timed_out_again(tune: Tune, stage: Stage) -> None:
-    file = stage(c_kernel("late", f"static int n; if (!n++) sleep(3); {MULTIPLY}"), "late", "{a: [1]}")
-    assert tune(file, "8", "--json", "--timeout", "2").json["failed"] == {"timeout": 1}
-    assert tune(file, "8", "--json", "--timeout", "2").json["failed"] == {"timeout": 1}
+    file = stage(c_kernel("late", f"static int n; if (!n++) sleep(2); {MULTIPLY}"), "late", "{a: [1]}")
+    assert tune(file, "8", "--json", "--timeout", "1.5").json["failed"] == {"timeout": 1}
+    assert tune(file, "8", "--json", "--timeout", "1.5").json["failed"] == {"timeout": 1}
     assert tune(file, "8", "--json").json["failed"] == {}
 
 

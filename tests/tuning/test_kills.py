@@ -36,7 +36,7 @@ def test_twenty_kills_in_a_row_lose_nothing_and_measure_nothing_twice(many: Path
     for round_ in range(20):
         process = start(*command)
         if round_ % 2:
-            time.sleep(random_moments.uniform(0.0, 1.5))
+            time.sleep(random_moments.uniform(0.0, 1.0))
         else:  # some configurations later: one that is lost three times in a row would be given up
             goal = min(measured(tmp_path) + random_moments.randrange(1, 6), 100)
             wait_until(lambda goal=goal: measured(tmp_path) >= goal, process)
@@ -67,7 +67,7 @@ def test_what_brings_down_its_process_again_and_again_is_not_tried_any_more(stag
     number, offender = -1, '{"fault": 0, "v": 1}'
     for _ in range(3):
         process, before = start(*command), number
-        wait_until(lambda before=before: claims(tmp_path).get(offender, before) != before, process)
+        wait_until(lambda before=before: claims(tmp_path).get(offender, before) != before, process, pause=0.5)
         number = claims(tmp_path)[offender]
         process.kill()
         process.communicate()

@@ -66,7 +66,7 @@ def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_h
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger, "LEASE_SECONDS", 0.0)
-    monkeypatch.setattr(ledger, "BEAT_SECONDS", 3600.0)
+    monkeypatch.setattr(ledger, "HEARTBEAT_SECONDS", 3600.0)
     space, url = catalog.load("sgemm/01_host_blocked"), f"sqlite:///{tmp_path}/claims.db"
     config, key = dict(space.default), ledger.StudyKey(sizes(8), {}, "device", "signature", "toolchain")
     for begun in (False, True):
