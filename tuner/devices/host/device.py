@@ -51,7 +51,7 @@ class HostDevice(Device):
         if number:
             raise DeviceError(f"device host:{number}: there is one host; write --device host")
         self.compiler: HostCompiler = HostCompiler.default()
-        self.id = "host:0"
+        self.id = f"{self.kind}:0"
         self.name = f"{processor()} x{len(os.sched_getaffinity(0))}"
         self.architecture = platform.machine()
         self.memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")

@@ -70,7 +70,7 @@ class Process:
             raise WorkerDied("the process running it wrote into the stream of its replies", "crash") from None
         if isinstance(reply.get("error"), str):
             kind = BY_NAME.get(reply["error"], TunerError)
-            raise kind(reply["message"], *([reply["reason"]] if issubclass(kind, TrialError) else []))
+            raise kind(reply["message"], *([reply["reason"]] if issubclass(kind, (TrialError, WorkerDied)) else []))
         return reply
 
     def _line(self, seconds: float) -> bytes:
@@ -151,5 +151,5 @@ def reply(stream: TextIO, answer: dict[str, Any]) -> None:
 
 def failure(error: TunerError) -> dict[str, Any]:
     """The reply that reports an error; `Process.ask` raises it again."""
-    reason = error.reason if isinstance(error, TrialError) else None
+    reason = getattr(error, "reason", None)
     return {"error": type(error).__name__, "message": str(error), "reason": reason}
