@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,11 +35,11 @@ def render(space: Space, config: Config, scope: Scope) -> Source:
     expanded. Raises SpaceError if an include is missing, GeometryError if a derived value, the grid or the block cannot
     be computed."""
     try:
-        macros, geometry = defines(space, config, scope), space.geometry(config, scope)
+        macros, geometry = _macros(space, config, scope), space.geometry(config, scope)
     except ExpressionError as error:
         raise GeometryError(str(error)) from None
     return Source(
-        text=macros + f'#line 1 "{space.source.name}"\n' + inlined(space.source, (*space.parameters, *space.derived)),
+        text=f'{_defines(macros)}#line 1 "{space.source.name}"\n{inlined(space.source, macros)}',
         kernel=space.kernel,
         options=tuple(space.compile_options.get(scope.language, ())),
         geometry=geometry,
@@ -48,26 +48,30 @@ def render(space: Space, config: Config, scope: Scope) -> Source:
 
 def defines(space: Space, config: Config, scope: Scope) -> str:
     """The macros of one configuration, one `#define` per line: parameters and derived values."""
+    return _defines(_macros(space, config, scope))
+
+
+def _macros(space: Space, config: Config, scope: Scope) -> dict[str, Value]:
     names = space.names(config, scope)
-    macros = {name: names[name] for name in (*space.parameters, *space.derived)}
-    return "".join(f"#define {name} {_literal(value)}\n" for name, value in macros.items())
+    return {name: names[name] for name in (*space.parameters, *space.derived)}
 
 
-def _literal(value: Value) -> str:
-    return str(int(value) if isinstance(value, bool) else value)
+def _defines(macros: Mapping[str, Value]) -> str:
+    literals = {name: int(value) if isinstance(value, bool) else value for name, value in macros.items()}
+    return "".join(f"#define {name} {literal}\n" for name, literal in literals.items())
 
 
-def inlined(path: Path, macros: Sequence[str] = ()) -> str:
+def inlined(path: Path, macros: Mapping[str, Value] | None = None) -> str:
     """The text of `path` with every `#include "..."` expanded. Headers are looked up beside the file, in the folder
     above, and in the shipped kernels (portable.h).
 
     The text then stands alone: it can be hashed, cached, exported and compiled anywhere. Includes in <> are left to the
     compiler, and none of `macros` is defined in them. Each file is included once. Raises SpaceError for a missing file.
     """
-    return _inlined(path, set(), macros)
+    return _inlined(path, set(), macros or {})
 
 
-def _inlined(path: Path, included: set[Path], macros: Sequence[str]) -> str:
+def _inlined(path: Path, included: set[Path], macros: Mapping[str, Value]) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -76,7 +80,7 @@ def _inlined(path: Path, included: set[Path], macros: Sequence[str]) -> str:
     def expand(match: re.Match[str]) -> str:
         line = text.count("\n", 0, match.start()) + 1
         if match[1] is None:
-            return _shield(match[0], macros) + f'\n#line {line + 1} "{path.name}"' if macros else match[0]
+            return f'{_shield(match[0], macros)}#line {line + 1} "{path.name}"' if macros else match[0]
         folder = path.resolve().parent
         folders = (folder, folder.parent, paths.shipped("kernels"))
         header = next((p for f in folders if (p := f / match[1]).is_file()), None)
@@ -90,10 +94,10 @@ def _inlined(path: Path, included: set[Path], macros: Sequence[str]) -> str:
     return _INCLUDE.sub(expand, text)
 
 
-def _shield(include: str, macros: Sequence[str]) -> str:
-    """`include` without our macros, whose names a system header may use for its own."""
-    push = "".join(f'#pragma push_macro("{name}")\n#undef {name}\n' for name in macros)
-    return push + include + "".join(f'\n#pragma pop_macro("{name}")' for name in macros)
+def _shield(include: str, macros: Mapping[str, Value]) -> str:
+    """`include` without our macros, whose names a system header may use for its own. They are written again after it,
+    because NVRTC's push_macro and pop_macro lose them over <mma.h>."""
+    return "".join(f"#undef {name}\n" for name in macros) + f"{include}\n{_defines(macros)}"
 
 
 def without_comments(text: str) -> str:
