@@ -1,8 +1,9 @@
 // CUDA's words for OpenCL C, so that one file compiles as either.
 //
-// A kernel begins `KERNEL void name(GLOBAL float *C, ...)`, and every pointer to the arrays says GLOBAL. Then __shared__,
-// __restrict__, __syncthreads(), threadIdx, blockIdx, blockDim and gridDim are as in CUDA. A __shared__ array is declared
-// at the top of the kernel, where OpenCL wants it.
+// A kernel begins `KERNEL void name(GLOBAL float *C, ...)`, and every pointer to the arrays says GLOBAL. All the rest is
+// as in CUDA: __shared__, __restrict__, __syncthreads(), threadIdx, blockIdx, blockDim and gridDim. A __shared__ array
+// is declared at the top of the kernel, where OpenCL wants it. Headers of others come before this one, so that its
+// macros do not reach them.
 #ifndef PORTABLE_H
 #define PORTABLE_H
 
@@ -25,7 +26,7 @@
 
 #endif
 
-// alpha * sum + beta * C, where C must not be read when beta is 0: it may hold anything, NaN included (BLAS).
+// alpha * sum + beta * C. At beta = 0 C is not read, as in BLAS: it may hold anything, NaN included.
 #define SCALED(alpha, sum, beta, c) ((beta) == 0.0f ? (alpha) * (sum) : (alpha) * (sum) + (beta) * (c))
 
 #endif

@@ -1,7 +1,7 @@
 // C[b] = alpha * A[b] B[b] + beta * C[b], row-major, on the host: three loops, as the definition reads.
 //
-// A is M x K, B is K x N, C is M x N. Each output walks down a column of B, N floats from one element to the next, so
-// every step of the inner loop touches another cache line: this is what the stages after it repair.
+// A is M x K, B is K x N, C is M x N. The inner loop walks down a column of B, whose elements lie N floats apart: each
+// step touches another cache line. The stages after this one repair that.
 // Idea: the starting point of a university lecture on CUDA matrix multiplication.
 #include <stddef.h>
 

@@ -1,7 +1,8 @@
 // C[b] = alpha * A[b] B[b] + beta * C[b], row-major, on the host, in square blocks.
 //
 // Against 00_host_simple: the loops are cut into blocks of block_size, so that the parts of A, B and C in use fit the
-// cache, and k stands outside j, so that the inner loop runs along rows of B and C and the compiler vectorises it.
+// cache. The loop over k encloses the loop over j, so that the inner loop runs along rows of B and C and the compiler
+// vectorises it.
 // Idea: cache blocking, as in a university lecture on CUDA matrix multiplication.
 #include <stddef.h>
 

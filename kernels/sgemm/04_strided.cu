@@ -1,34 +1,34 @@
-// C = alpha * A B + beta * C, stacks of matrices of any number of dimensions, shapes and strides, one thread an output.
+// C = alpha * A B + beta * C, stacks of matrices of any dimensions, shapes and strides, one thread per output.
 //
-// A is .. x M x K, B is .. x K x N, C is .. x M x N: the last two dimensions are a matrix's, the others say which one
-// it is. C's shape and the strides of all three are arrays of `dimensions` numbers. A stride is the distance, in
-// floats, to the next element along its dimension: 0 where one matrix serves all, anything in a transposed matrix or a
-// part of a larger array. Outputs are numbered in the order of C's shape, its last dimension fastest; a block computes
-// block_size_x of them.
-// Against 03_naive, which knows that its operands are contiguous and have three dimensions: each thread divides its
-// number by one extent after another to find its place, reads the strides from memory, and steps along A and B by
-// distances that the compiler does not know. And a block is a piece of a row of outputs, so that it reads B for one row
-// where the rectangles of 03 read it for several. That is the price of serving every tensor with one kernel, and why
-// this one is not faster. Part of it is saved where the number of dimensions (rank), or K and the strides along it
-// (fixed_sizes), are told to the compiler. Strides have 64 bits, because 32 end at arrays of 2^31 elements.
-// Idea: batched matrix multiplication on an RTX 3050, its first attempt, with 1024 threads a block: 840 ms there, and
-// 800 ms once operands were known to be contiguous and of three dimensions.
+// A is .. x M x K, B is .. x K x N, C is .. x M x N: the last two dimensions are those of a matrix, and the others say
+// which matrix it is. C's shape and the strides of all three are arrays of `dimensions` numbers. A stride is the
+// distance, in floats, to the next element along its dimension. It is 0 where one matrix serves all, and anything in a
+// transposed matrix or in a part of a larger array. Outputs are numbered in the order of C's shape, with its last
+// dimension fastest; a block computes block_size_x consecutive ones.
+// Against 03_naive, which knows that its operands are contiguous and have three dimensions: a thread finds its place by
+// dividing its number by one extent after another. It reads the strides from memory, and steps along A and B by
+// distances that the compiler does not know. And a block reads B for one row of outputs, where 03's rectangles read it
+// for several. That is the price of serving every tensor with one kernel, and why this stage is slower than 03. Part of
+// it is saved where the compiler is told the number of dimensions (rank), or K and the strides along it (fixed_sizes).
+// Strides have 64 bits, because 32 bits end at arrays of 2^31 elements.
+// Idea: batched matrix multiplication on an RTX 3050, its first attempt, with 1024 threads per block: 840 ms there, and
+// 800 ms once operands were known to be contiguous and to have three dimensions.
 #include "portable.h"
 
 #ifndef block_size_x
-#define block_size_x 1024 // outputs a block
+#define block_size_x 1024 // outputs per block
 #endif
 #ifndef unroll_k
-#define unroll_k 4 // steps of the loop that are written out
+#define unroll_k 4 // steps of the loop that are unrolled
 #endif
 #ifndef index_bits
-#define index_bits 64 // of an output's number; 32 divide faster, and are enough for 2^32 - block_size_x outputs
+#define index_bits 64 // bits of an output's number; 32 divide faster, and suffice for 2^32 - block_size_x outputs
 #endif
 #ifndef rank
-#define rank 0 // the number of dimensions where the compiler is told it, so that the loop over them vanishes; else 0
+#define rank 0 // the number of dimensions if it is known when compiling, so that the loop over them vanishes; else 0
 #endif
 #ifndef fixed_k
-#define fixed_k 0 // K where the compiler is told it, so that addresses become constants; else 0
+#define fixed_k 0 // K if it is known when compiling, so that addresses become constants; else 0
 #endif
 #ifndef fixed_a
 #define fixed_a 0 // the stride of A along K, likewise

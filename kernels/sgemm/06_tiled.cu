@@ -1,31 +1,31 @@
-// C[b] = alpha * A[b] B[b] + beta * C[b], row-major, one thread an output, operands staged through shared memory.
+// C[b] = alpha * A[b] B[b] + beta * C[b], row-major, one thread per output, operands read from tiles in shared memory.
 //
 // A is M x K, B is K x N, C is M x N; blocks are (columns, rows, batch).
-// Against 03_naive: a block first copies a tile of A (block_size_y x tile_k) and one of B (tile_k x block_size_x) into
+// Against 03_naive: a block first copies a tile of A (block_size_y x tile_k) and one of B (tile_k x block_size_x) to
 // shared memory, then all its threads multiply from there. An element of A is read from global memory once for
-// block_size_x outputs, one of B once for block_size_y. What lies outside the matrices is staged as 0, so any size
-// works.
-// Against 05_blocked_coarse: what 05 keeps in one thread's registers, and reads from global memory for that thread
-// alone, is shared by a block of threads. But each product still takes two values from shared memory where 05's takes
-// none, and tuned, 05 is faster on an H200: 6.9 ms at 4096, against 16.9 here. 07_tiled_1xn does both.
+// block_size_x outputs, an element of B once for block_size_y. Tiles are 0 outside the matrices, so any size works.
+// Against 05_blocked_coarse: there a thread reads its squares from global memory for itself alone; here a block of
+// threads shares what it reads. But each product still takes two values from shared memory, where 05 takes them from
+// registers. Tuned, 05 is faster on an H200: 6.9 ms at 4096, against 16.9 here. 07_tiled_1xn does both.
 // Ideas: Kernel Tuner's matrix multiplication tutorial, the shared-memory kernel; cuda-gemm-from-scratch, stage 2;
 // both with square tiles, block_size_x = block_size_y = tile_k.
 #include "portable.h"
+#include "inline.h"
 
 #ifndef block_size_x
-#define block_size_x 16 // columns a block
+#define block_size_x 16 // columns per block
 #endif
 #ifndef block_size_y
-#define block_size_y 16 // rows a block
+#define block_size_y 16 // rows per block
 #endif
 #ifndef tile_k
 #define tile_k 16 // depth of a tile
 #endif
 #ifndef unroll_k
-#define unroll_k 16 // steps of the inner loop that are written out
+#define unroll_k 16 // steps of the inner loop that are unrolled
 #endif
 #ifndef fixed_n
-#define fixed_n 0 // N where the compiler is told it, so that addresses become constants; else 0
+#define fixed_n 0 // N if it is known when compiling, so that addresses become constants; else 0
 #endif
 #ifndef fixed_k
 #define fixed_k 0 // K, likewise
@@ -37,6 +37,17 @@
 
 #define THREADS (block_size_x * block_size_y)
 
+// sum + the product of a row of the tile of A and a column of the tile of B.
+INLINE float multiply_tiles(float sum, LOCAL const float *row_a, LOCAL float (*tile_b)[block_size_x], int column) {
+    for (int k = 0; k < tile_k; k += unroll_k) {
+#pragma unroll
+        for (int u = 0; u < unroll_k; u++) {
+            sum += row_a[k + u] * tile_b[k + u][column];
+        }
+    }
+    return sum;
+}
+
 KERNEL void sgemm_tiled(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict__ A,
                         GLOBAL const float *__restrict__ B, int M, int N, int K, int batch, float alpha, float beta) {
     __shared__ float tile_a[block_size_y][tile_k];
@@ -46,8 +57,8 @@ KERNEL void sgemm_tiled(GLOBAL float *__restrict__ C, GLOBAL const float *__rest
     K = fixed_k ? fixed_k : K;
 
     // Place the block, and this thread in it.
-    const int tx = threadIdx.x, ty = threadIdx.y, thread = ty * block_size_x + tx;
-    const int column0 = blockIdx.x * block_size_x, row0 = blockIdx.y * block_size_y;
+    const int thread_x = threadIdx.x, thread_y = threadIdx.y, thread = thread_y * block_size_x + thread_x;
+    const int block_column = blockIdx.x * block_size_x, block_row = blockIdx.y * block_size_y;
     const size_t b = blockIdx.z;
     A += b * M * K;
     B += b * K * N;
@@ -55,29 +66,22 @@ KERNEL void sgemm_tiled(GLOBAL float *__restrict__ C, GLOBAL const float *__rest
 
     float sum = 0.0f;
     for (int k0 = 0; k0 < K; k0 += tile_k) {
-        // Stage: neighbouring threads copy neighbouring elements.
+        // Load both tiles: neighbouring threads copy neighbouring elements, and 0 outside the matrices.
         for (int i = thread; i < block_size_y * tile_k; i += THREADS) {
-            const int row = row0 + i / tile_k, k = k0 + i % tile_k;
+            const int row = block_row + i / tile_k, k = k0 + i % tile_k;
             tile_a[i / tile_k][i % tile_k] = row < M && k < K ? A[(size_t)row * K + k] : 0.0f;
         }
         for (int i = thread; i < tile_k * block_size_x; i += THREADS) {
-            const int k = k0 + i / block_size_x, column = column0 + i % block_size_x;
+            const int k = k0 + i / block_size_x, column = block_column + i % block_size_x;
             tile_b[i / block_size_x][i % block_size_x] = k < K && column < N ? B[(size_t)k * N + column] : 0.0f;
         }
         __syncthreads();
-
-        // Multiply.
-        for (int k = 0; k < tile_k; k += unroll_k) {
-#pragma unroll
-            for (int u = 0; u < unroll_k; u++) {
-                sum += tile_a[ty][k + u] * tile_b[k + u][tx];
-            }
-        }
-        __syncthreads(); // nobody may stage the next tile while another thread still multiplies this one
+        sum = multiply_tiles(sum, tile_a[thread_y], tile_b, thread_x);
+        __syncthreads(); // nobody may load the next tile while another thread still multiplies this one
     }
 
     // Write.
-    const int row = row0 + ty, column = column0 + tx;
+    const int row = block_row + thread_y, column = block_column + thread_x;
     if (row < M && column < N) {
         GLOBAL float *c = C + (size_t)row * N + column;
         *c = SCALED(alpha, sum, beta, *c);

@@ -1,4 +1,4 @@
-// Copies from global to shared memory that go on while the thread does other things; from Ampere (sm_80) on.
+// Copies from global to shared memory in the background, from Ampere (sm_80) on.
 //
 // A thread begins copies, closes a group of them with commit_copies(), and waits with wait_for_copies(n) until at most
 // its n latest groups are still under way. Other threads see what was copied after a barrier that follows the wait.
@@ -16,8 +16,8 @@ INLINE void copy_async1(float *to, const float *from, int there) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(from), "r"(bytes) : "memory");
 }
 
-// Copy four floats, of which `left` are left in the row, and 0 for those beyond. `wide` is a constant: 1 where rows
-// begin and end at multiples of 16 bytes, and so does `from`; else each float is copied by itself.
+// Copy four floats, of which the row has `left`; those beyond become 0. `wide` is a constant: 1 where rows, and so
+// `from`, begin at multiples of 16 bytes. Else each float is copied by itself.
 INLINE void copy_async4(float *to, const float *from, int left, int wide) {
     if (wide) {
         const unsigned shared = (unsigned)__cvta_generic_to_shared(to);

@@ -1,25 +1,20 @@
 // Four floats at a time, in CUDA and in OpenCL C: 16 bytes are the most that one instruction loads or stores.
-//
-// LOCAL says of a pointer that it points to shared memory, as GLOBAL says that it points to the arrays.
 #ifndef FLOAT4_H
 #define FLOAT4_H
 
+#include "inline.h"
+
 #ifdef __OPENCL_VERSION__
-#define INLINE static inline
-#define LOCAL __local
 #define make_float4(x, y, z, w) ((float4)(x, y, z, w))
-#else
-#define INLINE static __device__ __forceinline__
-#define LOCAL
 #endif
 
 #define ALIGNED __attribute__((aligned(16)))
 
-// The four floats from `p` on, in a shared array that is ALIGNED; `p` is a multiple of four floats from its start.
+// The four floats from `p` on in a shared array that is ALIGNED, a multiple of four floats from its beginning.
 #define SHARED4(p) (*(LOCAL float4 *)(p))
 
-// The four floats from `p` on, of which `left` are left in the row; 0 for those beyond. `wide` is a constant: 1 where
-// rows, and so `p`, begin at multiples of 16 bytes.
+// The four floats from `p` on, of which the row has `left`; those beyond are 0. `wide` is a constant: 1 where rows, and
+// so `p`, begin at multiples of 16 bytes.
 INLINE float4 load4(GLOBAL const float *p, int left, int wide) {
     if (wide) {
         return left > 0 ? *(GLOBAL const float4 *)p : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -27,7 +22,7 @@ INLINE float4 load4(GLOBAL const float *p, int left, int wide) {
     return make_float4(left > 0 ? p[0] : 0.0f, left > 1 ? p[1] : 0.0f, left > 2 ? p[2] : 0.0f, left > 3 ? p[3] : 0.0f);
 }
 
-// c[0..3] = alpha * sum + beta * c[0..3], for the `left` of them that are left in the row; at beta = 0 none is read.
+// c[0..3] = alpha * sum + beta * c[0..3], for those of the four that the row has, `left`. At beta = 0 none is read.
 INLINE void write4(GLOBAL float *c, float4 sum, float alpha, float beta, int left, int wide) {
     if (wide && left > 0) {
         const float4 old = beta == 0.0f ? sum : *(GLOBAL float4 *)c;

@@ -1,7 +1,7 @@
-// How many threads a block has, told to the compiler, which then knows how many registers each may have.
+// Tells the compiler how many threads a block has, and so how many registers each may have.
 //
-// `KERNEL LAUNCH_BOUNDS(threads, blocks) void name(...)`: a block has `threads` threads, all in x. Registers are spent
-// so that at least `blocks` blocks fit on a multiprocessor together, or, where that is 0, as the compiler finds best.
+// `KERNEL LAUNCH_BOUNDS(threads, blocks) void name(...)`: a block has `threads` threads, all of them in x. Each gets so
+// few registers that a multiprocessor can hold `blocks` blocks at once; where that is 0, the compiler decides.
 #ifndef LAUNCH_BOUNDS_H
 #define LAUNCH_BOUNDS_H
 
