@@ -21,16 +21,16 @@ from tuner.space.default import first_valid
 GPU_FAULTS = {
     "no barrier before the multiplication": (
         "06_tiled",
-        "        __syncthreads();\n\n        // Multiply.",
-        "\n\n        // Multiply.",
+        "        __syncthreads();\n        sum = multiply_tiles(",
+        "        sum = multiply_tiles(",
     ),
     "no barrier after the multiplication": ("06_tiled", "        __syncthreads(); // nobody", "        // nobody"),
     "one product dropped, naive": ("03_naive", "for (int k = 0; k < K; k++)", "for (int k = 0; k < K - 1; k++)"),
     "first product dropped": ("02_naive_uncoalesced", "for (int k = 0;", "for (int k = 1;"),
     "one product dropped, tiled": (
         "06_tiled",
-        "sum += tile_a[ty][k + u]",
-        "sum += (k0 + k + u == K / 2 ? 0.0f : 1.0f) * tile_a[ty][k + u]",
+        "sum += row_a[k + u]",
+        "sum += (k + u == tile_k - 1 ? 0.0f : 1.0f) * row_a[k + u]",
     ),
     "one product dropped in one output": (
         "07_tiled_1xn",
@@ -47,7 +47,7 @@ GPU_FAULTS = {
     "beta ignored": ("03_naive", "SCALED(alpha, sum, beta, *C)", "alpha * sum"),
     "batch ignored": ("06_tiled", "B += b * K * N;", ""),
     "the stride of A taken for that of B": ("04_strided", "B_strides[last - 1]", "A_strides[last - 1]"),
-    "sums not initialised": ("07_tiled_1xn", "sum[i][j] = 0.0f;", "sum[i][j] = A[0];"),
+    "sums not initialised": ("07_tiled_1xn", "    clear(sum);\n", "    clear(sum);\n    sum[0][0] = A[0];\n"),
 }
 
 HOST_FAULTS = {

@@ -14,25 +14,28 @@ from tuner.cli.options import JSON, RESULTS, warn
 @click.option("--device", metavar="NAME", help="Only devices of this kind, or whose name contains this.")
 @click.option(
     "--write",
+    multiple=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Write the tables into FILE, between lines such as <!-- results: begin --> and <!-- results: end -->.",
+    help="Write the tables into FILE, between lines such as <!-- results: begin --> and <!-- results: end -->; may be "
+    "given more than once.",
 )
 @RESULTS
 @JSON
-def command(device: str | None, write: Path | None, results: Path | None, as_json: bool) -> None:
+def command(device: str | None, write: tuple[Path, ...], results: Path | None, as_json: bool) -> None:
     """Show the store as Markdown tables.
 
-    One table has what each kernel reaches on each device, the other what tuning gains over the default.
+    One table has what each kernel reaches on each device, one what tuning gains over the default, and one both at 4096.
 
-    Example: tune report --device H200 --write README.md
+    Example: tune report --device H200 --write README.md --write docs/results.md
     """
     from tuner.store import report
 
     rows = report.rows(device or "", results, lambda problem: warn([problem]))
     tables = report.tables(rows)
-    if write is not None and not as_json:
-        report.put_into(write, tables)
+    if write and not as_json:
+        for file in write:
+            report.put_into(file, tables)
     else:
         records = [{"kernel": row.kernel, "record": row.record.to_json()} for row in rows]
         output.answer(as_json, records, "\n\n".join(tables.values()))

@@ -125,8 +125,7 @@ def _letters(device: str) -> str:
 
 def _kind(where: str, recording: Recording, space: Space, statements: Statements) -> str:
     """The kind of device that file or user name, else that of the kernel's first language."""
-    kinds_by_language = {backend.language: kind for kind, backend in devices.BACKENDS.items()}
-    kinds = [kinds_by_language[language] for language in space.languages]
+    kinds = sorted(devices.kinds_of(space), key=lambda k: space.languages.index(devices.BACKENDS[k].language))
     file_kind, user_kind = recording.about.get("kind"), statements.kind
     for source, kind in ((f"{where}: its kind", file_kind), ("--kind", user_kind)):
         if kind is not None and kind not in kinds:

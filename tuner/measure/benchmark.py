@@ -12,7 +12,7 @@ from tuner.errors import DeviceError, LaunchError, TrialError, WrongResult
 from tuner.measure.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.method import RUN_OBJECTIVES, STANDARD, Method
 from tuner.measure.results import Final, Finals, Outcome
-from tuner.measure.timing import FINAL_SECONDS, START_UP_MS, Race, Stopwatch, energy, interleave
+from tuner.measure.timing import FINAL_SECONDS, START_UP_MS, Race, Stopwatch, TimedLaunch, energy, interleave
 from tuner.measure.workbench import Workbench, check_fits
 from tuner.space.model import Config, Scope, Space
 from tuner.space.reference_cache import ReferenceCache
@@ -67,7 +67,7 @@ class Bench:
         race, fields = Race(best_ms), dict[str, Any]()
         try:
             call, fields = self.prepare(config)
-            first = _TimedLaunch(self.device, call)
+            first = TimedLaunch(self.device, call)
             verdict = self.workbench.verify(first)
             fields |= {"error": verdict.error, "bound": verdict.bound}
             if race.is_lost(first.time_ms, START_UP_MS):
@@ -157,19 +157,3 @@ class Bench:
         except LaunchError:
             return False
         return True
-
-
-class _TimedLaunch:
-    """A launch that is timed while it is verified, without a wait of its own."""
-
-    def __init__(self, device: Device, call: Callable[[], None]) -> None:
-        self._timer, self._call = device.timer(), call
-
-    def __call__(self) -> None:
-        self._timer.start()
-        self._call()
-        self._timer.stop()
-
-    @property
-    def time_ms(self) -> float:
-        return self._timer.milliseconds()

@@ -136,3 +136,19 @@ class Stopwatch:
         self.timer.stop()
         self._device.synchronize()
         return self.timer.milliseconds()
+
+
+class TimedLaunch:
+    """A launch that is timed while it is verified, without a wait of its own."""
+
+    def __init__(self, device: Device, call: Callable[[], None]) -> None:
+        self._timer, self._call = device.timer(), call
+
+    def __call__(self) -> None:
+        self._timer.start()
+        self._call()
+        self._timer.stop()
+
+    @property
+    def time_ms(self) -> float:
+        return self._timer.milliseconds()

@@ -13,7 +13,6 @@ from tuner.languages import LANGUAGES
 from tuner.space import expressions, yamlfile
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument, Limits, Operation, Restriction, Scope, Space, Value
-from tuner.space.routines import ROUTINES
 from tuner.space.schema import ArgumentModel, DivisorsModel, OperationModel, SpaceModel
 from tuner.space.source import without_comments
 from tuner.space.validation import validated
@@ -123,10 +122,6 @@ class _SpaceBuilder:
             raise shared.error((*prefix, "reference"), f"write one for each output: {', '.join(outputs) or 'none'}")
         for expression in reference.values():
             self._check_names(shared, (*prefix, "reference"), expression, {*self.scope_names, *arrays})
-        if op.library is not None:
-            missing = set(ROUTINES[op.library]) - {*op.sizes, *op.options, *arrays}
-            if missing:
-                raise shared.error((*prefix, "library"), f"{op.library} also needs {', '.join(sorted(missing))}")
         for key, extra in (("tolerance", ["epsilon"]), ("flops", []), ("bytes", [])):
             if (expression := getattr(op, key)) is not None:
                 self._check_names(shared, (*prefix, key), expression, {*self.scope_names, *extra})

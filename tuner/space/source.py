@@ -12,7 +12,7 @@ from tuner.errors import ExpressionError, GeometryError, SpaceError
 from tuner.space.model import Config, Geometry, Scope, Space, Value
 
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<[^>\n]+>)[^\n]*$', re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<[^>\n]+>)', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _inlined(path: Path, included: set[Path], macros: Mapping[str, Value]) -> st
     def expand(match: re.Match[str]) -> str:
         line = text.count("\n", 0, match.start()) + 1
         if match[1] is None:
-            return f'{_shield(match[0], macros)}#line {line + 1} "{path.name}"' if macros else match[0]
+            return f'{_shield(match[0], macros)}#line {line} "{path.name}"\n' if macros else match[0]
         folder = path.resolve().parent
         folders = (folder, folder.parent, paths.shipped("kernels"))
         header = next((p for f in folders if (p := f / match[1]).is_file()), None)

@@ -57,7 +57,9 @@ class StudyKey:
 
     def digest(self, space: Space) -> str:
         """The study's name. Version 0.1.0 hashed the same text, so its ledgers continue."""
-        conditions = f"{self.signature} {self.toolchain} {self.method}"
+        m = self.method
+        method = f"Method(repeats={m.repeats}, cold={m.cold}, objectives={m.objectives}, race={m.race})"
+        conditions = f"{self.signature} {self.toolchain} {method}"
         options, values = sorted(self.options.items()), sorted(space.parameters.items())
         return paths.digest(self.device, conditions, repr(options), repr(values))
 

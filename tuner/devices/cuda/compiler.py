@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.devices.compiler import Build, Compiler
+from tuner.devices.cuda import BACKEND
 from tuner.devices.figures import from_ptxas
 from tuner.errors import BuildError, DeviceError
 from tuner.space.source import Source
@@ -20,7 +21,7 @@ _REPORT_OPTIONS = ("--ptxas-options=-v", "--no-cache")
 class NvrtcCompiler(Compiler):
     """CUDA C++ to a cubin for one architecture, such as sm_90a."""
 
-    kind = "cuda"
+    kind = BACKEND.kind
     portable = True
     tells = ("registers", "shared_memory")
 

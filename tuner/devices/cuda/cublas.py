@@ -19,13 +19,13 @@ _TYPES = {
 
 
 def library(routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
-    """The routine of `tuner.space.routines` on these arguments. None if cuBLAS lacks it for these dtypes, or if
-    nvmath-python or cuBLAS is not installed."""
-    factory = _LIBRARIES.get(routine)
-    if factory is None or importlib.util.find_spec("nvmath") is None:
+    """The routine of `tuner.space.routines` on these arguments. None if an argument is missing, if cuBLAS lacks it for
+    these dtypes, or if nvmath-python or cuBLAS is not installed."""
+    factory, names = _LIBRARIES.get(routine), ROUTINES[routine]
+    if factory is None or not arguments.keys() >= set(names) or importlib.util.find_spec("nvmath") is None:
         return None
     try:
-        return factory({name: arguments[name] for name in ROUTINES[routine]}, dtypes)
+        return factory({name: arguments[name] for name in names}, dtypes)
     except (ImportError, RuntimeError):  # nvmath-python is installed, but cuBLAS is not
         return None
 

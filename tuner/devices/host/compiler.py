@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tuner.devices.compiler import Build, Compiler
+from tuner.devices.host import BACKEND
 from tuner.errors import BuildError, DeviceError
 from tuner.space.source import Source
 
@@ -51,7 +52,7 @@ def version(command: tuple[str, ...]) -> str:
 class HostCompiler(Compiler):
     """A C compiler, by the start of its command line. Its shared libraries run on this processor only."""
 
-    kind = "host"
+    kind = BACKEND.kind
 
     def __init__(self, command: list[str], processor: str) -> None:
         self.architecture = platform.machine()

@@ -9,6 +9,7 @@ import pyopencl as cl
 
 from tuner.devices.compiler import Build, Compiler
 from tuner.devices.figures import Figures
+from tuner.devices.opencl import BACKEND
 from tuner.errors import BuildError
 from tuner.space.source import Source
 
@@ -16,7 +17,7 @@ from tuner.space.source import Source
 class OpenCLCompiler(Compiler):
     """The driver's compiler, in a context of the open device."""
 
-    kind = "opencl"
+    kind = BACKEND.kind
     tells = ("shared_memory",)
 
     def __init__(self, context: cl.Context, architecture: str, name: str) -> None:
