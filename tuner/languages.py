@@ -1,9 +1,16 @@
-"""The languages that kernels are written in. space/ and devices/ both read this table."""
+"""Two tables that import nothing: the languages that kernels are written in, and the kinds of device that run them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+# Each kind is a package in devices/ that has a BACKEND. A kernel runs on the first kind that it can.
+KINDS = (
+    "cuda",
+    "opencl",
+    "host",
+)
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,10 @@ def package(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "tuner", devices.parent, ignore=shutil.ignore_patterns("__pycache__"))
     (devices / "toy").mkdir()
     (devices / "toy" / "__init__.py").write_text(TOY)
-    table = (devices / "__init__.py").read_text()
-    assert table.count('    "host",\n)') == 1
-    (devices / "__init__.py").write_text(table.replace('    "host",\n)', '    "host",\n    "toy",\n)'))
+    table = devices.parent / "languages.py"
+    before, kinds, after = table.read_text().partition("KINDS = (\n")
+    entries, end, rest = after.partition(")\n")
+    table.write_text(f'{before}{kinds}{entries}    "toy",\n{end}{rest}')
     return devices.parent.parent
 
 

@@ -9,7 +9,7 @@ import click
 
 from tuner.cli import output
 from tuner.cli.options import JSON, RESULTS, output_option
-from tuner.devices import KINDS
+from tuner.languages import KINDS
 
 
 @click.command("import")

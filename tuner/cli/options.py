@@ -11,8 +11,8 @@ import click
 
 from tuner import paths
 from tuner.cli import output
-from tuner.devices import KINDS
 from tuner.errors import RequestError
+from tuner.languages import KINDS
 
 
 class Terminated(BaseException):

@@ -18,6 +18,7 @@ from tuner.devices.backend import Backend
 from tuner.devices.base import Device, DeviceInfo, Library
 from tuner.devices.compiler import Build, Compiler
 from tuner.errors import DeviceError
+from tuner.languages import KINDS
 
 if TYPE_CHECKING:
     from tuner.space.model import Space
@@ -41,12 +42,6 @@ __all__ = [
     "split",
 ]
 
-# Each kind is a package in this folder that has a BACKEND. A kernel runs on the first kind that it can.
-KINDS = (
-    "cuda",
-    "opencl",
-    "host",
-)
 BACKENDS: Mapping[str, Backend] = {kind: importlib.import_module(f"tuner.devices.{kind}").BACKEND for kind in KINDS}
 
 
