@@ -97,8 +97,8 @@ def _check_memory(space: Space, scope: Scope, solved: list[Restriction], combina
     estimate = combinations * accepted // _SAMPLE
     if estimate > MAX_CONFIGURATIONS:
         raise SpaceError(
-            f"{space.name}: parameters: about {estimate:,} configurations are valid; at most {MAX_CONFIGURATIONS:,} can "
-            "be searched; declare fewer values, or restrict them"
+            f"{space.name}: parameters: about {estimate:,} configurations are valid; at most {MAX_CONFIGURATIONS:,} "
+            "can be searched; declare fewer values, or restrict them"
         )
 
 
