@@ -61,8 +61,8 @@ def check_trusted(path: Path, status: os.stat_result) -> None:
         )
     if status.st_mode & 0o022:
         raise RequestError(
-            f"{path}: other users may write to it, and could put code into it; delete it, or make sure of what it holds "
-            f"and run `chmod go-w {path}`"
+            f"{path}: other users may write to it, and could put code into it; delete it, or look through it and "
+            f"run `chmod go-w {path}`"
         )
 
 
