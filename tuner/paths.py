@@ -41,25 +41,36 @@ def _user(variable: str, default: str) -> Path:
 
 
 def private(folder: Path) -> Path:
-    """`folder`, created if missing; only its owner may write to it, because its contents are loaded and run.
-
-    Raises RequestError if it cannot be created, or belongs to another user.
-    """
+    """`folder`, created if missing. Raises RequestError if it cannot be created, or is not to be trusted."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-        if status.st_uid != os.getuid():
-            raise RequestError(
-                f"{folder}: belongs to another user, who could put code into it; copy it, and name the copy with "
-                f"TUNER_CACHE or TUNER_STATE"
-            )
-        if status.st_mode & 0o022:
-            folder.chmod(status.st_mode & 0o755)
+        check_trusted(folder, folder.stat())
     except OSError as error:
         raise RequestError(
             f"{folder}: cannot be used: {error.strerror}; name another folder with TUNER_CACHE or TUNER_STATE"
         ) from None
     return folder
+
+
+def check_trusted(path: Path, status: os.stat_result) -> None:
+    """Raise RequestError if others than this user and root can have written `path`: its contents are loaded and run."""
+    if status.st_uid not in (os.getuid(), 0):
+        raise RequestError(
+            f"{path}: belongs to another user, who could put code into it; copy it, and name the copy with TUNER_CACHE "
+            "or TUNER_STATE"
+        )
+    if status.st_mode & 0o022:
+        raise RequestError(
+            f"{path}: other users may write to it, and could put code into it; delete it, or look through it and "
+            f"run `chmod go-w {path}`"
+        )
+
+
+def read_trusted(path: Path) -> bytes:
+    """The contents of a file that is loaded and run. Raises OSError, and RequestError if it is not to be trusted."""
+    with path.open("rb") as file:
+        check_trusted(path, os.fstat(file.fileno()))
+        return file.read()
 
 
 def shown(path: str | Path) -> str:

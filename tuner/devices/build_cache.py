@@ -36,7 +36,7 @@ def read(name: str) -> bytes | None:
     """The build called `name`; None if it is missing or damaged."""
     path = folder() / name
     with contextlib.suppress(OSError):
-        content = path.read_bytes()
+        content = paths.read_trusted(path)
         data, checksum = content[:-_CHECKSUM], content[-_CHECKSUM:]
         if data and checksum == _checksum(data):
             with contextlib.suppress(OSError):  # a read-only cache still serves

@@ -12,8 +12,10 @@ it as it stands. The other restrictions filter the solver's output through our e
 from __future__ import annotations
 
 import ast
+import contextlib
 import itertools
 import math
+import random
 from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
@@ -21,12 +23,16 @@ from typing import Any
 from kernel_tuner.searchspace import Searchspace
 
 from tuner.errors import ExpressionError, NoConfiguration, SpaceError
+from tuner.search.derived import Derived
 from tuner.space.default import no_configuration
 from tuner.space.expressions import names_in, walk
 from tuner.space.model import Restriction, Scope, Space, Value
 from tuner.space.rewriting import divisors, substitute
 
 MAX_COMBINATIONS = 10**8
+MAX_CONFIGURATIONS = 4_000_000  # a list of more takes gigabytes
+_SAMPLE = 4_000  # combinations that tell how many the solver would list
+_SAMPLED_ABOVE = 5_000_000  # combinations; a list of fewer always fits
 _MAX_THREADS = 2**62  # no limit: our own restrictions bound the threads per block
 _MAX_TRIED = 100_000  # combinations evaluated to prove that a divisor is never zero
 _PLAIN = (
@@ -48,33 +54,52 @@ def enumerate_space(space: Space, scope: Scope) -> Searchspace:
             f"{space.name}: parameters: {combinations} combinations before restrictions; at most {MAX_COMBINATIONS} "
             "can be searched; declare fewer values"
         )
-    values: dict[str, Any] = {k: v for k, v in scope.names.items() if k not in space.parameters}
-    for name, expression in space.derived.items():
-        values[name] = substitute(expression.tree, values)
+    derived = Derived(space, scope)
     texts: list[str] = []
+    solved: list[Restriction] = []
     filters: list[tuple[Restriction, ast.expr]] = []
     for restriction in space.restrictions:
-        tree = substitute(restriction.that.tree, values)
+        tree = substitute(restriction.that.tree, derived.constants)
         if not names_in(tree):
             if not _holds(restriction, tree, {}):
                 raise no_configuration(space, scope)
-        elif (text := _kernel_tuner_text(tree, space.parameters)) is not None:
+        elif (text := _kernel_tuner_text(derived.written_out(tree), space.parameters)) is not None:
             texts.append(text)
+            solved.append(restriction)
         else:
             filters.append((restriction, tree))
+    if combinations > _SAMPLED_ABOVE:
+        _check_memory(space, scope, solved, combinations)
     # Neutral names, because Kernel Tuner gives some names (block_size_x) a meaning.
     parameters = {_neutral(i): list(declared) for i, declared in enumerate(space.parameters.values())}
     try:
         searchspace = Searchspace(parameters, texts, _MAX_THREADS)
     except IndexError:  # the solver raises it if a parameter has no value left
         raise no_configuration(space, scope) from None
-    configurations = _filtered(searchspace.list, filters, list(space.parameters))
+    configurations = _filtered(searchspace.list, filters, derived)
     if not configurations:
         raise no_configuration(space, scope)
     if filters:
         entries = {str(i): dict(zip(parameters, c, strict=True)) for i, c in enumerate(configurations)}
         searchspace = Searchspace(None, None, None, from_cache={"tune_params": parameters, "cache": entries})
     return searchspace
+
+
+def _check_memory(space: Space, scope: Scope, solved: list[Restriction], combinations: int) -> None:
+    """Raise SpaceError if the solver, which knows the restrictions `solved`, would list too many configurations. A
+    random sample of all combinations tells about how many."""
+    draw = random.Random(0)  # noqa: S311
+    accepted = 0
+    for _ in range(_SAMPLE):
+        names = space.names({name: draw.choice(values) for name, values in space.parameters.items()}, scope)
+        with contextlib.suppress(ExpressionError):
+            accepted += all(restriction.that.evaluate(names) for restriction in solved)
+    estimate = combinations * accepted // _SAMPLE
+    if estimate > MAX_CONFIGURATIONS:
+        raise SpaceError(
+            f"{space.name}: parameters: about {estimate:,} configurations are valid; at most {MAX_CONFIGURATIONS:,} "
+            "can be searched; declare fewer values, or restrict them"
+        )
 
 
 def count(space: Space, scope: Scope) -> int:
@@ -85,11 +110,12 @@ def count(space: Space, scope: Scope) -> int:
         return 0
 
 
-def _holds(restriction: Restriction, tree: ast.expr, config: Mapping[str, Value]) -> bool:
-    """Whether `config` satisfies `tree`, the restriction after substitution. Raises ExpressionError if it has no
+def _holds(restriction: Restriction, tree: ast.expr, names: Mapping[str, Value]) -> bool:
+    """Whether `tree`, the restriction after substitution, is true of `names`. Raises ExpressionError if it has no
     value."""
+    config = dict(names)
     try:
-        return bool(walk(tree, config))
+        return bool(walk(tree, names))
     except ZeroDivisionError:
         reason = "division by zero"
     except (ExpressionError, ArithmeticError, TypeError, ValueError) as error:
@@ -99,9 +125,9 @@ def _holds(restriction: Restriction, tree: ast.expr, config: Mapping[str, Value]
     raise ExpressionError(f"{text}; exclude that by this restriction or another one") from None
 
 
-def _kernel_tuner_text(tree: ast.expr, parameters: Mapping[str, tuple[Value, ...]]) -> str | None:
+def _kernel_tuner_text(tree: ast.expr | None, parameters: Mapping[str, tuple[Value, ...]]) -> str | None:
     """`tree` as text for Kernel Tuner; None if it could read the text differently from us."""
-    tree = _Rewrite().visit(tree)
+    tree = tree and _Rewrite().visit(tree)
     if not isinstance(tree, ast.Compare | ast.BoolOp) or not all(map(_is_plain, ast.walk(tree))):
         return None
     if not all(isinstance(v, int | float) for name in names_in(tree) for v in parameters[name]):
@@ -156,17 +182,18 @@ def _may_be_zero(divisor: ast.expr, parameters: Mapping[str, tuple[Value, ...]])
 
 
 def _filtered(
-    configurations: list[tuple[Value, ...]], filters: list[tuple[Restriction, ast.expr]], order: list[str]
+    configurations: list[tuple[Value, ...]], filters: list[tuple[Restriction, ast.expr]], derived: Derived
 ) -> list[tuple[Value, ...]]:
     """The configurations that satisfy every filter.
 
-    A filter is evaluated once per distinct combination of the parameters it names. A filter without a value is an error
-    only for a configuration that all other filters accept, in any order.
+    A filter is evaluated once per distinct combination of the parameters it depends on. A filter without a value is an
+    error only for a configuration that all other filters accept, in any order.
     """
     undecided: dict[tuple[Value, ...], ExpressionError] = {}
     for restriction, tree in filters:
-        names = [name for name in order if name in names_in(tree)]
-        pick = itemgetter(*(order.index(name) for name in names))
+        depends_on = derived.parameters(tree)
+        names = [name for name in derived.order if name in depends_on]
+        pick = itemgetter(*(derived.order.index(name) for name in names))
         verdicts: dict[Any, bool | ExpressionError] = {}
         accepted = []
         for configuration in configurations:
@@ -175,7 +202,7 @@ def _filtered(
             if verdict is None:
                 values = dict(zip(names, part if len(names) > 1 else (part,), strict=True))
                 try:
-                    verdict = _holds(restriction, tree, values)
+                    verdict = _holds(restriction, tree, derived.names(values))
                 except ExpressionError as error:
                     verdict = error
                 verdicts[part] = verdict

@@ -54,7 +54,7 @@ def load(kernel: str) -> Space:
     path, name = find(kernel)
     folder = path.resolve().parent
     form = f"forms/{paths.digest(name, _content(path))}.json"
-    space = _from_form(paths.shipped("forms").parent / form, folder) or _from_form(paths.cache() / form, folder)
+    space = _shipped_form(paths.shipped("forms").parent / form, folder) or _cached_form(paths.cache() / form, folder)
     if space is not None:
         return space
     try:
@@ -91,10 +91,27 @@ def _to_form(space: Space, folder: Path) -> bytes:
     return json.dumps({"files": digests, "space": {**launch_form.to_json(space), **locations}}).encode()
 
 
-def _from_form(form: Path, folder: Path) -> Space | None:
-    """The Space of a launch form; None if the form is missing, or a file has changed since."""
+def _shipped_form(form: Path, folder: Path) -> Space | None:
+    """The Space of a form that ships, trusted as this module is."""
     try:
-        data: Any = json.loads(form.read_bytes())
+        return _from_form(form.read_bytes(), folder)
+    except OSError:
+        return None
+
+
+def _cached_form(form: Path, folder: Path) -> Space | None:
+    """The Space of a form in the cache. Raises RequestError if the form is not to be trusted."""
+    try:
+        paths.check_trusted(form.parent, form.parent.stat())
+        return _from_form(paths.read_trusted(form), folder)
+    except OSError:
+        return None
+
+
+def _from_form(content: bytes, folder: Path) -> Space | None:
+    """The Space of a launch form; None if the form is damaged, or a file has changed since."""
+    try:
+        data: Any = json.loads(content)
         space = data["space"]
         if space["version"] != launch_form.VERSION:
             return None

@@ -40,9 +40,12 @@ def _checks(space: Space) -> list[list[Restriction]]:
     order = list(space.parameters)
     checks: list[list[Restriction]] = [[] for _ in order]
     for restriction in space.restrictions:
-        positions, queue = set(), list(restriction.that.names)
+        positions, queue, visited = set(), list(restriction.that.names), set[str]()
         while queue:
             name = queue.pop()
+            if name in visited:
+                continue
+            visited.add(name)
             if name in space.derived:
                 queue += space.derived[name].names
             elif name in space.parameters:

@@ -136,6 +136,15 @@ def check_constants(expression: Expression) -> None:
             value_of(node, {}, ast.unparse(node))
 
 
+def depth(tree: ast.expr, depths: Mapping[str, int]) -> int:
+    """How deep `tree` is nested, with names that are themselves nested as deep as `depths` says."""
+    if isinstance(tree, ast.Name):
+        return depths.get(tree.id, 1)
+    return 1 + max(
+        (depth(child, depths) for child in ast.iter_child_nodes(tree) if isinstance(child, ast.expr)), default=0
+    )
+
+
 def multiplies_matrices(expression: Expression) -> bool:
     """Whether it contains an @."""
     return any(isinstance(node, ast.MatMult) for node in ast.walk(expression.tree))

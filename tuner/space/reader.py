@@ -43,6 +43,7 @@ class _SpaceBuilder:
         op = model.operation
         self.scope_names: set[str] = {*op.sizes, *op.options, *DEVICE_NAMES}
         self.names = {*self.scope_names, *model.parameters}
+        self.depths: dict[str, int] = {}  # of derived values
 
     def space(self) -> Space:
         model = self.model
@@ -54,6 +55,7 @@ class _SpaceBuilder:
                 raise self.document.error(("derived", name), "this name is taken by a parameter, size or option")
             self._check_names(self.document, ("derived", name), expression, self.names)
             self.names.add(name)
+            self.depths[name] = expressions.depth(expression.tree, self.depths)
             derived[name] = expression
         block, grid = self._triple("block", model.block), self._grid(operation)
         self._check_names(self.document, ("shared_memory",), model.shared_memory, self.names)
@@ -82,6 +84,13 @@ class _SpaceBuilder:
             raise document.error(where, f"`{expression.text}`: {expressions.unknown_name(name, names)}")
         if where[-1] != "reference" and expressions.multiplies_matrices(expression):
             raise document.error(where, f"`{expression.text}`: @ is for the arrays of a reference")
+        depth = expressions.depth(expression.tree, self.depths)
+        if depth > expressions.MAX_DEPTH:
+            raise document.error(
+                where,
+                f"`{expression.text}`: nested {depth} deep with the derived values that it names; at most "
+                f"{expressions.MAX_DEPTH} are allowed; write a shorter chain",
+            )
         try:
             expressions.check_constants(expression)
         except ExpressionError as error:

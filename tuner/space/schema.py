@@ -127,9 +127,11 @@ class SpaceModel(_StrictModel):
     kernel: Identifier = Field(description="entry point in the source")
     source: str | None = Field(None, description="kernel file, relative to this one")
     languages: list[LanguageName] = Field(min_length=1)
-    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=10_000)]] = Field(min_length=1)
-    restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = []
-    derived: dict[Identifier, Formula] = {}
+    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=10_000)]] = Field(
+        min_length=1, max_length=100
+    )
+    restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = Field([], max_length=1000)
+    derived: dict[Identifier, Formula] = Field({}, max_length=1000)
     grid_divisors: DivisorsModel | None = None
     grid: Annotated[list[Formula], Field(min_length=1, max_length=3)] | None = None
     block: list[Formula] = Field([], max_length=3)

@@ -1,0 +1,61 @@
+"""What lies in a cache is loaded and run, so it is read only if nobody but its owner and root can have written it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import tuner
+from helpers import ROOT
+from tuner import paths
+from tuner.devices import build_cache
+from tuner.errors import RequestError
+from tuner.space import catalog
+
+SOMEBODY = 12345
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
+    return paths.cache()
+
+
+@as_root
+def test_a_build_that_somebody_else_has_put_there_is_not_loaded(cache: Path) -> None:
+    build_cache.write("kernel", b"code")
+    assert build_cache.read("kernel") == b"code"
+    os.chown(cache / "builds" / "kernel", SOMEBODY, SOMEBODY)
+    with pytest.raises(RequestError, match="belongs to another user, who could put code into it"):
+        build_cache.read("kernel")
+
+
+@as_root
+def test_a_launch_form_that_somebody_else_has_put_there_is_not_believed(cache: Path) -> None:
+    file = str(ROOT / "spaces/sgemm/00_host_simple.yaml")
+    catalog.load(file)
+    (form,) = (cache / "forms").iterdir()
+    os.chown(form, SOMEBODY, SOMEBODY)
+    with pytest.raises(RequestError, match=f"{form}: belongs to another user"):
+        tuner.load(file, 8)
+
+
+@pytest.mark.parametrize("what", ["", "builds", "builds/kernel"])
+def test_what_everybody_may_write_to_is_refused_in_one_message(what: str, cache: Path) -> None:
+    build_cache.write("kernel", b"code")
+    path = cache / what
+    path.chmod(path.stat().st_mode | 0o020)
+    with pytest.raises(RequestError, match=f"{path}: other users may write to it.*chmod go-w {path}"):
+        build_cache.read("kernel")
+    path.chmod(path.stat().st_mode & ~0o022)
+    assert build_cache.read("kernel") == b"code"
+
+
+def test_a_cache_that_may_only_be_read_serves(cache: Path) -> None:
+    build_cache.write("kernel", b"code")
+    for folder in (cache, cache / "builds"):
+        folder.chmod(0o555)
+    assert build_cache.read("kernel") == b"code"

@@ -1,0 +1,71 @@
+"""Derived values in an enumeration: shared, because values that name one another grow without bound if written out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from tuner.space.expressions import names_in, walk
+from tuner.space.model import Scope, Space, Value
+from tuner.space.rewriting import substitute
+
+_MAX_NODES = 1_000  # of an expression with its derived values written out
+
+
+class Derived:
+    """The derived values of a space at one size on one device.
+
+    Those that are the same for every configuration are among `constants`, with the names of the scope. The others stay
+    names, which an evaluation computes once per configuration: written out, derived values that name one another grow
+    without bound.
+    """
+
+    def __init__(self, space: Space, scope: Scope) -> None:
+        self.order = list(space.parameters)
+        self.constants: dict[str, Any] = {k: v for k, v in scope.names.items() if k not in space.parameters}
+        self._trees: dict[str, ast.expr] = {}
+        self._written_out: dict[str, ast.expr] = {}
+        self._nodes: dict[str, int] = {}
+        self._parameters: dict[str, frozenset[str]] = {}
+        for name, expression in space.derived.items():
+            tree = substitute(expression.tree, self.constants)
+            if isinstance(tree, ast.Constant):
+                self.constants[name] = tree
+            else:
+                self._nodes[name] = self._count(tree)
+                self._parameters[name] = self.parameters(tree)
+                self._trees[name] = tree
+                if (whole := self.written_out(tree)) is not None:
+                    self._written_out[name] = whole
+
+    def parameters(self, tree: ast.expr) -> frozenset[str]:
+        """The parameters that `tree` depends on."""
+        return frozenset().union(*(self._parameters.get(name, {name}) for name in names_in(tree)))
+
+    def written_out(self, tree: ast.expr) -> ast.expr | None:
+        """`tree` with its derived values in place of their names; None if that would be too large."""
+        if self._count(tree) > _MAX_NODES:
+            return None
+        return substitute(tree, self._written_out)
+
+    def names(self, config: Mapping[str, Value]) -> Mapping[str, Any]:
+        """Parameters and derived values by name, of which the latter are computed when they are first read."""
+        return _Names(config, self._trees)
+
+    def _count(self, tree: ast.expr) -> int:
+        """The nodes of `tree` with its derived values written out."""
+        nodes = (self._nodes.get(node.id, 1) if isinstance(node, ast.Name) else 1 for node in ast.walk(tree))
+        return sum(nodes)
+
+
+class _Names(dict[str, Any]):
+    """Values by name; a derived one is computed when it is first read."""
+
+    def __init__(self, config: Mapping[str, Value], trees: Mapping[str, ast.expr]) -> None:
+        super().__init__(config)
+        self._trees = trees
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = value = walk(self._trees[name], self)
+        return value
