@@ -136,7 +136,7 @@ def test_the_example_asks_the_driver_for_the_right_launch(
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("kernel", ["sgemm/04_strided", "sgemm/07_tiled_1xn", "hgemm/07_mma_unrolled"])
+@pytest.mark.parametrize("kernel", ["sgemm/04_strided", "sgemm/07_tiled_1xn", "hgemm/08_mma_pipelined"])
 def test_an_exported_bundle_runs_without_us(kernel: str, tune: Tune, tmp_path: Path) -> None:
     done = tune("export", kernel, "512x256x1024", "--to", "cubin", "--output", tmp_path, "--device", "cuda")
     assert done.status == 0, done.err
