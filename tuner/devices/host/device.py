@@ -49,7 +49,7 @@ class HostDevice(Device):
 
     def __init__(self, number: int = 0) -> None:
         if number:
-            raise DeviceError(f"device host:{number}: there is one host; write --device host")
+            raise DeviceError(f"device {self.kind}:{number}: there is one {self.kind}; write --device {self.kind}")
         self.compiler: HostCompiler = HostCompiler.default()
         self.id = f"{self.kind}:0"
         self.name = f"{processor()} x{len(os.sched_getaffinity(0))}"
