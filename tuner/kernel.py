@@ -45,7 +45,7 @@ class Kernel:
         op = space.operation
         self._requirements = [ArraySpec.of(a, operation.shape(a, scope), space.alignment) for a in op.arrays]
         self._constants = {name: device.upload(data) for name, data in operation.constants(op, scope).items()}
-        self._settled = settled(space)
+        self._fixed = fixed_options(space)
         self._scalars = self._pack({})
         self._scalars_by_options: dict[str, Any] = {}
         # Arrays and scalars are written into a launch, so each serves one call at a time. There are as many launches
@@ -131,18 +131,18 @@ class Kernel:
         scope = self.scope
         if options:
             values = operation.parse_options(options, self.space.operation)
-            for name in options.keys() & self._settled:
+            for name in options.keys() & self._fixed:
                 if values[name] != scope.options[name]:
                     raise RequestError(
                         f"option {name} = {options[name]!r}: the code or the shape of an array depends on it, so it is "
-                        f"settled when the kernel is loaded; load it with options={{{name!r}: ...}}"
+                        f"fixed when the kernel is loaded; load it with options={{{name!r}: ...}}"
                     )
             overridden = {**scope.options, **{name: values[name] for name in options}}
             scope = Scope(scope.sizes, overridden, scope.language, scope.limits)
         return operation.scalars(self.space.operation, scope)
 
 
-def settled(space: Space) -> set[str]:
+def fixed_options(space: Space) -> set[str]:
     """The options that code, geometry, restrictions or shapes depend on: they are fixed when a kernel is loaded."""
     shapes = [extent for argument in space.operation.arguments for extent in argument.shape or ()]
     conditions = [restriction.that for restriction in space.restrictions]

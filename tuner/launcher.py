@@ -14,7 +14,7 @@ from tuner import devices
 from tuner.devices import Device, build_cache
 from tuner.devices.build_cache import ExportedBuild
 from tuner.errors import DeviceError, RequestError, TrialError
-from tuner.kernel import Kernel, settled
+from tuner.kernel import Kernel, fixed_options
 from tuner.space import catalog, operation
 from tuner.space.model import Scope, Space, Value, config_text
 from tuner.store.lookup import Candidate, Query
@@ -57,15 +57,15 @@ def load(
     opened = device if isinstance(device, Device) else devices.shared(devices.for_space(space, device))
     devices.for_space(space, opened.id)  # raises where an open device speaks no language of the kernel
     scope = Scope(sizes, settings, opened.language, opened.limits)
-    exported = _exported(Path(binaries), space, opened) if binaries else []
+    builds = _bundled_builds(Path(binaries), space, opened) if binaries else []
     if config is not None:
         candidates = [Candidate(space.checked(config, scope), "default")]
     else:
         store = Store(space.name, Path(results) if results else None)
-        candidates = _look_up(store, Query.of(space, scope, opened), strict, exported)
+        candidates = _look_up(store, Query.of(space, scope, opened), strict, builds)
     if not candidates:
         raise RequestError(f"{space.name}: no exact record at this size on {opened.name}; tune it, or drop strict=True")
-    return _build(space, scope, opened, candidates, {build.source: build.binary for build in exported})
+    return _build(space, scope, opened, candidates, {build.source: build.binary for build in builds})
 
 
 def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Candidate:
@@ -82,9 +82,9 @@ def _check_types(folders: Mapping[str, Any], mappings: Mapping[str, Any]) -> Non
             raise RequestError(f"load({name}={mapping!r}): write names with values, as {{'alpha': 2.0}}")
 
 
-def _exported(folder: Path, space: Space, device: Device) -> list[ExportedBuild]:
+def _bundled_builds(folder: Path, space: Space, device: Device) -> list[ExportedBuild]:
     """The exported builds for this device's architecture; a warning where there is none."""
-    builds = build_cache.exported(folder, space.name)
+    builds = build_cache.read_bundle(folder, space.name)
     usable = [build for build in builds if build.architecture == device.architecture]
     if not usable:
         architectures = ", ".join(sorted({build.architecture for build in builds})) or "nothing"
@@ -92,13 +92,13 @@ def _exported(folder: Path, space: Space, device: Device) -> list[ExportedBuild]
     return usable
 
 
-def _look_up(store: Store, query: Query, strict: bool, exported: Sequence[ExportedBuild]) -> list[Candidate]:
+def _look_up(store: Store, query: Query, strict: bool, builds: Sequence[ExportedBuild]) -> list[Candidate]:
     """What may be launched, best first: exported configurations, then the store's. If `strict`, exact matches alone."""
     candidates = store.candidates(query)
     if strict:
         return [candidate for candidate in candidates if _is_exact(candidate, query)]
     defaults = []
-    for build in exported:
+    for build in builds:
         if query.space.valid(build.config, query.scope):
             defaults.append(Candidate(build.config, "default"))
         else:
@@ -110,7 +110,7 @@ def _look_up(store: Store, query: Query, strict: bool, exported: Sequence[Export
 def _is_exact(candidate: Candidate, query: Query) -> bool:
     """Whether its record is of this kernel, size and device, with the same options where the code depends on them."""
     options = candidate.record.options if candidate.record else {}
-    same_options = all(options.get(name) == query.scope.options[name] for name in settled(query.space))
+    same_options = all(options.get(name) == query.scope.options[name] for name in fixed_options(query.space))
     return candidate.match == "exact" and not candidate.stale and same_options
 
 

@@ -61,17 +61,17 @@ def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(t
     bundle = tmp_path / "bundle"
     asked = ("export", "sgemm/03_naive", "64", "--to", "cubin", "--architecture", "sm_80,sm_90a", "--output", bundle)
     assert tune(*asked).status == 0
-    _, exported = build_cache.exported(bundle, "sgemm/03_naive")
+    _, build = build_cache.read_bundle(bundle, "sgemm/03_naive")
     space = catalog.load("sgemm/03_naive")
     sizes = operation.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
-    assert exported.source == source.render(space, exported.config, scope).digest
-    assert exported.binary == (bundle / "sm_90a.cubin").read_bytes()
-    assert [e.architecture for e in build_cache.exported(bundle, "sgemm/03_naive")] == ["sm_80", "sm_90a"]
+    assert build.source == source.render(space, build.config, scope).digest
+    assert build.binary == (bundle / "sm_90a.cubin").read_bytes()
+    assert [b.architecture for b in build_cache.read_bundle(bundle, "sgemm/03_naive")] == ["sm_80", "sm_90a"]
     for text in ("{", "[]", '{"builds": [{"architecture": "sm_90a"}]}'):
         (bundle / "launch.json").write_text(text)
         with pytest.raises(RequestError, match="bundle: not a folder that `tune export --to cubin` wrote"):
-            build_cache.exported(bundle, "sgemm/03_naive")
+            build_cache.read_bundle(bundle, "sgemm/03_naive")
 
 
 @pytest.mark.parametrize(("kernel", "device"), [("sgemm/01_host_blocked", "host"), ("sgemm/03_naive", "opencl")])

@@ -10,7 +10,7 @@ from helpers.experiments import EXPERIMENT
 from helpers.processes import Tune
 from tuner.errors import SpaceError
 from tuner.experiments import reading
-from tuner.experiments.published import PublishedRow, Table
+from tuner.experiments.experiment import PublishedRow, Table
 from tuner.space.model import Limits, Scope
 
 AMPERE = Limits(compute_capability=8.0, max_shared_memory=163 * 1024)

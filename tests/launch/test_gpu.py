@@ -199,14 +199,14 @@ def test_an_exported_cubin_is_launched_where_there_is_no_compiler(
     bundle = tmp_path / "bundle"
     done = tune("export", "sgemm/03_naive", "16", "--to", "cubin", "--device", "cuda", "--output", bundle)
     assert done.status == 0, done.err
-    (exported,) = build_cache.exported(bundle, "sgemm/03_naive")
+    (build,) = build_cache.read_bundle(bundle, "sgemm/03_naive")
     space = catalog.load("sgemm/03_naive")
     better = replace(choosy(cuda, space, []), config={"block_size_x": 256, "block_size_y": 4, "fixed_sizes": 0})
-    assert better.config != exported.config  # the bundle's is taken all the same
+    assert better.config != build.config  # the bundle's is taken all the same
     assert Store(space.name, tmp_path / "store").add(better)
     monkeypatch.setenv("TUNER_RESULTS", str(tmp_path / "store"))
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "empty"))
     command = [sys.executable, "-c", EXPORTED, str(bundle)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout) == (0, f"{exported.config}\n"), run.stderr
+    assert (run.returncode, run.stdout) == (0, f"{build.config}\n"), run.stderr
     assert not list(build_cache.folder().iterdir())

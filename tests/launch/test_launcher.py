@@ -116,7 +116,7 @@ def test_an_option_that_shapes_or_code_depend_on_is_settled_when_the_kernel_is_l
     kernel(y, a=3.0, step=1)
     assert (y == 3).all()
     for launch in (kernel, kernel.bind):
-        with pytest.raises(RequestError, match=r"option step = 4: .* settled when .*; load it with options={'step'"):
+        with pytest.raises(RequestError, match=r"option step = 4: .* fixed when .*; load it with options={'step'"):
             launch(y, step=4)
     tuner.load(file, 8, device=host, options={"step": 4})(np.zeros(32, np.float32))
 

@@ -74,7 +74,7 @@ def stem(kernel: str) -> str:
     return kernel.rpartition("/")[2]
 
 
-def exported(bundle: Path, kernel: str) -> list[ExportedBuild]:
+def read_bundle(bundle: Path, kernel: str) -> list[ExportedBuild]:
     """The builds in a folder that `tune export --to cubin` wrote.
 
     Raises RequestError if it is not such a folder, or was exported for another kernel than `kernel`.

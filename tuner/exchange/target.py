@@ -116,13 +116,13 @@ def stored_devices(problem: Problem, name: str | None = None) -> list[TargetDevi
     kinds = devices.kinds_of(problem.space)
     records = Store(problem.space.name, problem.results).records
     keys = dict.fromkeys((r.kind, r.architecture, r.device) for r in records if r.kind in kinds)
-    stored = [TargetDevice.remote(*key) for key in keys]
+    recorded = [TargetDevice.remote(*key) for key in keys]
     if name is None:
-        return stored
-    same = [d for d in stored if name.casefold() == d.name.casefold() or normalised(name) == normalised(d.name)]
-    matches = same or [d for d in stored if name.casefold() in d.name.casefold()]
+        return recorded
+    same = [d for d in recorded if name.casefold() == d.name.casefold() or normalised(name) == normalised(d.name)]
+    matches = same or [d for d in recorded if name.casefold() in d.name.casefold()]
     if not matches:
-        names = ", ".join(dict.fromkeys(d.name for d in stored)) or "none"
+        names = ", ".join(dict.fromkeys(d.name for d in recorded)) or "none"
         raise RequestError(
             f"--device {paths.shown(name)}: neither a device of this machine ({', '.join(devices.KINDS)}) nor one that "
             f"the store has records of; those are: {names}"

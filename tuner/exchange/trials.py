@@ -79,7 +79,7 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
     for place in places:
         try:
             studies = storage.at(place) if isinstance(place, str) else journal.read(place)
-            for study in ledger.stored(studies, space, problem.sizes):
+            for study in ledger.stored_studies(studies, space, problem.sizes):
                 if study.signature == signature and study.trials:
                     recording = recordings.of_trials(space, problem.sizes, study.device, study.trials)
                     yield Trials(recording, "ledger", study.toolchain)

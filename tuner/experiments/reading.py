@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from tuner.errors import RequestError
-from tuner.experiments.published import Experiment, Loads, PublishedFigures, PublishedRow, Table
+from tuner.experiments.experiment import Experiment, Loads, PublishedFigures, PublishedRow, Table
 from tuner.space import catalog, expressions, operation, yamlfile
 from tuner.space.model import Config, Limits, Operation, Scope, Space
 from tuner.space.schema import Allowed, Formula, Identifier

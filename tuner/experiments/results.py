@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tuner.devices import DeviceInfo
-from tuner.experiments.published import Experiment, PublishedRow
+from tuner.experiments.experiment import Experiment, PublishedRow
 from tuner.space.model import Config, Scope
 
 

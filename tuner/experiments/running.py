@@ -8,7 +8,7 @@ from statistics import median
 
 from tuner import devices
 from tuner.errors import DeviceError, TunerError
-from tuner.experiments.published import Experiment, PublishedRow, Table
+from tuner.experiments.experiment import Experiment, PublishedRow, Table
 from tuner.experiments.results import Measurement, Reproduction, RowResult
 from tuner.experiments.stage import Audience, ReproductionRequest, Stage
 from tuner.languages import LANGUAGES

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tuner.errors import SpaceError, TrialError, TunerError, WorkerDied
-from tuner.experiments.published import PublishedRow
+from tuner.experiments.experiment import PublishedRow
 from tuner.experiments.results import Measurement, RowResult
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.results import Final

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tuner import paths
-from tuner.experiments.published import PublishedFigures
+from tuner.experiments.experiment import PublishedFigures
 from tuner.experiments.results import Measurement, Reproduction, RowResult
 from tuner.space.model import config_text, short_size, size_text
 

@@ -56,7 +56,7 @@ class Proposer(ABC):
         """Take in what came of `row`."""
 
 
-class Listed(Proposer):
+class FixedOrder(Proposer):
     """Rows in an order that is fixed beforehand."""
 
     def __init__(self, pool: Pool, order: NDArray[np.intp]) -> None:
@@ -65,14 +65,14 @@ class Listed(Proposer):
         self._place = 0
 
     @staticmethod
-    def declared(pool: Pool) -> Listed:
+    def declared(pool: Pool) -> FixedOrder:
         """All, in the order of the declared values; the last parameter changes fastest."""
-        return Listed(pool, np.lexsort(pool.rows.T[::-1]) if pool.names else np.arange(len(pool)))
+        return FixedOrder(pool, np.lexsort(pool.rows.T[::-1]) if pool.names else np.arange(len(pool)))
 
     @staticmethod
-    def shuffled(pool: Pool, seed: int) -> Listed:
+    def shuffled(pool: Pool, seed: int) -> FixedOrder:
         """All, in random order."""
-        return Listed(pool, np.random.default_rng(seed).permutation(len(pool)))
+        return FixedOrder(pool, np.random.default_rng(seed).permutation(len(pool)))
 
     def _next(self) -> int:
         while not self.free[self._order[self._place]]:

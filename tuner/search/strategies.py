@@ -9,10 +9,10 @@ from functools import partial
 from types import TracebackType
 
 from tuner.errors import RequestError
-from tuner.search import through_kernel_tuner, through_optuna
+from tuner.search import kernel_tuner_strategies, optuna_strategies
 from tuner.search.pool import Pool
 from tuner.search.pool_gp import PoolGP
-from tuner.search.proposer import Listed, Proposer
+from tuner.search.proposer import FixedOrder, Proposer
 from tuner.space.model import Config, Space, Value
 
 
@@ -96,18 +96,18 @@ class Strategy:
 def _of_optuna(name: str) -> Strategy:
     return Strategy(
         f"optuna:{name}",
-        lambda work: through_optuna.ThroughOptuna(name, work.pool, work.seed, work.objectives),
-        partial(through_optuna.check, name),
-        many_objectives=name in through_optuna.MULTI_OBJECTIVE,
+        lambda work: optuna_strategies.OptunaStrategy(name, work.pool, work.seed, work.objectives),
+        partial(optuna_strategies.check, name),
+        many_objectives=name in optuna_strategies.MULTI_OBJECTIVE,
     )
 
 
 def _of_kernel_tuner(name: str) -> Strategy:
     def propose(work: Assignment) -> Proposer:
         evaluations = work.budget.evaluations or len(work.pool)
-        return through_kernel_tuner.ThroughKernelTuner(name, work.pool, work.seed, evaluations, work.budget.seconds)
+        return kernel_tuner_strategies.KernelTunerStrategy(name, work.pool, work.seed, evaluations, work.budget.seconds)
 
-    return Strategy(f"kt:{name}", propose, partial(through_kernel_tuner.check, name))
+    return Strategy(f"kt:{name}", propose, partial(kernel_tuner_strategies.check, name))
 
 
 STRATEGIES: Mapping[str, Strategy] = {
@@ -119,10 +119,10 @@ STRATEGIES: Mapping[str, Strategy] = {
             many_objectives=True,
             begins_warm=True,
         ),
-        *map(_of_optuna, through_optuna.NAMES),
-        Strategy("random", lambda work: Listed.shuffled(work.pool, work.seed), many_objectives=True),
-        Strategy("brute_force", lambda work: Listed.declared(work.pool), many_objectives=True),
-        *map(_of_kernel_tuner, through_kernel_tuner.NAMES),
+        *map(_of_optuna, optuna_strategies.NAMES),
+        Strategy("random", lambda work: FixedOrder.shuffled(work.pool, work.seed), many_objectives=True),
+        Strategy("brute_force", lambda work: FixedOrder.declared(work.pool), many_objectives=True),
+        *map(_of_kernel_tuner, kernel_tuner_strategies.NAMES),
     )
 }
 

@@ -344,7 +344,7 @@ def study_name(space: Space, sizes: Mapping[str, int]) -> str:
     return f"{space.name} {size_text(sizes)} "
 
 
-def stored(optuna_storage: BaseStorage, space: Space, sizes: Mapping[str, int]) -> Iterator[StoredStudy]:
+def stored_studies(optuna_storage: BaseStorage, space: Space, sizes: Mapping[str, int]) -> Iterator[StoredStudy]:
     """The studies of a space at one size in a storage."""
     for study in optuna_storage.get_all_studies():
         if study.study_name.startswith(study_name(space, sizes)):

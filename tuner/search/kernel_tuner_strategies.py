@@ -50,7 +50,7 @@ def check(name: str) -> None:
         raise RequestError(f"--strategy kt:{name}: {error}; install it, or take another strategy") from None
 
 
-class ThroughKernelTuner(Proposer):
+class KernelTunerStrategy(Proposer):
     """Strategy `name` of Kernel Tuner 1.5.
 
     A configuration that it asks for again is answered from memory. A strategy that stops early is started again. If it
@@ -210,7 +210,7 @@ def _replacement(module: types.ModuleType, name: str, value: Any) -> Iterator[No
 class _Runner(Runner):  # type: ignore[misc]  # kernel_tuner has no types
     """Stands in for Kernel Tuner's own runner, without a device."""
 
-    def __init__(self, proposer: ThroughKernelTuner) -> None:
+    def __init__(self, proposer: KernelTunerStrategy) -> None:
         super().__init__()
         self._proposer = proposer
         self.stale = 0

@@ -43,7 +43,7 @@ def check(name: str) -> None:
             ) from None
 
 
-class ThroughOptuna(Proposer):
+class OptunaStrategy(Proposer):
     """One of Optuna's samplers proposes a combination of positions. The nearest free row is asked for, and the sampler
     is told of that row.
 
