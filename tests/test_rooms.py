@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import graphlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -118,6 +119,30 @@ def test_every_room_has_its_place() -> None:
 def test_no_room_imports_from_one_above_it() -> None:
     upward = [str(a) for a in inside() if LEVELS[room_of(a.module)] > LEVELS[room_of(name_of(a.file))]]
     assert not upward, "\n".join(["imports that run up:", *upward])
+
+
+def permissions() -> dict[str, set[str]]:
+    """What each room may import, from the table of CONTRIBUTING.md. Every room may import the leaves."""
+    rows = re.findall(r"^\| (`.*?) \|.*?\| (.*?) \|.*?\|$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    names = [([name.strip("/") for name in re.findall(r"`(.*?)`", rooms)], allowed) for rooms, allowed in rows]
+    return {
+        room: set(LEVELS) if allowed == "everything" else {*ORDER[0], *rooms, *re.findall(r"`(\w+)`", allowed)}
+        for rooms, allowed in names
+        for room in rooms
+    }
+
+
+def test_a_room_imports_what_its_line_in_the_table_of_rooms_allows() -> None:
+    allowed = permissions()
+    assert allowed.keys() == LEVELS.keys() - {*ORDER[0], "__init__", "__main__"}
+    edges = [(a, room_of(name_of(a.file)), room_of(a.module)) for a in inside()]
+    others = [str(a) for a, user, used in edges if user in allowed and used != user and used not in allowed[user]]
+    assert not others, "\n".join(["imports that the table does not allow:", *others])
+
+
+def test_the_command_line_alone_speaks_to_a_console() -> None:
+    users = {room_of(name_of(a.file)) for a in arrows() if a.module.partition(".")[0] in ("click", "rich")}
+    assert users == {"cli"}
 
 
 def test_rooms_and_modules_form_no_long_chains() -> None:

@@ -7,8 +7,6 @@
 Importing this imports nothing heavy: Kernel Tuner, Optuna, pydantic and YAML belong to tuning.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from tuner.errors import (
@@ -35,23 +33,10 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 __all__ = [
-    "ArgumentError",
-    "BuildError",
-    "DeviceError",
-    "ExpressionError",
-    "GeometryError",
-    "Kernel",
-    "LaunchError",
-    "NoConfiguration",
-    "RequestError",
-    "ResourceError",
-    "SpaceError",
-    "TrialError",
-    "TunerError",
-    "WorkerDied",
-    "WrongResult",
-    "load",
-]
+    "ArgumentError", "BuildError", "DeviceError", "ExpressionError", "GeometryError", "Kernel", "LaunchError",
+    "NoConfiguration", "RequestError", "ResourceError", "SpaceError", "TrialError", "TunerError", "WorkerDied",
+    "WrongResult", "load",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

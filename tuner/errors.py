@@ -19,8 +19,6 @@ A `TrialError` or `WorkerDied` costs one configuration; any other error ends the
 to another by its name: `BY_NAME` maps names to classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 

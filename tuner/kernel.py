@@ -1,7 +1,5 @@
 """A loaded kernel, which a program calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

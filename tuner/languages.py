@@ -1,7 +1,5 @@
 """Two tables that import nothing: the languages that kernels are written in, and the kinds of device that run them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -24,6 +22,7 @@ class Language:
     has_grid: its kernels run in blocks of threads; otherwise they are functions, called once.
     has_compute_capability: its devices have a compute capability, which expressions may compare.
     dynamic_shared_memory: a launch may add shared memory to what the source declares.
+    counts_threads: a launch's global size counts threads; otherwise it counts blocks.
     """
 
     name: str
@@ -33,6 +32,7 @@ class Language:
     has_grid: bool = True
     has_compute_capability: bool = False
     dynamic_shared_memory: bool = True
+    counts_threads: bool = False
 
 
 # With portable.h, one file is both CUDA and OpenCL; so each language may have either suffix.
@@ -40,7 +40,7 @@ LANGUAGES: Mapping[str, Language] = {
     language.name: language
     for language in (
         Language("cuda", "CUDA", ".cu", (".cu", ".cl"), has_compute_capability=True),
-        Language("opencl", "OpenCL", ".cl", (".cu", ".cl"), dynamic_shared_memory=False),
+        Language("opencl", "OpenCL", ".cl", (".cu", ".cl"), dynamic_shared_memory=False, counts_threads=True),
         Language("c", "C", ".c", (".c",), has_grid=False),
     )
 }

@@ -3,8 +3,6 @@
 Imports neither Kernel Tuner nor Optuna; where a space has a launch form, neither pydantic nor YAML.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path

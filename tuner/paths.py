@@ -1,7 +1,5 @@
 """Folders and files: what ships with the package, the user's own folders, and safe writing."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -10,7 +10,7 @@ from tuner.space.expressions import parse
 from tuner.space.model import Limits, Operation, Restriction, Scope, Space, Value
 
 
-def scope_of(space: Space, device: Device, size: str, **options: float) -> Scope:
+def scope_of(space: Space, device: Device, size: str | dict[str, int], **options: float) -> Scope:
     """The problem of `size` on a device of this machine."""
     sizes = operation.parse_size(size, space.operation)
     return Scope(sizes, operation.parse_options(options, space.operation), device.language, device.limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from tuner.space.default import first_valid
 from tuner.space.model import Config, Limits, Scope, Space
 from tuner.store.store import Store
 
-SIZES = ["1", "31", "100x37x53", "37x100x1,batch=3", "1000", "1024"]
+SIZES = [(1,), (31,), (100, 37, 53), (37, 100, 1, 3), (1000,), (1024,)]  # one for all, or one each
+RAGGED, LARGER = (67, 53, 45, 2), (267, 153, 145, 2)
 STAGES = [catalog.load(name) for name in catalog.names()]
 GPU = [space for space in STAGES if "cuda" in space.languages]
 OPENCL = [space for space in STAGES if "opencl" in space.languages]
@@ -29,12 +31,20 @@ ARCHITECTURES = {
 
 
 def name(value: object) -> str:
-    return value.name if isinstance(value, Space) else str(value)
+    return value.name if isinstance(value, Space) else "x".join(map(str, value)) if isinstance(value, tuple) else ""
 
 
-def right(space: Space, device: Device, size: str, config: Config | None = None) -> None:
+def sized(space: Space, numbers: tuple[int, ...]) -> dict[str, int]:
+    """The sizes of the operation: the required ones from these numbers, in turn, then any others."""
+    names = sorted(space.operation.sizes, key=lambda size: space.operation.sizes[size] is not None)
+    required = [size for size in names if space.operation.sizes[size] is None]
+    return dict(zip(names[: max(len(required), len(numbers))], itertools.cycle(numbers)))
+
+
+def right(space: Space, device: Device, size: tuple[int, ...], config: Config | None = None) -> None:
     """Neither option is 0 or 1, so a kernel that ignores one of them is wrong."""
-    scope = scope_of(space, device, size, alpha=1.5, beta=-0.75)
+    options = dict(zip(space.operation.options, itertools.cycle((1.5, -0.75))))
+    scope = scope_of(space, device, sized(space, size), **options)
     config = config or first_valid(space, scope)
     made = source.render(space, config, scope)
     bench = Workbench(device, space.operation, scope)
@@ -48,42 +58,42 @@ def spread_out(space: Space, scope: Scope, count: int) -> list[Config]:
     return [dict(zip(space.parameters, c, strict=True)) for c in chosen]
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", SIZES, ids=name)
 @pytest.mark.parametrize("space", HOST, ids=name)
-def test_a_host_stage_is_right(space: Space, size: str, host: Device) -> None:
+def test_a_host_stage_is_right(space: Space, size: tuple[int, ...], host: Device) -> None:
     right(space, host, size)
 
 
 @pytest.mark.parametrize("space", HOST, ids=name)
 def test_every_configuration_of_a_host_stage_is_right_at_a_ragged_size(space: Space, host: Device) -> None:
-    for config in spread_out(space, scope_of(space, host, "67x53x45,batch=2"), 1000):
-        right(space, host, "67x53x45,batch=2", config)
+    for config in spread_out(space, scope_of(space, host, sized(space, RAGGED)), 1000):
+        right(space, host, RAGGED, config)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", SIZES, ids=name)
 @pytest.mark.parametrize("space", OPENCL, ids=name)
-def test_a_gpu_stage_is_right_on_opencl(space: Space, size: str, opencl: Device) -> None:
+def test_a_gpu_stage_is_right_on_opencl(space: Space, size: tuple[int, ...], opencl: Device) -> None:
     right(space, opencl, size)
 
 
 @pytest.mark.parametrize("space", OPENCL, ids=name)
 def test_configurations_of_a_gpu_stage_are_right_on_opencl_at_a_ragged_size(space: Space, opencl: Device) -> None:
-    for config in spread_out(space, scope_of(space, opencl, "67x53x45,batch=2"), 3):
-        right(space, opencl, "67x53x45,batch=2", config)
+    for config in spread_out(space, scope_of(space, opencl, sized(space, RAGGED)), 3):
+        right(space, opencl, RAGGED, config)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("size", [*SIZES, "4096"])
+@pytest.mark.parametrize("size", [*SIZES, (4096,)], ids=name)
 @pytest.mark.parametrize("space", GPU, ids=name)
-def test_a_gpu_stage_is_right_on_cuda(space: Space, size: str, cuda: Device) -> None:
+def test_a_gpu_stage_is_right_on_cuda(space: Space, size: tuple[int, ...], cuda: Device) -> None:
     right(space, cuda, size)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("space", GPU, ids=name)
 def test_configurations_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(space: Space, cuda: Device) -> None:
-    for config in spread_out(space, scope_of(space, cuda, "267x153x145,batch=2"), 40):
-        right(space, cuda, "267x153x145,batch=2", config)
+    for config in spread_out(space, scope_of(space, cuda, sized(space, LARGER)), 40):
+        right(space, cuda, LARGER, config)
 
 
 @pytest.mark.gpu
@@ -91,11 +101,11 @@ def test_configurations_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(space:
 def test_the_bests_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(
     space: Space, cuda: Device, tmp_path: Path
 ) -> None:
-    scope = scope_of(space, cuda, "167x153x145,batch=2")
+    scope = scope_of(space, cuda, sized(space, LARGER))
     configs = [record.config for record in Store(space.name, tmp_path).records]
     for config in [space.default, *configs]:
         if space.valid(config, scope):
-            right(space, cuda, "167x153x145,batch=2", dict(config))
+            right(space, cuda, LARGER, dict(config))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -4,8 +4,6 @@ Exit status: 0 for success; 1 where nothing valid was found or verification fail
 message on standard error; 130 after SIGINT, 143 after SIGTERM.
 """
 
-from __future__ import annotations
-
 import errno
 import importlib
 import os

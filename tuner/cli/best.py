@@ -1,7 +1,5 @@
 """`tune best`: the best known configuration."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """`tune devices`: the devices of this machine."""
 
-from __future__ import annotations
-
 import click
 
 from tuner.cli import output

@@ -1,7 +1,5 @@
 """`tune export`: configurations and trials for other programs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +36,8 @@ def command(
 ) -> None:
     """Export the results of KERNEL at SIZE for other programs.
 
-    The formats header, cubin and cu hold the best configuration for a device, ready to build or launch without tuner.
-    The formats kernel-tuner, t4 and csv hold all trials, for other tuners and for analysis.
+    A format holds the best configuration for a device, ready to build or launch without tuner, or all trials, for other
+    tuners and for analysis: see --to.
 
     Example: tune export sgemm/12_warptiled 4096 --to cubin --device H200
     """

@@ -1,7 +1,5 @@
 """`tune import`: recordings and spaces of other tuners."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`tune list`: the kernels that ship."""
 
-from __future__ import annotations
-
 import click
 
 from tuner.cli import output

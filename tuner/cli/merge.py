@@ -1,7 +1,5 @@
 """`tune merge`: the stores of several machines in one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """The arguments and options that several verbs share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path

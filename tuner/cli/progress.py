@@ -1,7 +1,5 @@
 """Progress of a search on standard error: one live line on a terminal, plain lines in a pipe."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator

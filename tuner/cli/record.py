@@ -1,7 +1,5 @@
 """`tune record`: a recording of a whole space, on which strategies can be compared."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`tune replay`: a strategy run over a recording."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

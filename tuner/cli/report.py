@@ -1,7 +1,5 @@
 """`tune report`: the store as tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

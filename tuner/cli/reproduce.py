@@ -13,6 +13,7 @@ from tuner import paths
 from tuner.cli import output
 from tuner.cli.options import DEVICE, INTERRUPTS, JSON, RESULTS, check_writable
 from tuner.errors import RequestError
+from tuner.measure.method import LOOPS_TIMEOUT, TIMEOUT
 
 if TYPE_CHECKING:
     from tuner.cli.progress import TuningProgress
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
 @click.option("--small", is_flag=True, help="Measure at small sizes, as OpenCL on a processor always does.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(1, 86_400),
-    help="Time limit per configuration, in seconds; 60 if omitted, 1800 on the host.",
+    type=float,
+    metavar="SECONDS",
+    help=f"Time limit per configuration, in seconds; {TIMEOUT:g} if omitted, {LOOPS_TIMEOUT:g} on the host.",
 )
 @click.option(
     "--output",

@@ -1,7 +1,5 @@
 """`tune run`: the stored best launched, verified and timed."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

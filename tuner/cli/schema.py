@@ -1,7 +1,5 @@
 """`tune schema`: the JSON Schema of a space file."""
 
-from __future__ import annotations
-
 import click
 
 from tuner.cli import output

@@ -1,7 +1,5 @@
 """`tune show`: the space of a kernel."""
 
-from __future__ import annotations
-
 import click
 
 from tuner.cli import output
@@ -24,12 +22,12 @@ def command(kernel: str, size: str, device: str | None, as_json: bool) -> None:
     from tuner import devices
     from tuner.search.enumeration import count
     from tuner.space import catalog, operation
-    from tuner.space.model import Limits, Scope
+    from tuner.space.model import COMMON_LIMITS, Scope
 
     space = catalog.load(kernel)
     sizes = operation.parse_size(size, space.operation)
     if device is None:
-        language, limits = space.languages[0], Limits(compute_capability=8.0)
+        language, limits = space.languages[0], COMMON_LIMITS
     else:
         local_device = devices.open_device(devices.for_space(space, device))
         language, limits = local_device.language, local_device.limits

@@ -1,7 +1,5 @@
 """`tune KERNEL SIZE`: the search for the fastest configuration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click
@@ -9,6 +7,7 @@ import click
 from tuner.cli import output
 from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET
 from tuner.errors import RequestError
+from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
 
 
 @click.command("kernel", hidden=True)
@@ -19,32 +18,31 @@ from tuner.errors import RequestError
 @click.option(
     "--strategy",
     metavar="NAME",
-    help="Search strategy: brute_force, random, optuna, optuna:NAME or kt:NAME. The default is brute_force where the "
-    "budget covers all configurations, else optuna.",
+    help="Search strategy; a wrong name lists all. If omitted, brute_force where the budget covers all configurations, "
+    "else optuna.",
 )
 @click.option(
     "--budget", metavar="N|TIME", help="Number of configurations to try (100), or a time (90s, 2m, 1h); all if omitted."
 )
 @SEED
 @click.option(
-    "--repeats", type=click.IntRange(1, 1000), default=7, show_default=True, help="Timed runs per configuration."
+    "--repeats",
+    type=click.IntRange(1, 1000),
+    default=STANDARD.repeats,
+    show_default=True,
+    help="Timed runs per configuration.",
 )
 @click.option(
-    "--timeout",
-    type=click.FloatRange(1, 86_400),
-    default=60.0,
-    show_default=True,
-    help="Time limit per configuration, in seconds.",
+    "--timeout", type=float, default=TIMEOUT, show_default=True, help="Time limit per configuration, in seconds."
 )
 @click.option("--full", is_flag=True, help="Time slow configurations as often as fast ones.")
 @click.option("--flush", is_flag=True, help="Flush the device's caches before each timed run.")
 @click.option(
     "--objective",
-    default="time",
+    default=STANDARD.objectives[0],
     show_default=True,
     metavar="NAME[,NAME]",
-    help="What to minimise: time, energy or edp (energy times time). Several trade off, as in time,registers; "
-    "shared_memory may be one of them.",
+    help=f"What to minimise: {', '.join(OBJECTIVES)}. edp is energy times time. Several trade off: time,registers.",
 )
 @click.option("--fresh", is_flag=True, help="Ignore earlier trials and measure again.")
 @click.option("--storage", metavar="URL", help="Database in which several machines share one study.")
@@ -76,10 +74,9 @@ def command(
         verbs = ", ".join(VERBS)
         raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
     from tuner.cli import progress
-    from tuner.measure.method import Method, parse_objectives
     from tuner.tuning.driver import TuningRequest, tune
 
-    method = Method(repeats, cold=flush, objectives=parse_objectives(objective), race=not full)
+    method = Method(repeats, flush, parse_objectives(objective), race=not full)
     with progress.shown() as listener:
         result = tune(TuningRequest(kernel, size, method=method, **request), listener)
     record = result.record

@@ -1,7 +1,5 @@
 """`tune validate`: a space file checked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -24,23 +24,9 @@ if TYPE_CHECKING:
     from tuner.space.model import Space
 
 __all__ = [
-    "BACKENDS",
-    "KINDS",
-    "Build",
-    "Device",
-    "DeviceInfo",
-    "Library",
-    "available",
-    "compiler",
-    "count",
-    "for_space",
-    "is_name",
-    "kinds_of",
-    "open_device",
-    "several",
-    "shared",
-    "split",
-]
+    "BACKENDS", "KINDS", "Build", "Device", "DeviceInfo", "Library", "available", "compiler", "count", "for_space",
+    "is_name", "kinds_of", "open_device", "several", "shared", "split",
+]  # fmt: skip
 
 BACKENDS: Mapping[str, Backend] = {kind: importlib.import_module(f"tuner.devices.{kind}").BACKEND for kind in KINDS}
 

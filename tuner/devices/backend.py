@@ -1,10 +1,10 @@
 """A backend: a kind of device, as the package knows it before a device is opened."""
 
-from __future__ import annotations
-
+import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from tuner.devices.base import Device
 from tuner.devices.compiler import Compiler
@@ -24,9 +24,14 @@ def widest_processor(architecture: str) -> Limits:
     return Limits(max_threads=8192, max_shared_memory=1 << 30, max_block=(UNLIMITED,) * 3, max_grid=(UNLIMITED,) * 3)
 
 
+def deferred(module: str, function: str) -> Callable[..., Any]:
+    """A function of a module that is imported only when the function is called."""
+    return lambda *arguments: getattr(importlib.import_module(module), function)(*arguments)
+
+
 @dataclass(frozen=True)
 class Backend:
-    """A kind of device. Its functions import the kind's software only when they are called.
+    """A kind of device. Its functions import the kind's software only when they are called: see `deferred`.
 
     kind: the word before the number in its devices' names, as in `cuda:0`.
     language: the name of the language that it compiles.

@@ -1,7 +1,5 @@
 """The build of one configuration: render its source, compile it or read the cache, check it against the limits."""
 
-from __future__ import annotations
-
 from tuner.devices import figures
 from tuner.devices.compiler import Build, Compiler
 from tuner.space.model import Config, Scope, Space

@@ -5,8 +5,6 @@ a damaged build, from a copied cache perhaps, would crash the process that loads
 deleted once the folder exceeds MAX_BYTES.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import itertools

@@ -1,7 +1,5 @@
 """The interface of compilers, and builds from the cache or a compiler."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

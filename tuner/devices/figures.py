@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -40,19 +39,6 @@ class Figures:
 
 
 NO_FIGURES = Figures()
-
-
-def from_ptxas(log: str, kernel: str) -> Figures:
-    """The figures of `kernel` in ptxas's verbose output."""
-    section = log.partition(f"Compiling entry function '{kernel}'")[2].partition("Compiling entry function")[0]
-    registers = re.search(r"Used (\d+) registers", section)
-    spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", section)
-    shared = re.search(r"(\d+) bytes smem", section)
-    return Figures(
-        registers=int(registers[1]) if registers else None,
-        spills=int(spills[1]) + int(spills[2]) if spills else None,
-        shared_memory=int(shared[1]) if shared else 0 if registers else None,
-    )
 
 
 def check(figures: Figures, geometry: Geometry, limits: Limits) -> None:

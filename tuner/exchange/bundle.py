@@ -1,7 +1,5 @@
 """A folder that launches without tuner: cubins, their launches in C and in JSON, and an example in C."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tuner import devices, paths
-from tuner.devices.architectures import compute_capability, is_architecture
 from tuner.devices.build import build
 from tuner.devices.build_cache import BUNDLE
 from tuner.devices.compiler import Build
+from tuner.devices.cuda.architectures import compute_capability, is_architecture
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.exchange.formats import Export, ExportRequest
 from tuner.exchange.names import comment, identifier
@@ -27,7 +25,7 @@ from tuner.store.lookup import Candidate
 from tuner.version import VERSION
 
 EXAMPLE = Path(__file__).with_name("example.c")  # launches through CUDA, as launch.h says
-KIND = next(kind for kind, backend in devices.BACKENDS.items() if backend.binaries)
+KIND = next((kind for kind, backend in devices.BACKENDS.items() if backend.binaries == ".cubin"), "")
 
 
 @dataclass(frozen=True)

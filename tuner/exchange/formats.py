@@ -86,11 +86,11 @@ class Format:
 FORMATS: Mapping[str, Format] = {
     form.name: form
     for form in (
-        Format("header", "a C header of macros", "tuner.exchange.header"),
-        Format("cubin", "a folder of cubins with a C example", "tuner.exchange.bundle", has_architectures=True),
-        Format("cu", "the specialised source as one file", "tuner.exchange.single_file"),
-        Format("kernel-tuner", "its cache and results", "tuner.exchange.kernel_tuner_files", holds_trials=True),
-        Format("t4", "FAIR T4 results and metadata", "tuner.exchange.t4", holds_trials=True),
+        Format("header", "the best as a C header of macros", "tuner.exchange.header"),
+        Format("cubin", "the best as cubins, with a C example", "tuner.exchange.bundle", has_architectures=True),
+        Format("cu", "the best as one specialised source", "tuner.exchange.single_file"),
+        Format("kernel-tuner", "all trials as its cache", "tuner.exchange.kernel_tuner_files", holds_trials=True),
+        Format("t4", "all trials as FAIR T4 results", "tuner.exchange.t4", holds_trials=True),
         Format("csv", "a table of all trials", "tuner.exchange.table", holds_trials=True),
     )
 }

@@ -1,7 +1,5 @@
 """Recordings of other tuners as records of the store, which claim no more than their files say."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import json

@@ -1,7 +1,5 @@
 """JSON files of other programs: plain or compressed, whole or cut short, or not JSON at all."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Iterator

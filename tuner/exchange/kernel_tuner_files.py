@@ -1,7 +1,5 @@
 """Kernel Tuner's files: its caches, which `recording` writes and reads, and the results of its `store_results`."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
@@ -14,7 +12,7 @@ from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
 from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import beside
-from tuner.exchange.recording import Entry, Key, Recording, is_value, milliseconds
+from tuner.exchange.recording import Entry, Recording, Row, is_value, milliseconds
 from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials, gather
 from tuner.space.model import Limits, Scope, Value
@@ -96,7 +94,7 @@ def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
         raise RequestError(
             f"{paths.shown(path)}: its objective is {str(data.get('objective'))[:40]!r}; only times in ms are read"
         )
-    groups: dict[tuple[str, str], dict[Key, Entry]] = {}
+    groups: dict[tuple[str, str], dict[Row, Entry]] = {}
     names: list[str] = []
     for row in data["data"] if isinstance(data["data"], list) else []:
         config = row.get("tunable_parameters") if isinstance(row, dict) else None

@@ -1,7 +1,5 @@
 """Names of files that belong together; identifiers and comments that are safe in C, whatever text they are made of."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container
 from pathlib import Path

@@ -4,8 +4,6 @@ Where file and user both name something, they must agree: otherwise times would 
 they were not measured with.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

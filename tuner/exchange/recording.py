@@ -23,12 +23,18 @@ from tuner.store.record import SHORTEST_MS
 if TYPE_CHECKING:
     from tuner.tuning.trial import Trial
 
-Key = tuple[Value, ...]
+Row = tuple[Value, ...]  # a configuration's values, in the order of a recording's parameters
 _UNITS = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3, "ns": 1e-6}  # in ms
 _CORRECT = ("correct", "valid")  # the invalidity of a T4 result that is valid
 _FAILURES = {"compile": "CompilationFailedConfig"}  # Kernel Tuner's names; any other failure is RuntimeFailedConfig
 _HEADER = ("device_name", "kernel_name", "problem_size", "tune_params_keys", "tune_params", "objective")
-_TIMINGS = ("compile_time", "verification_time", "benchmark_time", "strategy_time", "framework_time")
+TIMINGS = {  # Kernel Tuner's names of what a configuration took, and those of T4
+    "compile_time": "compilation",
+    "verification_time": "validation",
+    "benchmark_time": "benchmark",
+    "strategy_time": "search_algorithm",
+    "framework_time": "framework",
+}
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class Recording:
     """A space with measurements of all its configurations, or of many.
 
     parameters: the declared values by name.
-    entries: the results by configuration; a key holds the values in the order of `parameters`.
+    entries: the results by configuration, which is a row of values in the order of `parameters`.
     size: Kernel Tuner's problem_size, or the sizes by name.
     about: what else the file's header says.
     ignored: how many entries of the file are torn, or lack a parameter.
@@ -56,7 +62,7 @@ class Recording:
     kernel: str
     device: str
     parameters: Mapping[str, tuple[Value, ...]]
-    entries: Mapping[Key, Entry]
+    entries: Mapping[Row, Entry]
     size: Any = None
     about: Mapping[str, Any] = field(default_factory=dict)
     ignored: int = 0
@@ -68,21 +74,21 @@ class Recording:
 
     def configs(self) -> Iterator[tuple[Config, Entry]]:
         """Each configuration with its entry."""
-        for key, entry in self.entries.items():
-            yield dict(zip(self.parameters, key, strict=True)), entry
+        for row, entry in self.entries.items():
+            yield dict(zip(self.parameters, row, strict=True)), entry
 
 
 def of_trials(space: Space, sizes: Mapping[str, int], device: str, trials: Iterable[Trial]) -> Recording:
     """The recording of these trials."""
-    entries: dict[Key, Entry] = {}
+    entries: dict[Row, Entry] = {}
     for trial in trials:
         outcome = trial.outcome
         extra = {**outcome.figures.to_json(), "occupancy": outcome.occupancy, "energy_mj": outcome.energy_mj}
         if outcome.failure is None:
             extra |= {"error": outcome.error, "bound": outcome.bound}
         extra = {name: value for name, value in extra.items() if value is not None}
-        key = tuple(trial.config[name] for name in space.parameters)
-        entries[key] = Entry(trial.time_ms, outcome.times, outcome.failure, extra)
+        row = tuple(trial.config[name] for name in space.parameters)
+        entries[row] = Entry(trial.time_ms, outcome.times, outcome.failure, extra)
     return Recording(space.name, device, space.parameters, entries, dict(sizes))
 
 
@@ -119,7 +125,7 @@ def write(path: Path, recording: Recording) -> None:
             if not str(result["time"]).endswith("FailedConfig"):
                 result |= {"time": "RuntimeFailedConfig", "reason": entry.failure}
             result["__error__"] = result["time"]
-        timings = dict.fromkeys(_TIMINGS, 0.0)
+        timings = dict.fromkeys(TIMINGS, 0.0)
         lines.append(
             f"{json.dumps(','.join(map(str, config.values())))}: {json.dumps({**result, **timings, **entry.extra})}"
         )
@@ -136,15 +142,15 @@ def write(path: Path, recording: Recording) -> None:
 def _from_cache(header: Mapping[str, Any], objects: list[Any]) -> Recording:
     parameters = header.get("tune_params")
     parameters = parameters if isinstance(parameters, dict) else {}
-    entries: dict[Key, Entry] = {}
+    entries: dict[Row, Entry] = {}
     ignored = 0
     for data in objects:
         if parameters and isinstance(data, dict) and all(is_value(data.get(name)) for name in parameters):
             extra = {k: v for k, v in data.items() if k not in (*parameters, "time", "times", "__error__")}
             time_ms = milliseconds(data.get("time")) if "__error__" not in data else None
             failure = None if time_ms is not None else str(data.get("__error__", data.get("time")))
-            key = tuple(data[name] for name in parameters)
-            entries[key] = Entry(time_ms, _times(data.get("times")), failure, extra)
+            row = tuple(data[name] for name in parameters)
+            entries[row] = Entry(time_ms, _times(data.get("times")), failure, extra)
         else:
             ignored += 1
     return Recording(
@@ -166,7 +172,7 @@ def _name(value: Any) -> str:
 def _from_t4(path: Path, objects: list[Any]) -> Recording:
     """Raises RequestError for a time in an unknown unit."""
     names: list[str] = []
-    entries: dict[Key, Entry] = {}
+    entries: dict[Row, Entry] = {}
     ignored = 0
     for data in objects:
         config = data.get("configuration") if isinstance(data, dict) else None
@@ -181,8 +187,8 @@ def _from_t4(path: Path, objects: list[Any]) -> Recording:
         valid = invalidity in _CORRECT and time_ms is not None
         times = data.get("times")
         runtimes = _times(times.get("runtimes")) if isinstance(times, dict) else ()
-        key = tuple(config[name] for name in names)
-        entries[key] = Entry(time_ms if valid else None, runtimes, None if valid else invalidity)
+        row = tuple(config[name] for name in names)
+        entries[row] = Entry(time_ms if valid else None, runtimes, None if valid else invalidity)
     return Recording("", "", _values(dict.fromkeys(names), entries), entries, ignored=ignored)
 
 
@@ -200,12 +206,12 @@ def _t4_time(path: Path, data: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _values(parameters: Mapping[str, Any], entries: Mapping[Key, Entry]) -> dict[str, tuple[Value, ...]]:
+def _values(parameters: Mapping[str, Any], entries: Mapping[Row, Entry]) -> dict[str, tuple[Value, ...]]:
     """The values of each parameter: those that `parameters` declares, then any others in the entries, ascending."""
     values: dict[str, tuple[Value, ...]] = {}
     for column, (name, declared) in enumerate(parameters.items()):
         declared = dict.fromkeys(filter(is_value, declared)) if isinstance(declared, list) else {}
-        others = {key[column] for key in entries} - set(declared)
+        others = {row[column] for row in entries} - set(declared)
         values[name] = (*declared, *sorted(others, key=lambda v: (isinstance(v, str), v)))
     return values
 

@@ -1,7 +1,5 @@
 """A search strategy run over a recording, without a device."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The source of one configuration, as a file that compiles alone."""
 
-from __future__ import annotations
-
 from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import comment
 from tuner.exchange.target import Target, choose_target

@@ -5,8 +5,6 @@ that do not fit are left out. T1 does not say what a kernel computes, so the spa
 so.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping
@@ -205,7 +203,8 @@ class _Converter:
         if any(divisors.values()):
             return {"grid_divisors": {axis: terms for axis, terms in divisors.items() if terms}}
         grid, block = self._three("GlobalSize"), self._three("LocalSize")
-        if self.kernel.get("GlobalSizeType", self.kernel.get("Language")) == "OpenCL":  # threads, not blocks
+        language = self.kernel.get("GlobalSizeType", self.kernel.get("Language"))
+        if any(language == ours.title and ours.counts_threads for ours in LANGUAGES.values()):
             grid = [f"ceil_div({threads}, {width})" for threads, width in zip(grid, block, strict=False)]
         return {"grid": grid}
 

@@ -1,15 +1,13 @@
 """Lists of values that a T1 file writes as Python. They are read, never run."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuner.errors import ExpressionError
 from tuner.space import expressions
+from tuner.space.schema import MOST_VALUES
 
-MOST_VALUES = 10_000
 _ALLOWED = "write [1, 2, 4], range(1, 9) or [16 * i for i in range(1, 9)]"
 
 

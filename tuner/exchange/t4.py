@@ -1,7 +1,5 @@
 """FAIR T4 files: results of tuning, and metadata about them (https://github.com/odgaard/TuningSchema)."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any
 from tuner.exchange import jsonfile
 from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import beside
-from tuner.exchange.recording import Entry, Recording
+from tuner.exchange.recording import TIMINGS, Entry, Recording
 from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials, gather
 from tuner.space.model import Config
@@ -29,13 +27,6 @@ _INVALIDITY = {
     ),
 }  # any other failure is `runtime`
 _UNITS = {"energy_mj": "mJ", "spills": "byte", "shared_memory": "byte"}
-_TIMINGS = {
-    "compile_time": "compilation",
-    "benchmark_time": "benchmark",
-    "framework_time": "framework",
-    "strategy_time": "search_algorithm",
-    "verification_time": "validation",
-}  # Kernel Tuner's names, and those of T4
 
 
 def export(request: ExportRequest) -> Export:
@@ -57,7 +48,7 @@ def results(trials: Trials) -> dict[str, Any]:
 
 def _result(config: Config, entry: Entry) -> dict[str, Any]:
     numbers = {name: value for name, value in entry.extra.items() if isinstance(value, int | float)}
-    timings = {t4_name: numbers.pop(name) for name, t4_name in _TIMINGS.items() if name in numbers}
+    timings = {t4_name: numbers.pop(name) for name, t4_name in TIMINGS.items() if name in numbers}
     measurements = [{"name": name, "value": value, "unit": _UNITS.get(name, "")} for name, value in numbers.items()]
     if entry.time_ms is not None:
         measurements.insert(0, {"name": "time", "value": entry.time_ms, "unit": "ms"})

@@ -1,7 +1,5 @@
 """All trials as comma-separated values."""
 
-from __future__ import annotations
-
 import csv
 import io
 from typing import Any

@@ -1,7 +1,5 @@
 """All trials of a kernel at a size, from a ledger, a recording or a record."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,7 +8,7 @@ from pathlib import Path
 from tuner import devices, paths
 from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
-from tuner.exchange.recording import Entry, Key, Recording
+from tuner.exchange.recording import Entry, Recording, Row
 from tuner.exchange.target import Problem, TargetDevice, stored_devices
 from tuner.space import source
 from tuner.space.model import size_text
@@ -134,7 +132,7 @@ def _records(problem: Problem) -> Iterator[Trials]:
 def _of_record(problem: Problem, record: Record) -> Recording:
     """The record's best configuration and its runners-up."""
     parameters = problem.space.parameters
-    entries: dict[Key, Entry] = {}
+    entries: dict[Row, Entry] = {}
     for trial in ({"config": record.config, "time_ms": record.time_ms}, *record.next):
         config = trial["config"]
         if config.keys() == parameters.keys():

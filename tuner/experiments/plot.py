@@ -1,7 +1,5 @@
 """Published against measured, as a plot: rates, and shares of the vendor's library, table by table."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec

@@ -1,20 +1,18 @@
 """Experiment files: YAML -> Experiment, checked against the spaces of its stages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from tuner.errors import RequestError
 from tuner.experiments.experiment import Experiment, Loads, PublishedFigures, PublishedRow, Table
 from tuner.space import catalog, expressions, operation, yamlfile
 from tuner.space.model import Config, Limits, Operation, Scope, Space
-from tuner.space.schema import Allowed, Formula, Identifier
+from tuner.space.schema import Allowed, Formula, Identifier, StrictModel
 from tuner.space.validation import validated
 from tuner.space.yamlfile import Document, Where
 
@@ -48,18 +46,14 @@ Rate = Annotated[str | None, BeforeValidator(partial(_printed, "rate"))]
 Share = Annotated[str | None, BeforeValidator(partial(_printed, "share"))]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, strict=True)
-
-
-class LoadsModel(_Model):
+class LoadsModel(StrictModel):
     """Loads from global memory."""
 
     printed: str = Field(description="for one output, as printed")
     counted: Formula = Field(description="for all outputs, over sizes and parameters")
 
 
-class RowModel(_Model):
+class RowModel(StrictModel):
     """One row as printed, and its stage or reference here."""
 
     name: str = Field(min_length=1, max_length=200)
@@ -73,7 +67,7 @@ class RowModel(_Model):
     note: str = ""
 
 
-class TableModel(_Model):
+class TableModel(StrictModel):
     """Rows at one size."""
 
     title: str = Field(min_length=1, max_length=200)
@@ -83,7 +77,7 @@ class TableModel(_Model):
     note: str = ""
 
 
-class ExperimentModel(_Model):
+class ExperimentModel(StrictModel):
     """A published series of measurements."""
 
     title: str = Field(min_length=1, max_length=200)

@@ -1,7 +1,5 @@
 """The results of a reproduction as frozen values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from tuner.devices import DeviceInfo

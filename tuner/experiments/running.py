@@ -1,7 +1,5 @@
 """The run of an experiment on the devices of this machine, stage by stage, with its references."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
@@ -12,12 +10,11 @@ from tuner.experiments.experiment import Experiment, PublishedRow, Table
 from tuner.experiments.results import Measurement, Reproduction, RowResult
 from tuner.experiments.stage import Audience, ReproductionRequest, Stage
 from tuner.languages import LANGUAGES
+from tuner.measure.method import LOOPS_TIMEOUT, TIMEOUT, check_timeout
 from tuner.measure.process import scratch
-from tuner.measure.process.supervisor import TIMEOUT, Supervisor, Task
+from tuner.measure.process.supervisor import Supervisor, Task
 from tuner.search.strategies import Budget
 from tuner.space import operation
-
-LOOPS_TIMEOUT = 1800.0  # plain loops at 2048 take a minute or more, and run ten times
 
 
 def run(experiment: Experiment, request: ReproductionRequest, audience: Audience) -> Iterator[Reproduction]:
@@ -26,6 +23,8 @@ def run(experiment: Experiment, request: ReproductionRequest, audience: Audience
     Raises RequestError where the request is wrong.
     """
     Budget.parse(request.budget)
+    if request.timeout is not None:
+        check_timeout(request.timeout)
     if request.device is not None:
         kind, number = devices.split(request.device)
         if number >= devices.count(kind):

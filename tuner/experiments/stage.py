@@ -1,7 +1,5 @@
 """The measurements of one stage: its published constants and its tuned configuration, in the same rounds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from tuner.experiments.results import Measurement, RowResult
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.results import Final
 from tuner.space import operation
-from tuner.space.model import Config, size_text
+from tuner.space.model import Config, ConfigKey, config_key, size_text
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
 from tuner.tuning import driver
@@ -53,7 +51,7 @@ class Stage:
     ) -> None:
         self._worker, self._rows, self._request, self._audience = worker, rows, request, audience
         self._space, self._scope, self._device = worker.task.space, worker.scope, worker.device
-        self._finals: list[tuple[Config, Final, Final | None]] = []
+        self._finals: dict[ConfigKey, tuple[Final, Final | None]] = {}  # each with the library's in its rounds
 
     def measure(self) -> list[RowResult]:
         """Measure all rows."""
@@ -62,7 +60,7 @@ class Stage:
         tuned, origin = self._tuned()
         self._audience.say(f"  tuned: {origin}")
         configs = [row.config for row in self._rows if self._fault(row.config) is None] + ([tuned] if tuned else [])
-        self._time([config for position, config in enumerate(configs) if config not in configs[:position]])
+        self._time(list({config_key(config): config for config in configs}.values()))
         results = []
         for row in self._rows:
             constants = self._measurement(row, row.config)
@@ -122,24 +120,24 @@ class Stage:
             return
         try:
             finals = self._worker.finals(configs)
-            self._finals += [(c, f, finals.library) for c, f in zip(configs, finals.candidates, strict=True)]
+            for config, final in zip(configs, finals.candidates, strict=True):
+                self._finals[config_key(config)] = final, finals.library
         except (WorkerDied, TrialError) as error:
             if len(configs) == 1:
-                self._finals.append((configs[0], Final(failure=f"{error.reason}: {error}"), None))
+                self._finals[config_key(configs[0])] = Final(failure=f"{error.reason}: {error}"), None
                 return
             for config in configs:
                 self._time([config])
 
     def _library(self, config: Config) -> Final | None:
         """The vendor's library in the rounds of the configuration."""
-        return next((library for timed, _, library in self._finals if timed == config), None)
+        return self._finals.get(config_key(config), (None, None))[1]
 
     def _measurement(self, row: PublishedRow, config: Config) -> Measurement:
         fault = self._fault(config)
         if fault is not None:
             return Measurement(config, reason=fault)
-        final = next(final for timed, final, _ in self._finals if timed == config)
-        library = self._library(config)
+        final, library = self._finals[config_key(config)]
         names = self._space.names(config, self._scope)
         loads = int(row.loads.counted.evaluate(names)) if row.loads else None
         if final.failure is not None:

@@ -1,7 +1,5 @@
 """Published against measured: as Markdown, as JSON, and as lines and columns for a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Builds, loads, verifies and times configurations, in the worker process that holds the device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any

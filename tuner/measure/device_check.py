@@ -1,7 +1,5 @@
 """Compares an output with its reference on the device that computed it, by the kernels in `device_check.cu`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ The loop drives a device through `_Backend`, and an observer collects the times.
 verified.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from statistics import median

@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.devices.figures import Figures
 from tuner.errors import RequestError
 
+if TYPE_CHECKING:
+    from tuner.devices.figures import Figures
+
+TIMEOUT = 60.0  # seconds for one configuration: to build it; and to verify and time it
+LOOPS_TIMEOUT = 1800.0  # for plain loops, in `tune reproduce`: at 2048 they take a minute or more, and run ten times
+LONGEST_TIMEOUT = 86_400.0
 Objective = Literal["time", "energy", "edp", "registers", "shared_memory"]
 OBJECTIVES: Mapping[Objective, str] = {  # with the names of their values, which end in the unit
     "time": "time_ms",
@@ -55,6 +60,12 @@ class Method:
 
 
 STANDARD = Method()
+
+
+def check_timeout(seconds: float) -> None:
+    """Raise RequestError for a timeout that is too short or too long."""
+    if not 1 <= seconds <= LONGEST_TIMEOUT:
+        raise RequestError(f"--timeout {seconds:g}: write seconds, from 1 to {LONGEST_TIMEOUT:g}")
 
 
 def parse_objectives(text: str) -> tuple[Objective, ...]:

@@ -1,7 +1,5 @@
 """Timing: the clock, its warm-up, rounds that take turns, the race against the best, and energy."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

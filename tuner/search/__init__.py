@@ -3,8 +3,6 @@
 `PoolGPSampler` is the default strategy as a sampler for any Optuna study.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:

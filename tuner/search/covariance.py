@@ -5,8 +5,6 @@ The tables are blocks of one matrix, and a configuration is a one-hot vector ove
 then matrix products.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

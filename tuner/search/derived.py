@@ -1,7 +1,5 @@
 """Derived values in an enumeration: shared, because values that name one another grow without bound if written out."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from typing import Any

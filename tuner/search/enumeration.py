@@ -9,8 +9,6 @@ names, arithmetic, comparisons. That text cannot divide by zero, and its shape f
 it as it stands. The other restrictions filter the solver's output through our evaluator.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import itertools

@@ -4,8 +4,6 @@ Its strategies call a runner and wait for the results; ours are asked and told. 
 and only while `ask` waits for it: the two never run at the same time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

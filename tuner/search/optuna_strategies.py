@@ -1,7 +1,5 @@
 """Optuna's own samplers over a pool."""
 
-from __future__ import annotations
-
 import importlib
 import warnings
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A pool: the finite list of valid configurations that a strategy chooses from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 

@@ -1,7 +1,5 @@
 """Bayesian optimisation over a pool: a Gaussian process, and the log expected improvement of every configuration."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The posterior of the Gaussian process at candidates. Adding a training point costs one row."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

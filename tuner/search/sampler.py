@@ -1,7 +1,5 @@
 """The pool's Gaussian process as a sampler for any Optuna study."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence

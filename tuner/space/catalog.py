@@ -1,7 +1,5 @@
 """Kernels by name: those that ship, and any YAML file that a user names."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The first valid configuration, or the reason that none is valid. A launch needs it, so it imports no solver."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

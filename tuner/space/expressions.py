@@ -6,8 +6,6 @@ or keyword arguments. The only callables are `FUNCTIONS`. Text, depth and number
 make an evaluation take longer than microseconds.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import math

@@ -1,7 +1,5 @@
 """A Space as JSON: a launch reads it instead of YAML, and a worker receives it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

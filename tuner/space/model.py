@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -105,6 +104,9 @@ class Limits:
         return Limits(**values)
 
 
+COMMON_LIMITS = Limits(compute_capability=8.0)  # of a common GPU, where no device is named
+
+
 @dataclass(frozen=True)
 class Scope:
     """A problem on a device: everything that an expression may use besides the configuration."""
@@ -114,7 +116,7 @@ class Scope:
     language: str
     limits: Limits
 
-    @functools.cached_property
+    @property
     def names(self) -> dict[str, Any]:
         """The value of every name."""
         return {

@@ -1,7 +1,5 @@
 """Problems: sizes as users write them, inputs of a kernel, and the answers to compare with."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import difflib

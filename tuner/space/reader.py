@@ -1,7 +1,5 @@
 """YAML to Space: `schema` validates each key, this module checks keys against each other and freezes the result."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable
@@ -228,10 +226,9 @@ class _SpaceBuilder:
         shared_memory = model.shared_memory.text
         if shared_memory != "0":
             require(f"({shared_memory}) <= max_shared_memory", "the device's shared memory per block")
-            others = " and ".join(
-                f"language != {n!r}" for n, lang in LANGUAGES.items() if not lang.dynamic_shared_memory
-            )
-            require(f"({shared_memory}) == 0 or {others}", "only CUDA has dynamic shared memory")
+            without = [entry.name for entry in LANGUAGES.values() if not entry.dynamic_shared_memory]
+            others = " and ".join(f"language != {name!r}" for name in without)
+            require(f"({shared_memory}) == 0 or {others}", f"no dynamic shared memory in {' and '.join(without)}")
         return tuple(restrictions)
 
     def _default(self) -> dict[str, Value]:

@@ -4,8 +4,6 @@ They dominate the time of a reference: 8192 x 8192 in float64 takes seconds on m
 arrays.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any, BinaryIO

@@ -1,7 +1,5 @@
 """Partial evaluation of checked expressions: what is left of a restriction once sizes and device are known."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The vendor routines that `library:` may name. `Device.library` of a backend provides them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 # For each routine, the sizes, options and arrays that its operation must have.

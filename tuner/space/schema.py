@@ -1,7 +1,5 @@
 """The keys of space and operation files, as pydantic models, and the JSON Schema that editors use."""
 
-from __future__ import annotations
-
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,6 +11,7 @@ from tuner.space import expressions
 from tuner.space.expressions import Expression
 from tuner.space.routines import ROUTINES
 
+MOST_VALUES = 10_000  # of a parameter
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
 
 
@@ -66,18 +65,20 @@ else:  # the names in the tables
     LanguageName, RoutineName = Literal[tuple(LANGUAGES)], Literal[tuple(ROUTINES)]
 
 
-class _StrictModel(BaseModel):
+class StrictModel(BaseModel):
+    """A model that refuses unknown keys and values of another type."""
+
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, strict=True)
 
 
-class RestrictionModel(_StrictModel):
+class RestrictionModel(StrictModel):
     """A condition on configurations."""
 
     that: Formula = Field(description="must be true of every configuration")
     because: str = Field("", description="why, for the reader of an error")
 
 
-class ArgumentModel(_StrictModel):
+class ArgumentModel(StrictModel):
     """One argument of the kernel, in the kernel's order."""
 
     name: Identifier
@@ -91,7 +92,7 @@ class ArgumentModel(_StrictModel):
     )
 
 
-class DivisorsModel(_StrictModel):
+class DivisorsModel(StrictModel):
     """Kernel Tuner's grid divisors: blocks = extent / product of the divisors, rounded up."""
 
     x: list[Formula] = []
@@ -99,13 +100,13 @@ class DivisorsModel(_StrictModel):
     z: list[Formula] = []
 
 
-class RequirementsModel(_StrictModel):
+class RequirementsModel(StrictModel):
     """What the device must offer."""
 
     compute_capability: str = Field(pattern=r"^(>=|>|==|<=|<) *\d+(\.\d+)?$", examples=[">=7.0"])
 
 
-class OperationModel(_StrictModel):
+class OperationModel(StrictModel):
     """What a kernel computes; several stages may share one."""
 
     sizes: dict[Identifier, int | None] = Field(min_length=1, description="name: default, or nothing if it is required")
@@ -119,7 +120,7 @@ class OperationModel(_StrictModel):
     library: RoutineName | None = Field(None, description="the vendor routine to compare with")
 
 
-class SpaceModel(_StrictModel):
+class SpaceModel(StrictModel):
     """A stage: a kernel and the configurations that it can be compiled with."""
 
     title: str = Field(min_length=1, max_length=200)
@@ -127,7 +128,7 @@ class SpaceModel(_StrictModel):
     kernel: Identifier = Field(description="entry point in the source")
     source: str | None = Field(None, description="kernel file, relative to this one")
     languages: list[LanguageName] = Field(min_length=1)
-    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=10_000)]] = Field(
+    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=MOST_VALUES)]] = Field(
         min_length=1, max_length=100
     )
     restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = Field([], max_length=1000)

@@ -1,7 +1,5 @@
 """A configuration as the text that a compiler reads. Nothing else makes such text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

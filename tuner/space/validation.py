@@ -1,7 +1,5 @@
 """A YAML file against a pydantic model: the first fault becomes one message with file, line and key."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, get_args

@@ -4,8 +4,6 @@ Anchors, aliases, tags and duplicate keys are refused, as are more than 1 MB or 
 one by one, so no input makes it recurse.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

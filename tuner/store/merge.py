@@ -1,7 +1,5 @@
 """`tune merge`: the records of several machines in one store. Of two with the same key, the better stays."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,10 +5,9 @@ Nobody vouches for the data in a file, so `from_line` refuses every record with 
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from tuner.space.model import Config
@@ -87,7 +86,7 @@ class Record:
         """Its best configuration and the runners-up, best first."""
         return [self.config, *(runner_up["config"] for runner_up in self.next)]
 
-    @functools.cached_property
+    @property
     def key(self) -> str:
         """Records with the same key answer the same question; a store keeps one of them."""
         options = sorted((name, float(value)) for name, value in self.options.items())
@@ -143,7 +142,7 @@ def _from_json(data: Any) -> Record:
             raise ValueError(f"{name} is {repr(value)[:40]}; allowed: {rule.allowed}")
     if record.objective in ("energy", "edp") and record.energy_mj is None:
         raise ValueError(f"energy_mj is None; {record.objective!r} was minimised")
-    return replace(record, next=[{"config": entry["config"], "time_ms": entry["time_ms"]} for entry in record.next])
+    return record
 
 
 _NAMES = [f.name for f in fields(Record) if f.name != "unknown"]

@@ -1,7 +1,5 @@
 """Markdown tables of the records in the store."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -99,8 +97,8 @@ def gains_table(table: list[ReportRow]) -> str:
 
 def ladder_table(table: list[ReportRow]) -> str:
     """A Markdown table for each device, of records of LADDER_SIZE: a line for each kernel with its rate in GFLOP/s, its
-    share of cuBLAS, and how many times faster it is than with the published constants. cuBLAS has a line of its own
-    after the kernels that it was measured beside. Empty where there is no record."""
+    share of the vendor's library, and how many times faster it is than with the published constants. The library has a
+    line of its own after the kernels that it was measured beside. Empty where there is no record."""
     groups = _groups(table)
     devices = dict.fromkeys(device for _, device in groups)
     return "\n\n".join(
@@ -111,8 +109,10 @@ def ladder_table(table: list[ReportRow]) -> str:
 
 def _ladder(device: str, records: Mapping[str, Record]) -> str:
     """The table of one device from its `records`, by kernel."""
+    names = dict.fromkeys(record.library.partition(" ")[0] for record in records.values() if record.library)
+    libraries = " or ".join(names) or "the library"
     lines = [
-        f"| {device} at {LADDER_SIZE} | GFLOP/s | share of cuBLAS | gain over the published constants |",
+        f"| {device} at {LADDER_SIZE} | GFLOP/s | share of {libraries} | gain over the published constants |",
         "|---|---:|---:|---:|",
     ]
     for family, kernels in itertools.groupby(records, key=_family):

@@ -4,8 +4,6 @@ A file starts with a header line. It is replaced as a whole, under a lock. Lines
 as they are and otherwise ignored.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -256,4 +254,4 @@ def _still_better(old: Record, new: Record) -> bool:
     """Whether `old` is verified if `new` is, and the same toolchain made its other configuration faster."""
     if old.is_verified != new.is_verified:
         return False
-    return old.toolchain == new.toolchain and old.config != new.config and old.value < new.value
+    return old.toolchain == new.toolchain and config_key(old.config) != config_key(new.config) and old.value < new.value

@@ -1,7 +1,5 @@
 """Tuning, top to bottom: space -> search -> measure -> ledger -> finals -> store."""
 
-from __future__ import annotations
-
 import datetime
 import math
 from collections.abc import Mapping
@@ -12,8 +10,8 @@ from typing import Protocol
 from tuner import devices
 from tuner.devices import DeviceInfo
 from tuner.errors import RequestError
-from tuner.measure.method import STANDARD, Method
-from tuner.measure.process.supervisor import TIMEOUT, Supervisor, Task
+from tuner.measure.method import STANDARD, TIMEOUT, Method, check_timeout
+from tuner.measure.process.supervisor import Supervisor, Task
 from tuner.search import strategies
 from tuner.search.enumeration import enumerate_space
 from tuner.search.pool import Pool
@@ -105,8 +103,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     space = catalog.load(request.kernel)
     sizes = operation.parse_size(request.size, space.operation)
     options = operation.parse_options(request.options, space.operation)
-    if not 1 <= request.timeout <= 86_400:
-        raise RequestError(f"--timeout {request.timeout}: write seconds, from 1 to 86400")
+    check_timeout(request.timeout)
     budget = Budget.parse(request.budget)
     strategies.check(request.strategy, len(request.method.objectives))
     if request.storage == "":

@@ -1,7 +1,5 @@
 """A study in a journal file of this machine. The file belongs to one process at a time and survives its sudden end."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import warnings

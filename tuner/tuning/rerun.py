@@ -1,7 +1,5 @@
 """`tune run`: look up, launch on random data, verify, and time beside the vendor's library, in a process of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path

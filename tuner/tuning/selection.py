@@ -1,7 +1,5 @@
 """The end of a search: which trials are measured again, and which configurations a record keeps."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -101,7 +99,8 @@ def _comparable_default(ranked: Sequence[Trial], worker: Supervisor, ledger: Led
 
 def default_trial(space: Space, ledger: Ledger) -> Trial | None:
     """The trial of the space's default, if it succeeded."""
-    return next((trial for trial in ledger.best if trial.config == space.default), None)
+    key = config_key(space.default)
+    return next((trial for trial in ledger.best if config_key(trial.config) == key), None)
 
 
 def _final_alone(worker: Supervisor, trial: Trial) -> Final:
@@ -139,9 +138,9 @@ def next_best(worker: Supervisor, finalists: Sequence[Finalist], ledger: Ledger)
     trials = itertools.islice(_best(worker, ledger), RANKED)
     times = {config_key(trial.config): (trial.time_ms or 0.0, trial.config) for trial in trials}
     times |= {config_key(f.trial.config): (f.final.time_ms, f.trial.config) for f in finalists}
-    best = finalists[0].trial.config
-    ranked = sorted(times.values(), key=lambda time: time[0])
-    configs = [best, *(config for _, config in ranked if config != best)]
+    best = config_key(finalists[0].trial.config)
+    ranked = sorted(times, key=lambda key: (key != best, times[key][0]))
+    configs = [times[key][1] for key in ranked]
     return [
         {"config": config, "time_ms": times[config_key(config)][0]}
         for config in runners_up(worker.task.space, worker.scope, configs)

@@ -1,7 +1,5 @@
 """Storages of shared studies, at a URL: a database, or Optuna's gRPC proxy."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time

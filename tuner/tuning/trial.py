@@ -1,7 +1,5 @@
 """A trial, and its form in an Optuna study."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from statistics import median
 from typing import Any

@@ -5,8 +5,6 @@ fast readers compare only the attributes that matter. If they differ, the slow r
 the array after all, or reports the fault.
 """
 
-from __future__ import annotations
-
 import operator
 import sys
 import weakref

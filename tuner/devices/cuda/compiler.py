@@ -1,15 +1,14 @@
 """CUDA C++ to a cubin, by NVRTC. Needs no GPU, so any machine can check that a stage compiles."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
 from tuner.devices.compiler import Build, Compiler
 from tuner.devices.cuda import BACKEND
-from tuner.devices.figures import from_ptxas
+from tuner.devices.figures import Figures
 from tuner.errors import BuildError, DeviceError
 from tuner.space.source import Source
 
@@ -56,7 +55,7 @@ def compile_cubin(source: Source, architecture: str) -> Build:
             raise BuildError(log or status.name)
         cubin = bytearray(_ok(nvrtc.nvrtcGetCUBINSize(program)))
         _ok(nvrtc.nvrtcGetCUBIN(program, cubin))
-        return Build(bytes(cubin), from_ptxas(log, source.kernel))
+        return Build(bytes(cubin), _figures(log, source.kernel))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
@@ -113,3 +112,16 @@ def _ok(result: tuple[Any, ...]) -> Any:
     if status != type(status).NVRTC_SUCCESS:
         raise BuildError(f"NVRTC: {status.name}")
     return values[0] if values else None
+
+
+def _figures(log: str, kernel: str) -> Figures:
+    """The figures of `kernel` in ptxas's verbose output."""
+    section = log.partition(f"Compiling entry function '{kernel}'")[2].partition("Compiling entry function")[0]
+    registers = re.search(r"Used (\d+) registers", section)
+    spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", section)
+    shared = re.search(r"(\d+) bytes smem", section)
+    return Figures(
+        registers=int(registers[1]) if registers else None,
+        spills=int(spills[1]) + int(spills[2]) if spills else None,
+        shared_memory=int(shared[1]) if shared else 0 if registers else None,
+    )

@@ -1,7 +1,5 @@
 """cuBLAS, to compare a kernel with, through nvmath-python's bindings."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib.util
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The peak rate of a GPU: all its FP32 lanes busy in every clock cycle."""
 
-from __future__ import annotations
-
 from tuner.devices.base import Peak
 
 # Results of 32-bit multiply-adds per clock cycle and multiprocessor, by compute capability: CUDA C++ Programming Guide,

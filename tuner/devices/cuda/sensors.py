@@ -1,7 +1,5 @@
 """Clock, throttling and energy of an NVIDIA GPU, read through NVML. Changes no setting."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

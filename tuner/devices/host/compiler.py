@@ -1,7 +1,5 @@
 """C11 with OpenMP to a shared library for this processor, by $CC or the first compiler on the path."""
 
-from __future__ import annotations
-
 import functools
 import os
 import platform
@@ -59,14 +57,6 @@ class HostCompiler(Compiler):
         self.command = command
         self._processor = processor
 
-    @staticmethod
-    def default() -> HostCompiler:
-        """$CC, or the first compiler on the path. Raises DeviceError if there is none."""
-        command = find_command()
-        if command is None:
-            raise DeviceError("device host: no C compiler found; install one (apt-get install gcc) or set CC")
-        return HostCompiler(command, processor())
-
     def name(self) -> str:
         """The compiler's file, size and modification time; asking for its version would start a process."""
         binary = Path(self.command[0]).resolve()
@@ -82,3 +72,12 @@ class HostCompiler(Compiler):
             if process.returncode:
                 raise BuildError(process.stderr.replace(f"{folder}/", "").strip() or f"{command[0]} failed")
             return Build(library.read_bytes())
+
+
+def default(_architecture: str = "") -> HostCompiler:
+    """$CC, or the first compiler on the path: it compiles for this processor alone. Raises DeviceError if there is
+    none."""
+    command = find_command()
+    if command is None:
+        raise DeviceError("device host: no C compiler found; install one (apt-get install gcc) or set CC")
+    return HostCompiler(command, processor())

@@ -20,7 +20,7 @@ from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
 from tuner.devices.compiler import Build
 from tuner.devices.host import BACKEND
-from tuner.devices.host.compiler import HostCompiler, processor, version
+from tuner.devices.host.compiler import HostCompiler, default, processor, version
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.space.model import Limits
 from tuner.space.source import Source
@@ -50,7 +50,7 @@ class HostDevice(Device):
     def __init__(self, number: int = 0) -> None:
         if number:
             raise DeviceError(f"device {self.kind}:{number}: there is one {self.kind}; write --device {self.kind}")
-        self.compiler: HostCompiler = HostCompiler.default()
+        self.compiler: HostCompiler = default()
         self.id = f"{self.kind}:0"
         self.name = f"{processor()} x{len(os.sched_getaffinity(0))}"
         self.architecture = platform.machine()

@@ -1,28 +1,12 @@
 """Any OpenCL device, by pyopencl; through PoCL, a CPU too."""
 
-from __future__ import annotations
-
-from tuner.devices.backend import Backend
-from tuner.devices.base import Device
-
-
-def _count() -> int:
-    from tuner.devices.opencl import device
-
-    return device.count()
-
-
-def _open(number: int) -> Device:
-    from tuner.devices.opencl.device import OpenCLDevice
-
-    return OpenCLDevice(number)
-
+from tuner.devices.backend import Backend, deferred
 
 BACKEND = Backend(
     kind="opencl",
     language="opencl",
-    count=_count,
-    open=_open,
+    count=deferred(f"{__name__}.device", "count"),
+    open=deferred(f"{__name__}.device", "OpenCLDevice"),
     compiler=None,
     needs="a driver and pyopencl",
     package="pyopencl",

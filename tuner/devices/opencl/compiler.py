@@ -1,7 +1,5 @@
 """The compiler of an OpenCL driver."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

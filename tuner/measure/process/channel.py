@@ -1,7 +1,5 @@
 """A child process that answers JSON lines, can be killed at any moment, and dies with its parent."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json

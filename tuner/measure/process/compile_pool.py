@@ -1,7 +1,5 @@
 """Compiles ahead of the device: compile workers build the configurations that come next."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterable

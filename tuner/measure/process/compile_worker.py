@@ -4,8 +4,6 @@ Several of these fill the cache of builds while the worker measures. NVRTC holds
 would gain nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

@@ -1,7 +1,5 @@
 """Temporary files and folders of child processes. A kill may end a child, or its parent, before either tidies up."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

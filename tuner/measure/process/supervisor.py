@@ -1,7 +1,5 @@
 """Supervises the worker of one device: starts it, and replaces it after a kernel took it down."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -9,14 +7,13 @@ from typing import Any, BinaryIO
 
 from tuner.devices import DeviceInfo
 from tuner.errors import DeviceError, TunerError, WorkerDied
-from tuner.measure.method import STANDARD, Method
+from tuner.measure.method import STANDARD, TIMEOUT, Method
 from tuner.measure.process.channel import Process
 from tuner.measure.results import Finals, Outcome
 from tuner.measure.timing import FINAL_SECONDS
 from tuner.space import launch_form
 from tuner.space.model import Config, Scope, Space
 
-TIMEOUT = 60.0  # seconds for one configuration: to build it; and to verify and time it
 START_TIMEOUT = 600.0  # seconds to open the device, and again to compute the reference
 
 

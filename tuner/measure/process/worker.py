@@ -4,8 +4,6 @@ The first request is the task; the reply describes the device. The second makes 
 a configuration to measure, or several for the finals. A kill at any moment loses nothing but the request under way.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import asdict
 from typing import Any, BinaryIO

@@ -1,7 +1,5 @@
 """NVIDIA's architectures: compute capability and limits by names such as sm_90a."""
 
-from __future__ import annotations
-
 import re
 
 from tuner.space.model import Limits
