@@ -24,13 +24,14 @@ from typing import Any
 
 from tuner import devices
 from tuner.measure.benchmark import Bench
+from tuner.measure.method import STANDARD
 from tuner.search.enumeration import enumerate_space
 from tuner.space import catalog, operation, source
 from tuner.space.model import Config, Scope, Space
 from tuner.tuning import driver
 from tuner.tuning.trial import Trial
 
-REPEATS = 7
+REPEATS = STANDARD.repeats
 
 
 @dataclass(frozen=True)
