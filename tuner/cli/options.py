@@ -32,7 +32,7 @@ def _settings(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]
         except ValueError:
             settings[name] = math.nan
         if not math.isfinite(settings[name]):
-            raise RequestError(f"--set {text}: write NAME=NUMBER, such as alpha=2")
+            raise RequestError(f"--set {paths.shown(text)}: write NAME=NUMBER, such as alpha=2")
     return settings
 
 
@@ -76,7 +76,9 @@ def check_writable(option: str, folder: Path) -> None:
     try:
         paths.check_writable(folder)
     except OSError as error:
-        raise RequestError(f"{option} {folder}: cannot be written: {error.strerror}; name another folder") from None
+        raise RequestError(
+            f"{option} {paths.shown(folder)}: cannot be written: {error.strerror}; name another folder"
+        ) from None
 
 
 def warn(notes: Iterable[str]) -> None:

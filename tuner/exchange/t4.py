@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ def with_metadata(path: Path, recording: Recording) -> Recording:
     A metadata file of another shape than `tune export` writes is ignored. Raises RequestError where it cannot be read.
     """
     file = beside(path, "metadata")
-    if not file.exists():
+    if not os.path.exists(file):
         return recording
     try:
         data = json.loads(jsonfile.text(file))["metadata"]

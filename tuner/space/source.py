@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from tuner import paths
 from tuner.errors import ExpressionError, GeometryError, SpaceError
 from tuner.space.model import Config, Geometry, Scope, Space, Value
 
+MAX_SOURCE = 10_000_000  # characters of a kernel file or header
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<[^>\n]+>)', re.MULTILINE)
 
@@ -73,7 +75,7 @@ def inlined(path: Path, macros: Mapping[str, Value] | None = None) -> str:
 
 def _inlined(path: Path, included: set[Path], macros: Mapping[str, Value]) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = paths.read_text(path, MAX_SOURCE)
     except (OSError, UnicodeDecodeError) as error:
         raise SpaceError(f"{path}: the kernel file cannot be read: {error}") from None
 
@@ -83,7 +85,7 @@ def _inlined(path: Path, included: set[Path], macros: Mapping[str, Value]) -> st
             return f'{_shield(match[0], macros)}#line {line} "{path.name}"\n' if macros else match[0]
         folder = path.resolve().parent
         folders = (folder, folder.parent, paths.shipped("kernels"))
-        header = next((p for f in folders if (p := f / match[1]).is_file()), None)
+        header = next((p for f in folders if os.path.isfile(p := f / match[1])), None)
         if header is None:
             raise SpaceError(f'{path}:{line}: #include "{match[1]}" is in none of {", ".join(map(str, folders))}')
         if header.resolve() in included:
