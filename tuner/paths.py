@@ -85,10 +85,11 @@ def read_text(path: Path, most: int, errors: str = "strict") -> str:
     return text
 
 
-def shown(text: object) -> str:
-    """`text`, such as a file's name, for a message: without control sequences of a terminal, and not at any length."""
+def shown(text: object, most: int = MOST_SHOWN) -> str:
+    """`text`, such as a file's name, for a message: without control sequences of a terminal, and of `most` characters
+    at most."""
     line = plain(text, keep="")
-    return line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 103]}...{line[-100:]}"
+    return line if len(line) <= most else f"{line[: most - 203]}...{line[-200:]}"
 
 
 def quoted(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -71,10 +72,13 @@ def output_option(metavar: str, help_: str) -> Callable[[Callable[..., Any]], Ca
     return click.option("--output", callback=_output_path, metavar=metavar, help=help_)
 
 
-def check_writable(option: str, folder: Path) -> None:
-    """Raise RequestError, before hours of measuring, where nothing can be written in `folder`."""
+def check_writable(option: str, folder: Path, name: str = "") -> None:
+    """Raise RequestError, before hours of measuring, where nothing can be written in `folder`, or no file can have this
+    `name` there."""
     try:
         paths.check_writable(folder)
+        with contextlib.suppress(FileNotFoundError):
+            (folder / name).lstat()
     except OSError as error:
         raise RequestError(
             f"{option} {paths.shown(folder)}: cannot be written: {error.strerror}; name another folder"

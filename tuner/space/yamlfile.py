@@ -17,6 +17,7 @@ from tuner.paths import quoted, read_text, shown
 from tuner.space.model import MAX_FILE_BYTES
 
 MAX_LEVELS = 12
+MOST_MESSAGE = 1000  # characters
 
 Where = tuple[str | int, ...]
 
@@ -34,6 +35,7 @@ class Document:
         enclosing = where
         while enclosing and enclosing not in self.lines:
             enclosing = enclosing[:-1]
+        message = shown(message, MOST_MESSAGE)  # whatever of the file it quotes
         key = shown(".".join(str(part) for part in where))
         line = self.lines.get(enclosing, 1)
         return SpaceError(
