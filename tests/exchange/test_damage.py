@@ -7,6 +7,7 @@ import json
 import random
 import subprocess
 import sys
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -107,6 +108,26 @@ def test_a_recording_of_numbers_that_no_space_has_is_one_message(value: str, tun
     assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1)
     assert "the recording of vector_add cannot be searched: block_size_x = " in done.err
     assert "a number is between -2**64 and 2**64" in done.err
+
+
+def test_a_recording_of_more_values_than_a_space_has_is_one_message(tune: Tune, tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    recording.write(file, RECORDED)
+    data = json.loads(file.read_text())
+    file.write_text(json.dumps({**data, "tune_params": {**data["tune_params"], "tile": list(range(200_000))}}))
+    done = tune("replay", file, "--strategy", "optuna:tpe")
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert "tile has 200000 values; a parameter has at most 10000" in done.err
+
+
+def test_torn_entries_within_one_another_are_not_read_again_and_again(tune: Tune, tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(
+        '{"tune_params": {"a": [1]}, "cache": {"1": {"a": 1, "time": 1.0},' + '{"a":[{},' * 400 + "0," * 500_000
+    )
+    before = time.process_time()
+    assert "1 configurations" in tune("replay", file).out
+    assert time.process_time() - before < 10, "400 scans of the rest take minutes"
 
 
 def test_a_damaged_store_is_merged_without_what_is_damaged(tune: Tune, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tuner.errors import RequestError
 
 MOST_BYTES = 1 << 27  # of a file, decompressed
 MOST_VALUES = 5_000_000  # of its JSON; each takes up to 240 bytes of memory, however short its text is
+_MOST_SCANS = 4  # of a text, for its torn entries
 _PIECE = 1 << 20  # bytes that are read at a time
 _MOST_TORN = 100  # braces in a row at which no whole entry begins; each may cost a scan of the rest
 
@@ -81,16 +82,17 @@ def parts(text: str) -> tuple[dict[str, Any], str | None, list[Any]]:
 
 def _whole_objects(text: str) -> Iterator[Any]:
     """The outermost objects in `text` that are whole, and None where some are torn. Ends after _MOST_TORN braces in a
-    row: each brace costs a scan of the rest, so deep nesting would cost its square."""
+    row, or when torn objects have cost _MOST_SCANS scans of the text: each brace may cost one of the rest."""
     decoder = json.JSONDecoder()
     position = text.find("{") + 1 if text.lstrip(": \n\t").startswith("{") else 0
-    torn = 0
-    while torn < _MOST_TORN and (position := text.find("{", position)) >= 0:
+    torn = scanned = 0
+    while torn < _MOST_TORN and scanned <= _MOST_SCANS * len(text) and (position := text.find("{", position)) >= 0:
         try:
             value, position = decoder.raw_decode(text, position)
             torn = 0
             yield value
-        except ValueError:
+        except ValueError as error:  # one without a position is of a number that is too long
+            scanned += getattr(error, "pos", len(text)) - position
             if not torn:
                 yield None
             position += 1

@@ -15,7 +15,7 @@ from tuner.search import strategies
 from tuner.search.pool import Pool
 from tuner.search.strategies import UNLIMITED, Budget, Hints, Search
 from tuner.space.expressions import MAX_NUMBER
-from tuner.space.model import Config
+from tuner.space.model import MAX_VALUES, Config
 
 BLOCK = ("block_size_x", "block_size_y", "block_size_z")  # Kernel Tuner's names for the threads of a block
 
@@ -93,8 +93,10 @@ def replay(
 
 
 def _check_values(recording: Recording) -> None:
-    """Raise ValueError for a number that no space may have: strategies compute with them."""
+    """Raise ValueError for a number, or more values, than a space may have: strategies compute with all of them."""
     for name, values in recording.parameters.items():
+        if len(values) > MAX_VALUES:
+            raise ValueError(f"{name} has {len(values)} values; a parameter has at most {MAX_VALUES}")
         for value in values:
             if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:
                 raise ValueError(f"{name} = {quoted(value)}; a number is between -2**64 and 2**64")

@@ -20,6 +20,7 @@ Value = int | float | bool | str
 Config = dict[str, Value]
 ConfigKey = tuple[tuple[str, bool, Value], ...]
 
+MAX_VALUES = 10_000  # of a parameter
 MAX_FILE_BYTES = 1_000_000  # of a space or operation file
 
 

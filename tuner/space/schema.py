@@ -12,6 +12,7 @@ from tuner.languages import LANGUAGES
 from tuner.paths import quoted
 from tuner.space import expressions
 from tuner.space.expressions import Expression
+from tuner.space.model import MAX_VALUES
 from tuner.space.routines import ROUTINES
 
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
@@ -130,7 +131,7 @@ class SpaceModel(_StrictModel):
     kernel: Identifier = Field(description="entry point in the source")
     source: str | None = Field(None, description="kernel file, relative to this one")
     languages: list[LanguageName] = Field(min_length=1)
-    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=10_000)]] = Field(
+    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=MAX_VALUES)]] = Field(
         min_length=1, max_length=100
     )
     restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = Field([], max_length=1000)
