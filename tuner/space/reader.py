@@ -301,7 +301,10 @@ class _SpaceBuilder:
         if source is None:
             files = " or ".join(shown(c) for c in candidates)
             raise self.document.error(("source",), f"the kernel file is missing: {files}; write it, or name another")
-        text = without_comments(read_text(source, MAX_SOURCE, errors="replace"))
+        try:
+            text = without_comments(read_text(source, MAX_SOURCE, errors="replace"))
+        except OSError as error:
+            raise self.document.error(("source",), f"{shown(source)}: cannot be read: {error.strerror}") from None
         if not re.search(rf"\b{re.escape(model.kernel)}\s*\(", text):
             defined = sorted(set(re.findall(r"\bvoid\s+(\w+)\s*\(", text)))
             hint = f"; it defines {', '.join(defined)}" if defined else ""

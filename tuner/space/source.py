@@ -13,7 +13,7 @@ from tuner.errors import ExpressionError, GeometryError, SpaceError
 from tuner.space.model import Config, Geometry, Scope, Space, Value
 
 MAX_SOURCE = 10_000_000  # characters of a kernel file or header
-_COMMENT = re.compile(r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
+_COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<[^>\n]+>)', re.MULTILINE)
 
 
@@ -70,7 +70,12 @@ def inlined(path: Path, macros: Mapping[str, Value] | None = None) -> str:
     The text then stands alone: it can be hashed, cached, exported and compiled anywhere. Includes in <> are left to the
     compiler, and none of `macros` is defined in them. Each file is included once. Raises SpaceError for a missing file.
     """
-    return _inlined(path, set(), macros or {})
+    try:
+        return _inlined(path, set(), macros or {})
+    except RecursionError:
+        raise SpaceError(
+            f"{paths.shown(path)}: its headers include one another too deeply; include fewer in a row"
+        ) from None
 
 
 def _inlined(path: Path, included: set[Path], macros: Mapping[str, Value]) -> str:
