@@ -33,6 +33,5 @@ BACKEND = Backend(
     compiler=_compiler,
     needs="gcc",
     remedy="install a C compiler, or name one by CC",
-    runs_device_check=False,
     may_be_processor=True,
 )
