@@ -6,6 +6,7 @@ verified.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from statistics import median
 from types import SimpleNamespace
@@ -90,7 +91,8 @@ class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]
             return []
         self.iterations = repeats
         instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
-        result = self.benchmark(call, None, instance, verbose=False, objective="time")
+        with contextlib.redirect_stdout(None):  # it prints that there is an error before it raises it
+            result = self.benchmark(call, None, instance, verbose=False, objective="time")
         if "__error__" in result:
             raise LaunchError("the device refused the launch", "too many resources")
         return list(result["times"])

@@ -54,7 +54,7 @@ class Race:
     MOST_BATCHES in all, while more than a quarter of the times lie below `best_ms` and their spread exceeds STEADY.
 
     On a processor (`on_processor`), other programs may take its time. So a hopeless time is looked at again, up to
-    LOOKS times, until two are alike. Where the spread exceeds NOISE, one time below `best_ms` suffices for another batch.
+    LOOKS times, until two are alike. Where the spread exceeds NOISE, one time below `best_ms` brings another batch.
 
     `best_ms` is infinite before the first configuration: nothing is stopped. None turns all rules off.
     """

@@ -196,7 +196,8 @@ def answers(
     for name, expression in operation.reference.items():
         try:
             tree = _ProductsByName(arrays.keys()).visit(copy.deepcopy(expression.tree))
-            value = np.asarray(walk(tree, names), dtype=np.float64)
+            with np.errstate(all="ignore"):  # an answer may be infinite, or NaN
+                value = np.asarray(walk(tree, names), dtype=np.float64)
         except (TypeError, ValueError, ArithmeticError, ExpressionError) as error:
             raise SpaceError(f"reference `{expression.text}`: {error}") from None
         if value.shape != arrays[name].shape:
