@@ -19,18 +19,19 @@ from tuner.tuning import journal, ledger, storage
 @dataclass(frozen=True)
 class Trials:
     """What was measured, and where it comes from: `ledger`, `recording` or `record`. `toolchain`, and the device's
-    `kind` and `architecture`, are empty where they are unknown."""
+    `kind` and `architecture`, are empty where they are unknown. `protocol` is the number of the way of timing."""
 
     recording: Recording
     origin: str
     toolchain: str = ""
     kind: str = ""
     architecture: str = ""
+    protocol: int = 1
 
 
 def gather(problem: Problem, device: str | None, url: str | None = None) -> Trials:
-    """The trials in the largest ledger for this version of the kernel, else in the largest recording, else in a record.
-    With `url`, those in that ledger alone.
+    """The trials in the largest ledger of the latest protocol for this version of the kernel, else in the largest
+    recording, else in a record. With `url`, those in that ledger alone.
 
     `device` is a device of this machine, or part of a name. Raises RequestError where there are no trials.
     """
@@ -44,7 +45,8 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
         candidates = [_with_device(problem, trials) for trials in matches]
         candidates = [trials for trials in candidates if not kind or trials.kind in ("", kind)]
         if candidates:
-            return max(reversed(candidates), key=lambda trials: len(trials.recording.entries))  # the latest of equals
+            # the latest of equals
+            return max(reversed(candidates), key=lambda trials: (trials.protocol, len(trials.recording.entries)))
     where = f" on {paths.shown(device)}" if device is not None else ""
     subject = f"{problem.space.name} at {size_text(problem.sizes)}{where}"
     if url:
@@ -80,7 +82,7 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
             for study in ledger.stored_studies(studies, space, problem.sizes):
                 if study.signature == signature and study.trials:
                     recording = recordings.of_trials(space, problem.sizes, study.device, study.trials)
-                    yield Trials(recording, "ledger", study.toolchain)
+                    yield Trials(recording, "ledger", study.toolchain, protocol=study.protocol)
         except (LookupError, TypeError, ValueError, AssertionError, AttributeError):
             continue  # damaged; the next tuning repairs it
         except storage.errors() as error:
@@ -126,7 +128,7 @@ def _records(problem: Problem) -> Iterator[Trials]:
     for record in Store(problem.space.name, problem.results).records:
         if record.sizes == dict(problem.sizes) and record.signature == signature:
             recording = _of_record(problem, record)
-            yield Trials(recording, "record", record.toolchain, record.kind, record.architecture)
+            yield Trials(recording, "record", record.toolchain, record.kind, record.architecture, record.protocol)
 
 
 def _of_record(problem: Problem, record: Record) -> Recording:

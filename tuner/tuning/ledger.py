@@ -17,7 +17,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.measure.method import STANDARD, Method
+from tuner.measure.method import PROTOCOL, STANDARD, Method
 from tuner.measure.results import Outcome
 from tuner.space.model import Config, ConfigKey, Space, config_key, size_text
 from tuner.tuning import journal, storage
@@ -46,7 +46,7 @@ _RESUME = "what was measured before is kept, and the same command goes on from t
 @dataclass(frozen=True)
 class StudyKey:
     """The conditions that the trials of one ledger share, besides the space: sizes, options, the device's name, the
-    signature of the source, toolchain, method. Times depend on all of them."""
+    signature of the source, toolchain, method, and the protocol of measuring. Times depend on all of them."""
 
     sizes: dict[str, int]
     options: dict[str, float]
@@ -54,12 +54,14 @@ class StudyKey:
     signature: str
     toolchain: str
     method: Method = STANDARD
+    protocol: int = PROTOCOL
 
     def digest(self, space: Space) -> str:
-        """The study's name. Version 0.1.0 hashed the same text, so its ledgers continue."""
+        """The study's name."""
         m = self.method
         method = f"Method(repeats={m.repeats}, cold={m.cold}, objectives={m.objectives}, race={m.race})"
-        conditions = f"{self.signature} {self.toolchain} {method}"
+        protocol = f" protocol {self.protocol}" if self.protocol > 1 else ""  # nobody named the first one
+        conditions = f"{self.signature} {self.toolchain} {method}{protocol}"
         options, values = sorted(self.options.items()), sorted(space.parameters.items())
         return paths.digest(self.device, conditions, repr(options), repr(values))
 
@@ -71,6 +73,7 @@ class StoredStudy:
     device: str
     signature: str
     toolchain: str
+    protocol: int
     trials: list[Trial]
 
 
@@ -97,7 +100,7 @@ class Ledger:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.name = f"{study_name(space, key.sizes)}{key.device} {key.digest(space)[:12]}"
         self.shared = url is not None
-        self._where = url or str(paths.state() / "studies" / space.name / f"{paths.digest(self.name)}.log")
+        self._where = url or str(self._file(space, self.name))
         self._distributions: dict[str, BaseDistribution] = {
             name: CategoricalDistribution(values) for name, values in space.parameters.items()
         }
@@ -108,6 +111,7 @@ class Ledger:
         self._losses: Counter[ConfigKey] = Counter()
         self._own_claims: dict[ConfigKey, int] = {}  # ids of the running trials of this process
         self._other_claims: dict[ConfigKey, _Claim] = {}
+        self._doubtful: set[ConfigKey] = set()  # measured by earlier runs, and to be measured once more
         self._closed: set[int] = set()  # numbers of the closed trials that have been read
         self._first_open = 0  # all lower numbers are closed
         self._closing = threading.Event()
@@ -139,10 +143,25 @@ class Ledger:
             for name in ("device", "signature", "toolchain"):
                 study.set_user_attr(name, getattr(key, name))
             study.set_user_attr("method", asdict(key.method))
+            study.set_user_attr("protocol", key.protocol)
         self._refresh()
         if not self.shared:  # this process alone has the file, so the owners of claims in it are gone
             self._close_abandoned(list(self._other_claims))
         self._news.clear()
+        self._doubtful = {config for config, trial in self._trials.items() if trial.outcome.doubtful}
+
+    @staticmethod
+    def _file(space: Space, name: str) -> Path:
+        return paths.state() / "studies" / space.name / f"{paths.digest(name)}.log"
+
+    def has_earlier_protocol(self, space: Space, key: StudyKey) -> bool:
+        """Whether trials of the same conditions were timed by an earlier protocol. They are in a study of their own."""
+        begin = self.name.rpartition(" ")[0]
+        names = [f"{begin} {replace(key, protocol=p).digest(space)[:12]}" for p in range(1, key.protocol)]
+        if not self.shared:
+            return any(self._file(space, name).exists() for name in names)
+        with self._storage_errors():
+            return any(study.study_name in names for study in self._storage.get_all_studies())
 
     def __enter__(self) -> Ledger:
         return self
@@ -162,10 +181,13 @@ class Ledger:
             self._file_lock.release()
 
     def known(self, config: Config, timeout: float) -> Trial | None:
-        """The trial of `config`; None where there is none, or where it timed out after less than `timeout` s."""
+        """The trial of `config`; None where there is none, where it timed out after less than `timeout` s, or where an
+        earlier run has lost its race in a doubtful way."""
         key = config_key(config)
         trial = self._trials.get(key)
         if trial is not None and trial.outcome.failure == "timeout" and trial.timeout < timeout:
+            return None
+        if key in self._doubtful:
             return None
         if trial is None and self._losses[key] >= MOST_LOSSES:
             log = f"{self._losses[key]} processes ended while they measured it; --fresh tries it again"
@@ -218,6 +240,7 @@ class Ledger:
             finally:
                 del self._own_claims[key]
             self._trials[key] = trial
+            self._doubtful.discard(key)
             return True
 
     def release(self, config: Config) -> None:
@@ -272,6 +295,7 @@ class Ledger:
                         if key not in self._trials:
                             self._news.append(trial)
                         self._trials[key] = trial
+                        self._doubtful.discard(key)
             self._other_claims = claims
             while self._first_open < len(trials) and trials[self._first_open].state.is_finished():
                 self._first_open += 1
@@ -351,7 +375,8 @@ def stored_studies(optuna_storage: BaseStorage, space: Space, sizes: Mapping[str
             trials = map(from_optuna, optuna_storage.get_all_trials(study._study_id, deepcopy=False))
             latest = {config_key(trial.config): trial for trial in trials if trial is not None}
             signature, toolchain = _conditions(study.user_attrs)
-            yield StoredStudy(str(study.user_attrs.get("device", "")), signature, toolchain, list(latest.values()))
+            device, protocol = str(study.user_attrs.get("device", "")), int(study.user_attrs.get("protocol", 1))
+            yield StoredStudy(device, signature, toolchain, protocol, list(latest.values()))
 
 
 def _conditions(attributes: Mapping[str, Any]) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """`tune run`: look up, launch on random data, verify, and time beside the vendor's library, in a process of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from tuner.kernel import Kernel
 from tuner.measure.process import channel
 from tuner.measure.process.channel import Process
 from tuner.measure.results import Final
-from tuner.measure.timing import interleave
+from tuner.measure.timing import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
 from tuner.space import catalog, operation
 from tuner.space.model import Scope, Space
@@ -94,7 +94,11 @@ def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -
     except TrialError as error:
         return Rerun(space.name, device.name, candidate, verified=False, reason=f"{error.reason}: {error}")
     library = bench.library()
-    own, *peer = (Final(times) for times in interleave(device, [call, *([library] if library else [])]).times)
+    calls: list[Callable[[], None]] = [call, *([library] if library else [])]
+    rounds = interleave(device, Stopwatch(device, bench), calls)
+    if (wrong := rounds.errors.get(0)) is not None:
+        return Rerun(space.name, device.name, candidate, verified=False, reason=f"{wrong.reason}: {wrong}")
+    own, *peer = (Final(times) for times in rounds.times if times)
     return Rerun(
         kernel=space.name,
         device=device.name,
@@ -105,7 +109,7 @@ def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -
         spread=own.spread,
         gflops=operation.gflops(space.operation, scope, own.time_ms),
         gbytes=operation.gbytes(space.operation, scope, own.time_ms),
-        library=library.name if library else None,
+        library=library.name if library and peer else None,
         vs_library=peer[0].time_ms / own.time_ms if peer else None,
     )
 

@@ -54,6 +54,7 @@ def attribute(trial: Trial) -> dict[str, Any]:
         "log": outcome.log[-4000:] or None,
         **outcome.figures.to_json(),
         "occupancy": outcome.occupancy,
+        "doubtful": outcome.doubtful or None,
         "timeout_s": trial.timeout,
         "values": list(trial.values),
     }
@@ -74,5 +75,6 @@ def from_optuna(trial: FrozenTrial) -> Trial | None:
         log=fields.get("log", ""),
         figures=Figures(fields.get("registers"), fields.get("spills"), fields.get("shared_memory")),
         occupancy=fields.get("occupancy"),
+        doubtful=fields.get("doubtful", False),
     )
     return Trial(fields["config"], outcome, tuple(fields["values"]), fields["timeout_s"])
