@@ -40,11 +40,17 @@ _TEXTS = {os.strerror(number).lower(): reason for number, reason in _ERRORS.item
     "terminated with signal 9": KILLED,
 }
 _SAID_OF_THE_SOURCE = re.compile(r"\S+:\d+:(\d+:)? (error|warning|note): |\s*\d*\s*\|")
+_SAID = {
+    NO_SPACE: "no space is left",
+    NO_MEMORY: "too little memory is left",
+    NO_FILES: "too many files are open",
+    KILLED: "a program was killed",
+}
 _ADVICE = {
     NO_SPACE: "free some, or name a folder on another disk with TUNER_CACHE",
     NO_MEMORY: "end other programs, or try a smaller size",
     NO_FILES: "raise `ulimit -n`",
-    KILLED: "end what kills it; `dmesg` tells whether the system did, for lack of memory",
+    KILLED: "`dmesg` tells whether the system did it, for lack of memory",
 }
 
 
@@ -56,19 +62,22 @@ def trouble(reason: str, what: str) -> EnvironmentTrouble:
 def of_error(error: OSError | MemoryError) -> EnvironmentTrouble | None:
     """What an error of the system means; None where it is no trouble of the machine's."""
     if isinstance(error, MemoryError):
-        return trouble(NO_MEMORY, "this machine has too little memory")
+        return trouble(NO_MEMORY, _SAID[NO_MEMORY])
     reason = _ERRORS.get(error.errno or 0)
     where = f"{error.filename}: " if error.filename else ""
     return trouble(reason, f"{where}{error.strerror}") if reason else None
 
 
 def of_log(log: str, what: str, folders: Iterable[Path] = ()) -> EnvironmentTrouble | None:
-    """What a failure with this log means, by its text, or else because one of `folders` is full. `what` is at work."""
-    for line in log.splitlines():
-        reason = reason_in(line)
-        if reason is not None:
-            return trouble(reason, f"{what}: {line.strip()}")
-    return of_folders(what, folders)
+    """What a failure of a program with this log means, by its text, or else because one of `folders` is full.
+
+    The message does not quote the log, whose names of temporary files change: it is to be told once.
+    """
+    reason = next(filter(None, map(reason_in, log.splitlines())), None)
+    if reason is None:
+        return of_folders(what, folders)
+    where = "".join(f" on the disk at {_mount(folder)}" for folder in list(folders)[:1]) if reason == NO_SPACE else ""
+    return trouble(reason, f"{what}: {_SAID[reason]}{where}")
 
 
 def of_folders(what: str, folders: Iterable[Path]) -> EnvironmentTrouble | None:
@@ -78,8 +87,13 @@ def of_folders(what: str, folders: Iterable[Path]) -> EnvironmentTrouble | None:
             disk = os.statvfs(folder)
             free = disk.f_bavail * disk.f_frsize
             if free < LITTLE_SPACE or (disk.f_files and not disk.f_favail):
-                return trouble(NO_SPACE, f"{what}: {folder} has {free >> 10} KiB of space left")
+                return trouble(NO_SPACE, f"{what}: {_SAID[NO_SPACE]} on the disk at {_mount(folder)}")
     return None
+
+
+def _mount(folder: Path) -> Path:
+    """The folder at which the disk of `folder` is mounted."""
+    return next(place for place in (folder, *folder.parents) if place.is_mount() or place == place.parent)
 
 
 def is_doubtful(failure: str | None, log: str) -> bool:

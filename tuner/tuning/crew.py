@@ -16,7 +16,7 @@ from tuner.errors import DeviceError, EnvironmentTrouble, RequestError, TrialErr
 from tuner.measure.method import objective_values
 from tuner.measure.process import scratch
 from tuner.measure.process.compile_pool import CompilePool
-from tuner.measure.process.patience import PAUSES, patiently
+from tuner.measure.process.patience import patiently
 from tuner.measure.process.supervisor import Supervisor, Task
 from tuner.measure.results import Outcome
 from tuner.search.strategies import Search
@@ -26,7 +26,7 @@ from tuner.tuning.trial import Trial
 
 LOOK_AHEAD = 256  # likely configurations that are considered for compiling ahead
 POLL_SECONDS = 0.5  # between looks at the trials of other processes
-MOST_IN_TROUBLE = 3  # configurations, one after the other; then the machine is to blame, and the run ends
+MOST_IN_TROUBLE = 3  # configurations, one after the other; after that each is tried only once
 
 
 class TrialListener(Protocol):
@@ -133,6 +133,8 @@ class Crew:
                 shift.wait()
         if shift.error is not None:
             raise shift.error
+        if shift.trouble is not None and all(t.outcome.failure in PERHAPS_ITS_OWN for t in ledger.trials):
+            raise shift.trouble  # nothing was measured at all
         return shift.count
 
 
@@ -165,6 +167,7 @@ class _Shift:
         self._ledger, self._progress, self._noted = ledger, progress, noted
         self._changed = threading.Condition()
         self._in_trouble = 0  # configurations since the last one that was measured
+        self.trouble: EnvironmentTrouble | None = None  # the latest
         self._measuring = 0
         self._retries: list[Config] = []  # asked for by the search before
         self._elsewhere: list[Config] = []  # claimed by other processes
@@ -194,7 +197,7 @@ class _Shift:
     def work(self, worker: Supervisor, lead: Supervisor) -> None:
         """The thread of one worker."""
         try:
-            lead.get_ready()  # computes the reference's products, which the others read
+            patiently(lead.get_ready, self._noted, self._pause)  # computes the products, which the others read
             while (config := self._claim_next()) is not None:
                 try:
                     trial = self._measure(worker, config)
@@ -285,7 +288,8 @@ class _Shift:
             return worker.measure(config, best_ms) if self._ledger.begin(config) else None
 
         try:
-            outcome = patiently(attempt, self._noted, self._pause)
+            patient = self._in_trouble < MOST_IN_TROUBLE
+            outcome = patiently(attempt, self._noted, self._pause) if patient else attempt()
         except (TrialError, WorkerDied) as error:
             outcome = Outcome(failure=error.reason, log=str(error))
         except EnvironmentTrouble as trouble:
@@ -302,12 +306,13 @@ class _Shift:
     def _given_up(self, config: Config, trouble: EnvironmentTrouble) -> Trial:
         """A trial for this run alone, of a configuration that may have brought about its trouble by itself.
 
-        Raises the trouble again where the machine is to blame.
+        Raises the trouble again where only the machine can be to blame.
         """
-        self._in_trouble += 1
-        if trouble.reason not in PERHAPS_ITS_OWN or self._in_trouble >= MOST_IN_TROUBLE:
+        if trouble.reason not in PERHAPS_ITS_OWN:
             raise trouble
-        log = f"{trouble}; it was tried {len(PAUSES) + 1} times; the next run tries it again"
+        self._in_trouble += 1
+        self.trouble = trouble
+        log = f"{trouble}; not recorded, so the next run tries it again"
         return Trial(config, Outcome(failure=trouble.reason, log=log), timeout=self._task.timeout)
 
     def _pause(self, seconds: float) -> bool:

@@ -129,7 +129,10 @@ class Process:
         tail = self._log.read()[-2000:].decode(errors="replace").strip()
         if "Traceback (most recent call last)" in tail:
             tail = tail.splitlines()[-1]
-        full = environment.of_folders("the process running it ended", [self._scratch])
+        log = "\n".join(tail.splitlines()[-1:])
+        found = environment.of_log(log, "the process running it") or environment.of_folders(
+            "the process running it", [self._scratch]
+        )
         self.close()
         if code is None or code == LOST_CHANNEL:
             return WorkerDied("its kernel closed or replaced files that its process had open", "crash")
@@ -139,7 +142,7 @@ class Process:
             return environment.trouble(environment.KILLED, text)
         if code == warden.CANNOT_START:
             return environment.trouble(environment.NO_MEMORY, f"no process can be started: {tail}")
-        return full or WorkerDied(text, "timeout" if code == -signal.SIGXCPU else "crash")
+        return found or WorkerDied(text, "timeout" if code == -signal.SIGXCPU else "crash")
 
     def stop(self) -> None:
         """Kill the process and all that it started, and wait for their end. Any thread may call this, more than
@@ -147,9 +150,10 @@ class Process:
         with self._stopping:
             if not self._stopped:
                 self._process.terminate()
+                self._process.send_signal(signal.SIGCONT)  # a kernel may have stopped the warden
                 try:
                     self._process.wait(STOP_SECONDS)
-                except subprocess.TimeoutExpired:  # the warden is stopped, perhaps
+                except subprocess.TimeoutExpired:
                     self._process.kill()
                     self._process.wait()
                 if self._child:  # the warden may have been killed

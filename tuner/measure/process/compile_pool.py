@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
@@ -72,20 +73,25 @@ class CompilePool:
                 self._builds[key] = self._pool.submit(self._build, config)
 
     def wait(self, config: Config) -> None:
-        """Return when `config` has been built.
+        """Return when `config` has been built, or the pool is closed.
 
         Raises TrialError where it does not compile or cannot be launched, WorkerDied where the compiler crashes or
         times out, EnvironmentTrouble where the machine is to blame: the next call builds it again.
         """
+        with contextlib.suppress(CancelledError):
+            self._wait(config)
+
+    def _wait(self, config: Config) -> None:
         if self._alternate:
-            wait(self._builds.values())
-        build = self._builds.pop(config_key(config), None)
-        if build is None:
+            for build in list(self._builds.values()):
+                build.exception()  # futures.wait would wait for a cancelled one for ever
+        queued = self._builds.pop(config_key(config), None)
+        if queued is None:
             with self._starting:
                 if self._closed:
                     return
-                build = self._pool.submit(self._build, config)
-        build.result()
+                queued = self._pool.submit(self._build, config)
+        queued.result()
 
     def close(self) -> None:
         """Stop all compile workers, even in the middle of a build."""

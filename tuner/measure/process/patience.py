@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from tuner.errors import EnvironmentTrouble
 
-PAUSES = (1.0, 4.0)  # seconds before the second and the third attempt
+PAUSES = (0.5, 1.5)  # seconds before the second and the third attempt
 
 T = TypeVar("T")
 

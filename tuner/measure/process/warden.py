@@ -39,7 +39,7 @@ def main() -> None:
     while status is None and signal.sigwait(WOKEN_BY) == signal.SIGCHLD:
         status = _reap().get(worker)
     _kill_all(worker)
-    _end_like(0 if status is None else os.waitstatus_to_exitcode(status))
+    _end_like(-signal.SIGTERM if status is None else os.waitstatus_to_exitcode(status))
 
 
 def _start(command: list[str]) -> int:
