@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,14 +35,14 @@ class Done:
 Tune = Callable[..., Done]
 
 
-def start(*arguments: str, limit: int | None = None, files: int | None = None) -> subprocess.Popen[str]:
+def start(*arguments: str, limit: int | None = None, limits: Sequence[str] = ()) -> subprocess.Popen[str]:
     """The `tune` command in a process of its own, as a shell starts it; `limit` is the largest file in bytes that it
-    may write: beyond, writing fails as on a full disk. It may have so many `files` open."""
+    may write: beyond, writing fails as on a full disk. `limits` are options of prlimit."""
     command = [sys.executable, "-m", "tuner", *arguments]
     if limit is not None:
-        command = ["prlimit", f"--fsize={limit}", *command]
-    if files is not None:
-        command = ["prlimit", f"--nofile={files}", *command]
+        limits = [f"--fsize={limit}"]
+    if limits:
+        command = ["prlimit", *limits, *command]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ.copy())
 
 

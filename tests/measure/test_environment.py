@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import optuna
@@ -62,18 +62,44 @@ def test_a_full_disk_is_no_failure_of_a_configuration_and_with_room_the_run_goes
 
 
 @pytest.mark.parametrize(
-    ("limits", "said"), [({"limit": 4_000}, "no space is left"), ({"files": 16}, "Too many open files")]
+    ("limits", "said"), [("--fsize=4000", "no space is left"), ("--nofile=16", "Too many open files")]
 )
 def test_a_limit_of_files_is_one_message_and_no_failure(
-    limits: dict[str, int], said: str, three: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    limits: str, said: str, three: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))  # nothing is built yet
-    process = start(str(three), "8", "--device", "host", "--json", **limits)
+    process = start(str(three), "8", "--device", "host", "--json", limits=[limits])
     _, err = process.communicate()
     assert process.returncode == 2, err
     assert "Traceback" not in err
     assert said in err.splitlines()[-1]
     assert outcomes(tmp_path) == {}
+
+
+CRAMPED = """#!/bin/sh
+for file; do
+    case "$file" in *.c) grep -q "define v 1$" "$file" && {
+        echo "cc1: out of memory allocating 65536 bytes after a total of 1234 bytes" >&2; exit 1; } ;; esac
+done
+exec cc "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "kept"), [((), "compile memory", 3), (("--as=1000000000",), "no memory", 2)]
+)
+def test_a_compiler_that_needs_more_than_its_part_fails_and_where_the_machine_has_less_it_is_tried_again(
+    limits: Sequence[str], reason: str, kept: int, three: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text(CRAMPED)
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    process = start(str(three), "8", "--device", "host", "--json", limits=limits)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert json.loads(out)["failed"] == {reason: 1}
+    assert len(outcomes(tmp_path)) == kept
 
 
 def test_a_worker_that_somebody_kills_costs_no_configuration(stage: Stage, tmp_path: Path) -> None:

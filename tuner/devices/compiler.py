@@ -119,6 +119,9 @@ class Compiler(ABC):
             found = environment.of_log(str(error), what, self.folders())
             if found is None:
                 raise
+            if found.reason == environment.NO_MEMORY and self.allowance and environment.has(self.allowance.memory):
+                log = f"it needs more than the {self.allowance.memory >> 20} MiB that a compiler may take: {error}"
+                raise BuildError(log, "compile memory") from None
         except (OSError, MemoryError) as error:
             found = environment.of_error(error)
             if found is None:

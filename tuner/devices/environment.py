@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import re
+import resource
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -89,6 +90,17 @@ def of_folders(what: str, folders: Iterable[Path]) -> EnvironmentTrouble | None:
             if free < LITTLE_SPACE or (disk.f_files and not disk.f_favail):
                 return trouble(NO_SPACE, f"{what}: {_SAID[NO_SPACE]} on the disk at {_mount(folder)}")
     return None
+
+
+def has(memory: int) -> bool:
+    """Whether the machine has so many bytes of memory left, and this process may take them."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    allowed = soft == resource.RLIM_INFINITY or soft >= memory
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        available = next((int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
+        return allowed and (available is None or available << 10 >= memory)
+    return allowed
 
 
 def _mount(folder: Path) -> Path:

@@ -49,13 +49,14 @@ class _Builder:
         kind = devices.split(task["device"])[0]
         self._device = devices.open_device(task["device"]) if devices.BACKENDS[kind].compiler is None else None
         self._compiler = self._device.compiler if self._device else devices.compiler(kind, task["architecture"])
-        self._allowance = Allowance(**task["allowance"])
+        self._allowance = self._compiler.allowance = Allowance(**task["allowance"])
         self._latest: tuple[Source, Build] | None = None
-        _limit(resource.RLIMIT_AS, _own_memory() + self._allowance.memory)
+        self._seconds = resource.getrlimit(resource.RLIMIT_CPU)  # the user's own limits
+        _limit(resource.RLIMIT_AS, _own_memory() + self._allowance.memory, resource.getrlimit(resource.RLIMIT_AS))
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to a request after the first."""
-        _limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + self._allowance.seconds)
+        _limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + self._allowance.seconds, self._seconds)
         if "build" in request:
             self._latest = build(self._compiler, self._space, request["build"], self._scope)
             device = self._device
@@ -72,10 +73,10 @@ def _own_memory() -> int:
     return 0
 
 
-def _limit(what: int, most: int) -> None:
-    """Limit what this process and each that it starts may take. What is below the limit already stays as it is."""
-    _, hard = resource.getrlimit(what)
-    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+def _limit(what: int, most: int, users: tuple[int, int]) -> None:
+    """Limit what this process and each that it starts may take, unless the limits that it came with are lower."""
+    soft, hard = users
+    resource.setrlimit(what, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard))
 
 
 def _launch_once(device: Device, space: Space, scope: Scope, source: Source, binary: Build) -> None:
