@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,14 @@ class Done:
 Tune = Callable[..., Done]
 
 
-def start(*arguments: str, limit: int | None = None) -> subprocess.Popen[str]:
+def start(*arguments: str, limit: int | None = None, limits: Sequence[str] = ()) -> subprocess.Popen[str]:
     """The `tune` command in a process of its own, as a shell starts it; `limit` is the largest file in bytes that it
-    may write: beyond, writing fails as on a full disk."""
+    may write: beyond, writing fails as on a full disk. `limits` are options of prlimit."""
     command = [sys.executable, "-m", "tuner", *arguments]
     if limit is not None:
-        command = ["prlimit", f"--fsize={limit}", *command]
+        limits = [f"--fsize={limit}"]
+    if limits:
+        command = ["prlimit", *limits, *command]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ.copy())
 
 
@@ -59,15 +61,28 @@ def wait_until(condition: Callable[[], object], process: subprocess.Popen[str], 
         time.sleep(pause)
 
 
-def workers(pid: int) -> list[int]:
-    """The process that holds the device of the `tune` command with this process id, if both are running."""
-    found = []
-    with contextlib.suppress(OSError):
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            with contextlib.suppress(OSError):
-                if b"tuner.measure.process.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found.append(int(child))
+def children(pid: int) -> list[int]:
+    """The processes that the threads of a process have started, and that still run."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(OSError):
+            found += map(int, (task / "children").read_text().split())
     return found
+
+
+def wardens(pid: int, module: str = "worker") -> list[int]:
+    """The wardens of the `tune` command with this process id that watch over processes of a module."""
+    found = []
+    for child in children(pid):
+        with contextlib.suppress(OSError):
+            if f"tuner.measure.process.{module}" in Path(f"/proc/{child}/cmdline").read_text().split("\0"):
+                found.append(child)
+    return found
+
+
+def workers(pid: int, module: str = "worker") -> list[int]:
+    """The processes of a module that work for the `tune` command with this process id."""
+    return [child for warden in wardens(pid, module) for child in children(warden)]
 
 
 def of_this_test() -> list[str]:

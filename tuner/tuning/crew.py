@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from typing import Protocol
 
 from tuner.devices import DeviceInfo
-from tuner.errors import DeviceError, RequestError, TrialError, WorkerDied
+from tuner.devices.environment import PERHAPS_ITS_OWN
+from tuner.errors import DeviceError, EnvironmentTrouble, RequestError, TrialError, WorkerDied
 from tuner.measure.method import objective_values
 from tuner.measure.process import scratch
 from tuner.measure.process.compile_pool import CompilePool
+from tuner.measure.process.patience import patiently
 from tuner.measure.process.supervisor import Supervisor, Task
 from tuner.measure.results import Outcome
 from tuner.search.strategies import Search
@@ -23,6 +26,7 @@ from tuner.tuning.trial import Trial
 
 LOOK_AHEAD = 256  # likely configurations that are considered for compiling ahead
 POLL_SECONDS = 0.5  # between looks at the trials of other processes
+MOST_IN_TROUBLE = 3  # configurations, one after the other; after that each is tried only once
 
 
 class TrialListener(Protocol):
@@ -33,6 +37,18 @@ class TrialListener(Protocol):
     def noted(self, text: str) -> None: ...
 
 
+class _Once:
+    """Tells the user of everything, but only once."""
+
+    def __init__(self, noted: Callable[[str], None]) -> None:
+        self._noted, self._told = noted, set[str]()
+
+    def __call__(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._noted(text)
+
+
 class Crew:
     """A worker for each device, and compile workers for all of them, as a context manager.
 
@@ -40,8 +56,10 @@ class Crew:
     Afterwards `device` describes the first, `scope` is the problem on it, and `lead` its worker.
     """
 
-    def __init__(self, task: Task, device_ids: Sequence[str]) -> None:
+    def __init__(self, task: Task, device_ids: Sequence[str], noted: Callable[[str], None]) -> None:
+        """`noted` is called with messages for the user."""
         self.task = task
+        self._noted = _Once(noted)
         self._products = scratch.file()
         self._workers = [Supervisor(task, device_id, self._products) for device_id in device_ids]
         self.lead = self._workers[0]
@@ -49,21 +67,33 @@ class Crew:
 
     def __enter__(self) -> Crew:
         try:
-            self.lead.start()
+            self._start(self.lead)
             with ThreadPoolExecutor(len(self._workers)) as pool:
-                list(pool.map(Supervisor.start, self._workers[1:]))
+                try:
+                    list(pool.map(self._start, self._workers[1:]))
+                except BaseException:
+                    for worker in self._workers:  # so that none is waited for
+                        worker.kill()
+                    raise
             for worker in self._workers[1:]:
                 _check_alike(self.lead, worker)
-            self._compile_pool = CompilePool(
-                self.task.space, self.scope, self.device, self.task.timeout, len(self._workers)
-            )
+            self._compile_pool = patiently(self._open_pool, self._noted, time.sleep)
         except BaseException:
             self._close()
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._close()
+        if isinstance(error, EnvironmentTrouble):
+            text = f"{error}; what was measured is kept, and the same command goes on from there"
+            raise EnvironmentTrouble(text, error.reason) from None
+
+    def _start(self, worker: Supervisor) -> None:
+        patiently(worker.start, self._noted, time.sleep)
+
+    def _open_pool(self) -> CompilePool:
+        return CompilePool(self.task.space, self.scope, self.device, self.task.timeout, len(self._workers))
 
     def _close(self) -> None:
         for worker in self._workers:
@@ -86,10 +116,10 @@ class Crew:
         """Measure what the search asks for until it is over. Returns the number of trials, earlier ones included.
 
         Interrupted, it stops the workers and releases their claims. Raises RequestError where the ledger cannot be
-        written, DeviceError where no device is left.
+        written, DeviceError where no device is left, EnvironmentTrouble where the machine is in trouble for long.
         """
         assert self._compile_pool is not None
-        shift = _Shift(self.task, self._compile_pool, search, ledger, progress)
+        shift = _Shift(self.task, self._compile_pool, search, ledger, progress, self._noted)
         try:
             for worker in self._workers:
                 shift.start(worker, self.lead)
@@ -103,6 +133,8 @@ class Crew:
                 shift.wait()
         if shift.error is not None:
             raise shift.error
+        if shift.trouble is not None and all(t.outcome.failure in PERHAPS_ITS_OWN for t in ledger.trials):
+            raise shift.trouble  # nothing was measured at all
         return shift.count
 
 
@@ -123,11 +155,19 @@ class _Shift:
     """
 
     def __init__(
-        self, task: Task, compile_pool: CompilePool, search: Search, ledger: Ledger, progress: TrialListener
+        self,
+        task: Task,
+        compile_pool: CompilePool,
+        search: Search,
+        ledger: Ledger,
+        progress: TrialListener,
+        noted: Callable[[str], None],
     ) -> None:
         self._task, self._compile_pool, self._search = task, compile_pool, search
-        self._ledger, self._progress = ledger, progress
+        self._ledger, self._progress, self._noted = ledger, progress, noted
         self._changed = threading.Condition()
+        self._in_trouble = 0  # configurations since the last one that was measured
+        self.trouble: EnvironmentTrouble | None = None  # the latest
         self._measuring = 0
         self._retries: list[Config] = []  # asked for by the search before
         self._elsewhere: list[Config] = []  # claimed by other processes
@@ -157,7 +197,7 @@ class _Shift:
     def work(self, worker: Supervisor, lead: Supervisor) -> None:
         """The thread of one worker."""
         try:
-            lead.get_ready()  # computes the reference's products, which the others read
+            patiently(lead.get_ready, self._noted, self._pause)  # computes the products, which the others read
             while (config := self._claim_next()) is not None:
                 try:
                     trial = self._measure(worker, config)
@@ -169,7 +209,7 @@ class _Shift:
                         self._retries.append(config)
                         self._ledger.release(config)
                         self._measuring -= 1
-                        self._progress.noted(f"{error}; the other devices go on")
+                        self._noted(f"{error}; the other devices go on")
                         return
                 if self._stopping:
                     return
@@ -241,23 +281,52 @@ class _Shift:
         best_ms = None
         if self._task.method.races:
             best_ms = (self._best and self._best.time_ms) or math.inf
-        try:
+
+        def attempt() -> Outcome | None:
             self._compile_pool.wait(config)
             worker.get_ready()
-            if not self._ledger.begin(config):
-                return None
-            outcome = worker.measure(config, best_ms)
+            return worker.measure(config, best_ms) if self._ledger.begin(config) else None
+
+        try:
+            patient = self._in_trouble < MOST_IN_TROUBLE
+            outcome = patiently(attempt, self._noted, self._pause) if patient else attempt()
         except (TrialError, WorkerDied) as error:
             outcome = Outcome(failure=error.reason, log=str(error))
+        except EnvironmentTrouble as trouble:
+            return self._given_up(config, trouble)
+        if outcome is None:
+            return None
+        self._in_trouble = 0
         values: tuple[float, ...] = ()
         if outcome.times:
             objectives, time_ms = self._task.method.objectives, median(outcome.times)
             values = objective_values(objectives, time_ms, outcome.energy_mj, outcome.figures)
         return Trial(config, outcome, values, self._task.timeout)
 
+    def _given_up(self, config: Config, trouble: EnvironmentTrouble) -> Trial:
+        """A trial for this run alone, of a configuration that may have brought about its trouble by itself.
+
+        Raises the trouble again where only the machine can be to blame.
+        """
+        if trouble.reason not in PERHAPS_ITS_OWN:
+            raise trouble
+        self._in_trouble += 1
+        self.trouble = trouble
+        log = f"{trouble}; not recorded, so the next run tries it again"
+        return Trial(config, Outcome(failure=trouble.reason, log=log), timeout=self._task.timeout)
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait before another attempt. Returns whether the run is over."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._stopping, seconds)
+
     def _finish(self, config: Config, trial: Trial | None) -> None:
         """Write the trial and report it. Where the claim was lost, another process measures the configuration."""
-        written = trial is not None and self._ledger.finish(trial)
+        if trial is not None and trial.outcome.failure in PERHAPS_ITS_OWN:
+            self._ledger.set_aside(trial)
+            written = True
+        else:
+            written = trial is not None and self._ledger.finish(trial)
         with self._changed:
             self._measuring -= 1
             if trial is not None and written:

@@ -113,7 +113,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     store.check_writable()
     device_ids = devices.several(space, request.device)
 
-    with Crew(Task(space, sizes, options, request.method, request.timeout), device_ids) as crew:
+    with Crew(Task(space, sizes, options, request.method, request.timeout), device_ids, progress.noted) as crew:
         pool = Pool(space.parameters, enumerate_space(space, crew.scope).list)
         strategy = strategies.choose(request.strategy, budget, len(pool))
         query = Query.of(space, crew.scope, crew.device)
@@ -128,7 +128,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
             if not ledger.trials and ledger.has_earlier_protocol(space, key):
                 progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
             evaluated = crew.run(search, ledger, progress)
-            selection = select(crew.lead, ledger, progress.finals)
+            selection = select(crew.lead, ledger, progress.finals, progress.noted)
         summary = Summary(len(pool), len(ledger.trials), ledger.failures, strategy)
     record = _record(crew.lead, selection, summary, ledger, query.signature) if selection.finalists else None
     for doubt in _doubts(record, crew.device) if record else ():

@@ -248,6 +248,12 @@ class Ledger:
         with self._access:
             self._close(self._own_claims.pop(config_key(config)))
 
+    def set_aside(self, trial: Trial) -> None:
+        """Keep a failure that may be the machine's to this process alone, and give up the claim."""
+        with self._access:
+            self.release(trial.config)
+            self._trials[config_key(trial.config)] = trial
+
     def revise(self, trial: Trial) -> None:
         """Write another trial of a measured configuration; the last one counts."""
         template = create_trial(

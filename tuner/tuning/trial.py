@@ -6,6 +6,7 @@ from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
+from tuner.devices import environment
 from tuner.devices.figures import Figures
 from tuner.measure.results import Outcome
 from tuner.space.model import Config
@@ -62,9 +63,9 @@ def attribute(trial: Trial) -> dict[str, Any]:
 
 
 def from_optuna(trial: FrozenTrial) -> Trial | None:
-    """The trial in a study's trial; None where nothing was measured."""
+    """The trial in a study's trial; None where nothing was measured, or where the machine may have been to blame."""
     fields = trial.user_attrs.get("measured")
-    if fields is None:
+    if fields is None or environment.is_doubtful(fields.get("failure"), fields.get("log", "")):
         return None
     outcome = Outcome(
         times=tuple(fields["times_ms"]),

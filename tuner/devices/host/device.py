@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.devices import build_cache, caches
+from tuner.devices import build_cache, caches, environment
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
 from tuner.devices.compiler import Build
@@ -76,7 +76,8 @@ class HostDevice(Device):
             library = ctypes.CDLL(str(path))
             function = library[source.kernel]
         except (OSError, AttributeError) as error:
-            raise LaunchError(f"loading {source.kernel}: {error}") from None
+            what = f"loading {source.kernel}"
+            raise environment.of_log(str(error), what) or LaunchError(f"{what}: {error}") from None
         function.restype = None
         return Function(function, source.kernel, source.geometry)
 
@@ -86,7 +87,10 @@ class HostDevice(Device):
         run, values = function.handle, _c_values(function, arguments)
 
         def call(_keep: object = keep) -> None:
+            process = os.getpid()
             run(*values)
+            if os.getpid() != process:  # a copy that the kernel has made, with all that was to come in this process
+                os._exit(0)
 
         return call
 
