@@ -51,23 +51,46 @@ def run(*command: str | Path, text: str | None = None) -> subprocess.CompletedPr
     return done
 
 
-def wait_until(condition: Callable[[], object], process: subprocess.Popen[str], pause: float = 0.05) -> None:
+def wait_until(
+    condition: Callable[[], object], process: subprocess.Popen[str] | None = None, pause: float = 0.05
+) -> None:
     """Returns when `condition` holds, or `process` has ended; asks with a `pause` in seconds between."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition() and process.poll() is None:
+    while not condition() and (process is None or process.poll() is None):
         assert time.monotonic() < deadline, "nothing happens"
         time.sleep(pause)
 
 
-def workers(pid: int) -> list[int]:
-    """The process that holds the device of the `tune` command with this process id, if both are running."""
+def _children(pid: int, module: str) -> list[int]:
+    """The children of a process that run `module`."""
     found = []
     with contextlib.suppress(OSError):
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            with contextlib.suppress(OSError):
-                if b"tuner.measure.process.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found.append(int(child))
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in (thread / "children").read_text().split():
+                with contextlib.suppress(OSError):
+                    if module.encode() in Path(f"/proc/{child}/cmdline").read_bytes():
+                        found.append(int(child))
     return found
+
+
+def workers(pid: int) -> list[int]:
+    """The process that holds the device of the `tune` command with this process id, if both are running."""
+    return _children(pid, "tuner.measure.process.worker")
+
+
+def strategies_of(pid: int) -> list[int]:
+    """The processes in which strategies run for the process with this id."""
+    server = "tuner.search.forkserver"
+    return [child for parent in _children(pid, server) for child in _children(parent, server)]
+
+
+def cpu_seconds(pid: int) -> float:
+    """The processor time that a process has used, 0 for one that has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def of_this_test() -> list[str]:
