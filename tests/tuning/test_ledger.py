@@ -13,6 +13,7 @@ from helpers.processes import Tune, start
 from helpers.records import sizes
 from tuner.space import catalog
 from tuner.tuning import ledger
+from tuner.tuning.study import StudyKey
 
 
 def nth(lines: list[str], word: str, number: int) -> int:
@@ -68,7 +69,7 @@ def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_h
     monkeypatch.setattr(ledger, "LEASE_SECONDS", 0.0)
     monkeypatch.setattr(ledger, "HEARTBEAT_SECONDS", 3600.0)
     space, url = catalog.load("sgemm/01_host_blocked"), f"sqlite:///{tmp_path}/claims.db"
-    config, key = dict(space.default), ledger.StudyKey(sizes(8), {}, "device", "signature", "toolchain")
+    config, key = dict(space.default), StudyKey(sizes(8), {}, "device", "signature", "toolchain")
     for begun in (False, True):
         for _ in range(ledger.MOST_LOSSES):
             with ledger.Ledger(space, key, url=url) as lost, ledger.Ledger(space, key, url=url) as other:

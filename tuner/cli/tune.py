@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, storage_option
 from tuner.errors import RequestError
 
 
@@ -47,7 +47,7 @@ from tuner.errors import RequestError
     "shared_memory may be one of them.",
 )
 @click.option("--fresh", is_flag=True, help="Ignore earlier trials and measure again.")
-@click.option("--storage", metavar="URL", help="Database in which several machines share one study.")
+@storage_option("Database in which several machines share one study.")
 @RESULTS
 @JSON
 def command(

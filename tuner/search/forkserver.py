@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import ctypes
 import functools
+import importlib
 import os
 import selectors
 import signal
@@ -55,7 +56,7 @@ class _Server:
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tuner.search.forkserver"],
+                [sys.executable, "-m", "tuner.search.forkserver", "tuner.search.foreign"],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,  # strategies print
                 stderr=subprocess.DEVNULL,
@@ -138,7 +139,5 @@ def _be_child(server: int, channel: int, serve: Callable[[Connection], None]) ->
 
 
 if __name__ == "__main__":
-    from tuner.search import kernel_tuner_strategies, optuna_strategies  # noqa: F401  # once, for all children
-    from tuner.search.foreign import serve
-
-    main(serve)
+    importlib.import_module("tuner.search.strategies")  # with all libraries, once for all children
+    main(importlib.import_module(sys.argv[1]).serve)

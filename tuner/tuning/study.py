@@ -1,0 +1,72 @@
+"""What a study is of, and the studies that a storage holds."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from optuna.storages import BaseStorage
+
+from tuner import paths
+from tuner.measure.method import STANDARD, Method
+from tuner.space.model import ConfigKey, Space, config_key, size_text
+from tuner.tuning.trial import Trial, from_optuna
+
+
+@dataclass(frozen=True)
+class StudyKey:
+    """The conditions that the trials of one ledger share, besides the space: sizes, options, the device's name, the
+    signature of the source, toolchain, method. Times depend on all of them."""
+
+    sizes: dict[str, int]
+    options: dict[str, float]
+    device: str
+    signature: str
+    toolchain: str
+    method: Method = STANDARD
+
+    def digest(self, space: Space) -> str:
+        """The study's name. Version 0.1.0 hashed the same text, so its ledgers continue."""
+        m = self.method
+        method = f"Method(repeats={m.repeats}, cold={m.cold}, objectives={m.objectives}, race={m.race})"
+        conditions = f"{self.signature} {self.toolchain} {method}"
+        options, values = sorted(self.options.items()), sorted(space.parameters.items())
+        return paths.digest(self.device, conditions, repr(options), repr(values))
+
+
+@dataclass(frozen=True)
+class StoredStudy:
+    """A study in a storage, for reading only."""
+
+    device: str
+    signature: str
+    toolchain: str
+    trials: list[Trial]
+
+
+def study_name(space: Space, sizes: Mapping[str, int]) -> str:
+    """The beginning of the names of all studies of a space at one size."""
+    return f"{space.name} {size_text(sizes)} "
+
+
+def stored_studies(optuna_storage: BaseStorage, space: Space, sizes: Mapping[str, int]) -> Iterator[StoredStudy]:
+    """The studies of a space at one size in a storage, as far as they can be read."""
+    for study in optuna_storage.get_all_studies():
+        if study.study_name.startswith(study_name(space, sizes)):
+            latest: dict[ConfigKey, Trial] = {}
+            for frozen in optuna_storage.get_all_trials(study._study_id, deepcopy=False):
+                with contextlib.suppress(ValueError):
+                    if (trial := from_optuna(frozen, space.parameters, None)) is not None:
+                        latest[config_key(trial.config)] = trial
+            signature, toolchain = _conditions(study.user_attrs)
+            yield StoredStudy(str(study.user_attrs.get("device", "")), signature, toolchain, list(latest.values()))
+
+
+def _conditions(attributes: Mapping[str, Any]) -> tuple[str, str]:
+    """Signature and toolchain of a study. Version 0.1.0 wrote both, and the method, as one text."""
+    if "signature" in attributes:
+        return str(attributes["signature"]), str(attributes.get("toolchain", ""))
+    signature, _, rest = str(attributes.get("conditions", "")).partition(" ")
+    return signature, rest.partition(" Method(")[0].strip()
