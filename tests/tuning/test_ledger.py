@@ -29,10 +29,20 @@ def nth(lines: list[str], word: str, number: int) -> int:
         (lambda lines: [*lines[: (i := nth(lines, "measured", 0))], "garbage", *lines[i + 1 :]], 4),
         (lambda lines: [*lines[: (i := nth(lines, "params", 1))], *lines[i + 1 :]], 5),
         (lambda lines: [*lines[: (i := nth(lines, "measured", 0))], lines[i] + lines[i + 1], *lines[i + 2 :]], 4),
-        (lambda lines: ["", *lines], 0),
+        (lambda lines: ["", *lines], 5),
+        (lambda lines: lines[1:], 5),
         (lambda lines: lines, 5),
     ],
-    ids=["closing cut", "result cut", "garbage", "claim lost", "two lines in one", "no study", "no last newline"],
+    ids=[
+        "closing cut",
+        "result cut",
+        "garbage",
+        "claim lost",
+        "two lines in one",
+        "empty line",
+        "no study",
+        "no last newline",
+    ],
 )
 def test_a_damaged_ledger_loses_what_is_damaged_and_no_more(
     damage: Callable[[list[str]], list[str]], left: int, tune: Tune, tmp_path: Path

@@ -117,9 +117,7 @@ class Lines:
         try:
             self._replay.apply_logs([entry])
             if trial_id in trials:
-                config_key(trials[trial_id].params)
-                if self._form is not None:
-                    self._form.check(trials[trial_id])
+                self._check(trials[trial_id], is_new=before is None)
         except Exception:  # whatever a lie leads to
             if before is not None:
                 trials[trial_id] = before
@@ -129,6 +127,14 @@ class Lines:
         self.entries.append(entry)
         self._whole.append(json.dumps(entry, separators=(",", ":")).encode() if line is None else line)
         return True
+
+    def _check(self, trial: FrozenTrial, is_new: bool) -> None:
+        """Raise an error for a trial that lies."""
+        config_key(trial.params)
+        if is_new and trial.state.is_finished() and "measured" not in trial.user_attrs:
+            raise ValueError("a claim that is none")
+        if self._form is not None:
+            self._form.check(trial)
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

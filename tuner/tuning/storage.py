@@ -77,20 +77,29 @@ def errors() -> tuple[type[Exception], ...]:
     return tuple(kinds)
 
 
+def _cause(error: BaseException) -> BaseException:
+    """What is behind Optuna's error, which blames invalid data, and behind SQLAlchemy's of a second attempt."""
+    if isinstance(error, optuna.exceptions.StorageInternalError) and error.__cause__ is not None:
+        return _cause(error.__cause__)
+    if type(error).__name__ == "PendingRollbackError" and error.__context__ is not None:
+        return _cause(error.__context__)
+    return error
+
+
 def may_pass(error: Exception) -> bool:
     """Whether one of `errors()` comes of a server that restarts, a connection that is cut, or a lock that is held."""
-    cause = error.__cause__ if isinstance(error, optuna.exceptions.StorageInternalError) else error
+    cause = _cause(error)
     kinds = [type_.__name__ for type_ in type(cause).__mro__]
     if "RpcError" in kinds:
         return "UNAVAILABLE" in str(cause)
     if "sqlite3" in str(cause):
         return "locked" in str(cause)
-    return "OperationalError" in kinds or "InterfaceError" in kinds or bool(getattr(cause, "connection_invalidated", 0))
+    return not {"OperationalError", "InterfaceError", "PendingRollbackError"}.isdisjoint(kinds)
 
 
 def reason(error: Exception, url: str) -> str:
     """The message of one of `errors()` of the storage at `url`, in one line and without a password."""
-    cause = error.__cause__ if isinstance(error, optuna.exceptions.StorageInternalError) else error
+    cause = _cause(error)
     cause = getattr(cause, "orig", None) or cause  # a driver's own error; SQLAlchemy's has the statement too
     details = getattr(cause, "details", None)  # gRPC's method; the error's own text is a dump
     text = (isinstance(cause, OSError) and cause.strerror) or (details() if callable(details) else str(cause))
