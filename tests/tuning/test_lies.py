@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import sqlite3
@@ -126,17 +127,14 @@ def test_whatever_a_database_says_it_costs_no_more_than_what_it_lies_about(tmp_p
     columns += [("study_user_attributes", "value_json")]
     lies = ("x", "{", "[" * 100_000, 5, None, -1.5, b"\x00", '["x"]', "null", '{"config": null}')
     for number, (table, column) in enumerate(columns):
-        for lie in (lies[number % len(lies)], lies[(3 * number + 1) % len(lies)]):
-            (tmp_path / "lies.db").write_bytes(original)
-            with sqlite3.connect(tmp_path / "lies.db") as database:
-                try:
-                    rows = f"rowid = (SELECT min(rowid) + {number % 2} FROM {table})"
-                    database.execute(f"UPDATE {table} SET {column} = ? WHERE {rows}", (lie,))
-                except sqlite3.IntegrityError:
-                    continue
-            known, said = opened(url)
-            assert len(known) >= len(TRIALS) - 1, (table, column, lie)
-            assert len(said) <= 1, said
+        lie = lies[number % len(lies)]
+        (tmp_path / "lies.db").write_bytes(original)
+        with sqlite3.connect(tmp_path / "lies.db") as database, contextlib.suppress(sqlite3.IntegrityError):
+            rows = f"rowid = (SELECT min(rowid) + {number % 2} FROM {table})"
+            database.execute(f"UPDATE {table} SET {column} = ? WHERE {rows}", (lie,))
+        known, said = opened(url)
+        assert len(known) >= len(TRIALS) - 1, (table, column, lie)
+        assert len(said) <= 1, said
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,9 @@ import platform
 import threading
 import time
 import uuid
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -28,24 +27,21 @@ from filelock import BaseFileLock
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.measure.results import Outcome
 from tuner.space.model import Config, ConfigKey, Space, config_key
-from tuner.tuning import address, journal, storage
+from tuner.tuning import address, journal, storage, study
 from tuner.tuning.journal_lines import Form
 from tuner.tuning.patience import PatientStorage
-from tuner.tuning.study import StudyKey, study_name
+from tuner.tuning.study import StudyKey
 from tuner.tuning.trial import Trial, attribute, from_optuna, is_config, state_of, values_of
 
 HEARTBEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between heartbeats; a claim expires after a lease without one
 END_SECONDS = 2.0  # that closing waits for a request that does not come back
 MOST_LOSSES = 3  # processes that may end while they measure a configuration; then it is not tried again
-
-_RESUME = "what was measured before is kept, and the same command goes on from there"
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ class Ledger:
         """Opens the study, or an empty one if `fresh`. `say` is told what cannot be read, and of a server's outages.
         Raises RequestError where another process uses the file."""
         optuna.logging.set_verbosity(optuna.logging.ERROR)  # it warns of outages, with the statement
-        self.name = f"{study_name(space, key.sizes)}{key.device} {key.digest(space)[:12]}"
+        self.name = f"{study.study_name(space, key.sizes)}{key.device} {key.digest(space)[:12]}"
         self.shared = url is not None
         self._where = url or str(paths.state() / "studies" / space.name / f"{paths.digest(self.name)}.log")
         self._say, self._unreadable = say, 0
@@ -99,8 +95,11 @@ class Ledger:
         self._closing = threading.Event()
         self._heartbeat_thread = threading.Thread(target=self._write_heartbeats, name="ledger", daemon=True)
         try:
-            with self._storage_errors("check that the folder or server is there, and can be written"):
-                self._open(fresh, key)
+            self._open(fresh, key)
+        except storage.errors() as error:
+            self._unlock()
+            advice = "check that the folder or server is there, and can be written"
+            raise storage.unusable(error, self._where, advice) from None
         except BaseException:
             self._unlock()
             raise
@@ -118,21 +117,7 @@ class Ledger:
             if note is not None:
                 self._say(note)
             self._storage = PatientStorage(inner, self._where, self._say)
-        directions = [StudyDirection.MINIMIZE] * len(key.method.metrics)
-        study = optuna.create_study(
-            study_name=self.name,
-            storage=cast(BaseStorage, self._storage),  # it has all its methods
-            load_if_exists=True,
-            directions=directions,
-        )
-        self._study_id = study._study_id
-        if "device" not in study.user_attrs:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Optuna calls it experimental
-                study.set_metric_names(list(key.method.metrics))
-            for name in ("device", "signature", "toolchain"):
-                study.set_user_attr(name, getattr(key, name))
-            study.set_user_attr("method", asdict(key.method))
+        self._study_id = study.entered(cast(BaseStorage, self._storage), self.name, key)
         self._refresh()
         if self._unreadable:
             where = address.shown(self._where)
@@ -178,7 +163,7 @@ class Ledger:
     def claim(self, config: Config, timeout: float) -> bool:
         """Claim `config` for this process. False where another process has claimed or measured it."""
         key = config_key(config)
-        with self._access, self._storage_errors():
+        with self._access:
             trial_id = self._create_claim(config)
             if self.shared:
                 number = self._storage.get_trial(trial_id).number
@@ -205,7 +190,7 @@ class Ledger:
         If this process dies, `config` is to blame, and not a claim that still waits for the device.
         """
         key = config_key(config)
-        with self._access, self._storage_errors():
+        with self._access:
             try:
                 self._storage.set_trial_user_attr(self._own_claims[key], "begun", True)
             except UpdateFinishedTrialError:
@@ -217,7 +202,7 @@ class Ledger:
         """Write the trial of a claim; it is on disk when this returns. False where the claim has expired: then another
         process measures the configuration."""
         key = config_key(trial.config)
-        with self._access, self._storage_errors():
+        with self._access:
             trial_id = self._own_claims[key]
             try:
                 self._storage.set_trial_user_attr(trial_id, "measured", attribute(trial))
@@ -238,13 +223,13 @@ class Ledger:
 
     def revise(self, trial: Trial) -> None:
         """Write another trial of a measured configuration; the last one counts."""
-        with self._access, self._storage_errors():
+        with self._access:
             self._create_claim(trial.config)
             self.finish(trial)
 
     def news(self) -> list[Trial]:
         """The trials of other processes since the last call, or since the ledger was opened. Closes expired claims."""
-        with self._access, self._storage_errors():
+        with self._access:
             self._refresh()
             now = time.monotonic()
             expired = [key for key, claim in self._other_claims.items() if now - claim.seen_at > LEASE_SECONDS]
@@ -258,7 +243,7 @@ class Ledger:
 
     def _refresh(self) -> None:
         """Read the trials and claims that other processes have written."""
-        with self._access, self._storage_errors():
+        with self._access:
             trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
             claims: dict[ConfigKey, _Claim] = {}
             own_ids = set(self._own_claims.values())
@@ -330,7 +315,7 @@ class Ledger:
 
     def _close(self, trial_id: int) -> None:
         """Close a running trial unmeasured."""
-        with self._access, self._storage_errors(), contextlib.suppress(UpdateFinishedTrialError):
+        with self._access, contextlib.suppress(UpdateFinishedTrialError):
             self._storage.set_trial_state_values(trial_id, TrialState.PRUNED)
 
     def _write_heartbeats(self) -> None:
@@ -340,16 +325,8 @@ class Ledger:
                 return
             with self._access:
                 for trial_id in self._own_claims.values():  # an expired claim must not stop the others' heartbeats
-                    with contextlib.suppress(RequestError, UpdateFinishedTrialError), self._storage_errors():
+                    with contextlib.suppress(RequestError, UpdateFinishedTrialError):
                         self._storage.once("set_trial_user_attr", trial_id, "beat", heartbeat)
-
-    @contextlib.contextmanager
-    def _storage_errors(self, advice: str = _RESUME) -> Iterator[None]:
-        try:
-            yield
-        except storage.errors() as error:
-            where, reason = address.shown(self._where), storage.reason(error, self._where)
-            raise RequestError(f"{where}: the ledger cannot be used: {reason}; {advice}") from None
 
     @property
     def trials(self) -> list[Trial]:

@@ -15,10 +15,12 @@ from tuner.tuning import address, storage
 PATIENCE_SECONDS = 120.0  # without an answer; then the run ends
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0  # in seconds, before another attempt; each is twice the one before
 STALL_SECONDS = 3.0  # a request that takes as long counts as an outage
+RESUME = "what was measured before is kept, and the same command goes on from there"
 
 
 class PatientStorage:
-    """The methods of a storage, and more. One thread at a time may call them."""
+    """The methods of a storage, and more. One thread at a time may call them. They raise RequestError where the storage
+    fails for good."""
 
     def __init__(self, inner: BaseStorage, where: str, say: Callable[[str], None]) -> None:
         """`where` names the storage in what `say` tells the user."""
@@ -39,21 +41,20 @@ class PatientStorage:
         """Call a method without patience."""
         try:
             return getattr(self.inner, name)(*arguments)
-        except storage.errors():
+        except storage.errors() as error:
             self.stalled_at = time.monotonic()
-            raise
+            raise storage.unusable(error, self._where, RESUME) from None
 
     def request(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Call `method` until it is answered. Raises its error if that does not pass, or PATIENCE_SECONDS are over."""
+        """Call `method` until it is answered, for PATIENCE_SECONDS at most, or its error does not pass."""
         pause = FIRST_PAUSE
         while True:
             began = time.monotonic()
             try:
                 answer = method(*arguments, **options)
             except storage.errors() as error:
-                self._note_outage(error)
-                if self._gives_up.wait(pause):
-                    raise
+                if not self._waits(error) or self._gives_up.wait(pause):
+                    raise storage.unusable(error, self._where, RESUME) from None
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:
                 if self._down_since is not None:
@@ -62,10 +63,10 @@ class PatientStorage:
                     self._down_since, self.stalled_at = None, time.monotonic()
                 return answer
 
-    def _note_outage(self, error: Exception) -> None:
-        """Say once that the storage does not answer. Raises `error` where waiting does not help, or not any more."""
+    def _waits(self, error: Exception) -> bool:
+        """Whether to wait and make the request again. Says so once in an outage."""
         if not storage.may_pass(error) or self._gives_up.is_set():
-            raise error
+            return False
         now = time.monotonic()
         if self._down_since is None:
             self._down_since = now
@@ -73,5 +74,4 @@ class PatientStorage:
                 f"{address.shown(self._where)}: the database does not answer: {storage.reason(error, self._where)}; "
                 f"trying again for {PATIENCE_SECONDS:g} s"
             )
-        elif now - self._down_since > PATIENCE_SECONDS:
-            raise error
+        return now - self._down_since <= PATIENCE_SECONDS

@@ -106,6 +106,11 @@ def reason(error: Exception, url: str) -> str:
     return scrubbed(str(text).strip().partition("\n")[0], url)
 
 
+def unusable(error: Exception, where: str, advice: str) -> RequestError:
+    """What ends a run where the ledger at the URL or path `where` fails for good."""
+    return RequestError(f"{shown(where)}: the ledger cannot be used: {reason(error, where)}; {advice}")
+
+
 def latest(storage: BaseStorage, name: str, fresh: bool) -> str:
     """The name of the latest generation of the study called `name`, or of a new one if `fresh`.
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+import optuna
 from optuna.storages import BaseStorage
+from optuna.study import StudyDirection
 
 from tuner import paths
 from tuner.measure.method import STANDARD, Method
@@ -44,6 +47,21 @@ class StoredStudy:
     signature: str
     toolchain: str
     trials: list[Trial]
+
+
+def entered(optuna_storage: BaseStorage, name: str, key: StudyKey) -> int:
+    """The id of the study called `name`, which is created if need be."""
+    metrics = list(key.method.metrics)
+    directions = [StudyDirection.MINIMIZE] * len(metrics)
+    study = optuna.create_study(study_name=name, storage=optuna_storage, load_if_exists=True, directions=directions)
+    if "device" not in study.user_attrs:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Optuna calls it experimental
+            study.set_metric_names(metrics)
+        for field in ("device", "signature", "toolchain"):
+            study.set_user_attr(field, getattr(key, field))
+        study.set_user_attr("method", asdict(key.method))
+    return study._study_id
 
 
 def study_name(space: Space, sizes: Mapping[str, int]) -> str:
