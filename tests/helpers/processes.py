@@ -53,10 +53,12 @@ def run(*command: str | Path, text: str | None = None) -> subprocess.CompletedPr
     return done
 
 
-def wait_until(condition: Callable[[], object], process: subprocess.Popen[str], pause: float = 0.05) -> None:
+def wait_until(
+    condition: Callable[[], object], process: subprocess.Popen[str] | None = None, pause: float = 0.05
+) -> None:
     """Returns when `condition` holds, or `process` has ended; asks with a `pause` in seconds between."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition() and process.poll() is None:
+    while not condition() and (process is None or process.poll() is None):
         assert time.monotonic() < deadline, "nothing happens"
         time.sleep(pause)
 
@@ -70,19 +72,38 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def runs(pid: int, module: str) -> bool:
+    """Whether the command line of a process names a module."""
+    with contextlib.suppress(OSError):
+        return module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
 def wardens(pid: int, module: str = "worker") -> list[int]:
     """The wardens of the `tune` command with this process id that watch over processes of a module."""
-    found = []
-    for child in children(pid):
-        with contextlib.suppress(OSError):
-            if f"tuner.measure.process.{module}" in Path(f"/proc/{child}/cmdline").read_text().split("\0"):
-                found.append(child)
-    return found
+    return [child for child in children(pid) if runs(child, f"tuner.measure.process.{module}")]
 
 
 def workers(pid: int, module: str = "worker") -> list[int]:
     """The processes of a module that work for the `tune` command with this process id."""
     return [child for warden in wardens(pid, module) for child in children(warden)]
+
+
+def strategies_of(pid: int) -> list[int]:
+    """The processes in which strategies run for the process with this id."""
+    server = "tuner.search.forkserver"
+    return [
+        child for parent in children(pid) if runs(parent, server) for child in children(parent) if runs(child, server)
+    ]
+
+
+def cpu_seconds(pid: int) -> float:
+    """The processor time that a process has used, 0 for one that has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def of_this_test() -> list[str]:

@@ -16,6 +16,7 @@ from tuner.measure.method import Method
 from tuner.measure.results import Outcome
 from tuner.space import catalog, source
 from tuner.tuning import ledger
+from tuner.tuning.study import StudyKey
 from tuner.tuning.trial import Trial
 
 
@@ -32,10 +33,20 @@ def nth(lines: list[str], word: str, number: int) -> int:
         (lambda lines: [*lines[: (i := nth(lines, "measured", 0))], "garbage", *lines[i + 1 :]], 4),
         (lambda lines: [*lines[: (i := nth(lines, "params", 1))], *lines[i + 1 :]], 5),
         (lambda lines: [*lines[: (i := nth(lines, "measured", 0))], lines[i] + lines[i + 1], *lines[i + 2 :]], 4),
-        (lambda lines: ["", *lines], 0),
+        (lambda lines: ["", *lines], 5),
+        (lambda lines: lines[1:], 5),
         (lambda lines: lines, 5),
     ],
-    ids=["closing cut", "result cut", "garbage", "claim lost", "two lines in one", "no study", "no last newline"],
+    ids=[
+        "closing cut",
+        "result cut",
+        "garbage",
+        "claim lost",
+        "two lines in one",
+        "empty line",
+        "no study",
+        "no last newline",
+    ],
 )
 def test_a_damaged_ledger_loses_what_is_damaged_and_no_more(
     damage: Callable[[list[str]], list[str]], left: int, tune: Tune, tmp_path: Path
@@ -72,7 +83,7 @@ def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_h
     monkeypatch.setattr(ledger, "LEASE_SECONDS", 0.0)
     monkeypatch.setattr(ledger, "HEARTBEAT_SECONDS", 3600.0)
     space, url = catalog.load("sgemm/01_host_blocked"), f"sqlite:///{tmp_path}/claims.db"
-    config, key = dict(space.default), ledger.StudyKey(sizes(8), {}, "device", "signature", "toolchain")
+    config, key = dict(space.default), StudyKey(sizes(8), {}, "device", "signature", "toolchain")
     for begun in (False, True):
         for _ in range(ledger.MOST_LOSSES):
             with ledger.Ledger(space, key, url=url) as lost, ledger.Ledger(space, key, url=url) as other:

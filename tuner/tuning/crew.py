@@ -27,6 +27,7 @@ from tuner.tuning.trial import Trial
 LOOK_AHEAD = 256  # likely configurations that are considered for compiling ahead
 POLL_SECONDS = 0.5  # between looks at the trials of other processes
 MOST_IN_TROUBLE = 3  # configurations, one after the other; after that each is tried only once
+END_SECONDS = 5.0  # that threads may take to end; one that a server keeps waiting is left behind
 
 
 class TrialListener(Protocol):
@@ -127,10 +128,11 @@ class Crew:
         finally:
             if shift.at_work:
                 shift.stop()
+                ledger.give_up()
                 self._compile_pool.close()
                 for worker in self._workers:
                     worker.kill()
-                shift.wait()
+                shift.wait(END_SECONDS)
         if shift.error is not None:
             raise shift.error
         if shift.trouble is not None and all(t.outcome.failure in PERHAPS_ITS_OWN for t in ledger.trials):
@@ -173,6 +175,7 @@ class _Shift:
         self._elsewhere: list[Config] = []  # claimed by other processes
         self._best: Trial | None = None
         self._stopping = False
+        self._ended = threading.Event()  # all threads have
         self._reported: set[ConfigKey] = set()
         self.at_work: set[Supervisor] = set()
         self.error: BaseException | None = None
@@ -185,14 +188,16 @@ class _Shift:
     def start(self, worker: Supervisor, lead: Supervisor) -> None:
         """Put a worker to work, in a thread of its own."""
         self.at_work.add(worker)
-        threading.Thread(target=self.work, args=(worker, lead)).start()
+        self._ended.clear()
+        threading.Thread(target=self.work, args=(worker, lead), daemon=True).start()
 
-    def wait(self) -> None:
-        """Return when every worker has finished."""
-        # Thread.join, once interrupted, may take a running thread for dead (CPython issue 90882).
-        with self._changed:
-            while self.at_work:
-                self._changed.wait(POLL_SECONDS)
+    def wait(self, seconds: float = math.inf) -> None:
+        """Return when every worker has finished, or after `seconds`."""
+        # Thread.join, once interrupted, may take a running thread for dead (CPython issue 90882). `_changed` is not to
+        # be waited for: an interrupt would have to wait for whoever holds it.
+        deadline = time.monotonic() + seconds
+        while self.at_work and time.monotonic() < deadline:
+            self._ended.wait(POLL_SECONDS)
 
     def work(self, worker: Supervisor, lead: Supervisor) -> None:
         """The thread of one worker."""
@@ -221,12 +226,12 @@ class _Shift:
             with self._changed:
                 self.at_work.discard(worker)
                 self._changed.notify_all()
+                if not self.at_work:
+                    self._ended.set()
 
     def stop(self) -> None:
-        """Tell all threads to finish."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
+        """Tell all threads to finish, which look for it at every poll. Takes no lock, and so never waits."""
+        self._stopping = True
 
     def _claim_next(self) -> Config | None:
         """Claim the next configuration for this process; None when the search is over."""
@@ -247,6 +252,9 @@ class _Shift:
             while not self._stopping:
                 if self._ledger.shared:
                     self._read_news()
+                if not self._retries and not self._search.ready():
+                    self._wait_for_search()
+                    continue
                 config = self._retries.pop() if self._retries else self._search.ask()
                 if config is None:
                     if not self._measuring and not self._elsewhere and not self._retries:
@@ -262,6 +270,14 @@ class _Shift:
                 self._compile_pool.prepare(c for c in ahead if self._trial(c) is None)
                 return config
         return None
+
+    def _wait_for_search(self) -> None:
+        """Let others have `_changed` while the search thinks."""
+        self._changed.release()
+        try:
+            self._search.wait(POLL_SECONDS)
+        finally:
+            self._changed.acquire()
 
     def _trial(self, config: Config) -> Trial | None:
         return self._ledger.known(config, self._task.timeout)

@@ -22,9 +22,10 @@ from tuner.space.model import Config, Scope, Space
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
 from tuner.tuning.crew import Crew, TrialListener
-from tuner.tuning.ledger import Ledger, StudyKey
+from tuner.tuning.ledger import Ledger
 from tuner.tuning.selection import Selection, default_trial, next_best, non_dominated, select
 from tuner.tuning.storage import EXAMPLES
+from tuner.tuning.study import StudyKey
 from tuner.tuning.trial import Trial
 from tuner.version import VERSION
 
@@ -120,8 +121,10 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
         key = StudyKey(sizes, options, crew.device.name, query.signature, crew.device.toolchain, request.method)
         hints = Hints.of(space, store.similar(query))
         with (
-            Ledger(space, key, request.fresh, request.storage) as ledger,
-            Search(strategy, pool, budget, request.seed, hints, len(request.method.objectives)) as search,
+            Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
+            Search(
+                strategy, pool, budget, request.seed, hints, len(request.method.objectives), progress.noted
+            ) as search,
         ):
             total = min(budget.evaluations or len(pool), len(pool))
             progress.started(space, crew.device, crew.scope, total, len(ledger.trials))
