@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -48,11 +49,11 @@ def most_builders() -> int:
 
 def _memory() -> int:
     """The bytes of memory that this process may use: the machine's, or what its container grants."""
-    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        return min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
-    except (OSError, ValueError):  # no such container, or no limit
-        return machine
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for file in ("memory.max", "memory/memory.limit_in_bytes"):  # of control groups, versions 2 and 1
+        with contextlib.suppress(OSError, ValueError):  # there is none, or no limit
+            memory = min(memory, int(Path("/sys/fs/cgroup", file).read_text(encoding="ascii")))
+    return memory
 
 
 class Compiler(ABC):
