@@ -80,6 +80,11 @@ class Workbench:
         """How many sets of inputs there have been."""
         return len(self._layouts) + self._is_renewed
 
+    @property
+    def write_only(self) -> frozenset[str]:
+        """The outputs that a run need not read."""
+        return self._layouts[0].inputs.write_only
+
     def renew_inputs(self) -> None:
         """Put a set that no kernel has seen in the place of the first one, once, where time allows it."""
         first = self._layouts[0]
