@@ -14,16 +14,18 @@ MEASUREMENTS = 5
 class Floor:
     """Refuses times that no run can take.
 
-    A run moves the `bytes` of the operation, or at least those of the outputs that it writes. What the last-level cache
-    can hold may be there before the run, and as much may stay there after it. The rest moves at the device's memory
-    rate, which is measured by kernels of ours when a time first asks for it.
+    A run moves the `bytes` of the operation, or at least those of the outputs that it only writes. What the last-level
+    cache can hold may be there before the run, and as much may stay there after it. The rest moves at the device's
+    memory rate, which is measured by kernels of ours when a time first asks for it.
     """
 
     def __init__(self, device: Device, op: Operation, scope: Scope, workbench: Workbench) -> None:
         self._device, self._workbench = device, workbench
         arrays = operation.array_bytes(op, scope)
-        outputs = sum(operation.nbytes(argument, scope) for argument in op.arrays if argument.role != "in")
-        declared = outputs if op.bytes is None else float(op.bytes.evaluate(scope.names))
+        written = sum(
+            operation.nbytes(argument, scope) for argument in op.arrays if argument.name in workbench.write_only
+        )
+        declared = written if op.bytes is None else float(op.bytes.evaluate(scope.names))
         cache = device.last_cache
         self._moved = 0.0 if cache is None or arrays <= CACHES * cache else min(declared, arrays) - 2 * cache
         self._bytes_per_ms = 0.0
