@@ -9,12 +9,15 @@ import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuner import paths
 from tuner.devices import build_cache, environment
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.errors import BuildError, DeviceError
-from tuner.space.source import Source
+
+if TYPE_CHECKING:
+    from tuner.space.source import Source
 
 MEMORY_SHARE = 0.75  # of the memory, for all builders together
 LEAST_MEMORY = 1 << 30  # bytes of a builder

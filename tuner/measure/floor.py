@@ -1,10 +1,16 @@
 """The least time that a run can take on a device: it moves its arrays, and no faster than memory allows."""
 
-from tuner.devices.base import Device
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tuner.errors import WrongResult
-from tuner.measure.workbench import Workbench
 from tuner.space import operation
-from tuner.space.model import Operation, Scope
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Device
+    from tuner.measure.workbench import Workbench
+    from tuner.space.model import Operation, Scope
 
 MARGIN = 2.0  # by which a kernel may move bytes faster than ours, which only read
 CACHES = 4  # arrays of fewer last-level caches may move no byte at all

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from tuner.devices import DeviceInfo
 from tuner.devices.environment import PERHAPS_ITS_OWN
@@ -13,10 +14,12 @@ from tuner.measure.process import scratch
 from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.process.patience import patiently
 from tuner.measure.process.supervisor import Supervisor, Task
-from tuner.search.strategies import Search
 from tuner.space.model import Scope
-from tuner.tuning.ledger import Ledger
 from tuner.tuning.shift import Shift, TrialListener
+
+if TYPE_CHECKING:
+    from tuner.search.strategies import Search
+    from tuner.tuning.ledger import Ledger
 
 END_SECONDS = 5.0  # that threads may take to end; one that a server keeps waiting is left behind
 

@@ -1,23 +1,27 @@
 """One run of a crew: a thread for each worker, and the state that they share."""
 
+from __future__ import annotations
+
 import math
 import threading
 import time
 from collections.abc import Callable
 from statistics import median
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import DeviceError, EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.method import objective_values
-from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.process.patience import patiently
-from tuner.measure.process.supervisor import Supervisor, Task
 from tuner.measure.results import Outcome
-from tuner.search.strategies import Search
 from tuner.space.model import Config, ConfigKey, config_key
-from tuner.tuning.ledger import Ledger
 from tuner.tuning.trial import Trial
+
+if TYPE_CHECKING:
+    from tuner.measure.process.compile_pool import CompilePool
+    from tuner.measure.process.supervisor import Supervisor, Task
+    from tuner.search.strategies import Search
+    from tuner.tuning.ledger import Ledger
 
 LOOK_AHEAD = 256  # likely configurations that are considered for compiling ahead
 POLL_SECONDS = 0.5  # between looks at the trials of other processes
