@@ -219,6 +219,10 @@ class Ledger:
         """Write the trial of a claim; it is on disk when this returns. False where the claim has expired: then another
         process measures the configuration."""
         key = config_key(trial.config)
+        earlier = self._trials.get(key)
+        if key in self._doubtful and earlier and None not in (earlier.value, trial.value):
+            better = min(earlier, trial, key=lambda measured: measured.value or 0.0)  # other programs only add time
+            trial = replace(better, outcome=replace(better.outcome, doubtful=trial.outcome.doubtful))
         with self._access:
             trial_id = self._own_claims[key]
             try:
