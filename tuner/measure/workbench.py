@@ -143,8 +143,7 @@ class Workbench:
         runs show whether this one is right. Some runs, drawn at random, are compared in a frozen copy, where no thread
         that the kernel has left behind goes on.
         """
-        if self._until_frozen == 0 and not self.device.frozen(self._is_right):
-            raise WrongResult("still works on its outputs after it has returned", "unfinished")
+        was_right = self._until_frozen > 0 or self.device.frozen(self._is_right)
         self._until_frozen = (self._until_frozen or secrets.randbelow(2 * FREEZE_EVERY)) - 1
         try:
             self._compare()
@@ -154,6 +153,8 @@ class Workbench:
                 self._is_mended = True
                 return
             raise WrongResult(f"right at first, wrong in a later run: {error}", "changes from run to run") from None
+        if not was_right:
+            raise WrongResult("still works on its outputs after it has returned", "unfinished")
 
     def _is_right(self) -> bool:
         try:
