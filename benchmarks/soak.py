@@ -37,7 +37,8 @@ RUNS = 5  # with faults, per study
 PATIENCE_SECONDS = 600.0  # what takes longer hangs
 LEAST_IDLE = 0.8  # where other programs leave less of the processors, any configuration may win
 GONE_SECONDS = 10.0  # in which all processes of a run are gone
-SIZE = 40_000
+SIZES = {"cuda": 4_000_000}
+SIZE = 40_000  # of other devices
 MOUNT, UMOUNT = (shutil.which(name) or name for name in ("mount", "umount"))
 WORK = (1, 2, 4, 8)
 VARIANTS = range(6)
@@ -91,6 +92,7 @@ class Study:
     was_busy: bool = False  # whether other programs ever took the processors from it
 
     def __post_init__(self) -> None:
+        self.size = str(SIZES.get(self.device, SIZE))
         host = self.device == "host"
         launch = "" if host else "grid_divisors: {x: [64]}\nblock: [64]"
         words = {"LANGUAGES": "c" if host else "cuda, opencl", "LAUNCH": launch, "WORK": WORK, "VARIANTS": [*VARIANTS]}
@@ -131,7 +133,7 @@ class Study:
         table = self.folder / "trials.csv"
         table.unlink(missing_ok=True)
         process = self.tune(
-            "export", "soak.yaml", str(SIZE), "--to", "csv", "--device", self.device, "--output", str(table)
+            "export", "soak.yaml", self.size, "--to", "csv", "--device", self.device, "--output", str(table)
         )
         _, err = process.communicate(timeout=PATIENCE_SECONDS)
         if process.returncode and "nothing has been measured" in err:
@@ -222,8 +224,8 @@ FAULTS = ("none", "kill the run", "interrupt", "terminate", "kill others", "stop
 # Statuses that a run may end with: it is done; it was killed, interrupted or terminated; or it says what is in its way.
 STATUSES = {
     "kill the run": (0, -9),
-    "interrupt": (0, 130),
-    "terminate": (0, 143),
+    "interrupt": (0, 130, -signal.SIGINT),
+    "terminate": (0, 143, -signal.SIGTERM),
     "small disk": (0, 1, 2),
     "kill others": (0, 1, 2),
 }
@@ -253,7 +255,7 @@ def run(study: Study, fault: str, chance: random.Random) -> None:
         )
         if fault == "busy":
             stack.enter_context(burners(2 * len(os.sched_getaffinity(0))))
-        process = study.tune("soak.yaml", str(SIZE), "--device", study.device, "--strategy", "random", cache=cache)
+        process = study.tune("soak.yaml", study.size, "--device", study.device, "--strategy", "random", cache=cache)
         if fault not in ("none", "busy", "small disk"):
             strike(fault, study, process, chance)
         try:
