@@ -1,0 +1,228 @@
+"""The functions that references may call: NumPy's and SciPy's, by their names and with their meaning.
+
+They take arrays by position, and `axis`, `keepdims` and `mode` by keyword. Each one is bounded: what would take more
+elements than `MOST_ELEMENTS` is refused before it is computed.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tuner.errors import ExpressionError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+MOST_ELEMENTS = 2**31  # of any array
+MOST_PRODUCTS = 2**46  # of one einsum or convolution: an hour of one core
+DTYPES = (
+    "bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ArrayFunction:
+    """A function of arrays. `usage` shows its arguments; `least` and `most` are how many it takes by position.
+
+    `elements` computes the size of its result from its arguments, where the result may be larger than they are.
+    """
+
+    call: Callable[..., Any]
+    usage: str
+    least: int = 1
+    most: int = 1
+    keywords: frozenset[str] = frozenset()
+    elements: Callable[..., int] | None = None
+
+    def __call__(self, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """Its value. Raises ExpressionError for arguments that it does not take, or a result that is too large."""
+        if not self.least <= len(arguments) <= self.most or keywords.keys() - self.keywords:
+            raise ExpressionError(f"{name}() is called as {self.usage}")
+        if self.elements is not None:
+            check_elements(self.elements(*arguments, **keywords), f"{name}()")
+        return self.call(*arguments, **keywords)
+
+
+def check_elements(count: int, what: str) -> None:
+    """Raise ExpressionError for more than MOST_ELEMENTS elements."""
+    if count > MOST_ELEMENTS:
+        raise ExpressionError(f"{what} would have {count:.3g} elements; at most {MOST_ELEMENTS} are allowed")
+
+
+def _scipy(module: str, function: str) -> Callable[..., Any]:
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        import importlib
+
+        return getattr(importlib.import_module(f"scipy.{module}"), function)(*arguments, **keywords)
+
+    return call
+
+
+def _broadcast(*arrays: Any, **_: Any) -> int:
+    return math.prod(np.broadcast_shapes(*map(np.shape, arrays)))
+
+
+def _total(shape: Any, *_: Any, **__: Any) -> int:
+    return math.prod(abs(extent) for extent in (shape if isinstance(shape, tuple) else (shape,)))
+
+
+def _extreme(reduce: Callable[..., Any], pair: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """One array is reduced; several are compared element by element, as Python's max and min do with numbers."""
+
+    def call(*arrays: Any, **keywords: Any) -> Any:
+        if len(arrays) == 1:
+            return reduce(arrays[0], **keywords)
+        if keywords:
+            raise ExpressionError("of several arrays, max() and min() take no axis")
+        value = arrays[0]
+        for other in arrays[1:]:
+            value = pair(value, other)
+        return value
+
+    return call
+
+
+def _astype(array: Any, dtype: Any) -> Any:
+    if dtype not in DTYPES:
+        raise ExpressionError(f"astype(x, {dtype!r}): known are {', '.join(DTYPES)}")
+    return np.asarray(array).astype(dtype)
+
+
+def _take(array: Any, indices: Any, axis: int | None = None) -> Any:
+    return np.take(array, np.asarray(indices, dtype=np.int64), axis=axis)
+
+
+def _bincount(array: Any, weights: Any = None, minlength: int = 0) -> Any:
+    values = np.asarray(array).reshape(-1)
+    integers = values.astype(np.int64)
+    if not np.array_equal(integers, values):
+        raise ExpressionError("bincount() counts whole numbers; write floor(x) or astype(x, 'int64')")
+    check_elements(int(integers.max(initial=0)) + 1, "bincount()")
+    return np.bincount(integers, None if weights is None else np.asarray(weights).reshape(-1), minlength)
+
+
+def _pad(array: Any, width: Any, mode: str = "constant", value: float = 0.0) -> Any:
+    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
+        raise ExpressionError(f"pad(): mode {mode!r}; known are constant, edge, reflect, symmetric, wrap")
+    return np.pad(array, width, mode=mode, **({"constant_values": value} if mode == "constant" else {}))  # type: ignore[call-overload]
+
+
+def _padded(array: Any, width: Any, **_: Any) -> int:
+    most = int(np.max(np.abs(np.asarray(width))))
+    return math.prod(extent + 2 * most for extent in np.shape(array))
+
+
+def _einsum(subscripts: Any, *arrays: Any) -> Any:
+    if not isinstance(subscripts, str):
+        raise ExpressionError("einsum() is called as einsum('ij,jk->ik', a, b)")
+    return np.einsum(subscripts, *arrays, optimize=True)
+
+
+def _einsum_elements(subscripts: Any, *arrays: Any) -> int:
+    inputs, arrow, output = str(subscripts).replace(" ", "").partition("->")
+    extents: dict[str, int] = {}
+    for letters, array in zip(inputs.split(","), arrays, strict=False):
+        extents |= dict(zip(letters, np.shape(array), strict=False))
+    if math.prod(extents.values()) > MOST_PRODUCTS:
+        raise ExpressionError(f"einsum() would take {math.prod(extents.values()):.3g} products")
+    return math.prod(extents.get(letter, 1) for letter in output) if arrow else 1
+
+
+def _correlation(function: str) -> Callable[..., Any]:
+    def call(array: Any, kernel: Any, mode: str = "full") -> Any:
+        exact = all(np.asarray(operand).dtype.kind in "iub" for operand in (array, kernel))
+        return _scipy("signal", function)(array, kernel, mode=mode, method="direct" if exact else "auto")
+
+    return call
+
+
+def _convolved(array: Any, kernel: Any, **_: Any) -> int:
+    if np.size(array) * np.size(kernel) > MOST_PRODUCTS:
+        raise ExpressionError(
+            f"a convolution of {np.size(array)} and {np.size(kernel)} elements takes too many products"
+        )
+    return math.prod(a + k for a, k in zip(np.shape(array), np.shape(kernel), strict=True))
+
+
+def _table() -> dict[str, ArrayFunction]:
+    axis = frozenset({"axis", "keepdims"})
+    table = {
+        name: ArrayFunction(getattr(np, name), f"{name}(x)")
+        for name in (
+            "abs", "arccos", "arcsin", "arctan", "cbrt", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor",
+            "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "rint", "sign", "sin", "sinh", "sqrt", "tan",
+            "tanh", "trunc",
+        )
+    }  # fmt: skip
+    table |= {
+        name: ArrayFunction(_scipy("special", name), f"{name}(x)") for name in ("erf", "erfc", "gamma", "gammaln")
+    }
+    table |= {
+        name: ArrayFunction(getattr(np, name), f"{name}(x, y)", 2, 2, elements=_broadcast)
+        for name in ("arctan2", "fmod", "hypot")
+    }
+    table |= {
+        name: ArrayFunction(getattr(np, name), f"{name}(x, axis=None, keepdims=False)", keywords=axis)
+        for name in ("all", "any", "mean", "prod", "std", "sum", "var")
+    }
+    table |= {
+        name: ArrayFunction(
+            _extreme(reduce, pair), f"{name}(x, axis=None, keepdims=False), or {name}(x, y)", 1, 100, axis, _broadcast
+        )
+        for name, reduce, pair in (("max", np.max, np.maximum), ("min", np.min, np.minimum))
+    }
+    table |= {
+        name: ArrayFunction(getattr(np, name), f"{name}(x, axis=None)", keywords=frozenset({"axis"}))
+        for name in ("argmax", "argmin", "argsort", "cumprod", "cumsum", "flip", "sort", "squeeze")
+    }
+    only_axis = frozenset({"axis"})
+    table |= {
+        "arange": ArrayFunction(np.arange, "arange(n)", elements=_total),
+        "astype": ArrayFunction(_astype, "astype(x, 'float32')", 2, 2),
+        "bincount": ArrayFunction(
+            _bincount, "bincount(x, weights=None, minlength=0)", keywords=frozenset({"weights", "minlength"}),
+            elements=lambda array, weights=None, minlength=0: minlength,
+        ),
+        "broadcast_to": ArrayFunction(
+            np.broadcast_to, "broadcast_to(x, (m, n))", 2, 2, elements=lambda array, shape: _total(shape)
+        ),
+        "clip": ArrayFunction(np.clip, "clip(x, low, high)", 3, 3, elements=_broadcast),
+        "concatenate": ArrayFunction(np.concatenate, "concatenate((x, y), axis=0)", keywords=only_axis),
+        "convolve": ArrayFunction(
+            _correlation("convolve"), "convolve(x, k, mode='full')", 2, 2, frozenset({"mode"}), _convolved
+        ),
+        "correlate": ArrayFunction(
+            _correlation("correlate"), "correlate(x, k, mode='full')", 2, 2, frozenset({"mode"}), _convolved
+        ),
+        "diagonal": ArrayFunction(np.diagonal, "diagonal(x)"),
+        "einsum": ArrayFunction(_einsum, "einsum('ij,jk->ik', a, b)", 2, 9, elements=_einsum_elements),
+        "expand_dims": ArrayFunction(np.expand_dims, "expand_dims(x, axis=0)", keywords=only_axis),
+        "full": ArrayFunction(np.full, "full((m, n), value)", 2, 2, elements=_total),
+        "matmul": ArrayFunction(np.matmul, "matmul(a, b)", 2, 2),
+        "ones": ArrayFunction(np.ones, "ones((m, n))", elements=_total),
+        "pad": ArrayFunction(
+            _pad, "pad(x, width, mode='constant', value=0)", 2, 2, frozenset({"mode", "value"}), _padded
+        ),
+        "repeat": ArrayFunction(
+            np.repeat, "repeat(x, count, axis=None)", 2, 2, only_axis,
+            lambda array, count, axis=None: int(np.size(array) * np.max(count)),
+        ),
+        "reshape": ArrayFunction(np.reshape, "reshape(x, (m, n))", 2, 2),
+        "roll": ArrayFunction(np.roll, "roll(x, shift, axis=None)", 2, 2, only_axis),
+        "round": ArrayFunction(np.round, "round(x)"),
+        "stack": ArrayFunction(np.stack, "stack((x, y), axis=0)", keywords=only_axis),
+        "take": ArrayFunction(_take, "take(x, indices, axis=None)", 2, 2, only_axis),
+        "tile": ArrayFunction(
+            np.tile, "tile(x, (2, 3))", 2, 2, elements=lambda array, counts: np.size(array) * _total(counts)
+        ),
+        "transpose": ArrayFunction(np.transpose, "transpose(x, (1, 0))", 1, 2),
+        "tril": ArrayFunction(np.tril, "tril(x)"),
+        "triu": ArrayFunction(np.triu, "triu(x)"),
+        "where": ArrayFunction(np.where, "where(condition, x, y)", 3, 3, elements=_broadcast),
+        "zeros": ArrayFunction(np.zeros, "zeros((m, n))", elements=_total),
+    }  # fmt: skip
+    return dict(sorted(table.items()))
+
+
+ARRAY_FUNCTIONS: Mapping[str, ArrayFunction] = _table()
