@@ -143,14 +143,12 @@ def _parameters(words: Sequence[str]) -> tuple[Parameter, ...]:
 
 
 def _parameter(words: list[str]) -> Parameter:
-    if "=" in words:
-        words = words[: words.index("=")]
-    is_array = "[" in words
-    if is_array:
-        words = words[: words.index("[")]
-    words = [word for word in words if word not in _QUALIFIERS and word not in ("*", "&")]
-    name = words.pop() if len(words) > 1 else ""
-    return Parameter(name, _type_text(words), is_array or "*" in words, "const" in words)
+    declared = _before(words, "=")
+    element = _before(declared, "[")
+    plain = [word for word in element if word not in _QUALIFIERS and word not in ("*", "&")]
+    name = plain.pop() if len(plain) > 1 else ""
+    is_pointer = "*" in element or "[" in declared
+    return Parameter(name, _type_text(plain), is_pointer, "const" in element)
 
 
 def _type_text(words: Sequence[str]) -> str:
