@@ -1,12 +1,16 @@
 """A loaded kernel, which a program calls."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tuner import devices, paths
 from tuner.devices import Build, Device, figures
 from tuner.devices.arguments import ArraySpec
 from tuner.errors import RequestError
-from tuner.space import operation, source
+from tuner.paths import quoted
+from tuner.space import catalog, operation, source
 from tuner.space.model import Config, Scope, Space, config_text
 from tuner.store.store import Candidate, Match, Record
 
@@ -19,7 +23,8 @@ class Kernel:
 
     `device` is where it is loaded, `config` its configuration, `match` how well the look-up fitted. `record` is the
     record that holds the configuration as its best or as a runner-up; None where it is the default, was exported, or
-    was passed to `load`. Threads and signal handlers may share a Kernel.
+    was passed to `load`. Threads and signal handlers may share a Kernel. A pickled Kernel is loaded again where it is
+    unpickled.
     """
 
     def __init__(
@@ -40,6 +45,7 @@ class Kernel:
         build = device.build(text) if binary is None else Build(binary)
         figures.check(build.figures, text.geometry, scope.limits)
         self.function = device.load(build, text)
+        self._binaries = {} if binary is None else {text.digest: binary}  # a pickled Kernel needs no compiler either
         op = space.operation
         self._requirements = [ArraySpec.of(a, operation.shape(a, scope), space.alignment) for a in op.arrays]
         self._constants = {name: device.upload(data) for name, data in operation.constants(op, scope).items()}
@@ -95,6 +101,21 @@ class Kernel:
         where = self.device.stream(stream, arrays[0])
         return self.device.bind(self.function, self._arguments(handles, options), where, (self, arrays, where))
 
+    def __reduce__(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
+        """For `pickle` and `copy`: the kernel by its name or file, and what it was loaded with. It is loaded again on
+        the device of the same name, in the same configuration."""
+        space, scope = self.space, self.scope
+        shipped = (paths.shipped("spaces") / f"{space.name}.yaml").resolve()
+        name = space.name if shipped in space.files else str(space.files[0])
+        return _reload, (
+            name,
+            dict(scope.sizes),
+            dict(scope.options),
+            self.device.id,
+            self.candidate,
+            self._binaries,
+        )
+
     def __repr__(self) -> str:
         return f"<{self.space.name} on {self.device.name}, {self.match}: {config_text(self.config)}>"
 
@@ -132,12 +153,29 @@ class Kernel:
             for name in options.keys() & self._fixed:
                 if values[name] != scope.options[name]:
                     raise RequestError(
-                        f"option {name} = {options[name]!r}: the code or the shape of an array depends on it, so it is "
-                        f"fixed when the kernel is loaded; load it with options={{{name!r}: ...}}"
+                        f"option {name} = {quoted(options[name])}: the code or the shape of an array depends on it, so "
+                        f"it is fixed when the kernel is loaded; load it with options={{{name!r}: ...}}"
                     )
             overridden = {**scope.options, **{name: values[name] for name in options}}
             scope = Scope(scope.sizes, overridden, scope.language, scope.limits)
         return operation.scalars(self.space.operation, scope)
+
+
+def _reload(
+    name: str,
+    sizes: Mapping[str, int],
+    options: Mapping[str, float],
+    device_name: str,
+    candidate: Candidate,
+    binaries: Mapping[str, bytes],
+) -> Kernel:
+    """The Kernel that was pickled. Raises RequestError where the kernel, the device or the configuration is not there
+    any more, and what a Kernel raises."""
+    space = catalog.load(name)
+    device = devices.shared(devices.for_space(space, device_name))
+    scope = Scope(sizes, options, device.language, device.limits)
+    space.checked(candidate.config, scope)
+    return Kernel(space, scope, device, candidate, binaries)
 
 
 def fixed_options(space: Space) -> set[str]:

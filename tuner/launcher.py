@@ -13,6 +13,7 @@ from tuner.devices import Device, build_cache
 from tuner.devices.build_cache import ExportedBuild
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.kernel import Kernel, fixed_options
+from tuner.paths import quoted
 from tuner.space import catalog, operation
 from tuner.space.model import Scope, Space, Value, config_text
 from tuner.store.lookup import Candidate, Query
@@ -45,7 +46,9 @@ def load(
     a build nor a compiler. Where no configuration runs, raises the TrialError of the best one.
     """
     if not isinstance(kernel, str | Path) or not (device is None or isinstance(device, str | Device)):
-        raise RequestError(f"load({kernel!r}, device={device!r}): write a kernel's name or path, and a device's name")
+        raise RequestError(
+            f"load({quoted(kernel)}, device={quoted(device)}): write a kernel's name or path, and a device's name"
+        )
     _check_types(folders={"results": results, "binaries": binaries}, mappings={"config": config, "options": options})
     if config is not None and strict:
         raise RequestError("load(config=..., strict=True): a given configuration is not looked up; leave out one")
@@ -74,10 +77,10 @@ def find(space: Space, scope: Scope, device: Device, results: Path | None = None
 def _check_types(folders: Mapping[str, Any], mappings: Mapping[str, Any]) -> None:
     for name, folder in folders.items():
         if not (folder is None or (isinstance(folder, str | Path) and "\0" not in str(folder))):
-            raise RequestError(f"load({name}={folder!r}): write the path of a folder")
+            raise RequestError(f"load({name}={quoted(folder)}): write the path of a folder")
     for name, mapping in mappings.items():
         if not (mapping is None or isinstance(mapping, Mapping)):
-            raise RequestError(f"load({name}={mapping!r}): write names with values, as {{'alpha': 2.0}}")
+            raise RequestError(f"load({name}={quoted(mapping)}): write names with values, as {{'alpha': 2.0}}")
 
 
 def _bundled_builds(folder: Path, space: Space, device: Device) -> list[ExportedBuild]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tuner.errors import RequestError
 
+MOST_SHOWN = 400  # characters of a name or value in a message
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -71,9 +72,30 @@ def read_trusted(path: Path) -> bytes:
         return file.read()
 
 
-def shown(path: str | Path) -> str:
-    """`path` for a message. A file's name may hold control sequences of a terminal."""
-    return plain(path, keep="")
+def read_text(path: Path, most: int, errors: str = "strict") -> str:
+    """The text of a file in UTF-8. Raises OSError, UnicodeDecodeError, and RequestError for more than `most`
+    characters; no more are read."""
+    with path.open(encoding="utf-8", errors=errors) as file:
+        text = file.read(most + 1)
+        if len(text) > most:
+            size = os.fstat(file.fileno()).st_size
+            raise RequestError(f"{shown(path)}: {size} bytes; at most {most:,} characters are read")
+    return text
+
+
+def shown(text: object, most: int = MOST_SHOWN) -> str:
+    """`text`, such as a file's name, for a message: without control sequences of a terminal, and of `most` characters
+    at most."""
+    line = plain(text, keep="")
+    return line if len(line) <= most else f"{line[: most - 203]}...{line[-200:]}"
+
+
+def quoted(value: object) -> str:
+    """A value that a user or a file gave, as Python writes it, for a message."""
+    try:
+        return shown(repr(value))
+    except ValueError:  # Python writes no integer of thousands of digits
+        return "a number of thousands of digits"
 
 
 def plain(text: object, keep: str = "\n\t") -> str:

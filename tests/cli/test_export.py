@@ -10,6 +10,7 @@ import pytest
 
 from helpers.processes import Tune
 from helpers.records import KERNEL
+from tuner.devices import Device
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,17 @@ def test_what_cannot_be_exported_is_one_message(arguments: tuple[str, ...], mess
     done = tune("export", *arguments)
     assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
     assert message in done.err
+
+
+def test_the_exact_record_of_this_machine_comes_before_that_of_another_kind(
+    tune: Tune, tmp_path: Path, opencl: Device
+) -> None:
+    kernel = "sgemm/03_naive"  # the store knows it on an H200, and CUDA comes before OpenCL
+    assert tune(kernel, "8", "--device", "opencl", "--budget", "2").status == 0
+    done = tune("export", kernel, "8", "--to", "cu", "--output", tmp_path / "x.cu", "--json")
+    (device,) = done.json["devices"]
+    assert (device["device"], device["match"]) == (opencl.name, "exact")
+    assert "H200" in tune("export", kernel, "1024", "--to", "cu", "--output", tmp_path / "x.cu", "--json").out
 
 
 @pytest.mark.parametrize("to", ["header", "kernel-tuner"])

@@ -21,6 +21,10 @@ BAD_REQUESTS = {
     ("03_naive", "4096x"): "whole number from 1 on",
     ("03_naive", "10^12"): "whole number from 1 on",
     ("03_naive", "1000000000000"): "int32",
+    ("03_naive", "1234567890123456789"): "at most 2147483647 is allowed",
+    ("03_naive", "12345678901234567890"): "'12345678901234567890' is too large; a size is at most 9223372036854775807",
+    ("03_naive", "9" * 5000): "is too large; a size is at most 9223372036854775807",
+    ("03_naive", "0" * 30): "whole number from 1 on",
     ("03_naive", "2000000"): "try a smaller size",
     ("03_naive", "1x2"): "2 numbers for M, N, K",
     ("03_naive", "M=1,N=2"): "K not given",
@@ -65,6 +69,51 @@ def test_a_wrong_request_is_one_message_and_exit_2(request_: tuple[str, ...], tu
     assert (done.status, done.out) == (2, ""), done.err
     assert BAD_REQUESTS[request_] in done.err
     assert len(done.err.splitlines()) == 1
+
+
+LONG = "x1" * 5500
+LONG_REQUESTS = [
+    (LONG,), (f"{LONG}.yaml", "8"), ("03_naive", LONG), ("03_naive", f"M={LONG}"), ("03_naive", f"{LONG}=1"),
+    ("list", LONG), ("report", "--device", LONG), ("report", "--write", LONG), ("merge", LONG), ("reproduce", LONG),
+    *(("03_naive", "8", option, LONG) for option in ("--device", "--strategy", "--budget", "--objective", "--set")),
+    ("03_naive", "8", "--set", f"{LONG}=1"), ("03_naive", "8", f"--{LONG}"), ("03_naive", "8", "--storage", LONG),
+    ("show", "03_naive", "8", "--device", LONG), ("best", "03_naive", "8", "--device", LONG), ("validate", LONG),
+    ("validate", LONG, "8"), ("import", LONG), ("replay", LONG), ("import", LONG, "--kernel", LONG),
+    ("record", "03_naive", "8", "--output", LONG),
+    *(("export", "03_naive", "8", "--to", to, "--device", LONG) for to in ("cu", "cubin", "csv")),
+    ("export", "03_naive", "8", "--to", "cubin", "--architecture", LONG), ("export", "03_naive", "8", "--to", LONG),
+    ("export", "03_naive", "8", "--to", "header", "--output", LONG),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("request_", LONG_REQUESTS, ids=lambda request: " ".join(request).replace(LONG, "LONG"))
+def test_a_value_of_11000_characters_is_not_echoed_whole(request_: tuple[str, ...], tune: Tune) -> None:
+    done = tune(*request_)
+    assert (done.status, len(done.err.splitlines())) == (2, 1), done.err
+    assert len(done.err) < 1500
+    assert "Traceback" not in done.err
+
+
+def test_a_compiler_whose_name_is_no_command_is_one_message(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "'")
+    for verb in ((), ("show",), ("run",)):
+        done = tune(*verb, "sgemm/00_host_simple", "8", "--device", "host")
+        assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1)
+        assert 'CC is "\'", which is not a command: No closing quotation; set CC' in done.err
+    assert "which is not a command" in tune("sgemm/00_host_simple", "8").err
+    done = tune("devices")
+    assert (done.status, "opencl:0" in done.out, "host:0" in done.out) == (0, True, False)
+    assert "which is not a command" in done.err
+
+
+def test_show_counts_what_tuning_would_search(tune: Tune) -> None:
+    shown = tune("show", "03_naive", "16", "--json").json
+    tuned = tune("03_naive", "16", "--budget", "1", "--json").json
+    assert (shown["configurations"], shown["counted_for"]) == (tuned["configurations"], tuned["device"])
+    assert (
+        f"{tuned['configurations']} configurations are valid at 16 on {tuned['device']}"
+        in tune("show", "03_naive", "16").out
+    )
 
 
 def test_list_show_and_devices_answer_in_json_and_for_people(tune: Tune) -> None:

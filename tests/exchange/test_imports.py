@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from helpers import ROOT
+from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
 from helpers.recordings import cache_of, t4
 from helpers.records import H200, H200_NVL, KERNEL, RTX, SIGNATURE, SPACE, config
@@ -198,6 +199,35 @@ def test_a_cache_that_says_something_odd_is_one_message(name: str, tune: Tune, t
     assert message in done.err
     assert "\x1b" not in done.err
     assert not (tmp_path / "results").exists(), "nothing is written"
+
+
+def test_a_parameter_of_one_value_may_stand_on_one_side_only(tune: Tune, tmp_path: Path) -> None:
+    file = cache_of(tmp_path, {8: 1.0, 16: 2.0}, **SIZES)
+    data = json.loads(file.read_text())
+
+    def with_constants(**constants: Any) -> None:
+        parameters = dict(data["tune_params"])
+        parameters |= {name: list(dict.fromkeys(values)) for name, values in constants.items()}
+        entries = [entry | {n: v[i] for n, v in constants.items()} for i, entry in enumerate(data["cache"].values())]
+        file.write_text(json.dumps({**data, "tune_params": parameters, "cache": dict(enumerate(entries))}))
+
+    with_constants(block_size_z=[1, 1], kind=["a", "a"])
+    done = tune("import", file, "--json", "--results", tmp_path / "r")
+    assert done.status == 0, done.err
+    assert done.json[0]["best"]["config"] == config(8)
+    assert done.json[0]["constants"] == {"block_size_z": 1, "kind": "a"}
+    assert "as the kernel has no such parameter: block_size_z=1 kind=a" in tune("import", file).out
+    with_constants(block_size_z=[1, 2])
+    assert "its parameters are block_size_x, " in tune("import", file).err, "that one tells configurations apart"
+
+
+def test_a_kernels_parameter_of_one_value_may_be_missing(tune: Tune, tmp_path: Path, stage: Stage) -> None:
+    own = stage(c_kernel("own", MULTIPLY), "own", "{v: [1, 2], w: [7]}")
+    file = tmp_path / "cache.json"
+    recording.write(file, Recording("own", "Here", {"v": (1, 2)}, {(1,): Entry(2.0), (2,): Entry(1.0)}))
+    done = tune("import", file, "--kernel", own, "--size", "8", "--json")
+    assert done.status == 0, done.err
+    assert done.json[0]["best"]["config"] == {"v": 2, "w": 7}
 
 
 HOSTILE: list[Any] = [

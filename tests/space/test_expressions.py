@@ -33,6 +33,10 @@ NAMES = {"a": 3, "b": 4, "zero": 0, "language": "cuda", "x": 2.5}
         ("-a ** 2", -9),
         ("2 ** 10", 1024),
         ("a / b", 0.75),
+        ("[1, 2] == (1, 2)", False),
+        ("[1, 2] == [1, 2]", True),
+        ("(1, 2) in [(1, 2)]", True),
+        ("max([a, b])", 4),
     ],
 )
 def test_an_expression_means_what_it_means_in_python(text: str, value: object) -> None:
@@ -77,7 +81,8 @@ def test_what_is_not_on_the_whitelist_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["9**9**9", "2**64 * 2**64", "10**50", "a // zero", "a % zero", "a / zero", "'a' * 10", "(1,) * 10", "1e308 * 10",
-     "a < 'x'", "int('9' + '9')", "2 ** 0.5 ** -400", "log2(zero)", "missing + 1", "round_up(a, zero)"],
+     "a < 'x'", "[1] < (1,)", "(1,) >= [1]", "max([1], (1,))", "[1] + [2]", "[1] * 2", "-[1]", "a in b",
+     "int('9' + '9')", "2 ** 0.5 ** -400", "log2(zero)", "missing + 1", "round_up(a, zero)"],
 )  # fmt: skip
 def test_an_expression_without_a_value_says_so_at_once(text: str) -> None:
     began = time.process_time()
@@ -120,3 +125,46 @@ def test_evaluation_and_substitution_agree_with_python(text: str) -> None:
     assert expression.evaluate(NAMES) == expected
     partly = rewriting.substitute(expression.tree, {"a": NAMES["a"], "zero": 0})
     assert bool(expressions.walk(partly, NAMES)) == bool(expected)
+
+
+def outcome(text: str) -> object:
+    """The value of an expression, or the error that it has instead."""
+    try:
+        return expressions.parse(text).evaluate(NAMES)
+    except ExpressionError as error:
+        return error
+
+
+def mixtures() -> st.SearchStrategy[str]:
+    """Expressions over numbers, text, lists and tuples, most of which do not go together."""
+    leaves = st.sampled_from(["a", "zero", "x", "1", "language", "'cuda'", "[1]", "(1,)", "[]", "(a, 'b')", "True"])
+    binary = ["+", "-", "//", "%", "<", ">=", "==", "!=", "in", "not in", "and", "or"]
+
+    def extend(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        two = st.builds(lambda left, o, right: f"({left} {o} {right})", inner, st.sampled_from(binary), inner)
+        called = st.builds(
+            lambda name, one, other: f"{name}({one}, {other})", st.sampled_from(["max", "min"]), inner, inner
+        )
+        measured = st.builds(lambda name, one: f"{name}({one})", st.sampled_from(["len", "abs", "int", "-"]), inner)
+        return st.one_of(two, called, measured, inner.map(lambda e: f"[{e}, 2]"), inner.map(lambda e: f"({e},)"))
+
+    return st.recursive(leaves, extend, max_leaves=8)
+
+
+@settings(max_examples=300, deadline=None)
+@given(mixtures())
+@example("([1] == (1,))")
+@example("([1] < (1,))")
+def test_what_does_not_go_together_in_python_does_not_here(text: str) -> None:
+    value = outcome(text)
+    if isinstance(value, ExpressionError):
+        assert len(str(value)) < 2000
+    else:
+        assert value == eval(text, {}, dict(NAMES))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from("ab0129.+-*/%<>=!()[],'\" \n\\@:{}_if else and or not in max len"), max_size=60))
+def test_any_text_is_an_expression_or_one_message(text: str) -> None:
+    value = outcome(text)
+    assert not isinstance(value, ExpressionError) or "\n" not in str(value)

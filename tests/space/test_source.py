@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
 from helpers.kernels import Stage
+from helpers.processes import Tune
 from tuner.devices.cuda.compiler import compile_cubin
 from tuner.space import catalog, source
 from tuner.space.model import Limits, Scope, Space
@@ -46,3 +50,25 @@ def test_lines_are_counted_as_in_the_file(space: Space) -> None:
     after = text.partition("#include <cuda_fp16.h>")[2].splitlines()
     line = next(number for number, line in enumerate(after) if line.startswith("#line"))
     assert (after[line], after[line + 2]) == ('#line 3 "k.cu"', "#ifndef half")
+
+
+def test_headers_that_include_one_another_without_end_are_one_message(stage: Stage, tune: Tune, tmp_path: Path) -> None:
+    file = stage('#include "h0.h"\nvoid deep() {}\n', "deep", "{v: [1]}")
+    for number in range(1500):
+        (tmp_path / f"h{number}.h").write_text(f'#include "h{number + 1}.h"\n')
+    (tmp_path / "h1500.h").write_text("")
+    done = tune("best", file, "8", "--device", "host")
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert "deep.c: its headers include one another too deeply" in done.err
+
+
+def test_a_source_of_open_comments_or_without_end_is_one_message(stage: Stage, tune: Tune, tmp_path: Path) -> None:
+    file = stage("/*" * 300_000, "open", "{v: [1]}")
+    before = time.process_time()
+    assert "has no entry point 'open'" in tune("validate", file).err
+    assert time.process_time() - before < 10, "not from every one to the end"
+    with (tmp_path / "open.c").open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    done = tune("validate", file)
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    assert "open.c: 1099511627776 bytes; at most 10,000,000 characters are read" in done.err

@@ -12,6 +12,7 @@ import sys
 
 import click
 
+from tuner import paths
 from tuner.cli import output
 from tuner.cli.options import Terminated
 from tuner.errors import RequestError, TunerError
@@ -96,9 +97,9 @@ def main() -> None:
 
 def _message(error: click.ClickException) -> str:
     """Click's message in one line, and where the right usage is shown."""
-    text = " ".join(error.format_message().split()).rstrip(".")
+    text = paths.shown(" ".join(error.format_message().split()).rstrip("."))
     if isinstance(error, click.NoSuchOption):
-        text = f"no such option {error.option_name}"
+        text = f"no such option {paths.shown(error.option_name)}"
         if error.option_name.lstrip("-")[:1].isdigit():
             return f"{text}: a size is a whole number from 1 on"
     usage = f"; see `{error.ctx.command_path} --help`" if isinstance(error, click.UsageError) and error.ctx else ""

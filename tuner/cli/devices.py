@@ -14,10 +14,15 @@ def command(as_json: bool) -> None:
     Example: tune devices --json
     """
     from tuner import devices
+    from tuner.errors import DeviceError
 
     descriptions = []
     for name in devices.available():
-        device = devices.open_device(name)
+        try:
+            device = devices.open_device(name)
+        except DeviceError as error:  # the others are still worth a list
+            output.say(f"error: {error}")
+            continue
         descriptions.append(device.info.describe())
         device.close()
     columns = ["device", "name", "architecture", "toolchain"]

@@ -1,5 +1,6 @@
 """The arguments and options that several verbs share."""
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -30,7 +31,7 @@ def _settings(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]
         except ValueError:
             settings[name] = math.nan
         if not math.isfinite(settings[name]):
-            raise RequestError(f"--set {text}: write NAME=NUMBER, such as alpha=2")
+            raise RequestError(f"--set {paths.shown(text)}: write NAME=NUMBER, such as alpha=2")
     return settings
 
 
@@ -69,12 +70,17 @@ def output_option(metavar: str, help_: str) -> Callable[[Callable[..., Any]], Ca
     return click.option("--output", callback=_output_path, metavar=metavar, help=help_)
 
 
-def check_writable(option: str, folder: Path) -> None:
-    """Raise RequestError, before hours of measuring, where nothing can be written in `folder`."""
+def check_writable(option: str, folder: Path, name: str = "") -> None:
+    """Raise RequestError, before hours of measuring, where nothing can be written in `folder`, or no file can have this
+    `name` there."""
     try:
         paths.check_writable(folder)
+        with contextlib.suppress(FileNotFoundError):
+            (folder / name).lstat()
     except OSError as error:
-        raise RequestError(f"{option} {folder}: cannot be written: {error.strerror}; name another folder") from None
+        raise RequestError(
+            f"{option} {paths.shown(folder)}: cannot be written: {error.strerror}; name another folder"
+        ) from None
 
 
 def warn(notes: Iterable[str]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.paths import plain
+from tuner.paths import plain, shown
 from tuner.space.model import config_text
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def document(data: Any) -> None:
 
 
 def say(message: str) -> None:
-    """Print a message on standard error."""
-    click.echo(plain(message), err=True)
+    """Print a message on standard error, without the middle of words that are longer than any that we write."""
+    click.echo(re.sub(r"\S{1000,}", lambda word: shown(word[0]), plain(message)), err=True)
 
 
 def first_lines(text: str, most: int = 4) -> str:

@@ -39,7 +39,7 @@ def command(kernel: str, size: str, path: Path | None, as_json: bool, **request:
 
     space = catalog.load(kernel)
     if path is not None:
-        check_writable("--output", path.parent)
+        check_writable("--output", path.parent, path.name)
     with progress.shown() as listener:
         method = Method(race=False)
         result = tune(TuningRequest(kernel, size, strategy="brute_force", method=method, **request), listener)

@@ -19,6 +19,7 @@ from tuner.devices.base import Device, DeviceInfo, Library
 from tuner.devices.compiler import Build, Compiler
 from tuner.errors import DeviceError
 from tuner.languages import KINDS
+from tuner.paths import quoted
 
 if TYPE_CHECKING:
     from tuner.space.model import Space
@@ -40,7 +41,7 @@ def split(name: str) -> tuple[str, int]:
     """Kind and number in a device's name. Raises DeviceError for any other text."""
     kind, colon, number = name.partition(":")
     if kind not in BACKENDS or (colon and not (number.isdecimal() and len(number) < 5)):
-        raise DeviceError(f"device {name!r}: there is no such device; write {', '.join(KINDS)}, or one with :N")
+        raise DeviceError(f"device {quoted(name)}: there is no such device; write {', '.join(KINDS)}, or one with :N")
     return kind, int(number or 0)
 
 
@@ -49,7 +50,7 @@ def open_device(name: str) -> Device:
     kind, number = split(name)
     backend = BACKENDS[kind]
     if not backend.is_installed:
-        raise DeviceError(f"device {name!r}: {backend.package} is not installed; pip install {backend.package}")
+        raise DeviceError(f"device {quoted(name)}: {backend.package} is not installed; pip install {backend.package}")
     return backend.open(number)
 
 
@@ -129,10 +130,10 @@ def several(space: Space, names: str | None) -> list[str]:
     devices = [for_space(space, name.strip()) for name in names.split(",")]
     duplicate = next((name for name in devices if devices.count(name) > 1), None)
     if duplicate:
-        raise DeviceError(f"device {names!r}: {duplicate} is there twice")
+        raise DeviceError(f"device {quoted(names)}: {duplicate} is there twice")
     kinds = {split(name)[0] for name in devices}
     if len(kinds) > 1:
-        raise DeviceError(f"device {names!r}: {_and(sorted(kinds))} do not share a study; tune on each by itself")
+        raise DeviceError(f"device {quoted(names)}: {_and(sorted(kinds))} do not share a study; tune on each by itself")
     return devices
 
 

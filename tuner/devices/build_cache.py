@@ -57,6 +57,9 @@ def newest(beginning: str) -> list[str]:
     return [name for _, name in sorted(entries, reverse=True)]
 
 
+_MOST_LAUNCH = 10_000_000  # characters of a launch.json
+
+
 @dataclass(frozen=True)
 class ExportedBuild:
     """A build in a folder of `tune export --to cubin`. `source` is the digest of its Source."""
@@ -78,7 +81,7 @@ def read_bundle(bundle: Path, kernel: str) -> list[ExportedBuild]:
     Raises RequestError if it is not such a folder, or was exported for another kernel than `kernel`.
     """
     try:
-        data = json.loads((bundle / "launch.json").read_bytes())
+        data = json.loads(paths.read_text(bundle / "launch.json", _MOST_LAUNCH))
         version = data["format"], data["version"]
         if version != BUNDLE:
             raise RequestError(f"{bundle}: launch.json is of {version}; {BUNDLE} can be read; export it again")

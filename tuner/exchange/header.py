@@ -8,7 +8,7 @@ from tuner.exchange.names import comment, identifier
 from tuner.exchange.target import Problem, Target, TargetDevice, stored_devices
 from tuner.space import source
 from tuner.space.default import first_valid
-from tuner.space.model import COMMON_LIMITS, Config, Scope, config_text, size_text
+from tuner.space.model import COMMON_GPU, Config, Scope, config_text, size_text
 
 
 def export(request: ExportRequest) -> Export:
@@ -42,7 +42,7 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
     ]
     for number, (macro, target) in enumerate(zip(macros, targets, strict=True)):
         parts.append(f"#{'elif' if number else 'if'} defined({macro})\n{_section(target)}\n")
-    scope = Scope(problem.sizes, problem.options, space.languages[0], COMMON_LIMITS)
+    scope = Scope(problem.sizes, problem.options, space.languages[0], COMMON_GPU)
     default = first_valid(space, scope)
     section = comment(f"the default: {config_text(default)}") + _macros(problem, default, scope)
     parts.append(f"#else\n{section}\n#endif\n\n#endif\n" if targets else f"{section}\n#endif\n")

@@ -5,7 +5,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,19 +30,21 @@ STRATEGY, UNKNOWN = "imported", "unknown"
 
 @dataclass(frozen=True)
 class ImportedRecord:
-    """A record from a file. `stored` is false where the store has a better one; `ignored` counts unread entries."""
+    """A record from a file. `stored` is false where the store has a better one; `ignored` counts unread entries, and
+    `constants` are parameters of one value, which the kernel does not have."""
 
     file: Path
     kernel: str
     record: Record
     stored: bool
     ignored: int = 0
+    constants: Config = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """For --json."""
         record = self.record
         problem = {"file": str(self.file), "kernel": self.kernel, "device": record.device, "size": record.sizes}
-        counts = {"configurations": record.configurations, "ignored": self.ignored}
+        counts = {"configurations": record.configurations, "ignored": self.ignored, "constants": self.constants}
         best = {"config": record.config, "time_ms": record.time_ms, "verified": record.is_verified}
         return {**problem, **counts, "best": best, "stored": self.stored}
 
@@ -50,6 +52,8 @@ class ImportedRecord:
         record, fate = self.record, "stored, unverified" if self.stored else "not stored: a better record is there"
         problem = f"{self.kernel} at {size_text(record.sizes)} on {record.device}"
         ignored = f"; ignored, as torn or without all parameters: {self.ignored}" if self.ignored else ""
+        if self.constants:
+            ignored += f"; left out, as the kernel has no such parameter: {paths.shown(config_text(self.constants))}"
         return f"{self.file}: {problem}: {record.time_ms:.4g} ms, {config_text(record.config)} ({fate}{ignored})"
 
 
@@ -76,11 +80,11 @@ def import_all(files: Sequence[Path], statements: Statements) -> list[ImportedRe
     statements.
     """
     spaces: list[tuple[Path, Mapping[str, Any]]] = []
-    records: list[tuple[Path, Space, Record, int]] = []
+    records: list[tuple[Path, Recording, Space, Record]] = []
     for file in files:
         content = _read(file)
         if isinstance(content, list):
-            records += [(file, *_record(file, recording, statements), recording.ignored) for recording in content]
+            records += [(file, recording, *_record(file, recording, statements)) for recording in content]
         else:
             spaces.append((file, content))
     if statements.output is not None and len(spaces) != 1:
@@ -89,9 +93,10 @@ def import_all(files: Sequence[Path], statements: Statements) -> list[ImportedRe
     for file, data in spaces:
         target = statements.output or Path(f"{file.name.partition('.')[0]}.yaml")
         results.append(ImportedSpace(file, target, t1.write(file, data, target)))
-    for file, space, record, ignored in records:
+    for file, recording, space, record in records:
         stored = Store(space.name, statements.results).add(record, partial(possible, space))
-        results.append(ImportedRecord(file, space.name, record, stored, ignored))
+        constants = {name: values[0] for name, values in recording.parameters.items() if name not in space.parameters}
+        results.append(ImportedRecord(file, space.name, record, stored, recording.ignored, constants))
     return results
 
 
@@ -105,8 +110,9 @@ def _read(file: Path) -> Mapping[str, Any] | list[Recording]:
         return data
     if isinstance(data, dict) and "data" in data and "tunable_parameters" in data:
         return kernel_tuner_files.read_results(file, data)
-    recording = recordings.read(file)
     is_t4 = isinstance(data, dict) and "cache" not in data and "results" in data
+    del data  # the recording is read from the file, and both at once take twice the memory
+    recording = recordings.read(file)
     return [t4.with_metadata(file, recording) if is_t4 else recording]
 
 
@@ -157,9 +163,9 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
 
 def _ranking(recording: Recording, space: Space) -> list[tuple[Config, Entry, float]]:
     """The configurations that have a time, in the space's order of parameters, with their entries and times in ms; the
-    fastest first."""
+    fastest first. A parameter that the recording lacks has one value."""
     trials = [
-        ({name: config[name] for name in space.parameters}, entry, entry.time_ms)
+        ({name: config.get(name, values[0]) for name, values in space.parameters.items()}, entry, entry.time_ms)
         for config, entry in recording.configs()
         if entry.time_ms is not None
     ]

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tuner import paths
 from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
 from tuner.exchange.formats import Export, ExportRequest, write
@@ -15,6 +14,7 @@ from tuner.exchange.names import beside
 from tuner.exchange.recording import Entry, Recording, Row, is_value, milliseconds
 from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials, gather
+from tuner.paths import quoted, shown
 from tuner.space.model import Limits, Scope, Value
 
 TOP = 0.03  # Kernel Tuner stores configurations that are less than this share slower than the best
@@ -92,7 +92,7 @@ def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
     """
     if data.get("objective", "time") != "time" or data.get("objective_higher_is_better"):
         raise RequestError(
-            f"{paths.shown(path)}: its objective is {str(data.get('objective'))[:40]!r}; only times in ms are read"
+            f"{shown(path)}: its objective is {quoted(data.get('objective'))}; only times in ms are read"
         )
     groups: dict[tuple[str, str], dict[Row, Entry]] = {}
     names: list[str] = []
@@ -104,10 +104,13 @@ def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
         names = names or list(config)
         if config.keys() == set(names) and time_ms is not None:
             device_name, size = row.get("device_name"), row.get("problem_size")
-            group = (device_name if isinstance(device_name, str) else "", str(size or ""))
+            group = (
+                device_name if isinstance(device_name, str) else "",
+                size if isinstance(size, str) else quoted(size),
+            )
             groups.setdefault(group, {})[tuple(config[name] for name in names)] = Entry(time_ms)
     if not groups:
-        raise RequestError(f"{paths.shown(path)}: no configuration with a time in it")
+        raise RequestError(f"{shown(path)}: no configuration with a time in it")
     parameters: dict[str, tuple[Value, ...]] = {
         name: tuple(dict.fromkeys(key[i] for entries in groups.values() for key in entries))
         for i, name in enumerate(names)
@@ -121,7 +124,7 @@ def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
         same = device != "" and _plain(device) == name
         group_about = about if same or not device else {"kernel": about.get("kernel")}
         group_device = device if same else name.replace("_", " ")
-        extent = [int(number) for number in size.split("x") if number.isdecimal()]
+        extent = [int(number) for number in size.split("x") if number.isdecimal() and len(number) < 20]
         by_group.append(Recording(kernel, group_device, parameters, entries, extent, group_about))
     return by_group
 

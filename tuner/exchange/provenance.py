@@ -69,18 +69,26 @@ def _space(where: str, recording: Recording, statements: Statements) -> Space:
     else:
         spaces = [catalog.load(name) for name in names]
         if len(spaces) > 1:
-            spaces = [space for space in spaces if space.parameters.keys() == recording.parameters.keys()]
+            spaces = [space for space in spaces if _same_parameters(space, recording)]
         if len(spaces) != 1:
             name = paths.shown(recording.kernel[:60]) or "no name"
             raise RequestError(f"{where}: of a kernel with {name!r}, which is none of ours; name one by --kernel")
         space = spaces[0]
-    if space.parameters.keys() != recording.parameters.keys():
+    if not _same_parameters(space, recording):
         theirs, ours = (", ".join(parameters) for parameters in (recording.parameters, space.parameters))
         raise RequestError(
             f"{where}: its parameters are {paths.shown(theirs[:200])}; those of {space.name} are {ours}; name another "
             "kernel by --kernel"
         )
     return space
+
+
+def _same_parameters(space: Space, recording: Recording) -> bool:
+    """Whether both have the same parameters, apart from those that have one value and so tell no configurations apart.
+    Kernel Tuner's users often give a constant as a parameter, or leave out a parameter of one value."""
+    ours, theirs = space.parameters, recording.parameters
+    alone = [values for name, values in (*ours.items(), *theirs.items()) if (name in ours) != (name in theirs)]
+    return bool(ours.keys() & theirs.keys()) and all(len(values) == 1 for values in alone)
 
 
 def _kernels(recording: Recording) -> list[str]:

@@ -8,10 +8,12 @@ import numpy as np
 
 from tuner.errors import RequestError
 from tuner.exchange.recording import Recording
+from tuner.paths import quoted, shown
 from tuner.search import strategies
 from tuner.search.pool import Pool
 from tuner.search.strategies import UNLIMITED, Budget, Hints, Search
-from tuner.space.model import Config
+from tuner.space.expressions import MAX_NUMBER
+from tuner.space.model import MAX_VALUES, Config
 
 BLOCK = ("block_size_x", "block_size_y", "block_size_z")  # Kernel Tuner's names for the threads of a block
 
@@ -63,9 +65,12 @@ def replay(
         raise RequestError("--budget: a replay does not take the time that measuring took; write a number, such as 100")
     strategies.check(strategy)
     try:
+        _check_values(recording)
         pool = Pool(recording.parameters, recording.entries)
     except ValueError as error:
-        raise RequestError(f"the recording of {recording.kernel} cannot be searched: {error}") from None
+        raise RequestError(
+            f"the recording of {shown(recording.kernel) or 'no name'} cannot be searched: {shown(str(error))}"
+        ) from None
     strategy = strategies.choose(strategy, budget, len(pool))
     times = [entry.time_ms for entry in recording.entries.values()]
     order = np.random.default_rng(seed)
@@ -83,3 +88,13 @@ def replay(
             search.tell(pool.config(row), times[row])
     seconds = time.process_time() - began
     return Replay(strategy, seed, recording.optimum_ms, tuple(evaluations), seconds)
+
+
+def _check_values(recording: Recording) -> None:
+    """Raise ValueError for a number, or more values, than a space may have: strategies compute with all of them."""
+    for name, values in recording.parameters.items():
+        if len(values) > MAX_VALUES:
+            raise ValueError(f"{name} has {len(values)} values; a parameter has at most {MAX_VALUES}")
+        for value in values:
+            if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:
+                raise ValueError(f"{name} = {quoted(value)}; a number is between -2**64 and 2**64")

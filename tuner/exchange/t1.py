@@ -6,6 +6,7 @@ so.
 """
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,8 +18,10 @@ from pydantic import ValidationError
 
 from tuner import paths
 from tuner.errors import ExpressionError, RequestError
+from tuner.exchange import t1_types
 from tuner.exchange.t1_values import values
 from tuner.languages import LANGUAGES
+from tuner.paths import quoted
 from tuner.space import expressions
 from tuner.space.schema import SpaceModel
 
@@ -38,7 +41,7 @@ def write(file: Path, data: Mapping[str, Any], target: Path) -> list[str]:
 
     Raises RequestError where `data` makes no space, and where `target` exists.
     """
-    if target.exists():
+    if os.path.exists(target):
         raise RequestError(f"{paths.shown(target)}: is there already; name another file by --output")
     converter = _Converter(file, data)
     space = converter.space(target.resolve().parent)
@@ -60,6 +63,8 @@ class _Converter:
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        for where, message in t1_types.faults(self.data):
+            raise self.error(where, message)
         self.kernel: Mapping[str, Any] = self.data["KernelSpecification"]
         configuration_space = self.data.get("ConfigurationSpace")
         self.configuration_space = configuration_space if isinstance(configuration_space, dict) else {}
@@ -67,14 +72,16 @@ class _Converter:
         self.sizes = self._sizes()
 
     def error(self, where: str, message: object) -> RequestError:
-        return RequestError(paths.shown(f"{self.file}: {where}: {message}"))
+        return RequestError(f"{paths.shown(self.file)}: {paths.shown(where)}: {paths.plain(message)}")
 
     def space(self, folder: Path) -> dict[str, Any]:
         """The contents of the space file in `folder`, without the reference and without empty keys."""
         language = _LANGUAGES.get(str(self.kernel.get("Language")))
         if language is None:
             languages = " and ".join(_LANGUAGES)
-            raise self.error("KernelSpecification.Language", f"{self.kernel.get('Language')!r}; {languages} are read")
+            raise self.error(
+                "KernelSpecification.Language", f"{quoted(self.kernel.get('Language'))}; {languages} are read"
+            )
         general = self.data.get("General")
         name = general.get("BenchmarkName") if isinstance(general, dict) else None
         options = self._compile_options()
@@ -116,7 +123,9 @@ class _Converter:
         size = self.kernel.get("ProblemSize")
         extents = size if isinstance(size, list) else [size]
         if not 1 <= len(extents) <= 3 or not all(isinstance(extent, int) and extent > 0 for extent in extents):
-            raise self.error("KernelSpecification.ProblemSize", f"{size!r}; one to three whole numbers are needed")
+            raise self.error(
+                "KernelSpecification.ProblemSize", f"{quoted(size)}; one to three whole numbers are needed"
+            )
         scalars = {a.get("FillValue"): a.get("Name") for a in self.arguments if a.get("MemoryType") == "Scalar"}
         names: dict[str, int] = {}
         for axis, extent in zip("xyz", extents, strict=False):
@@ -140,7 +149,7 @@ class _Converter:
         dtype, count = (_FLOATS[vector[1]], int(vector[2])) if vector else (_DTYPES.get(type_name), 1)
         memory = entry.get("MemoryType")
         if dtype is None or memory not in ("Scalar", "Vector") or (vector and memory == "Scalar"):
-            raise self.error(f"Arguments {name}", f"a {memory} of {type_name} is not read")
+            raise self.error(f"Arguments {name}", f"a {quoted(memory)} of {quoted(type_name)} is not read")
         if memory == "Scalar":
             return {"name": name, "dtype": dtype}
         if entry.get("MemType") == "Constant":
@@ -158,13 +167,13 @@ class _Converter:
                 raise self.error(f"Arguments {name}.Size", error) from None
             return f"({text}) * {count}" if count > 1 else text
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise self.error(f"Arguments {name}.Size", f"{size!r}; a whole number from 1 on is needed")
+            raise self.error(f"Arguments {name}.Size", f"{quoted(size)}; a whole number from 1 on is needed")
         names = {math.prod(self.sizes.values()): " * ".join(self.sizes), **{n: name for name, n in self.sizes.items()}}
         return names.get(size * count, size * count)
 
     def _source(self, folder: Path) -> str:
         name, own_folder = str(self.kernel.get("KernelFile", "")), self.file.resolve().parent
-        path = next((p for p in (own_folder / name, own_folder.parent / name) if p.is_file()), None)
+        path = next((p for p in (own_folder / name, own_folder.parent / name) if os.path.isfile(p)), None)
         if path is None:
             self.notes.append(f"source: {name} is not there; put it beside the space file, or name another")
             return name

@@ -6,7 +6,7 @@ from typing import Any
 
 from tuner.errors import ExpressionError
 from tuner.space import expressions
-from tuner.space.schema import MOST_VALUES
+from tuner.space.model import MAX_VALUES
 
 _ALLOWED = "write [1, 2, 4], range(1, 9) or [16 * i for i in range(1, 9)]"
 
@@ -37,8 +37,8 @@ def _sequence(node: ast.expr) -> Sequence[Any]:
 
 def _range(bounds: Sequence[Any]) -> Sequence[Any]:
     numbers = range(*bounds) if all(isinstance(bound, int) for bound in bounds) else range(0)
-    if not 0 < len(numbers) <= MOST_VALUES:
-        raise ExpressionError(f"range{tuple(bounds)} is not between 1 and {MOST_VALUES} values")
+    if not 0 < len(numbers) <= MAX_VALUES:
+        raise ExpressionError(f"range{tuple(bounds)} is not between 1 and {MAX_VALUES} values")
     return numbers
 
 

@@ -1,6 +1,7 @@
 """FAIR T4 files: results of tuning, and metadata about them (https://github.com/odgaard/TuningSchema)."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ def with_metadata(path: Path, recording: Recording) -> Recording:
     A metadata file of another shape than `tune export` writes is ignored. Raises RequestError where it cannot be read.
     """
     file = beside(path, "metadata")
-    if not file.exists():
+    if not os.path.exists(file):
         return recording
     try:
         data = json.loads(jsonfile.text(file))["metadata"]

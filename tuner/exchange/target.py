@@ -85,8 +85,9 @@ def best_fit(targets: Iterable[Target]) -> Target:
 def choose_target(problem: Problem, name: str | None, kinds: Sequence[str] = devices.KINDS) -> Target:
     """The target called `name`: a device of this machine (`cuda:0`), or part of the name of one in the store.
 
-    Without a name it is, of the first of `kinds` that has either, the first device of this machine, else the device in
-    the store that fits best. Raises RequestError where there is no such device, and where the name is ambiguous.
+    Without a name it is the first device of this machine that has an exact record. Where none has one, it is, of the
+    first of `kinds` that has either, the first device of this machine, else the device in the store that fits best.
+    Raises RequestError where there is no such device, and where the name is ambiguous.
     """
     if name is not None and devices.is_name(name):
         return Target.of(problem, TargetDevice.local(problem.space, name))
@@ -98,9 +99,14 @@ def choose_target(problem: Problem, name: str | None, kinds: Sequence[str] = dev
             raise RequestError(f"--device {paths.shown(name)} could be {names}; write more")
         return Target.of(problem, matches[0])
     usable = [kind for kind in devices.kinds_of(problem.space) if kind in kinds]
+    here: dict[str, Target] = {}
+    for kind in filter(devices.count, usable):
+        here[kind] = Target.of(problem, TargetDevice.local(problem.space, kind))
+        if here[kind].best.match == "exact":
+            return here[kind]
     for kind in usable:
-        if devices.count(kind):
-            return Target.of(problem, TargetDevice.local(problem.space, kind))
+        if kind in here:
+            return here[kind]
         targets = [Target.of(problem, device) for device in stored_devices(problem) if device.kind == kind]
         if targets:
             return best_fit(targets)

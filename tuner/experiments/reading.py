@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from tuner.errors import RequestError
 from tuner.experiments.experiment import Experiment, Loads, PublishedFigures, PublishedRow, Table
+from tuner.paths import quoted
 from tuner.space import catalog, expressions, operation, yamlfile
 from tuner.space.model import Config, Limits, Operation, Scope, Space
 from tuner.space.schema import Allowed, Formula, Identifier, StrictModel
@@ -37,7 +38,7 @@ def _value(kind: str, text: str) -> float | None:
 
 def _printed(kind: str, text: object) -> object:
     if not isinstance(text, str) or not _value(kind, text):
-        raise ValueError(f"{text!r}: write it as it is printed, a number and its unit, such as {_EXAMPLES[kind]}")
+        raise ValueError(f"{quoted(text)}: write it as it is printed, a number and its unit, such as {_EXAMPLES[kind]}")
     return text
 
 
@@ -104,7 +105,7 @@ def find(name: str) -> Experiment:
     matches = [name] if name in shipped else [candidate for candidate in shipped if name and name in candidate]
     if len(matches) != 1:
         problem = f"could be {', '.join(matches)}; write more of the name" if matches else "there is no such experiment"
-        raise RequestError(f"experiment {name!r}: {problem}; there are: {', '.join(shipped)}")
+        raise RequestError(f"experiment {quoted(name)}: {problem}; there are: {', '.join(shipped)}")
     return read(FOLDER / f"{matches[0]}.yaml")
 
 
@@ -205,7 +206,7 @@ def _config(document: Document, where: Where, row: RowModel, space: Space) -> Co
         if value not in space.parameters[name]:
             allowed = list(space.parameters[name])
             raise document.error(
-                (*where, name), f"{value!r} is not a declared value of {space.name}; allowed: {allowed}"
+                (*where, name), f"{quoted(value)} is not a declared value of {space.name}; allowed: {allowed}"
             )
     config = {**space.default, **row.config}
     for name in space.parameters:

@@ -13,6 +13,7 @@ from tuner.languages import LANGUAGES
 from tuner.measure.method import LOOPS_TIMEOUT, TIMEOUT, check_timeout
 from tuner.measure.process import scratch
 from tuner.measure.process.supervisor import Supervisor, Task
+from tuner.paths import quoted
 from tuner.search.strategies import Budget
 from tuner.space import operation
 
@@ -28,7 +29,9 @@ def run(experiment: Experiment, request: ReproductionRequest, audience: Audience
     if request.device is not None:
         kind, number = devices.split(request.device)
         if number >= devices.count(kind):
-            raise DeviceError(f"device {request.device!r}: this machine has none of this name; see `tune devices`")
+            raise DeviceError(
+                f"device {quoted(request.device)}: this machine has none of this name; see `tune devices`"
+            )
     tables = [[_left_out(row, "not measured: the run was interrupted") for row in t.rows] for t in experiment.tables]
     stages = [(number, stage) for number, table in enumerate(experiment.tables) for stage in _stages(table)]
     for number, positions in stages:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tuner.errors import RequestError
+from tuner.paths import quoted
 
 if TYPE_CHECKING:
     from tuner.devices.figures import Figures
@@ -74,14 +75,14 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
     objectives = tuple(objective for name in names for objective in OBJECTIVES if objective == name.strip())
     if len(objectives) != len(names) or len(set(objectives)) != len(names):
         raise RequestError(
-            f"--objective {text!r}: write one of {', '.join(OBJECTIVES)}, or several with commas, each once, as in "
-            "time,registers"
+            f"--objective {quoted(text)}: write one of {', '.join(OBJECTIVES)}, or several with commas, each once, as "
+            "in time,registers"
         )
     if objectives[0] not in RUN_OBJECTIVES:
         example = ",".join(objective for objective in OBJECTIVES if objective in ("time", *objectives))
         raise RequestError(
-            f"--objective {text!r}: the first decides which configuration is stored as the best; it must be one of "
-            f"{', '.join(RUN_OBJECTIVES)}, as in {example}"
+            f"--objective {quoted(text)}: the first decides which configuration is stored as the best; it must be one "
+            f"of {', '.join(RUN_OBJECTIVES)}, as in {example}"
         )
     return objectives
 

@@ -142,6 +142,9 @@ def _is_plain(node: ast.AST) -> bool:
         return isinstance(node.value, int | float) and not isinstance(node.value, bool)
     if isinstance(node, ast.UnaryOp):
         return isinstance(node.op, ast.USub)
+    if isinstance(node, ast.Compare):  # the solver ends with a TypeError where `in` has a number on its right
+        pairs = zip(node.ops, node.comparators, strict=True)
+        return all(isinstance(b, ast.Tuple | ast.List) for op, b in pairs if isinstance(op, ast.In | ast.NotIn))
     return isinstance(node, _PLAIN) and not isinstance(node, ast.Pow | ast.MatMult)
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from types import TracebackType
 
 from tuner.errors import RequestError
+from tuner.paths import quoted
 from tuner.search import kernel_tuner_strategies, optuna_strategies
 from tuner.search.pool import Pool
 from tuner.search.pool_gp import PoolGP
@@ -36,7 +37,7 @@ class Budget:
             value = 0
         if not 0 < value < 10**9:
             raise RequestError(
-                f"--budget {text!r}: write a number of configurations such as 100, or a time: 90s, 2m, 1h"
+                f"--budget {quoted(text)}: write a number of configurations such as 100, or a time: 90s, 2m, 1h"
             )
         return Budget(seconds=value * units[unit]) if unit else Budget(evaluations=int(value))
 
@@ -132,7 +133,7 @@ def check(name: str | None, objectives: int = 1) -> None:
     if name is None:
         return
     if name not in STRATEGIES:
-        raise RequestError(f"--strategy {name!r}: there is no such strategy; there are: {', '.join(STRATEGIES)}")
+        raise RequestError(f"--strategy {quoted(name)}: there is no such strategy; there are: {', '.join(STRATEGIES)}")
     if objectives > 1 and not STRATEGIES[name].many_objectives:
         others = ", ".join(other.name for other in STRATEGIES.values() if other.many_objectives)
         raise RequestError(f"--strategy {name}: follows one objective; for {objectives}, take {others}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner import paths
 from tuner.errors import RequestError, TunerError
+from tuner.paths import quoted
 from tuner.space import launch_form
 from tuner.space.model import MAX_FILE_BYTES, Space
 
@@ -26,21 +27,21 @@ def find(kernel: str) -> tuple[Path, str]:
     """
     path = Path(kernel)
     if path.suffix in (".yaml", ".yml"):
-        if not path.is_file():
-            raise RequestError(f"kernel {kernel!r}: there is no such file; name a file, or one of `tune list`")
+        if not os.path.isfile(path):
+            raise RequestError(f"kernel {quoted(kernel)}: there is no such file; name a file, or one of `tune list`")
         return path, f"{path.resolve().parent.name}/{path.stem}"
     kernels = names()
     matches = [name for name in kernels if name == kernel] or [name for name in kernels if kernel and kernel in name]
     if len(matches) == 1:
         return paths.shipped("spaces") / f"{matches[0]}.yaml", matches[0]
     if matches:
-        raise RequestError(f"kernel {kernel!r} could be {', '.join(matches)}; write more of the name")
+        raise RequestError(f"kernel {quoted(kernel)} could be {', '.join(matches)}; write more of the name")
     import difflib
 
     aliases = {name.rpartition("/")[2]: name for name in kernels} | {name: name for name in kernels}
     near = dict.fromkeys(aliases[match] for match in difflib.get_close_matches(kernel, aliases, n=3, cutoff=0.4))
     hint = f"did you mean {' or '.join(near)}?" if near else "`tune list` shows all"
-    raise RequestError(f"kernel {kernel!r}: there is no such kernel; {hint}")
+    raise RequestError(f"kernel {quoted(kernel)}: there is no such kernel; {hint}")
 
 
 def load(kernel: str) -> Space:

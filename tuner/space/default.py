@@ -14,7 +14,7 @@ def first_valid(space: Space, scope: Scope) -> Config:
     """
     if space.default and space.valid(space.default, scope):
         return dict(space.default)
-    config = _extend(space, {}, scope, _checks(space))
+    config = _extend(space, {}, scope, checks_by_depth(space))
     if config is None:
         raise no_configuration(space, scope)
     return config
@@ -33,7 +33,7 @@ def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
     )
 
 
-def _checks(space: Space) -> list[list[Restriction]]:
+def checks_by_depth(space: Space) -> list[list[Restriction]]:
     """For each parameter, the restrictions that can be evaluated once it and its predecessors have values."""
     order = list(space.parameters)
     checks: list[list[Restriction]] = [[] for _ in order]

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from tuner.errors import ExpressionError
+from tuner.paths import quoted, shown
 
 MAX_CHARACTERS = 1000
 MAX_DEPTH = 100
@@ -113,7 +114,7 @@ class Expression:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, int):
-            raise ExpressionError(f"`{self.text}` is {value!r}; a whole number is needed")
+            raise ExpressionError(f"`{shown(self.text)}` is {quoted(value)}; a whole number is needed")
         return int(value)
 
 
@@ -122,7 +123,7 @@ def parse(text: object) -> Expression:
     if isinstance(text, bool | int | float):
         text = repr(text)
     if not isinstance(text, str):
-        raise ExpressionError(f"{text!r} is not an expression")
+        raise ExpressionError(f"{quoted(text)} is not an expression")
     _parse(text.strip())
     return Expression(text.strip())
 
@@ -130,7 +131,7 @@ def parse(text: object) -> Expression:
 def check_constants(expression: Expression) -> None:
     """Raise ExpressionError for a constant part that has no value, such as 9**9**9 or 1 // 0."""
     for node in ast.walk(expression.tree):
-        if isinstance(node, ast.BinOp | ast.Call) and not names_in(node):
+        if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call) and not names_in(node):
             value_of(node, {}, ast.unparse(node))
 
 
@@ -156,7 +157,7 @@ def value_of(tree: ast.expr, scope: Mapping[str, Any], text: str) -> Any:
         reason = "division by zero"
     except (ExpressionError, TypeError, ValueError, OverflowError, RecursionError) as error:
         reason = str(error)
-    raise ExpressionError(f"`{text}`: {reason}")
+    raise ExpressionError(f"`{shown(text)}`: {reason}")
 
 
 def names_in(tree: ast.expr) -> frozenset[str]:
@@ -178,11 +179,11 @@ def checked(text: str, check: Callable[[ast.expr, int], None]) -> ast.expr:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else "nested too deeply"
-        raise ExpressionError(f"`{text}` is not an expression: {reason}") from None
+        raise ExpressionError(f"`{shown(text)}` is not an expression: {reason}") from None
     try:
         check(tree, 0)
     except ExpressionError as error:
-        raise ExpressionError(f"`{text}`: {error}") from None
+        raise ExpressionError(f"`{shown(text)}`: {error}") from None
     except RecursionError:
         raise ExpressionError(f"`{text[:40]}...`: nested too deeply") from None
     return tree
@@ -219,9 +220,9 @@ def check_node(node: ast.expr) -> None:
             pass
         case ast.Call(func=ast.Name(id=name), keywords=[]):
             if name not in FUNCTIONS:
-                raise ExpressionError(f"{name}() is not allowed; allowed are {', '.join(sorted(FUNCTIONS))}")
+                raise ExpressionError(f"{shown(name)}() is not allowed; allowed are {', '.join(sorted(FUNCTIONS))}")
         case _:
-            raise ExpressionError(f"`{ast.unparse(node)}` is not allowed here; allowed are {ALLOWED}")
+            raise ExpressionError(f"`{shown(ast.unparse(node))}` is not allowed here; allowed are {ALLOWED}")
 
 
 def _bounded(value: Any) -> Any:
@@ -264,8 +265,10 @@ def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
             return value
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return walk(body if walk(test, scope) else orelse, scope)
-        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+        case ast.Tuple(elts=elements):
             return tuple(walk(element, scope) for element in elements)
+        case ast.List(elts=elements):  # not a tuple: Python compares the two as different things
+            return [walk(element, scope) for element in elements]
         case ast.Call(func=ast.Name(id=name), args=args):
             values = [walk(argument, scope) for argument in args]
             if any(hasattr(value, "__array__") and getattr(value, "ndim", 0) for value in values):
@@ -287,11 +290,17 @@ def _over_arrays(name: str, values: list[Any]) -> Any:
 def binary(op: ast.operator, left: Any, right: Any) -> Any:
     """The value of one operation on numbers. Raises ExpressionError for other operands, and beyond 2**64."""
     symbol, function = BINARY[type(op)]
-    if isinstance(left, str | tuple) or isinstance(right, str | tuple):
-        raise ExpressionError(f"{symbol} needs numbers, not {left!r} and {right!r}")
+    if isinstance(left, str | tuple | list) or isinstance(right, str | tuple | list):
+        raise ExpressionError(f"{symbol} needs numbers, not {_described(left)} and {_described(right)}")
     if isinstance(op, ast.Pow) and not (isinstance(right, int | float) and abs(right) <= 64):
         raise ExpressionError("** with an exponent beyond 64")
     return _bounded(function(left, right))
+
+
+def _described(value: Any) -> str:
+    """A value for a message: an array by its shape alone."""
+    shape = getattr(value, "shape", ())
+    return f"an array of shape {shape}" if shape else quoted(value)
 
 
 def unknown_name(name: str, names: Iterable[str]) -> str:
@@ -300,4 +309,6 @@ def unknown_name(name: str, names: Iterable[str]) -> str:
 
     names = sorted(names)
     near = difflib.get_close_matches(name, names, n=3)
-    return f"unknown name {name!r}; " + (f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}")
+    return f"unknown name {quoted(name)}; " + (
+        f"did you mean {' or '.join(map(shown, near))}?" if near else f"known: {shown(', '.join(names))}"
+    )

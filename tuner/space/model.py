@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import ExpressionError, SpaceError
+from tuner.paths import quoted, shown
 from tuner.space.expressions import Expression
 
 Value = int | float | bool | str
 Config = dict[str, Value]
 ConfigKey = tuple[tuple[str, bool, Value], ...]
 
+MAX_VALUES = 10_000  # of a parameter
 MAX_FILE_BYTES = 1_000_000  # of a space or operation file
 
 
@@ -104,7 +106,7 @@ class Limits:
         return Limits(**values)
 
 
-COMMON_LIMITS = Limits(compute_capability=8.0)  # of a common GPU, where no device is named
+COMMON_GPU = Limits(compute_capability=8.0)
 
 
 @dataclass(frozen=True)
@@ -223,12 +225,14 @@ class Space:
         """A copy of `config`. Raises SpaceError, which says what is wrong, unless it is valid."""
         for name, values in self.parameters.items():
             if name not in config:
-                raise SpaceError(f"{self.name}: the configuration lacks {name}; allowed: {list(values)}")
+                raise SpaceError(f"{self.name}: the configuration lacks {name}; allowed: {shown(list(values))}")
             if not _contains(values, config[name]):
-                raise SpaceError(f"{self.name}: {name} = {config[name]!r}; allowed: {list(values)}")
+                raise SpaceError(f"{self.name}: {name} = {quoted(config[name])}; allowed: {shown(list(values))}")
         for name in config:
             if name not in self.parameters:
-                raise SpaceError(f"{self.name}: no parameter {name!r}; there are: {', '.join(self.parameters)}")
+                raise SpaceError(
+                    f"{self.name}: no parameter {quoted(name)}; there are: {shown(', '.join(self.parameters))}"
+                )
         restriction = self.broken(config, scope)
         if restriction is not None:
             raise SpaceError(f"{self.name}: the configuration breaks {restriction} at {size_text(scope.sizes)}")

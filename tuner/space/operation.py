@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ExpressionError, RequestError, SpaceError
+from tuner.paths import quoted, shown
 from tuner.space.expressions import Expression, names_in, parse, walk
 from tuner.space.model import Argument, Operation, Scope, size_text
 from tuner.space.reference_cache import ReferenceCache
 
+MAX_SIZE = 2**63 - 1
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -22,7 +24,7 @@ def parse_size(text: str | int | Mapping[str, int], operation: Operation) -> dic
     """Sizes from `4096`, `4096x2048x1024`, `M=100,N=37,K=53` or `1000,batch=100`.
 
     A single number sets every size that has no default; several numbers set the sizes in order. Raises RequestError
-    for a size that is unknown, missing, or not a whole number from 1 on.
+    for a size that is unknown, missing, or not a whole number from 1 to MAX_SIZE.
     """
     if isinstance(text, Mapping):
         text = ",".join(f"{name}={value}" for name, value in text.items())
@@ -31,12 +33,12 @@ def parse_size(text: str | int | Mapping[str, int], operation: Operation) -> dic
     for part in text.replace(" ", "").split(","):
         for name, value in _parse_part(part, text, operation).items():
             if name in values:
-                raise RequestError(f"size {text!r}: {name} is given twice; {_examples(operation)}")
+                raise RequestError(f"size {quoted(text)}: {name} is given twice; {_examples(operation)}")
             values[name] = value
     defaults = {name: default for name, default in operation.sizes.items() if default is not None}
     missing = [name for name in operation.sizes if name not in values and name not in defaults]
     if missing:
-        raise RequestError(f"size {text!r}: {', '.join(missing)} not given; {_examples(operation)}")
+        raise RequestError(f"size {quoted(text)}: {', '.join(missing)} not given; {_examples(operation)}")
     sizes = {name: values[name] if name in values else defaults[name] for name in operation.sizes}
     _check_scalars(sizes, operation)
     return sizes
@@ -50,20 +52,27 @@ def _parse_part(part: str, text: str, operation: Operation) -> dict[str, int]:
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-            raise RequestError(f"size {text!r}: no size {name!r}; {hint}")
+            raise RequestError(f"size {quoted(text)}: no size {quoted(name)}; {hint}")
         return {name: _parse_number(value, text, operation)}
     values = [_parse_number(v, text, operation) for v in part.split("x")]
     if len(values) == 1:
         return dict.fromkeys(required or names, values[0])
     if len(values) not in (len(required), len(names)):
-        raise RequestError(f"size {text!r}: {len(values)} numbers for {', '.join(required)}; {_examples(operation)}")
+        raise RequestError(
+            f"size {quoted(text)}: {len(values)} numbers for {', '.join(required)}; {_examples(operation)}"
+        )
     return dict(zip(names if len(values) == len(names) else required, values, strict=True))
 
 
 def _parse_number(number: str, text: str, operation: Operation) -> int:
-    if not re.fullmatch(r"[0-9]{1,18}", number) or int(number) < 1:
-        raise RequestError(f"size {text!r}: {number!r} is not a whole number from 1 on; {_examples(operation)}")
-    return int(number)
+    digits = number.lstrip("0")
+    if not re.fullmatch("[0-9]+", number) or not digits:
+        problem = "is not a whole number from 1 on"
+    elif len(digits) > len(str(MAX_SIZE)) or int(digits) > MAX_SIZE:
+        problem = f"is too large; a size is at most {MAX_SIZE}"
+    else:
+        return int(digits)
+    raise RequestError(f"size {quoted(text)}: {quoted(number)} {problem}; {_examples(operation)}")
 
 
 def _required(operation: Operation) -> list[str]:
@@ -92,12 +101,12 @@ def parse_options(settings: Mapping[str, float], operation: Operation) -> dict[s
     for name, value in settings.items():
         if name not in operation.options:
             names = ", ".join(operation.options) or "none"
-            raise RequestError(f"option {name}: no such option; there are: {names}")
+            raise RequestError(f"option {shown(name)}: no such option; there are: {names}")
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not _is_finite(value):
-            raise RequestError(f"option {name} = {value!r}: a finite number is needed")
+            raise RequestError(f"option {name} = {quoted(value)}: a finite number is needed")
         for argument in operation.arguments:
             if argument.name == name and not _representable(value, argument.dtype):
-                raise RequestError(f"option {name} = {value!r} does not fit the kernel's {argument.dtype}")
+                raise RequestError(f"option {name} = {quoted(value)} does not fit the kernel's {argument.dtype}")
     return {**operation.options, **{name: float(value) for name, value in settings.items()}}
 
 
@@ -173,8 +182,8 @@ def _value(argument: Argument, expression: Expression, scope: Scope) -> np.gener
     value = expression.evaluate(scope.names)
     if not isinstance(value, int | float) or not _representable(value, argument.dtype):
         raise SpaceError(
-            f"argument {argument.name}: `{expression.text}` is {value!r} at {size_text(scope.sizes)}, and does not fit "
-            f"its {argument.dtype}; try a smaller size, or declare a wider dtype"
+            f"argument {argument.name}: `{expression.text}` is {quoted(value)} at {size_text(scope.sizes)}, and does "
+            f"not fit its {argument.dtype}; try a smaller size, or declare a wider dtype"
         )
     typed: np.generic = np.dtype(argument.dtype).type(value)
     return typed

@@ -1,6 +1,9 @@
 """YAML to Space: `schema` validates each key, this module checks keys against each other and freezes the result."""
 
+from __future__ import annotations
+
 import math
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,19 +11,43 @@ from typing import Any
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.languages import LANGUAGES
+from tuner.paths import quoted, read_text, shown
+from tuner.space import evaluation as evaluations
 from tuner.space import expressions, yamlfile
+from tuner.space import operation as operations
+from tuner.space.evaluation import Evaluation
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument, Limits, Operation, Restriction, Scope, Space, Value
 from tuner.space.schema import ArgumentModel, DivisorsModel, OperationModel, SpaceModel
-from tuner.space.source import without_comments
+from tuner.space.source import MAX_SOURCE, without_comments
 from tuner.space.validation import validated
 from tuner.space.yamlfile import Document, Where
 
+COMMON_SIZE = 1024  # of an operation that requires one
 DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).names)
 
 
 def read(path: Path, name: str | None = None) -> Space:
     """The Space in `path`. Raises SpaceError with file, line and key if it is invalid."""
+    return _builder(path, name).space()
+
+
+def evaluate(path: Path, size: str | None = None) -> tuple[Space, dict[str, int], Evaluation]:
+    """The Space in `path`, and what its expressions are at `size`, or where that is None at COMMON_SIZE. Raises
+    SpaceError with file, line and key for the first that has no value, or none that can be launched; and RequestError
+    for a size that the operation does not have."""
+    builder = _builder(path)
+    space = builder.space()
+    op = space.operation
+    common = {name: COMMON_SIZE if default is None else default for name, default in op.sizes.items()}
+    sizes = operations.parse_size(common if size is None else size, op)
+    evaluation = evaluations.evaluate(space, sizes, len(builder.model.restrictions))
+    if evaluation.message is not None:
+        raise builder.error(evaluation)
+    return space, sizes, evaluation
+
+
+def _builder(path: Path, name: str | None = None) -> _SpaceBuilder:
     document = yamlfile.read(path)
     if "parameters" not in document.data and "arguments" in document.data:
         raise SpaceError(f"{path}: describes an operation, not a space: it has no `parameters:`")
@@ -30,7 +57,7 @@ def read(path: Path, name: str | None = None) -> Space:
         validated(OperationModel, shared)
         document.data["operation"] = shared.data
     model = validated(SpaceModel, document)
-    return _SpaceBuilder(document, shared, model, name or f"{path.resolve().parent.name}/{path.stem}").space()
+    return _SpaceBuilder(document, shared, model, name or f"{path.resolve().parent.name}/{path.stem}")
 
 
 class _SpaceBuilder:
@@ -77,16 +104,29 @@ class _SpaceBuilder:
             files=tuple(dict.fromkeys(d.path.resolve() for d in (self.document, self.shared))),
         )
 
+    def error(self, evaluation: Evaluation) -> SpaceError:
+        """The fault of an evaluation, in the file and at the key where it stands."""
+        document, where, message = self.document, evaluation.where, str(evaluation.message)
+        if where[:1] == ("operation",):
+            own = where[1:2] in (("arguments",), ("extent",)) and where[1] in document.data
+            document = document if own else self.shared
+            where = where[1:] if own or self.shared is not self.document else where
+        elif where[:1] == ("grid",) and self.model.grid is None:
+            where = ("grid_divisors",) if self.model.grid_divisors else ("operation", "extent")
+        elif where and where[0] not in document.data:
+            where = ()
+        return document.error(where, message)
+
     def _check_names(self, document: Document, where: Where, expression: Expression, names: Iterable[str]) -> None:
         for name in sorted(expression.names - set(names)):
-            raise document.error(where, f"`{expression.text}`: {expressions.unknown_name(name, names)}")
+            raise document.error(where, f"`{shown(expression.text)}`: {expressions.unknown_name(name, names)}")
         if where[-1] != "reference" and expressions.multiplies_matrices(expression):
-            raise document.error(where, f"`{expression.text}`: @ is for the arrays of a reference")
+            raise document.error(where, f"`{shown(expression.text)}`: @ is for the arrays of a reference")
         depth = expressions.depth(expression.tree, self.depths)
         if depth > expressions.MAX_DEPTH:
             raise document.error(
                 where,
-                f"`{expression.text}`: nested {depth} deep with the derived values that it names; at most "
+                f"`{shown(expression.text)}`: nested {depth} deep with the derived values that it names; at most "
                 f"{expressions.MAX_DEPTH} are allowed; write a shorter chain",
             )
         try:
@@ -101,7 +141,7 @@ class _SpaceBuilder:
             earlier: set[Value] = set()
             for position, value in enumerate(values):
                 if value in earlier:  # 1, 1.0 and true are equal here
-                    raise self.document.error(("parameters", name, position), f"{value!r} stands twice; keep one")
+                    raise self.document.error(("parameters", name, position), f"{quoted(value)} stands twice; keep one")
                 earlier.add(value)
 
     def _operation(self) -> Operation:
@@ -168,7 +208,7 @@ class _SpaceBuilder:
         if model.value is not None:
             extents = [extent.text for extent in model.shape or []]
             if model.role not in ("in", None):
-                raise document.error((*where, "role"), f"{model.role!r}: {model.name} has a `value`; write `in`")
+                raise document.error((*where, "role"), f"{quoted(model.role)}: {model.name} has a `value`; write `in`")
             if not all(text.isdecimal() for text in extents) or math.prod(map(int, extents)) != len(value):
                 kind = f"of shape [{', '.join(extents)}]" if extents else "a scalar"
                 raise document.error(
@@ -239,11 +279,12 @@ class _SpaceBuilder:
                 raise self.document.error(("default", name), expressions.unknown_name(name, model.parameters))
             if value not in model.parameters[name]:
                 raise self.document.error(
-                    ("default", name), f"{value!r} is not a declared value; allowed: {model.parameters[name]}"
+                    ("default", name),
+                    f"{quoted(value)} is not a declared value; allowed: {shown(model.parameters[name])}",
                 )
         missing = [name for name in model.parameters if name not in model.default]
         if model.default and missing:
-            raise self.document.error(("default",), f"no value for {', '.join(missing)}")
+            raise self.document.error(("default",), f"no value for {shown(', '.join(missing))}")
         return dict(model.default)
 
     def _source(self) -> Path:
@@ -255,13 +296,16 @@ class _SpaceBuilder:
         else:
             kernels = path.parent.parent.parent / "kernels" / path.parent.name
             candidates = [folder / f"{path.stem}{s}" for folder in (path.parent, kernels) for s in suffixes]
-        source = next((c for c in candidates if c.is_file()), None)
+        source = next((c for c in candidates if os.path.isfile(c)), None)
         if source is None:
-            files = " or ".join(str(c) for c in candidates)
+            files = " or ".join(shown(c) for c in candidates)
             raise self.document.error(("source",), f"the kernel file is missing: {files}; write it, or name another")
-        text = without_comments(source.read_text(encoding="utf-8", errors="replace"))
+        try:
+            text = without_comments(read_text(source, MAX_SOURCE, errors="replace"))
+        except OSError as error:
+            raise self.document.error(("source",), f"{shown(source)}: cannot be read: {error.strerror}") from None
         if not re.search(rf"\b{re.escape(model.kernel)}\s*\(", text):
             defined = sorted(set(re.findall(r"\bvoid\s+(\w+)\s*\(", text)))
             hint = f"; it defines {', '.join(defined)}" if defined else ""
-            raise self.document.error(("kernel",), f"{source} has no entry point {model.kernel!r}{hint}")
+            raise self.document.error(("kernel",), f"{source} has no entry point {model.kernel!r}{shown(hint)}")
         return source

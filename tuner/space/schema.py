@@ -7,11 +7,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat,
 
 from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
+from tuner.paths import quoted
 from tuner.space import expressions
 from tuner.space.expressions import Expression
+from tuner.space.model import MAX_VALUES
 from tuner.space.routines import ROUTINES
 
-MOST_VALUES = 10_000  # of a parameter
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
 
 
@@ -29,11 +30,13 @@ def _expressions(value: object) -> list[Expression]:
 def _value(value: object) -> object:
     """A parameter's value becomes source text, so a word must be a C identifier."""
     if isinstance(value, str) and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
-        raise ValueError(f"{value!r} is not a word; values are numbers, true, false, or words of letters, digits and _")
+        raise ValueError(
+            f"{quoted(value)} is not a word; values are numbers, true, false, or words of letters, digits and _"
+        )
     if not isinstance(value, bool | int | float | str):
-        raise ValueError(f"{value!r} is not a number, true, false, or a word")
+        raise ValueError(f"{quoted(value)} is not a number, true, false, or a word")
     if isinstance(value, int | float) and not -(2**63) <= value < 2**63:
-        raise ValueError(f"{value!r} does not fit 64 bits")
+        raise ValueError(f"{quoted(value)} does not fit 64 bits")
     return value
 
 
@@ -44,7 +47,7 @@ def _restriction(value: object) -> object:
 def _option(value: object) -> object:
     """A header behind -I would not be part of a build's name, so edits to it would go unnoticed."""
     if isinstance(value, str) and value.startswith(("-I", "--include", "-include", "-isystem", "-iquote")):
-        raise ValueError(f'{value!r}: include headers of your own as #include "name.h", from beside the kernel')
+        raise ValueError(f'{quoted(value)}: include headers of your own as #include "name.h", from beside the kernel')
     return value
 
 
@@ -128,7 +131,7 @@ class SpaceModel(StrictModel):
     kernel: Identifier = Field(description="entry point in the source")
     source: str | None = Field(None, description="kernel file, relative to this one")
     languages: list[LanguageName] = Field(min_length=1)
-    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=MOST_VALUES)]] = Field(
+    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=MAX_VALUES)]] = Field(
         min_length=1, max_length=100
     )
     restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = Field([], max_length=1000)

@@ -1,5 +1,6 @@
 """A configuration as the text that a compiler reads. Nothing else makes such text."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ from tuner import paths
 from tuner.errors import ExpressionError, GeometryError, SpaceError
 from tuner.space.model import Config, Geometry, Scope, Space, Value
 
-_COMMENT = re.compile(r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
+MAX_SOURCE = 10_000_000  # characters of a kernel file or header
+_COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<[^>\n]+>)', re.MULTILINE)
 
 
@@ -66,12 +68,17 @@ def inlined(path: Path, macros: Mapping[str, Value] | None = None) -> str:
     The text then stands alone: it can be hashed, cached, exported and compiled anywhere. Includes in <> are left to the
     compiler, and none of `macros` is defined in them. Each file is included once. Raises SpaceError for a missing file.
     """
-    return _inlined(path, set(), macros or {})
+    try:
+        return _inlined(path, set(), macros or {})
+    except RecursionError:
+        raise SpaceError(
+            f"{paths.shown(path)}: its headers include one another too deeply; include fewer in a row"
+        ) from None
 
 
 def _inlined(path: Path, included: set[Path], macros: Mapping[str, Value]) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = paths.read_text(path, MAX_SOURCE)
     except (OSError, UnicodeDecodeError) as error:
         raise SpaceError(f"{path}: the kernel file cannot be read: {error}") from None
 
@@ -81,7 +88,7 @@ def _inlined(path: Path, included: set[Path], macros: Mapping[str, Value]) -> st
             return f'{_shield(match[0], macros)}#line {line} "{path.name}"\n' if macros else match[0]
         folder = path.resolve().parent
         folders = (folder, folder.parent, paths.shipped("kernels"))
-        header = next((p for f in folders if (p := f / match[1]).is_file()), None)
+        header = next((p for f in folders if os.path.isfile(p := f / match[1])), None)
         if header is None:
             raise SpaceError(f'{path}:{line}: #include "{match[1]}" is in none of {", ".join(map(str, folders))}')
         if header.resolve() in included:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from tuner.paths import quoted
 from tuner.space.yamlfile import Document, Where
 
 M = TypeVar("M", bound=BaseModel)
@@ -50,9 +51,9 @@ def _message(error: Any, kind: type[BaseModel]) -> str:
         case "value_error":
             return str(error["ctx"]["error"])
         case "string_pattern_mismatch" if error["loc"][-1] == "[key]":
-            return f"{value!r} is not a name; use letters, digits and _"
-    text = f"a {type(value).__name__}" if isinstance(value, dict | list) else repr(value)
-    return f"{text[:80]}: {error['msg'][0].lower()}{error['msg'][1:]}"
+            return f"{quoted(value)} is not a name; use letters, digits and _"
+    text = f"a {type(value).__name__}" if isinstance(value, dict | list) else quoted(value)
+    return f"{text}: {error['msg'][0].lower()}{error['msg'][1:]}"
 
 
 def _fields(kind: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:

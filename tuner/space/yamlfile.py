@@ -11,9 +11,11 @@ from typing import Any
 import yaml
 
 from tuner.errors import SpaceError
+from tuner.paths import quoted, read_text, shown
 from tuner.space.model import MAX_FILE_BYTES
 
 MAX_LEVELS = 12
+MOST_MESSAGE = 1000  # characters
 
 Where = tuple[str | int, ...]
 
@@ -31,26 +33,26 @@ class Document:
         enclosing = where
         while enclosing and enclosing not in self.lines:
             enclosing = enclosing[:-1]
-        key = ".".join(str(part) for part in where)
+        message = shown(message, MOST_MESSAGE)  # whatever of the file it quotes
+        key = shown(".".join(str(part) for part in where))
         line = self.lines.get(enclosing, 1)
-        return SpaceError(f"{self.path}:{line}: {key}: {message}" if key else f"{self.path}:{line}: {message}")
+        return SpaceError(
+            f"{shown(self.path)}:{line}: {key}: {message}" if key else f"{shown(self.path)}:{line}: {message}"
+        )
 
 
 def read(path: Path) -> Document:
     """The mapping in `path`. Raises SpaceError with file and line for anything else."""
     try:
         if path.exists() and not path.is_file():
-            raise SpaceError(f"{path}: not a file; name a YAML file")
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise SpaceError(f"{path}: {size} bytes; a space file has at most {MAX_FILE_BYTES}")
-        text = path.read_text(encoding="utf-8")
+            raise SpaceError(f"{shown(path)}: not a file; name a YAML file")
+        text = read_text(path, MAX_FILE_BYTES)
     except OSError as error:
-        raise SpaceError(f"{path}: cannot be read: {error.strerror}") from None
+        raise SpaceError(f"{shown(path)}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise SpaceError(f"{path}: not a text file in UTF-8") from None
+        raise SpaceError(f"{shown(path)}: not a text file in UTF-8") from None
     except ValueError as error:
-        raise SpaceError(f"{str(path)!r}: not the name of a file: {error}") from None
+        raise SpaceError(f"{quoted(str(path))}: not the name of a file: {error}") from None
     builder = _DocumentBuilder(path)
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -58,12 +60,14 @@ def read(path: Path) -> Document:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         hint = " (indent with spaces, not tabs)" if "\\t" in str(error.problem) else ""
-        raise SpaceError(f"{path}:{line}: not YAML: {error.problem}{hint}") from None
+        raise SpaceError(f"{shown(path)}:{line}: not YAML: {error.problem}{hint}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise SpaceError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
+        raise SpaceError(f"{shown(path)}: not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(builder.root, dict):
         content = "nothing" if builder.root is None else f"a {type(builder.root).__name__}"
-        raise SpaceError(f"{path}:1: holds {content}; a mapping of keys such as `title:` and `parameters:` is expected")
+        raise SpaceError(
+            f"{shown(path)}:1: holds {content}; a mapping of keys such as `title:` and `parameters:` is expected"
+        )
     return Document(path, builder.root, builder.lines)
 
 
@@ -90,18 +94,20 @@ class _DocumentBuilder:
     def take(self, event: yaml.Event) -> None:
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise SpaceError(f"{self.path}:{line}: anchors and aliases (& and *) are not used here; write it out")
+            raise SpaceError(
+                f"{shown(self.path)}:{line}: anchors and aliases (& and *) are not used here; write it out"
+            )
         if tag := getattr(event, "tag", None):
-            raise SpaceError(f"{self.path}:{line}: tags such as {tag} are not used here")
+            raise SpaceError(f"{shown(self.path)}:{line}: tags such as {shown(tag)} are not used here")
         if isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
-                raise SpaceError(f"{self.path}:{line}: a second document; a file holds one")
+                raise SpaceError(f"{shown(self.path)}:{line}: a second document; a file holds one")
         elif isinstance(event, yaml.ScalarEvent):
             self._scalar(event, line)
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             if len(self.stack) >= MAX_LEVELS:
-                raise SpaceError(f"{self.path}:{line}: nested more than {MAX_LEVELS} levels deep")
+                raise SpaceError(f"{shown(self.path)}:{line}: nested more than {MAX_LEVELS} levels deep")
             value: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
             self.stack.append(_Level(value, self._put(value, line)))
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
@@ -111,7 +117,7 @@ class _DocumentBuilder:
         top = self.stack[-1] if self.stack else None
         if top is not None and isinstance(top.value, dict) and top.key is None:
             if event.value in top.value:
-                raise SpaceError(f"{self.path}:{line}: the key {event.value!r} stands twice; keep one")
+                raise SpaceError(f"{shown(self.path)}:{line}: the key {quoted(event.value)} stands twice; keep one")
             top.key, top.key_line = event.value, line
             return
         self._put(_resolve(event), line)
@@ -127,7 +133,7 @@ class _DocumentBuilder:
             top.value.append(value)
         else:
             if top.key is None:
-                raise SpaceError(f"{self.path}:{line}: a key must be a plain word")
+                raise SpaceError(f"{shown(self.path)}:{line}: a key must be a plain word")
             where = (*top.where, top.key)
             top.value[top.key] = value
             top.key, line = None, top.key_line

@@ -24,7 +24,7 @@ __all__ = ["FORMAT", "MATCHES", "VERSION", "WARM", "Candidate", "Match", "Record
 FORMAT = "tuner results"
 VERSION = 1
 SIMILAR, WARM = 3, 12  # of a warm start: records, and configurations from them
-MOST_BYTES = 1 << 28  # per file
+MOST_BYTES = 1 << 26  # per file
 _MOST_REPORTED = 3  # unreadable lines per file that get a message each
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from tuner.devices.compiler import Build, Compiler
 from tuner.devices.host import BACKEND
 from tuner.errors import BuildError, DeviceError
+from tuner.paths import quoted
 from tuner.space.source import Source
 
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
@@ -19,12 +20,22 @@ OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 
 def count() -> int:
     """1 if there is a C compiler, else 0."""
-    return int(find_command() is not None)
+    try:
+        return int(find_command() is not None)
+    except DeviceError:
+        return 1  # it is there by its name, and opening it says what is wrong
 
 
 def find_command() -> list[str] | None:
-    """$CC, or the first compiler on the path, as the start of a command line."""
-    words = shlex.split(os.environ.get("CC", "")) or [next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), "")]
+    """$CC, or the first compiler on the path, as the start of a command line. Raises DeviceError where $CC is none."""
+    name = os.environ.get("CC", "")
+    try:
+        words = shlex.split(name) or [next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), "")]
+    except ValueError as error:
+        raise DeviceError(
+            f"device host: CC is {quoted(name)}, which is not a command: {error}; set CC to a C compiler, such as "
+            "gcc, or unset it"
+        ) from None
     compiler = shutil.which(words[0]) if words[0] else None
     return [compiler, *words[1:]] if compiler else None
 

@@ -1,0 +1,134 @@
+"""What `tune validate` finds by evaluating a file."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from helpers import ROOT
+from helpers.damage import FORMULAS, ODD, damaged, torn
+from helpers.processes import Tune
+
+SPACE: dict[str, Any] = {
+    "title": "t",
+    "operation": {
+        "sizes": {"n": None, "m": 3},
+        "options": {"alpha": 1.0},
+        "extent": ["n"],
+        "arguments": [
+            {"name": "y", "dtype": "float32", "shape": ["n"], "role": "out"},
+            {"name": "x", "dtype": "float32", "shape": ["n"], "role": "in"},
+            {"name": "s", "dtype": "int32", "shape": [2], "role": "in", "value": ["n", "m"]},
+            {"name": "n", "dtype": "int32"},
+        ],
+        "reference": "alpha * x",
+        "tolerance": "3 * epsilon",
+        "flops": "n",
+    },
+    "kernel": "twice",
+    "source": "twice.cu",
+    "languages": ["cuda", "opencl"],
+    "parameters": {"bx": [32, 64, 0], "tx": [1, 2]},
+    "derived": {"d": "bx * tx", "e": "d + 1"},
+    "restrictions": [{"that": "bx > 0", "because": "there are threads"}, "d <= 64"],
+    "grid_divisors": {"x": ["bx"]},
+    "block": ["bx", 1],
+    "shared_memory": "4 * bx",
+    "default": {"bx": 32, "tx": 1},
+}
+
+
+def write(folder: Path, **changes: Any) -> Path:
+    operation = {**SPACE["operation"], **{key: changes.pop(key) for key in [*changes] if key in SPACE["operation"]}}
+    (folder / "twice.cu").write_text("void twice() {}\n")
+    file = folder / "twice.yaml"
+    space = {**SPACE, "operation": operation, **changes}
+    file.write_text(yaml.safe_dump({key: value for key, value in space.items() if value is not None}, sort_keys=False))
+    return file
+
+
+def test_a_file_is_evaluated_for_its_configurations_at_a_size(tmp_path: Path, tune: Tune) -> None:
+    done = tune("validate", write(tmp_path))
+    assert (done.status, done.err) == (0, "")
+    assert "valid, 2 parameters; evaluated for 3 configurations at n=1024, m=3" in done.out
+    assert tune("validate", tmp_path / "twice.yaml", "8", "--json").json["size"] == {"n": 8, "m": 3}
+    none = tune("validate", write(tmp_path, restrictions=["n == 7", "bx > 0"]))
+    assert "none of the configurations tried is valid at n=1024" in none.out
+    assert "for 4 configurations" in tune("validate", tmp_path / "twice.yaml", "7").out
+    for stage in ("sgemm/00_host_simple", "sgemm/04_strided", "sgemm/13_double_buffered", "hgemm/08_mma_pipelined"):
+        assert tune("validate", ROOT / f"spaces/{stage}.yaml").status == 0, stage
+
+
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "remainder of nothing": ({"restrictions": ["bx % 0 == 0"]}, "restrictions.0: `bx % 0 == 0`: division by zero"),
+    "text below a number": ({"restrictions": ["'abc' < 3"]}, "restrictions.0: `'abc' < 3`: '<' not supported"),
+    "word below a number": (
+        {"parameters": {"bx": [32], "tx": ["one"]}, "default": {}, "derived": {}, "restrictions": ["bx > 0", "tx < 3"]},
+        "restrictions.1: `tx < 3`: '<' not supported",
+    ),
+    "text for a condition": ({"restrictions": ["'abc'"]}, "restrictions.0: `'abc'` is 'abc'; a number, or true or"),
+    "negative block": ({"block": [-1]}, "block.0: `-1` is -1; at least 1 is needed"),
+    "half a block": ({"block": ["bx / 5"]}, "block.0: `bx / 5` is 6.4; a whole number is needed"),
+    "no grid": ({"grid": ["n - n"], "grid_divisors": None}, "grid.0: `n - n` is 0; at least 1 is needed"),
+    "grid of zero divisors": (
+        {"restrictions": [], "block": [32]},
+        "grid_divisors: `ceil_div(n, (bx))`: division by zero",
+    ),
+    "negative memory": ({"shared_memory": "-bx"}, "shared_memory: `-bx` is -32; at least 0 is needed"),
+    "derived of zero": ({"derived": {"d": "bx", "e": "1 // (d - 64)"}}, "derived.e: `1 // (d - 64)`: division by zero"),
+    "flops of text": ({"flops": "'many'"}, "operation.flops: `'many'` is 'many'; a number, or"),
+    "shape of nothing": ({"extent": ["n - n"]}, "operation.extent.0: `n - n` is 0; at least 1"),
+    "reference of lists": (
+        {"reference": "x @ [1, 2]"},
+        "operation.reference: reference `x @ [1, 2]`: @ needs numbers, not an array of shape (5,) and [1, 2]",
+    ),
+    "reference of another shape": ({"reference": "alpha"}, "operation.reference: reference `alpha` has shape ()"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_has_no_value_is_one_message_with_file_and_key(fault: str, tmp_path: Path, tune: Tune) -> None:
+    changes, message = FAULTS[fault]
+    file = write(tmp_path, **changes)
+    done = tune("validate", file)
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+    assert done.err.startswith(f"error: {file}:")
+    assert message in done.err
+    assert "array(" not in done.err
+
+
+def test_a_condition_without_a_value_that_others_exclude_is_no_fault(tmp_path: Path, tune: Tune) -> None:
+    assert tune("validate", write(tmp_path, restrictions=["n % bx == 0", "bx > 0"])).status == 0
+
+
+def test_a_rare_fault_of_a_large_space_is_found(tmp_path: Path, tune: Tune) -> None:
+    many = {f"p{i}": list(range(1, 11)) for i in range(9)} | {"bx": [32], "tx": [*range(1, 200), 0]}
+    file = write(tmp_path, parameters=many, default={}, restrictions=["64 % tx == 0", "p0 < p1"])
+    assert "restrictions.0: `64 % tx == 0`: division by zero" in tune("validate", file).err
+
+
+def test_a_fault_of_a_shared_operation_names_its_own_file(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "operation.yaml").write_text(yaml.safe_dump({**SPACE["operation"], "flops": "n // (n - 1024)"}))
+    file = write(tmp_path)
+    file.write_text(yaml.safe_dump({**SPACE, "operation": "operation.yaml"}))
+    done = tune("validate", file)
+    assert f"{tmp_path / 'operation.yaml'}:" in done.err
+    assert "flops: `n // (n - 1024)`: division by zero, at m=3, n=1024" in done.err
+    assert tune("validate", file, "64").status == 0, "it has a value there"
+
+
+def test_a_damaged_file_is_one_message(tmp_path: Path, tune: Tune) -> None:
+    write(tmp_path)
+    draw, file = random.Random(1), tmp_path / "damaged.yaml"
+    for number in range(100):
+        text = yaml.safe_dump(damaged(SPACE, draw, [*ODD, *FORMULAS]), width=10**6).encode()
+        file.write_bytes(torn(text, draw) if draw.random() < 0.3 else text)
+        for verb in ("validate", "show")[: 1 + (number % 4 == 0)]:
+            done = tune(verb, file)
+            assert done.status in (0, 2)
+            assert len(done.err.splitlines()) == done.status // 2, (done.err, text)
+            assert len(done.err) < 2000

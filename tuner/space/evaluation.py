@@ -1,0 +1,203 @@
+"""A space evaluated without a device: whether all that its file says has a value, and one that can be launched."""
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tuner.errors import ExpressionError, SpaceError
+from tuner.paths import quoted, shown
+from tuner.space import operation
+from tuner.space.default import checks_by_depth
+from tuner.space.expressions import Expression
+from tuner.space.model import COMMON_GPU, Config, Restriction, Scope, Space, config_text, size_text
+
+MOST_CONFIGURATIONS = 1000  # of a space that is tried as a whole; of a larger one, a sample is
+SAMPLE = 300
+MOST_EVALUATIONS = 100_000  # of restrictions, which take some microseconds each
+MOST_BYTES = 1 << 22  # of the arrays that a reference is tried on
+SMALL = (4, 5)  # the sizes of those
+
+Where = tuple[str | int, ...]
+Check = tuple[Where, Callable[[Mapping[str, Any]], object]]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What came of a space: how many configurations were tried that break no restriction (in the language with
+    the most), and the first fault, as a message and the key that it belongs to."""
+
+    configurations: int
+    where: Where = ()
+    message: str | None = None
+
+
+def evaluate(space: Space, sizes: Mapping[str, int], own_restrictions: int) -> Evaluation:
+    """The space at these sizes on a common GPU, in each of its languages, up to the first fault.
+
+    The operation's formulas must have values. So must, for every configuration that breaks no restriction, each
+    restriction and derived value, and the block and grid must be launchable. The first `own_restrictions` are those of
+    the file; the device imposes the others.
+    """
+    most_tried = 0
+    for language in space.languages:
+        tried = 0
+        scope = Scope(sizes, space.operation.options, language, COMMON_GPU)
+        for where, check in _operation_checks(space):
+            if (message := _fault(check, scope.names)) is not None:
+                return Evaluation(tried, ("operation", *where), f"{message}, at {size_text(sizes)}")
+        if (message := _reference_fault(space, scope)) is not None:
+            return Evaluation(tried, ("operation", "reference"), message)
+        checks = list(_configuration_checks(space, own_restrictions))
+        for config in _configurations(space, scope):
+            tried += 1
+            names = space.names(config, scope)
+            for where, check in checks:
+                if (message := _fault(check, names)) is not None:
+                    place = f"{shown(config_text(config))}, {size_text(sizes)}"
+                    return Evaluation(tried, where, f"{message}, at {place}; mend it, or exclude that by a restriction")
+        most_tried = max(most_tried, tried)
+    return Evaluation(most_tried)
+
+
+def _fault(check: Callable[[Mapping[str, Any]], object], names: Mapping[str, Any]) -> str | None:
+    try:
+        check(names)
+    except SpaceError as error:
+        return str(error)
+    return None
+
+
+def _operation_checks(space: Space) -> Iterator[Check]:
+    op = space.operation
+    for position, argument in enumerate(op.arguments):
+        for expression in argument.shape or ():
+            yield ("arguments", position, "shape"), _whole(expression, 1)
+        for expression in argument.value:
+            yield ("arguments", position, "value"), _number(expression)
+    for position, extent in enumerate(op.extent):
+        yield ("extent", position), _whole(extent, 1)
+    for key, formula in (("flops", op.flops), ("bytes", op.bytes)):
+        if formula is not None:
+            yield (key,), _number(formula)
+    if op.tolerance is not None:
+        number = _number(op.tolerance)
+        yield ("tolerance",), lambda names: number({**names, "epsilon": 2.0**-24})
+
+
+def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check]:
+    """The checks of a configuration that breaks no restriction, but may leave one without a value."""
+    for name, expression in space.derived.items():
+        yield ("derived", name), expression.evaluate
+    for position, restriction in enumerate(space.restrictions[:own_restrictions]):
+        yield ("restrictions", position), _number(restriction.that)
+    for key, extents in (("block", space.block), ("grid", space.grid)):
+        for position, extent in enumerate(extents):
+            yield (key, position), _whole(extent, 1)
+    yield ("shared_memory",), _whole(space.shared_memory, 0)
+    for restriction in space.restrictions[own_restrictions:]:
+        yield (), _number(restriction.that)
+
+
+def _number(expression: Expression) -> Callable[[Mapping[str, Any]], object]:
+    def check(names: Mapping[str, Any]) -> None:
+        value = expression.evaluate(names)
+        if not isinstance(value, int | float):
+            raise ExpressionError(
+                f"`{shown(expression.text)}` is {quoted(value)}; a number, or true or false, is needed"
+            )
+
+    return check
+
+
+def _whole(expression: Expression, least: int) -> Callable[[Mapping[str, Any]], object]:
+    def check(names: Mapping[str, Any]) -> None:
+        value = expression.integer(names)
+        if value < least:
+            raise ExpressionError(f"`{shown(expression.text)}` is {value}; at least {least} is needed")
+
+    return check
+
+
+def _reference_fault(space: Space, scope: Scope) -> str | None:
+    """What is wrong with the reference at each of two small sizes, as of the second."""
+    op, message = space.operation, None
+    for size in SMALL:
+        sizes = {name: size if default is None else min(default, size) for name, default in op.sizes.items()}
+        small = replace(scope, sizes=sizes)
+        try:
+            if operation.array_bytes(op, small) > MOST_BYTES:
+                return None
+            arrays = operation.inputs(op, small)
+        except SpaceError:
+            return None  # the kernel has no such small sizes
+        try:
+            with np.errstate(all="ignore"):
+                operation.answers(op, small, arrays)
+            return None
+        except SpaceError as error:
+            message = f"{error}, at {size_text(sizes)}"
+    return message
+
+
+def _configurations(space: Space, scope: Scope) -> Iterator[Config]:
+    """Configurations that break no restriction: all of a small space, else the default and a random sample."""
+    combinations = math.prod(len(values) for values in space.parameters.values())
+    if combinations <= min(MOST_CONFIGURATIONS, MOST_EVALUATIONS // (1 + len(space.restrictions))):
+        for config in space.walk():
+            if not _any_broken(space.restrictions, space.names(config, scope)):
+                yield config
+        return
+    if space.default and not _any_broken(space.restrictions, space.names(space.default, scope)):
+        yield dict(space.default)
+    checks, draw = checks_by_depth(space), random.Random(0)  # noqa: S311
+    for number in range(SAMPLE):
+        descent = _Descent(space, scope, checks, draw, MOST_EVALUATIONS // SAMPLE, odd_first=bool(number % 2))
+        if (found := descent.extend({})) is not None:
+            yield found
+
+
+def _any_broken(restrictions: Sequence[Restriction], names: Mapping[str, Any]) -> bool:
+    """Whether one of `restrictions` is false; one without a value is not."""
+    for restriction in restrictions:
+        try:
+            if not restriction.that.evaluate(names):
+                return True
+        except ExpressionError:
+            continue
+    return False
+
+
+@dataclass
+class _Descent:
+    """A random search for one configuration, by depth first, that gives up after `evaluations` of restrictions.
+    `odd_first` tries zero, false and what is negative before other values: it is they that have no inverse."""
+
+    space: Space
+    scope: Scope
+    checks: list[list[Restriction]]
+    draw: random.Random
+    evaluations: int
+    odd_first: bool
+
+    def extend(self, config: Config) -> Config | None:
+        depth = len(config)
+        if depth == len(self.space.parameters):
+            return config
+        name = list(self.space.parameters)[depth]
+        values = self.draw.sample(self.space.parameters[name], len(self.space.parameters[name]))
+        if self.odd_first:
+            values.sort(key=lambda value: not isinstance(value, str) and value > 0)
+        for value in values:
+            candidate = {**config, name: value}
+            self.evaluations -= 1 + len(self.checks[depth])
+            if self.evaluations < 0:
+                return None
+            if not _any_broken(self.checks[depth], self.space.names(candidate, self.scope)):
+                found = self.extend(candidate)
+                if found is not None:
+                    return found
+        return None
