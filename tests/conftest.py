@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from helpers import ROOT
+from helpers.databases import Server
 from helpers.kernels import Stage
 from helpers.processes import Done, Tune
 from tuner import devices
@@ -36,6 +37,13 @@ def tune(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
         return Done(int(leaving.value.code or 0), captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from tuner.errors import (
     ArgumentError,
     BuildError,
     DeviceError,
+    EnvironmentTrouble,
     ExpressionError,
     GeometryError,
     LaunchError,
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 __all__ = [
-    "ArgumentError", "BuildError", "DeviceError", "ExpressionError", "GeometryError", "Kernel", "LaunchError",
-    "NoConfiguration", "RequestError", "ResourceError", "SpaceError", "TrialError", "TunerError", "WorkerDied",
-    "WrongResult", "load",
+    "ArgumentError", "BuildError", "DeviceError", "EnvironmentTrouble", "ExpressionError", "GeometryError", "Kernel",
+    "LaunchError", "NoConfiguration", "RequestError", "ResourceError", "SpaceError", "TrialError", "TunerError",
+    "WorkerDied", "WrongResult", "load",
 ]  # fmt: skip
 
 

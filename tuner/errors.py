@@ -7,6 +7,7 @@
         NoConfiguration            no configuration satisfies the restrictions at this size
         DeviceError                the device is missing, lacks its driver, or has too little memory
         ArgumentError              an argument of a launch has a wrong shape, dtype, order or device
+        EnvironmentTrouble         the machine has no room, memory or descriptors, or somebody killed a process
       TrialError                   one configuration failed; the run goes on
         GeometryError              its grid, block or a derived value cannot be computed
         BuildError                 it does not compile
@@ -15,8 +16,8 @@
         WrongResult                its output is wrong
       WorkerDied                   the process that held the device ended; its trial failed
 
-A `TrialError` or `WorkerDied` costs one configuration; any other error ends the run. An error crosses from one process
-to another by its name: `BY_NAME` maps names to classes.
+A `TrialError` or `WorkerDied` costs one configuration. An `EnvironmentTrouble` costs none: what met it is tried again.
+Any other error ends the run. An error crosses from one process to another by its name: `BY_NAME` maps names to classes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -48,6 +49,14 @@ class DeviceError(RequestError):
 
 class ArgumentError(RequestError):
     """An argument of a launch does not fit the kernel; the message names the argument."""
+
+
+class EnvironmentTrouble(RequestError):
+    """The machine is to blame, and no configuration is known to be. `reason` is a short phrase."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class TrialError(TunerError):

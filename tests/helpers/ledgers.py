@@ -28,6 +28,12 @@ def finished(folder: Path) -> Counter[str]:
     return Counter(config for config, _ in _trials(folder, TrialState.COMPLETE, TrialState.FAIL))
 
 
+def outcomes(folder: Path) -> dict[str, str | None]:
+    """Why each configuration that has been measured to its end has failed; None where it has not."""
+    states = TrialState.COMPLETE, TrialState.FAIL
+    return {config: trial.user_attrs["measured"].get("failure") for config, trial in _trials(folder, *states)}
+
+
 def measured(folder: Path) -> int:
     """How many measurements the ledgers tell of, read as text: cheap enough to be asked all the time."""
     logs = (folder / "state" / "studies").rglob("*.log")

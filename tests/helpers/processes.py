@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,14 @@ class Done:
 Tune = Callable[..., Done]
 
 
-def start(*arguments: str, limit: int | None = None) -> subprocess.Popen[str]:
+def start(*arguments: str, limit: int | None = None, limits: Sequence[str] = ()) -> subprocess.Popen[str]:
     """The `tune` command in a process of its own, as a shell starts it; `limit` is the largest file in bytes that it
-    may write: beyond, writing fails as on a full disk."""
+    may write: beyond, writing fails as on a full disk. `limits` are options of prlimit."""
     command = [sys.executable, "-m", "tuner", *arguments]
     if limit is not None:
-        command = ["prlimit", f"--fsize={limit}", *command]
+        limits = [f"--fsize={limit}"]
+    if limits:
+        command = ["prlimit", *limits, *command]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ.copy())
 
 
@@ -51,23 +53,57 @@ def run(*command: str | Path, text: str | None = None) -> subprocess.CompletedPr
     return done
 
 
-def wait_until(condition: Callable[[], object], process: subprocess.Popen[str], pause: float = 0.05) -> None:
+def wait_until(
+    condition: Callable[[], object], process: subprocess.Popen[str] | None = None, pause: float = 0.05
+) -> None:
     """Returns when `condition` holds, or `process` has ended; asks with a `pause` in seconds between."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition() and process.poll() is None:
+    while not condition() and (process is None or process.poll() is None):
         assert time.monotonic() < deadline, "nothing happens"
         time.sleep(pause)
 
 
-def workers(pid: int) -> list[int]:
-    """The process that holds the device of the `tune` command with this process id, if both are running."""
-    found = []
-    with contextlib.suppress(OSError):
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            with contextlib.suppress(OSError):
-                if b"tuner.measure.process.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found.append(int(child))
+def children(pid: int) -> list[int]:
+    """The processes that the threads of a process have started, and that still run."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(OSError):
+            found += map(int, (task / "children").read_text().split())
     return found
+
+
+def runs(pid: int, module: str) -> bool:
+    """Whether the command line of a process names a module."""
+    with contextlib.suppress(OSError):
+        return module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def wardens(pid: int, module: str = "worker") -> list[int]:
+    """The wardens of the `tune` command with this process id that watch over processes of a module."""
+    return [child for child in children(pid) if runs(child, f"tuner.measure.process.{module}")]
+
+
+def workers(pid: int, module: str = "worker") -> list[int]:
+    """The processes of a module that work for the `tune` command with this process id."""
+    return [child for warden in wardens(pid, module) for child in children(warden)]
+
+
+def strategies_of(pid: int) -> list[int]:
+    """The processes in which strategies run for the process with this id."""
+    server = "tuner.search.forkserver"
+    return [
+        child for parent in children(pid) if runs(parent, server) for child in children(parent) if runs(child, server)
+    ]
+
+
+def cpu_seconds(pid: int) -> float:
+    """The processor time that a process has used, 0 for one that has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def of_this_test() -> list[str]:

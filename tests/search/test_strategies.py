@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
+import signal
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from helpers.pools import PARAMETERS, VALID, time_of
+from helpers.processes import strategies_of
 from tuner.errors import RequestError
-from tuner.search import strategies
+from tuner.search import foreign, strategies
 from tuner.search.pool import Pool
 from tuner.search.strategies import STRATEGIES, Budget, Hints, Search
 from tuner.space.model import Config, Value
@@ -31,10 +34,11 @@ def trace(
     seed: int = 0,
     valid: list[tuple[Value, ...]] = VALID,
     answer: Callable[[Config], float | None] = time_of,
+    say: Callable[[str], None] = lambda _: None,
 ) -> list[tuple[Value, ...]]:
     """The configurations asked for, one at a time."""
     asked = []
-    with Search(needs(name), Pool(PARAMETERS, valid), budget, seed) as search:
+    with Search(needs(name), Pool(PARAMETERS, valid), budget, seed, say=say) as search:
         while (config := search.ask()) is not None:
             asked.append(tuple(config.values()))
             search.tell(config, answer(config))
@@ -53,9 +57,13 @@ def test_a_strategy_spends_its_budget_on_valid_configurations_each_once_and_the_
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-@pytest.mark.parametrize("size", [1, 2, 25])
-def test_a_strategy_exhausts_a_small_space_and_stops(name: str, size: int) -> None:
-    assert sorted(map(str, trace(name, Budget(), valid=VALID[::7][:size]))) == sorted(map(str, VALID[::7][:size]))
+def test_a_strategy_exhausts_a_small_space_and_stops(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernel Tuner's genetic algorithm never comes to an end on some of these."""
+    monkeypatch.setattr(foreign, "PATIENCE_SECONDS", 1.0)
+    for size in (1, 2, 3, 5, 8, 30):
+        valid = random.Random(size).sample(VALID, size)
+        assert sorted(map(str, trace(name, Budget(), valid=valid))) == sorted(map(str, valid))
+    assert len(set(trace(name, Budget(evaluations=9), valid=valid))) == 9
 
 
 @pytest.mark.parametrize("name", ["optuna", "optuna:tpe", "random", "kt:genetic_algorithm", "kt:simulated_annealing"])
@@ -79,6 +87,29 @@ def test_several_configurations_are_outstanding_and_told_in_any_order(name: str)
             search.tell(config, time_of(config))
     assert len(set(told)) == len(told) == 40
     assert most == 8 or name.startswith("kt:")
+
+
+def test_a_strategy_that_stops_early_is_said_and_random_configurations_take_its_place() -> None:
+    notes: list[str] = []
+    assert set(trace("kt:minimize", Budget(), valid=VALID[:20], say=notes.append)) == set(VALID[:20])
+    assert len(notes) == 1
+    assert "kt:minimize has nothing more to ask for after" in notes[0]
+    assert notes[0].endswith("; random configurations use up the rest of the budget")
+
+
+def test_a_strategy_whose_process_is_killed_is_said_and_random_configurations_take_its_place() -> None:
+    notes: list[str] = []
+    asked = set()
+    with Search("kt:mls", Pool(PARAMETERS, VALID), Budget(evaluations=40), say=notes.append) as search:
+        while (config := search.ask()) is not None:
+            asked.add(tuple(config.values()))
+            if len(asked) == 10:
+                for child in strategies_of(os.getpid()):
+                    os.kill(child, signal.SIGKILL)
+            search.tell(config, time_of(config))
+    assert len(asked) == 40
+    assert notes == ["kt:mls has lost its process, exit status -9; random configurations use up the rest of the budget"]
+    assert strategies_of(os.getpid()) == []
 
 
 def test_a_budget_in_time_ends_the_search() -> None:

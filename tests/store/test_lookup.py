@@ -167,6 +167,14 @@ def test_an_imported_record_hides_no_verified_one(tmp_path: Path) -> None:
     assert shipped in Store(KERNEL, tmp_path / "other").records
 
 
+def test_an_own_record_of_an_earlier_protocol_does_not_hide_a_shipped_one_of_a_later(tmp_path: Path) -> None:
+    (shipped,) = [r for r in Store(KERNEL, tmp_path / "none").records if r.sizes["M"] == 4096]
+    for protocol, time_ms in ((shipped.protocol - 1, shipped.time_ms), (shipped.protocol, 0.1)):
+        Store(KERNEL, tmp_path).add(replace(shipped, protocol=protocol, time_ms=0.1))
+        records = [r for r in Store(KERNEL, tmp_path).records if r.key == shipped.key]
+        assert [record.time_ms for record in records] == [time_ms]
+
+
 def test_a_device_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
     Store(KERNEL, tmp_path).add(at(4096))
     scope = Scope(sizes(4096), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(max_threads=1))

@@ -192,6 +192,23 @@ def test_what_an_opencl_device_has_measured_is_taken_in_at_sizes_beyond_a_gpus_g
     assert (done.json["written"], done.err) == ({KERNEL: 1}, "")
 
 
+def test_a_record_of_an_earlier_protocol_never_keeps_its_place(tune: Tune, tmp_path: Path) -> None:
+    earlier, later = at(64, RTX, time_ms=0.1, tile=4, protocol=1), at(64, RTX, time_ms=5.0, tile=16, protocol=2)
+    store = Store(KERNEL, stored(tmp_path / "1", earlier))
+    assert store.add(later), "although it is slower"
+    assert not store.add(earlier)
+    assert not store.add(earlier, lambda old: False)
+    folders = stored(tmp_path / "2", earlier), stored(tmp_path / "3", later)
+    for name, order in (("a", folders), ("b", folders[::-1])):
+        assert tune("merge", *order, "--results", tmp_path / name).status == 0
+        assert held(tmp_path / name)[64].time_ms == 5.0
+    (file,) = (tmp_path / "2").rglob("*.jsonl")
+    line = earlier.to_line().replace(', "protocol": 1', "")
+    assert line != earlier.to_line()
+    file.write_text(f"{file.read_text().splitlines()[0]}\n{line}\n{later.to_line()}\n")
+    assert next(r.time_ms for r in Store(KERNEL, tmp_path / "2").records if r.device == RTX) == 5.0
+
+
 def test_no_record_that_nobody_verified_takes_a_verified_ones_place(tmp_path: Path) -> None:
     store = Store(KERNEL, stored(tmp_path / "1", at(64, time_ms=5.0)))
     for add in (store.merge, lambda records: store.add(records[0], lambda old: False)):

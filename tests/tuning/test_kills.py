@@ -15,7 +15,17 @@ import pytest
 from helpers.faulty import HOST
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.ledgers import claims, finished, measured
-from helpers.processes import PATIENCE_SECONDS, Tune, of_this_test, start, wait_until, workers
+from helpers.processes import (
+    PATIENCE_SECONDS,
+    Tune,
+    cpu_seconds,
+    of_this_test,
+    start,
+    strategies_of,
+    wait_until,
+    workers,
+)
+from tuner.search import foreign
 
 
 @pytest.fixture
@@ -78,7 +88,7 @@ def test_what_brings_down_its_process_again_and_again_is_not_tried_any_more(stag
 
 def test_a_full_disk_is_one_message_and_the_same_command_goes_on(many: Path, tmp_path: Path) -> None:
     command = (str(many), "8", "--device", "host", "--json")
-    process = start(*command, limit=20_000)  # bytes of a file, the ledger's among them
+    process = start(*command, limit=48_000)  # bytes of a file, the ledger's among them
     _, err = process.communicate()
     assert process.returncode == 2
     assert "File too large" in err.splitlines()[-1]
@@ -116,3 +126,34 @@ def test_an_interrupted_run_keeps_its_trials_and_says_how_to_go_on(
     assert "measured before" in again.err
     assert "lock" not in again.err
     assert again.json["failed"] == {}, "nothing counts as failed because it was interrupted"
+
+
+@pytest.fixture
+def endless(stage: Stage) -> Path:
+    """Five configurations on which Kernel Tuner's genetic algorithm never comes to an end."""
+    names = {name: list(range(5)) for name in "abc"}
+    return stage(c_kernel("endless", MULTIPLY), "endless", json.dumps(names), more="restrictions: [a == b, b == c]")
+
+
+def test_a_strategy_without_end_is_given_up_and_said(
+    endless: Path, tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign, "PATIENCE_SECONDS", 1.0)
+    done = tune(endless, "8", "--strategy", "kt:genetic_algorithm", "--json")
+    assert done.status == 0, done.err
+    given_up = "kt:genetic_algorithm has computed for 1 s without asking for anything; random configurations use up"
+    assert done.err.count(given_up) == 1
+    assert done.json["evaluated"] == 5
+    assert set(finished(tmp_path).values()) == {1}
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_run_inside_a_strategy_without_end(sent: signal.Signals, status: int, endless: Path) -> None:
+    process = start(str(endless), "8", "--device", "host", "--strategy", "kt:genetic_algorithm")
+    wait_until(lambda: sum(map(cpu_seconds, strategies_of(process.pid))) > 2, process)
+    process.send_signal(sent)
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == status, err
+    assert "what was measured is kept" in err
+    assert "computed" not in err, "it ended because the strategy did"
+    wait_until(lambda: not of_this_test())

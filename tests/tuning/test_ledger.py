@@ -11,8 +11,13 @@ import pytest
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune, start
 from helpers.records import sizes
-from tuner.space import catalog
+from tuner.devices import Device
+from tuner.measure.method import Method
+from tuner.measure.results import Outcome
+from tuner.space import catalog, source
 from tuner.tuning import ledger
+from tuner.tuning.study import StudyKey
+from tuner.tuning.trial import Trial
 
 
 def nth(lines: list[str], word: str, number: int) -> int:
@@ -28,10 +33,20 @@ def nth(lines: list[str], word: str, number: int) -> int:
         (lambda lines: [*lines[: (i := nth(lines, "measured", 0))], "garbage", *lines[i + 1 :]], 4),
         (lambda lines: [*lines[: (i := nth(lines, "params", 1))], *lines[i + 1 :]], 5),
         (lambda lines: [*lines[: (i := nth(lines, "measured", 0))], lines[i] + lines[i + 1], *lines[i + 2 :]], 4),
-        (lambda lines: ["", *lines], 0),
+        (lambda lines: ["", *lines], 5),
+        (lambda lines: lines[1:], 5),
         (lambda lines: lines, 5),
     ],
-    ids=["closing cut", "result cut", "garbage", "claim lost", "two lines in one", "no study", "no last newline"],
+    ids=[
+        "closing cut",
+        "result cut",
+        "garbage",
+        "claim lost",
+        "two lines in one",
+        "empty line",
+        "no study",
+        "no last newline",
+    ],
 )
 def test_a_damaged_ledger_loses_what_is_damaged_and_no_more(
     damage: Callable[[list[str]], list[str]], left: int, tune: Tune, tmp_path: Path
@@ -68,7 +83,7 @@ def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_h
     monkeypatch.setattr(ledger, "LEASE_SECONDS", 0.0)
     monkeypatch.setattr(ledger, "HEARTBEAT_SECONDS", 3600.0)
     space, url = catalog.load("sgemm/01_host_blocked"), f"sqlite:///{tmp_path}/claims.db"
-    config, key = dict(space.default), ledger.StudyKey(sizes(8), {}, "device", "signature", "toolchain")
+    config, key = dict(space.default), StudyKey(sizes(8), {}, "device", "signature", "toolchain")
     for begun in (False, True):
         for _ in range(ledger.MOST_LOSSES):
             with ledger.Ledger(space, key, url=url) as lost, ledger.Ledger(space, key, url=url) as other:
@@ -82,3 +97,24 @@ def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_h
         with ledger.Ledger(space, key, url=url) as again:
             known = again.known(config, 60)
             assert (known and known.outcome.failure) == ("repeat offender" if begun else None)
+
+
+def test_trials_of_an_earlier_protocol_are_kept_and_not_used(tune: Tune, host: Device) -> None:
+    name = "sgemm/01_host_blocked"
+    space = catalog.load(name)
+    key = ledger.StudyKey(
+        sizes(16), {"alpha": 1.0, "beta": 0.0}, host.name, source.signature(space), host.toolchain, Method(repeats=1), 1
+    )
+    config = dict(space.default)
+    with ledger.Ledger(space, key) as earlier:
+        assert earlier.claim(config, 60.0)
+        earlier.finish(Trial(config, Outcome(times=(1e-3,)), (1e-3,), 60.0))
+    request = (name, "16", "--json", "--repeats", "1", "--budget", "5")
+    first = tune(*request)
+    assert "measured before" not in first.err
+    assert "earlier trials were timed in another way" in first.err
+    again = tune(*request)
+    assert "5 measured before" in again.err
+    assert "another way" not in again.err
+    with ledger.Ledger(space, key) as earlier:
+        assert len(earlier.trials) == 1

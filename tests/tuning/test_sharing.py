@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
-import optuna
-import pytest
 from optuna.trial import TrialState
 
+from helpers.databases import Server, measured, workers_of
 from helpers.kernels import Stage
 from helpers.processes import PATIENCE_SECONDS, Tune, start, wait_until
 
@@ -38,70 +32,28 @@ void shared(float *C, const float *A, const float *B, int M, int N, int K, int b
 """
 
 
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
-    """The URL of a server of our own, on a socket in a folder of its own."""
-    programs = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None, key=lambda p: float(p.parent.name))
-    assert programs is not None, "PostgreSQL is not installed; sh .ci/setup dev"
-    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # a socket's path may have 107 characters
-    as_user: list[str] = []
-    if os.getuid() == 0:  # it refuses to run as root
-        user = pwd.getpwnam("postgres")
-        os.chown(folder, user.pw_uid, user.pw_gid)
-        as_user = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
-    data = str(folder / "data")
-
-    def run(program: str, *arguments: str) -> None:
-        command = [*as_user, str(programs / program), "-D", data, *arguments]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder)
-
-    run("initdb", "-U", "tuner", "-A", "trust", "-N")
-    run("pg_ctl", "start", "-w", "-l", str(folder / "log"), "-o", f"-k {folder} -c listen_addresses= -c fsync=off")
-    try:
-        yield f"postgresql+psycopg://tuner@/postgres?host={folder}"
-    finally:
-        run("pg_ctl", "stop", "-m", "immediate")
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def measured(url: str) -> tuple[Counter[str], list[optuna.trial.FrozenTrial]]:
-    """How often each configuration was measured, and all trials, of the one study at `url`."""
-    (summary,) = optuna.study.get_all_study_summaries(url)
-    study = optuna.load_study(study_name=summary.study_name, storage=url)
-    done = study.get_trials(states=(TrialState.COMPLETE, TrialState.FAIL))
-    return Counter(json.dumps(trial.params) for trial in done), study.trials
-
-
-def workers_of(url: str, *states: TrialState) -> set[str]:
-    """The processes that have a part in the study at `url`: by their trials, or those of these states."""
-    try:
-        trials = measured(url)[1]
-    except ValueError:  # there is no study yet
-        return set()
-    return {trial.user_attrs["worker"] for trial in trials if not states or trial.state in states}
-
-
 def test_four_processes_share_a_study_in_postgresql_and_one_is_killed(
-    stage: Stage, postgresql: str, tmp_path: Path
+    stage: Stage, postgresql: Server, tmp_path: Path
 ) -> None:
+    url = postgresql.database("shared")
     gate = tmp_path / "gate"  # half of the configurations wait for it, so that none comes too late to take part
     file = stage(f'#define GATE "{gate}"\n{KERNEL}', "shared", f"{{v: {list(range(120))}}}")
-    options = ("--device", "host", "--storage", postgresql, "--timeout", str(PATIENCE_SECONDS), "--json", "--full")
+    options = ("--device", "host", "--storage", url, "--timeout", str(PATIENCE_SECONDS), "--json", "--full")
     processes = [start(str(file), "8", *options) for _ in range(4)]
-    wait_until(lambda: len(workers_of(postgresql)) == 4, processes[0], pause=0.5)
+    wait_until(lambda: len(workers_of(url)) == 4, processes[0], pause=0.5)
     gate.touch()
-    wait_until(lambda: len(workers_of(postgresql, TrialState.COMPLETE)) == 4, processes[0], pause=0.5)
+    wait_until(lambda: len(workers_of(url, TrialState.COMPLETE)) == 4, processes[0], pause=0.5)
     processes[0].kill()
     processes[0].communicate()
     for process in processes[1:]:
         out, err = process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 0, err
         assert json.loads(out)["best"]["config"] == {"v": 17}
-    counts, trials = measured(postgresql)
+    counts, trials = measured(url)
     assert len(counts) == 120
     assert set(counts.values()) == {1}
     assert {trial.state for trial in trials} <= {TrialState.COMPLETE, TrialState.PRUNED}
-    assert len(workers_of(postgresql, TrialState.COMPLETE)) == 4
+    assert len(workers_of(url, TrialState.COMPLETE)) == 4
     assert trials[0].params.keys() == {"v"}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, output_option, warn
+from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, output_option, storage_option, warn
 from tuner.exchange.formats import FORMATS
 
 
@@ -27,7 +27,7 @@ from tuner.exchange.formats import FORMATS
     metavar="NAMES",
     help="Architectures of a bundle, such as sm_80,sm_90a; the device's if omitted.",
 )
-@click.option("--storage", metavar="URL", help="Database that `tune --storage` wrote; its trials alone are exported.")
+@storage_option("Database that `tune --storage` wrote; its trials alone are exported.")
 @SET
 @RESULTS
 @JSON

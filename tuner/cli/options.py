@@ -42,6 +42,14 @@ def _output_path(_ctx: click.Context, _param: click.Parameter, path: str | None)
     return None if path is None else Path(path)
 
 
+def _storage(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
+    if url:
+        from tuner.tuning import address
+
+        address.conceal(url)
+    return url
+
+
 _KINDS = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
 
 KERNEL = click.argument("kernel")
@@ -68,6 +76,11 @@ SEED = click.option(
 def output_option(metavar: str, help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`--output`, as the argument `output`."""
     return click.option("--output", callback=_output_path, metavar=metavar, help=help_)
+
+
+def storage_option(help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--storage`, whose password others shall not see in the list of processes."""
+    return click.option("--storage", callback=_storage, metavar="URL", help=help_)
 
 
 def check_writable(option: str, folder: Path, name: str = "") -> None:

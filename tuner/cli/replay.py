@@ -6,7 +6,7 @@ import click
 
 from tuner import paths
 from tuner.cli import output
-from tuner.cli.options import JSON, SEED
+from tuner.cli.options import JSON, SEED, warn
 
 
 @click.command()
@@ -38,6 +38,7 @@ def command(cache: Path, strategy: str | None, budget: str | None, seed: int, wo
     check(strategy)
     recording = recordings.read(cache)
     replay = replays.replay(recording, strategy, limit, seed, workers)
+    warn(replay.notes)
     count, evaluations = len(recording.entries), len(replay.evaluations)
     data = {
         "strategy": replay.strategy,

@@ -26,7 +26,7 @@ def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
     from tuner.space.model import config_text
     from tuner.tuning import rerun
 
-    result = rerun.run(kernel, size, **request)
+    result = rerun.run(kernel, size, **request, noted=output.say)
     best = result.candidate
     warn(best.notes)
     fields = {name: value for name, value in asdict(result).items() if name != "candidate"}

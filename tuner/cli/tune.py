@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, storage_option
 from tuner.errors import RequestError
 from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
 
@@ -45,7 +45,7 @@ from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_ob
     help=f"What to minimise: {', '.join(OBJECTIVES)}. edp is energy times time. Several trade off: time,registers.",
 )
 @click.option("--fresh", is_flag=True, help="Ignore earlier trials and measure again.")
-@click.option("--storage", metavar="URL", help="Database in which several machines share one study.")
+@storage_option("Database in which several machines share one study.")
 @RESULTS
 @JSON
 def command(

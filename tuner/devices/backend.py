@@ -44,7 +44,6 @@ class Backend:
     remedy: what to do if there is no device although `package` is installed.
     limits_of: the limits of an architecture, as far as they are known without a device.
     widest: limits that no device of an architecture exceeds. A configuration that breaks them is valid nowhere.
-    runs_device_check: whether outputs are compared on the device; otherwise the host reads and compares them.
     may_be_processor: whether a device of this kind may be the processor that compiles, too.
     follows_context: whether each caller opens it anew, in the context that is current at that time.
     toolchain: the common beginning of its toolchains' names, or None.
@@ -61,7 +60,6 @@ class Backend:
     remedy: str | None = None
     limits_of: Callable[[str], Limits] = unknown_limits
     widest: Callable[[str], Limits] = widest_processor
-    runs_device_check: bool = True
     may_be_processor: bool = False
     follows_context: bool = False
     toolchain: str | None = None

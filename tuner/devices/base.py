@@ -73,16 +73,26 @@ class Library(Protocol):
 
 @dataclass(frozen=True)
 class Peak:
-    """Peak FP32 rate of a GPU: multiprocessors x lanes of each x clock x 2, because a multiply-add counts as two."""
+    """Peak FP32 rate of a GPU: multiprocessors x lanes of each x clock x 2, because a multiply-add counts as two.
+
+    `most` is the number of multiply-adds per clock cycle and multiprocessor in the fastest format of its tensor cores;
+    None if unknown.
+    """
 
     multiprocessors: int
     lanes: int
     clock_mhz: float
+    most: int | None = None
 
     @property
     def gflops(self) -> float:
         """GFLOP/s."""
         return 2 * self.multiprocessors * self.lanes * self.clock_mhz / 1e3
+
+    @property
+    def fastest_gflops(self) -> float | None:
+        """GFLOP/s in the fastest format; None if unknown."""
+        return 2 * self.multiprocessors * self.most * self.clock_mhz / 1e3 if self.most else None
 
     def __str__(self) -> str:
         return (
@@ -134,6 +144,7 @@ class Device(ABC):
     language: ClassVar[str]
     asynchronous = False  # whether a timer also counts the host's delay in launching
     on_processor = False  # whether it is the processor that compilers run on, where they disturb its times
+    has_doubles = True  # whether its kernels may compute with doubles
     compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
     peak: Peak | None = None  # in FP32; None if the device does not report enough to compute it
     id: str  # cuda:0
@@ -247,6 +258,11 @@ class Device(ABC):
     @abstractmethod
     def flush(self) -> None:
         """Enqueue work that evicts the arrays of earlier launches from the device's caches."""
+
+    @property
+    def last_cache(self) -> int | None:
+        """Bytes of the cache that lies before memory; None if unknown."""
+        return None
 
     def free_memory(self) -> int | None:
         """Free bytes of the device's own memory; None if it does not report them."""

@@ -1,14 +1,22 @@
 """The interface of compilers, and builds from the cache or a compiler."""
 
+from __future__ import annotations
+
 import json
+import math
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 
 from tuner import paths
-from tuner.devices import build_cache
+from tuner.devices import build_cache, environment
 from tuner.devices.figures import NO_FIGURES, Figures
-from tuner.errors import DeviceError
+from tuner.errors import BuildError, DeviceError
 from tuner.space.source import Source
+
+MEMORY_SHARE = 0.75  # of the memory, for all builders together
+LEAST_MEMORY = 1 << 30  # bytes of a builder
 
 
 @dataclass(frozen=True)
@@ -20,6 +28,33 @@ class Build:
     fresh: bool = True
 
 
+@dataclass(frozen=True)
+class Allowance:
+    """What one process of a compiler may take: seconds of a processor, and bytes of address space."""
+
+    seconds: int
+    memory: int
+
+    @staticmethod
+    def shared(seconds: float, builders: int) -> Allowance:
+        """For each of so many builders, which may have so many seconds for a build."""
+        return Allowance(math.ceil(2 * seconds), int(MEMORY_SHARE * _memory()) // builders)
+
+
+def most_builders() -> int:
+    """How many builders this machine has memory for."""
+    return max(1, int(MEMORY_SHARE * _memory()) // LEAST_MEMORY)
+
+
+def _memory() -> int:
+    """The bytes of memory that this process may use: the machine's, or what its container grants."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        return min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    except (OSError, ValueError):  # no such container, or no limit
+        return machine
+
+
 class Compiler(ABC):
     """Compiles for one kind and architecture of device. Needs no device of that kind, except for OpenCL."""
 
@@ -27,6 +62,7 @@ class Compiler(ABC):
     architecture: str
     portable = False  # whether builds of all its versions run on every device of the architecture
     tells: tuple[str, ...] = ()  # the figures that every build has
+    allowance: Allowance | None = None  # of the processes that it starts; None: no limit
 
     @abstractmethod
     def name(self) -> str:
@@ -36,6 +72,12 @@ class Compiler(ABC):
     @abstractmethod
     def compile(self, source: Source) -> Build:
         """Compile `source`. Raises BuildError with the log."""
+
+    def folders(self) -> list[Path]:
+        """Where it writes temporary files."""
+        import tempfile  # slow to import; a launch compiles nothing
+
+        return [Path(tempfile.gettempdir())]
 
     def source_key(self, source: Source) -> str:
         """The common beginning of the names of all builds of `source` for this architecture."""
@@ -49,12 +91,13 @@ class Compiler(ABC):
         """The build of `source`, from the cache if it is there.
 
         If the compiler is missing, a build of another version serves, provided that it is portable. Raises BuildError
-        with the log, DeviceError if there is neither a build nor a compiler.
+        with the log, DeviceError if there is neither a build nor a compiler, EnvironmentTrouble if the machine is to
+        blame.
         """
         try:
             if (build := _from_cache(self.key(source))) is not None:
                 return build
-            build = self.compile(source)
+            build = self._compile(source)
         except DeviceError as missing:
             others = build_cache.newest(self.source_key(source)) if self.portable else []
             build = next(filter(None, map(_from_cache, others)), None)
@@ -67,6 +110,23 @@ class Compiler(ABC):
             return build
         self.keep(source, build)
         return build
+
+    def _compile(self, source: Source) -> Build:
+        what = f"compiling {source.kernel}"
+        try:
+            return self.compile(source)
+        except BuildError as error:
+            found = environment.of_log(str(error), what, self.folders())
+            if found is None:
+                raise
+            if found.reason == environment.NO_MEMORY and self.allowance and environment.has(self.allowance.memory):
+                log = f"it needs more than the {self.allowance.memory >> 20} MiB that a compiler may take: {error}"
+                raise BuildError(log, "compile memory") from None
+        except (OSError, MemoryError) as error:
+            found = environment.of_error(error)
+            if found is None:
+                raise
+        raise found
 
     def keep(self, source: Source, build: Build) -> None:
         """Write a build to the cache."""

@@ -26,6 +26,7 @@ class Replay:
     evaluations: the time in ms of each configuration that the strategy asked for, in the order of the results; None
         for one that failed in the recording.
     seconds_in_strategy: processor time of the strategy itself.
+    notes: what the strategy could not do.
     """
 
     strategy: str
@@ -33,6 +34,7 @@ class Replay:
     optimum_ms: float
     evaluations: Sequence[float | None]
     seconds_in_strategy: float
+    notes: Sequence[str] = ()
 
     def fraction(self, evaluations: int) -> float:
         """The optimum over the best time of the first `evaluations`: 1 where that is the optimum, 0 if all failed."""
@@ -76,8 +78,9 @@ def replay(
     order = np.random.default_rng(seed)
     evaluations: list[float | None] = []
     outstanding: list[int] = []
+    notes: list[str] = []
     began = time.process_time()
-    with Search(strategy, pool, budget, seed, Hints(warm, BLOCK)) as search:
+    with Search(strategy, pool, budget, seed, Hints(warm, BLOCK), say=notes.append) as search:
         while True:
             while len(outstanding) < workers and (config := search.ask()) is not None:
                 outstanding.append(pool.row(config))
@@ -86,8 +89,8 @@ def replay(
             row = outstanding.pop(int(order.integers(len(outstanding))) if workers > 1 else 0)
             evaluations.append(times[row])
             search.tell(pool.config(row), times[row])
-    seconds = time.process_time() - began
-    return Replay(strategy, seed, recording.optimum_ms, tuple(evaluations), seconds)
+    seconds = time.process_time() - began + search.seconds
+    return Replay(strategy, seed, recording.optimum_ms, tuple(evaluations), seconds, notes)
 
 
 def _check_values(recording: Recording) -> None:

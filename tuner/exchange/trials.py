@@ -13,24 +13,26 @@ from tuner.exchange.target import Problem, TargetDevice, stored_devices
 from tuner.space import source
 from tuner.space.model import size_text
 from tuner.store.store import Record, Store
-from tuner.tuning import journal, ledger, storage
+from tuner.tuning import address, journal, storage
+from tuner.tuning.study import stored_studies
 
 
 @dataclass(frozen=True)
 class Trials:
     """What was measured, and where it comes from: `ledger`, `recording` or `record`. `toolchain`, and the device's
-    `kind` and `architecture`, are empty where they are unknown."""
+    `kind` and `architecture`, are empty where they are unknown. `protocol` is the number of the way of timing."""
 
     recording: Recording
     origin: str
     toolchain: str = ""
     kind: str = ""
     architecture: str = ""
+    protocol: int = 1
 
 
 def gather(problem: Problem, device: str | None, url: str | None = None) -> Trials:
-    """The trials in the largest ledger for this version of the kernel, else in the largest recording, else in a record.
-    With `url`, those in that ledger alone.
+    """The trials in the largest ledger of the latest protocol for this version of the kernel, else in the largest
+    recording, else in a record. With `url`, those in that ledger alone.
 
     `device` is a device of this machine, or part of a name. Raises RequestError where there are no trials.
     """
@@ -44,11 +46,12 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
         candidates = [_with_device(problem, trials) for trials in matches]
         candidates = [trials for trials in candidates if not kind or trials.kind in ("", kind)]
         if candidates:
-            return max(reversed(candidates), key=lambda trials: len(trials.recording.entries))  # the latest of equals
+            # the latest of equals
+            return max(reversed(candidates), key=lambda trials: (trials.protocol, len(trials.recording.entries)))
     where = f" on {paths.shown(device)}" if device is not None else ""
     subject = f"{problem.space.name} at {size_text(problem.sizes)}{where}"
     if url:
-        raise RequestError(f"--storage {storage.shown(url)}: nothing of {subject} in it; name another, or leave it out")
+        raise RequestError(f"--storage {address.shown(url)}: nothing of {subject} in it; name another, or leave it out")
     raise RequestError(f"{subject}: nothing has been measured; tune it first, or name another device")
 
 
@@ -77,24 +80,24 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
     for place in places:
         try:
             studies = storage.at(place) if isinstance(place, str) else journal.read(place)
-            for study in ledger.stored_studies(studies, space, problem.sizes):
+            for study in stored_studies(studies, space, problem.sizes):
                 if study.signature == signature and study.trials:
                     recording = recordings.of_trials(space, problem.sizes, study.device, study.trials)
-                    yield Trials(recording, "ledger", study.toolchain)
+                    yield Trials(recording, "ledger", study.toolchain, protocol=study.protocol)
         except (LookupError, TypeError, ValueError, AssertionError, AttributeError):
             continue  # damaged; the next tuning repairs it
         except storage.errors() as error:
-            shown = storage.shown(str(place))
-            raise RequestError(f"{shown}: the ledger cannot be read: {storage.reason(error)}") from None
+            shown = address.shown(str(place))
+            raise RequestError(f"{shown}: the ledger cannot be read: {storage.reason(error, str(place))}") from None
 
 
 def _check_exists(url: str) -> None:
     """Raise RequestError for a database without studies, because Optuna would create them."""
-    if url.partition(":")[0].partition("+")[0] not in storage.DATABASES:
+    if url.partition(":")[0].partition("+")[0] not in address.DATABASES:
         return
     import sqlalchemy
 
-    where = f"--storage {storage.shown(url)}"
+    where = f"--storage {address.shown(url)}"
     try:
         file = sqlalchemy.make_url(url).database if url.startswith("sqlite") else None
         if file and not os.path.exists(file):
@@ -104,10 +107,10 @@ def _check_exists(url: str) -> None:
             has_studies = sqlalchemy.inspect(engine).has_table("studies")
         finally:
             engine.dispose()
-    except (ImportError, sqlalchemy.exc.ArgumentError):
+    except (ImportError, ValueError, sqlalchemy.exc.ArgumentError):
         return  # storage.at reports it
     except sqlalchemy.exc.SQLAlchemyError as error:
-        raise RequestError(f"{where}: the ledger cannot be read: {storage.reason(error)}") from None
+        raise RequestError(f"{where}: the ledger cannot be read: {storage.reason(error, url)}") from None
     if not has_studies:
         raise RequestError(f"{where}: holds no trials; name a database that tuning has written, or leave it out")
 
@@ -126,7 +129,7 @@ def _records(problem: Problem) -> Iterator[Trials]:
     for record in Store(problem.space.name, problem.results).records:
         if record.sizes == dict(problem.sizes) and record.signature == signature:
             recording = _of_record(problem, record)
-            yield Trials(recording, "record", record.toolchain, record.kind, record.architecture)
+            yield Trials(recording, "record", record.toolchain, record.kind, record.architecture, record.protocol)
 
 
 def _of_record(problem: Problem, record: Record) -> Recording:

@@ -7,11 +7,22 @@ from typing import Any
 from tuner.devices import Device, Library, figures
 from tuner.devices.build import build
 from tuner.errors import DeviceError, LaunchError, TrialError, WrongResult
+from tuner.measure.floor import Floor
+from tuner.measure.input_sets import check_fits
 from tuner.measure.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.method import RUN_OBJECTIVES, STANDARD, Method
 from tuner.measure.results import Final, Finals, Outcome
-from tuner.measure.timing import FINAL_SECONDS, START_UP_MS, Race, Stopwatch, TimedLaunch, energy, interleave
-from tuner.measure.workbench import Workbench, check_fits
+from tuner.measure.timing import (
+    FINAL_SECONDS,
+    LOOKS,
+    START_UP_MS,
+    EnergyMeter,
+    Race,
+    Stopwatch,
+    TimedLaunch,
+    interleave,
+)
+from tuner.measure.workbench import Workbench
 from tuner.space.model import Config, Scope, Space
 from tuner.space.reference_cache import ReferenceCache
 
@@ -43,8 +54,10 @@ class Bench:
         """`cache` keeps the reference's matrix products. Raises DeviceError where the arrays do not fit."""
         self.device, self.space, self.scope, self.method = device, space, scope, method
         self.workbench = Workbench(device, space.operation, scope, cache=cache)
-        self._stopwatch = Stopwatch(device, method.cold)
-        self._loop = BenchmarkLoop(device, self._stopwatch, method.repeats)
+        self._stopwatch = Stopwatch(device, self.workbench, method.cold)
+        self._loop = BenchmarkLoop(device, self._stopwatch)
+        self._energy_meter = EnergyMeter(device, self.workbench)
+        self._floor = Floor(device, space.operation, scope, self.workbench)
 
     def prepare(self, config: Config, workbench: Workbench | None = None) -> tuple[Callable[[], None], dict[str, Any]]:
         """A launch of `config` on the workbench, and the fields of its Outcome that describe the build.
@@ -58,43 +71,48 @@ class Bench:
         return call, {"figures": binary.figures.launched(source.geometry), "occupancy": occupancy}
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
-        """Verify `config`, time it, and verify it again. A failure is an Outcome too.
+        """Verify `config`, then time it, and verify every timed run too. A failure is an Outcome too.
 
         `best_ms` is the median of the best configuration so far: see `Race`.
         """
-        race, fields = Race(best_ms), dict[str, Any]()
+        race, fields = Race(best_ms, self.device.on_processor), dict[str, Any]()
         try:
             call, fields = self.prepare(config)
             first = TimedLaunch(self.device, call)
             verdict = self.workbench.verify(first)
             fields |= {"error": verdict.error, "bound": verdict.bound}
-            if race.is_lost(first.time_ms, START_UP_MS):
+            if race.is_lost(first.time_ms, START_UP_MS) and not race.is_doubtful([first.time_ms]):
                 return Outcome(times=(first.time_ms,), **fields)
             times = self._times(call, config, race)
-            if len(times) > 1:
-                self.workbench.verify_after(len(times))
+            self.workbench.inspect()
+            self._floor.check(median(times))
+            fields["doubtful"] = race.is_lost(min(times)) and race.is_doubtful(times)
             return Outcome(times=times, energy_mj=self._energy(call, median(times)), **fields)
         except TrialError as error:
             return Outcome(**{**fields, "failure": error.reason, "log": str(error)})
 
     def _times(self, call: Callable[[], None], config: Config, race: Race) -> tuple[float, ...]:
-        """Times in ms, after a warm-up run. Where that run loses the race, its time is the only one."""
-        expected_ms = self._stopwatch.time(call)
-        if race.is_lost(expected_ms):
-            return (expected_ms,)
-        times = self._loop.times(call, config, expected_ms)
+        """Times in ms. Where the first of them loses the race, no others follow."""
+        times = [self._stopwatch.time(call)]
+        while race.is_lost(min(times)) and race.is_doubtful(times) and len(times) < LOOKS:
+            times.append(self._stopwatch.time(call))
+        if race.is_lost(min(times)):
+            return tuple(times)
+        times += self._loop.times(call, config, max(0, self.method.repeats - len(times)))
         while race.is_open(times, self.method.repeats):
-            times += self._loop.times(call, config, expected_ms)
+            times += self._loop.times(call, config, self.method.repeats)
         return tuple(times)
 
     def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:
-        return energy(self.device, call, time_ms) if self.method.wants_energy else None
+        return self._energy_meter.measure(call, time_ms) if self.method.wants_energy else None
 
     def finals(self, configs: Sequence[Config], seconds: float = FINAL_SECONDS, with_library: bool = True) -> Finals:
         """Verify and time the configurations again, interleaved with one another and with the vendor's library.
 
-        They are verified with other options too. A configuration that fails has a Final with a `failure`.
+        They are verified on inputs that the search has not used, and with other options too. A configuration that fails
+        has a Final with a `failure`.
         """
+        self.workbench.renew_inputs()
         other = self.workbench.with_other_options()
         calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library comes after the last
         failures: dict[int, str] = {}
@@ -107,22 +125,30 @@ class Bench:
         library = self._library() if calls and with_library else None
         if library is not None:
             calls[end] = library
-        rounds = interleave(self.device, list(calls.values()), seconds, self.method.cold)
+        rounds = interleave(self.device, self._stopwatch, list(calls.values()), seconds)
         times = dict(zip(calls, rounds.times, strict=True))
-        energies = {position: self._energy(call, median(times[position])) for position, call in calls.items()}
+        wrong = {position: rounds.errors[i] for i, position in enumerate(calls) if i in rounds.errors}
+        energies: dict[int, float | None] = {}
         for position, call in calls.items():
-            if position < end:  # a result that changes from run to run shows after many of them
-                try:
-                    self.workbench.verify(call)
-                except TrialError as error:
-                    failures[position] = f"{error.reason} after {len(times[position])} runs: {error}"
+            try:
+                if position in wrong:
+                    raise wrong[position]
+                energies[position] = self._energy(call, median(times[position]))
+                if position < end:
+                    self._floor.check(median(times[position]))
+                    self.workbench.verify(call)  # looks at guards and inputs, too
+            except TrialError as error:
+                failures[position] = f"{error.reason}: {error}"
         return Finals(
             candidates=[
                 Final(times.get(i, ()), failure=failures.get(i), energy_mj=energies.get(i)) for i in range(end)
             ],
-            library=Final(times[end], library.name, energy_mj=energies[end]) if library is not None else None,
+            library=Final(times[end], library.name, energy_mj=energies[end])
+            if library is not None and end not in failures
+            else None,
             clock_mhz=median(rounds.clocks) if rounds.clocks else None,
             throttled=sorted(rounds.throttled),
+            input_sets=self.workbench.set_count,
         )
 
     def _prepare_verified(self, config: Config, other: Workbench | None) -> Callable[[], None]:

@@ -4,7 +4,7 @@ The loop drives a device through `_Backend`, and an observer collects the times.
 verified.
 """
 
-import math
+import contextlib
 from collections.abc import Callable, Mapping
 from statistics import median
 from types import SimpleNamespace
@@ -31,7 +31,7 @@ class _TimeObserver(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner ha
         pass
 
     def after_finish(self) -> None:
-        self.times.append(self._stopwatch.timer.milliseconds())
+        self.times.append(self._stopwatch.finish())
 
     def get_results(self) -> dict[str, Any]:
         times, self.times = self.times, []
@@ -39,20 +39,17 @@ class _TimeObserver(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner ha
 
 
 class _Backend(Backend):  # type: ignore[misc]
-    """One of our devices as a backend of Kernel Tuner; `call` launches a kernel with its arguments and geometry."""
+    """One of our devices as a backend of Kernel Tuner. A function is a call that launches a kernel."""
 
     units: Mapping[str, str] = {"time": "ms"}
 
-    call: Callable[[], None]
-
     def __init__(self, device: Device, stopwatch: Stopwatch) -> None:
         self._device, self._stopwatch = device, stopwatch
-        self.expected_ms = math.inf
         self.observers = [_TimeObserver(stopwatch)]
         self.name, self.max_threads = device.name, device.limits.max_threads
 
     def start_event(self) -> None:
-        self._stopwatch.start(self.call, self.expected_ms)
+        self._stopwatch.start()
 
     def stop_event(self) -> None:
         self._stopwatch.timer.stop()
@@ -79,19 +76,21 @@ class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]
     Its own constructor would open a device, so this one sets the attributes that `benchmark` reads.
     """
 
-    def __init__(self, device: Device, stopwatch: Stopwatch, repeats: int) -> None:
+    def __init__(self, device: Device, stopwatch: Stopwatch) -> None:
         self.dev = _Backend(device, stopwatch)
-        self.iterations = repeats
         self.benchmark_observers = self.dev.observers
         self.prologue_observers: list[Any] = []
         self.continuous_observers: list[Any] = []
         self.use_nvml = self.use_tegra = False
 
-    def times(self, call: Callable[[], None], params: Mapping[str, Value], expected_ms: float) -> list[float]:
-        """Times in ms of `repeats` launches of about `expected_ms`, one after the other. Raises LaunchError."""
-        self.dev.call, self.dev.expected_ms = call, expected_ms
+    def times(self, call: Callable[[], None], params: Mapping[str, Value], repeats: int) -> list[float]:
+        """Times in ms of `repeats` launches, one after the other. Raises LaunchError, WrongResult."""
+        if not repeats:
+            return []
+        self.iterations = repeats
         instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
-        result = self.benchmark(call, None, instance, verbose=False, objective="time")
+        with contextlib.redirect_stdout(None):  # it prints that there is an error before it raises it
+            result = self.benchmark(call, None, instance, verbose=False, objective="time")
         if "__error__" in result:
             raise LaunchError("the device refused the launch", "too many resources")
         return list(result["times"])

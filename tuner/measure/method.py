@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 TIMEOUT = 60.0  # seconds for one configuration: to build it; and to verify and time it
 LOOPS_TIMEOUT = 1800.0  # for plain loops, in `tune reproduce`: at 2048 they take a minute or more, and run ten times
 LONGEST_TIMEOUT = 86_400.0
+
+# The number of the way in which times are measured. Times of different protocols are not compared: a new one makes new
+# studies, and a record of an old one never keeps its place against a record of a new one.
+#   1  A candidate ran once on the same arrays before each timed run. Outputs were poisoned before the verified run.
+#   2  Kernels of ours prepare each run, on sets of inputs in turn, and each run is compared.
+PROTOCOL = 2
+
 Objective = Literal["time", "energy", "edp", "registers", "shared_memory"]
 OBJECTIVES: Mapping[Objective, str] = {  # with the names of their values, which end in the unit
     "time": "time_ms",

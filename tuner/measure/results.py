@@ -16,7 +16,8 @@ class Outcome:
     """The measurement of one configuration: its times in ms, its largest error and the bound for it; or why it failed.
 
     `energy_mj` is the energy of one run, where the method wants it. `failure` is a short reason and `log` explains it.
-    `figures` and `occupancy` describe the build, where there is one.
+    `figures` and `occupancy` describe the build, where there is one. `doubtful`: it lost a race on a processor, and
+    its times differ so much that other programs may have made all of them longer.
     """
 
     times: tuple[float, ...] = ()
@@ -27,6 +28,7 @@ class Outcome:
     log: str = ""
     figures: Figures = NO_FIGURES
     occupancy: float | None = None
+    doubtful: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -69,13 +71,15 @@ class Final:
 class Finals:
     """A Final for each candidate, in order, and one for the vendor's library, where there is one.
 
-    `clock_mhz` is the median clock in MHz during the rounds, `throttled` what held it down.
+    `clock_mhz` is the median clock in MHz during the rounds, `throttled` what held it down. The results were right on
+    `input_sets` sets of inputs.
     """
 
     candidates: list[Final] = field(default_factory=list)
     library: Final | None = None
     clock_mhz: float | None = None
     throttled: list[str] = field(default_factory=list)
+    input_sets: int = 1
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -84,4 +88,4 @@ class Finals:
     def from_json(data: Mapping[str, Any]) -> Finals:
         candidates = [Final.from_json(candidate) for candidate in data["candidates"]]
         library = Final.from_json(data["library"]) if data["library"] else None
-        return Finals(candidates, library, data["clock_mhz"], data["throttled"])
+        return Finals(candidates, library, data["clock_mhz"], data["throttled"], data["input_sets"])

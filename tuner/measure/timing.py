@@ -1,22 +1,29 @@
-"""Timing: the clock, its warm-up, rounds that take turns, the race against the best, and energy."""
+"""Timing: the clock, what comes before and after each run, rounds that take turns, the race, and energy."""
+
+from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import quantiles
+from statistics import median, quantiles
+from typing import Protocol
 
 from tuner.devices.base import Device
+from tuner.errors import WrongResult
 
 MIN_ROUNDS, MAX_ROUNDS = 5, 50
 ENQUEUE_MS = 0.2  # several times what a library called through Python needs to enqueue on a busy host
-WARMED_MS = 1.0  # a longer call gains little from warm caches
 FINAL_SECONDS = 3.0
 ENERGY_SECONDS = 1.0  # a board updates its energy counter some ten times per second
 RACE = 1.5
 START_UP_MS = 1.0  # by which a kernel's first run may exceed the later ones
 STEADY = 0.01
 MOST_BATCHES = 3
+NOISE = 0.5  # a spread that says more of the machine than of the kernel
+LONGER = 4  # times as many rounds, in as many times the seconds, while the times are noise
+LOOKS, ALIKE = 5, 1.25  # at a hopeless time of a busy processor, until the two shortest differ by this factor at most
+HICCUP_MS, HICCUP = 1000.0, 4.0  # the most that other programs add to a time, and multiply it by
 
 
 def spread(times: Sequence[float]) -> float:
@@ -27,6 +34,18 @@ def spread(times: Sequence[float]) -> float:
     return (high - low) / middle
 
 
+class Conditions(Protocol):
+    """What each timed run begins with, and what is looked at after it."""
+
+    def prepare(self) -> None:
+        """Enqueue what makes the arrays ready for a run."""
+        ...
+
+    def check(self) -> None:
+        """Compare what the run has left. Raises WrongResult."""
+        ...
+
+
 class Race:
     """Decides how often a configuration is timed, against the best one so far, whose median is `best_ms`.
 
@@ -34,106 +53,119 @@ class Race:
     would be stopped only by a run that much slower than its own median. Another batch of runs follows, up to
     MOST_BATCHES in all, while more than a quarter of the times lie below `best_ms` and their spread exceeds STEADY.
 
-    `best_ms` is infinite before the first configuration: nothing is stopped. None turns both rules off.
+    On a processor (`on_processor`), other programs may take its time. So a hopeless time is looked at again, up to
+    LOOKS times, until two are alike. Where the spread exceeds NOISE, one time below `best_ms` brings another batch.
+
+    `best_ms` is infinite before the first configuration: nothing is stopped. None turns all rules off.
     """
 
-    def __init__(self, best_ms: float | None) -> None:
+    def __init__(self, best_ms: float | None, on_processor: bool = False) -> None:
         self._best_ms = best_ms
         self._hopeless_ms = math.inf if best_ms is None else RACE * best_ms
+        self._on_processor = on_processor
 
     def is_lost(self, time_ms: float, start_up_ms: float = 0.0) -> bool:
         """Whether a run of `time_ms` stops the configuration; up to `start_up_ms` of it is due to a first run."""
         return time_ms > self._hopeless_ms + start_up_ms
 
+    def is_doubtful(self, looks: Sequence[float]) -> bool:
+        """Whether a race that these times have lost may yet be won: other programs may have made all of them longer."""
+        if not self._on_processor or self._best_ms is None:
+            return False
+        lowest, *others = sorted(looks)
+        return lowest < self._best_ms * HICCUP + HICCUP_MS and not (others and others[0] <= lowest * ALIKE)
+
     def is_open(self, times: Sequence[float], batch: int) -> bool:
         """Whether `batch` more runs could still show that the configuration is the best."""
         if self._best_ms is None or len(times) >= MOST_BATCHES * batch:
             return False
-        return spread(times) > STEADY and quantiles(times, n=4)[0] < self._best_ms
+        is_noise = self._on_processor and spread(times) > NOISE
+        return spread(times) > STEADY and (min(times) if is_noise else quantiles(times, n=4)[0]) < self._best_ms
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """Interleaved measurements: the times of each call in ms, the clocks in MHz, and what throttled them."""
+    """Interleaved measurements: the times of each call in ms, none where it was wrong in a round; the errors of those
+    calls by position; the clocks in MHz, and what throttled them."""
 
     times: list[tuple[float, ...]]
+    errors: dict[int, WrongResult]
     clocks: list[int]
     throttled: set[str]
 
 
 def interleave(
-    device: Device, calls: Sequence[Callable[[], None]], seconds: float = FINAL_SECONDS, cold: bool = False
+    device: Device, stopwatch: Stopwatch, calls: Sequence[Callable[[], None]], seconds: float = FINAL_SECONDS
 ) -> Rounds:
     """Time every call once per round, for MIN_ROUNDS to MAX_ROUNDS rounds and about `seconds`, after a warm-up round.
 
     Calls that follow one another find the device at its working clocks. A call that is timed alone after a compilation
-    finds it idle. `cold` flushes the caches before each call. Raises LaunchError where a call fails.
+    finds it idle. A call that is wrong in a round takes no part in later ones. While the times of the fastest are
+    noise, there are up to LONGER times as many rounds. Raises LaunchError where a call fails.
     """
-    stopwatch = Stopwatch(device, cold)
-    rounds = [[stopwatch.time(call) for call in calls]]
+    times: dict[int, list[float]] = {position: [] for position in range(len(calls))}
+    errors: dict[int, WrongResult] = {}
     clocks: list[int] = []
     throttled: set[str] = set()
-    began = time.perf_counter()
-    while calls and (
-        len(rounds) <= MIN_ROUNDS or (len(rounds) <= MAX_ROUNDS and time.perf_counter() - began < seconds)
-    ):
-        rounds.append([stopwatch.time(call, last) for call, last in zip(calls, rounds[-1], strict=True)])
-        if device.sensors is not None:
+    began, rounds = time.perf_counter(), 0
+    while times and (rounds <= MIN_ROUNDS or _goes_on(times, rounds, (time.perf_counter() - began) / seconds)):
+        for position in list(times):
+            try:
+                times[position].append(stopwatch.time(calls[position]))
+            except WrongResult as error:
+                errors[position] = error
+                del times[position]
+        if rounds == 0:
+            began = time.perf_counter()
+        elif device.sensors is not None:
             clocks.append(device.sensors.clock_mhz() or 0)
             throttled.update(device.sensors.throttled())
-    return Rounds(list(zip(*rounds[1:], strict=True)), clocks, throttled)
+        rounds += 1
+    return Rounds([tuple(times.get(i, ())[1:]) for i in range(len(calls))], errors, clocks, throttled)
 
 
-def energy(device: Device, call: Callable[[], None], time_ms: float) -> float | None:
-    """Energy of one run of `call` in mJ: the mean over ENERGY_SECONDS of back-to-back runs of about `time_ms` each.
-
-    None where the board has no energy counter. Raises LaunchError.
-    """
-    sensors = device.sensors
-    before = sensors.energy_mj() if sensors else None
-    if sensors is None or before is None:
-        return None
-    runs, began = 0, time.perf_counter()
-    batch = max(1, math.ceil(50 / time_ms))
-    while time.perf_counter() - began < ENERGY_SECONDS:
-        for _ in range(batch):
-            call()
-        device.synchronize()
-        runs += batch
-    after = sensors.energy_mj()
-    return (after - before) / runs if after is not None else None
+def _goes_on(times: Mapping[int, Sequence[float]], rounds: int, share: float) -> bool:
+    """Whether another round follows `rounds`, after this share of the seconds that they should take."""
+    fastest = min((taken[1:] for taken in times.values()), key=median)
+    longer = LONGER if spread(fastest) > NOISE else 1
+    return rounds <= longer * MAX_ROUNDS and share < longer
 
 
 class Stopwatch:
     """Times one call at a time on a device and waits for each; `cold` flushes the caches before each."""
 
-    def __init__(self, device: Device, cold: bool = False) -> None:
+    def __init__(self, device: Device, conditions: Conditions, cold: bool = False) -> None:
         self.timer = device.timer()
-        self._device, self._cold = device, cold
+        self._device, self._conditions, self._cold = device, conditions, cold
 
-    def start(self, call: Callable[[], None], expected_ms: float) -> None:
-        """Start the clock for `call`, which takes about `expected_ms`.
+    def start(self) -> None:
+        """Prepare a run, and start the clock.
 
-        A short call runs once before, to warm the caches. A device that waits for its host counts the wait as time,
-        and a library called through Python makes it wait longer than a packed launch does. So the device is kept busy
-        until the call is enqueued, as nvbench does with its blocking kernel.
+        A device that waits for its host counts the wait as time, and a library called through Python makes it wait
+        longer than a packed launch does. So the device is kept busy until the call is enqueued, as nvbench does with
+        its blocking kernel.
         """
         self._device.synchronize()
+        self._conditions.prepare()
         if self._cold:
             self._device.flush()
-        elif self._device.asynchronous and expected_ms < WARMED_MS:
-            call()
         if self._device.asynchronous:
             self._device.occupy(ENQUEUE_MS)
         self.timer.start()
 
-    def time(self, call: Callable[[], None], expected_ms: float = math.inf) -> float:
-        """Time of one call in ms. Raises LaunchError."""
-        self.start(call, expected_ms)
+    def finish(self) -> float:
+        """The time in ms of the run that has ended. Raises WrongResult where it left something wrong."""
+        time_ms = self.timer.milliseconds()
+        self._conditions.check()
+        return time_ms
+
+    def time(self, call: Callable[[], None]) -> float:
+        """Time of one call in ms. Raises LaunchError, WrongResult."""
+        self.start()
         call()
         self.timer.stop()
         self._device.synchronize()
-        return self.timer.milliseconds()
+        return self.finish()
 
 
 class TimedLaunch:
@@ -150,3 +182,42 @@ class TimedLaunch:
     @property
     def time_ms(self) -> float:
         return self._timer.milliseconds()
+
+
+class EnergyMeter:
+    """Measures the energy of one run on a board that counts energy.
+
+    Each run is prepared as a timed one is, because a kernel may do less where its output holds an answer. What
+    preparing alone takes is measured once, and subtracted.
+    """
+
+    def __init__(self, device: Device, conditions: Conditions) -> None:
+        self._device, self._conditions = device, conditions
+        self._preparing_mj: float | None = None
+
+    def measure(self, call: Callable[[], None], time_ms: float) -> float | None:
+        """Energy of one run of `call` in mJ, which takes about `time_ms`: a mean over ENERGY_SECONDS. None where the
+        board has no energy counter. Raises LaunchError, WrongResult."""
+        if self._preparing_mj is None:
+            self._preparing_mj = self._mean(lambda: None, 0.1)
+        together = self._mean(call, time_ms)
+        if together is None or self._preparing_mj is None:
+            return None
+        self._conditions.check()
+        return max(0.0, together - self._preparing_mj)
+
+    def _mean(self, call: Callable[[], None], time_ms: float) -> float | None:
+        sensors = self._device.sensors
+        before = sensors.energy_mj() if sensors else None
+        if sensors is None or before is None:
+            return None
+        runs, began = 0, time.perf_counter()
+        batch = max(1, math.ceil(50 / time_ms))
+        while time.perf_counter() - began < ENERGY_SECONDS:
+            for _ in range(batch):
+                self._conditions.prepare()
+                call()
+            self._device.synchronize()
+            runs += batch
+        after = sensors.energy_mj()
+        return (after - before) / runs if after is not None else None

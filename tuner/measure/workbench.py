@@ -1,139 +1,92 @@
-"""Verifies every element of a kernel's outputs, before the kernel is timed."""
+"""The arrays that kernels are verified and timed on, and every element of an output against its reference."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tuner.devices import BACKENDS
-from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Library
-from tuner.errors import DeviceError, WrongResult
-from tuner.measure.device_check import DeviceCheck
+from tuner.devices.base import GUARD, Buffer, Device, Function, Library
+from tuner.errors import WrongResult
+from tuner.measure import input_sets
+from tuner.measure.bench_kernels import BenchKernels
+from tuner.measure.comparison import Verdict, compare
+from tuner.measure.input_sets import InputSet
+from tuner.measure.layout import NAN, NUMBER, Layout
 from tuner.space import operation
 from tuner.space.model import Operation, Scope
 from tuner.space.reference_cache import ReferenceCache
 
-POISON = 0xFF  # every floating-point type reads a run of these bytes as NaN
 # Guards of outputs hold other bytes than guards of inputs. A kernel may copy a NaN from beyond its input to beyond its
 # output: with equal guards it would write the bytes that are there already, and go unnoticed.
-OUTPUT_GUARD = 0x5A
-_CHUNK = 1 << 20  # elements compared at a time; keeps the temporaries in cache
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The largest error over all outputs, and the bound for that output."""
-
-    error: float
-    bound: float
-
-
-def bound(op: Operation, scope: Scope, dtype: str, largest: float) -> float:
-    """The largest error an output of `dtype` may have; `largest` is the largest magnitude of its reference.
-
-    The operation's `tolerance` gives it, with `epsilon` the unit round-off of `dtype`. Without a tolerance it is
-    16 epsilon times `largest` (at least 1). Integers must be exact.
-    """
-    element = np.dtype(dtype)
-    if element.kind != "f":
-        return 0.0
-    epsilon = float(np.finfo(element).eps) / 2
-    if op.tolerance is not None:
-        return float(op.tolerance.evaluate({**scope.names, "epsilon": epsilon}))
-    return 16 * epsilon * max(1.0, largest)
-
-
-def compare(name: str, output: Array, answer: Array, limit: float) -> float:
-    """The largest error of `output` against `answer`, an array of the same shape. NaN is always wrong.
-
-    Raises WrongResult, which names the first wrong element, where an error exceeds `limit`.
-    """
-    actual, expected = output.reshape(-1), answer.reshape(-1)
-    worst, wrong, first = 0.0, 0, -1
-    for start in range(0, actual.size, _CHUNK):
-        chunk = slice(start, start + _CHUNK)
-        with np.errstate(invalid="ignore", over="ignore"):
-            error = np.abs(np.subtract(actual[chunk], expected[chunk], dtype=np.float64))
-        right = error <= limit
-        if not right.all():
-            wrong += int(right.size - np.count_nonzero(right))
-            first = start + int(np.argmin(right)) if first < 0 else first
-        worst = max(worst, float(np.max(error, initial=0.0, where=right)))
-    if wrong:
-        index = ", ".join(str(int(i)) for i in np.unravel_index(first, answer.shape))
-        raise WrongResult(
-            f"{name}[{index}] = {actual[first]:.7g}, {expected[first]:.7g} expected; "
-            f"{wrong} of {actual.size} elements are off by more than {limit:.2g}",
-            "not a number" if np.isnan(actual[first]) else None,  # or not written: outputs begin as NaN
-        )
-    return worst
-
-
-def check_fits(device: Device, op: Operation, scope: Scope) -> int:
-    """Bytes of device memory that a workbench needs. Raises DeviceError where the device has fewer."""
-    needed = operation.array_bytes(op, scope)
-    if BACKENDS[device.kind].runs_device_check:
-        outputs = sum(operation.nbytes(a, scope) for a in op.arrays if a.role != "in")
-        # A copy of each input; for each output a reference of two floats, for each of two sets of options.
-        needed += needed - outputs + 4 * outputs
-    if needed > device.memory:
-        raise DeviceError(
-            f"{device.id}: arrays and references take {needed / 1e9:.1f} GB; {device.name} offers "
-            f"{device.memory / 1e9:.1f} GB; try a smaller size"
-        )
-    return needed
+INPUT_GUARD, OUTPUT_GUARD = 0xFF, 0x5A
 
 
 class Workbench:
-    """The arrays of one problem on one device, and their reference: kernels are verified and timed on these.
+    """The arrays of one problem on one device, and sets of inputs for them.
 
-    Each array lies between two guards of `GUARD` bytes, and outputs are filled with NaN before each run. So an element
-    that is not written is seen, and so is a write outside. Guards of inputs are NaN: a read beyond an edge spoils the
-    result.
+    `prepare` makes the arrays ready for a run, `check` compares its outputs. No run finds what an earlier one left:
+    inputs are restored from copies on the device, and outputs are poisoned. Each run takes another set of inputs than
+    the one before, in the same arrays, so that no kernel knows an answer by its address.
+
+    Each array lies between two guards of `GUARD` bytes, so that a write outside is seen. Guards of inputs are NaN: a
+    read beyond an edge spoils the result.
     """
+
+    cache: ReferenceCache
+    buffers: Mapping[str, Buffer]
+    _kernels: BenchKernels
+    _layouts: list[Layout]
 
     def __init__(
         self,
         device: Device,
         op: Operation,
         scope: Scope,
-        shared: Workbench | None = None,
         cache: ReferenceCache | None = None,
+        of: Workbench | None = None,
     ) -> None:
-        """Makes the inputs and computes the reference.
+        """Makes the inputs and computes their references.
 
-        `shared` is another workbench for the same sizes, whose buffers this one uses too. `cache` keeps the
-        reference's matrix products. Raises DeviceError where arrays and references do not fit in memory.
+        `cache` keeps the references' matrix products. `of` is a workbench with other options, whose arrays and first
+        set this one shares. Raises DeviceError where arrays and references do not fit in memory.
         """
         self.device, self.op, self.scope = device, op, scope
-        needed = check_fits(device, op, scope)
-        try:
-            self.contents = operation.inputs(op, scope)
-            self.cache: ReferenceCache = cache or (shared.cache if shared else ReferenceCache())
-            self.answers, names_read = operation.answers(op, scope, self.contents, self.cache)
-        except MemoryError:
-            raise DeviceError(f"the reference for {needed / 1e9:.1f} GB of arrays does not fit in memory") from None
-        self.outputs = [a.name for a in op.arrays if a.role != "in"]
-        self.write_only = [name for name in self.outputs if name not in names_read]
-        self.bounds = {
-            a.name: bound(op, scope, a.dtype, float(np.max(np.abs(self.answers[a.name]), initial=0.0)))
-            for a in op.arrays
-            if a.name in self.answers
-        }
-        self.buffers: Mapping[str, Buffer] = (
-            shared.buffers if shared else {name: device.allocate(data.nbytes) for name, data in self.contents.items()}
-        )
-        self._check: DeviceCheck | None = None
-        if BACKENDS[device.kind].runs_device_check:
-            answers = {name: self.answers[name] for name in self.outputs if self.contents[name].dtype == np.float32}
-            inputs = {name: data for name, data in self.contents.items() if name not in self.outputs}
-            copies = shared._check.copies if shared and shared._check else None
-            self._check = DeviceCheck(device, answers, inputs, copies)
-        for name in self.buffers:
-            self._refill(name)
+        self._current, self._fills, self._is_renewed = 0, list[int](), False
+        self._owner, self._dirty = of or self, True  # dirty: the last kernel may have written outside its outputs
+        if of is not None:
+            self.cache, self.buffers, self._kernels = of.cache, of.buffers, of._kernels
+            first = of._layouts[0]
+            inputs = input_sets.answered(op, scope, first.inputs.contents, first.inputs.seed, self.cache)
+            self._layouts = [Layout(device, self._kernels, self.buffers, inputs, first.copies)]
+        else:
+            input_sets.check_fits(device, op, scope)
+            self.cache = cache or ReferenceCache()
+            inputs = input_sets.draw(op, scope, 0, self.cache)
+            self.buffers = {name: device.allocate(data.nbytes) for name, data in inputs.contents.items()}
+            self._kernels = BenchKernels(device, list(self.buffers))
+            more = range(1, input_sets.affordable(device, op, scope, inputs, self.cache))
+            drawn = [inputs, *(input_sets.draw(op, scope, seed, self.cache) for seed in more)]
+            self._layouts = [Layout(device, self._kernels, self.buffers, inputs) for inputs in drawn]
+        self._guard_checks = [
+            self._kernels.check_guards(name, buffer, self._guard(name)) for name, buffer in self.buffers.items()
+        ]
+
+    @property
+    def set_count(self) -> int:
+        """How many sets of inputs there have been."""
+        return len(self._layouts) + self._is_renewed
+
+    def renew_inputs(self) -> None:
+        """Put a set that no kernel has seen in the place of the first one, once, where time allows it."""
+        first = self._layouts[0]
+        if self._is_renewed or not input_sets.is_renewable(self.op, first.inputs, self.cache):
+            return
+        inputs = input_sets.draw(self.op, self.scope, len(self._layouts), self.cache)
+        self._layouts[0] = Layout(self.device, self._kernels, self.buffers, inputs, first.copies, first.references)
+        self._is_renewed = True
 
     def with_other_options(self) -> Workbench | None:
         """The same arrays, with options that are neither 0 nor 1: a kernel that ignores alpha is right at alpha = 1.
@@ -146,7 +99,7 @@ class Workbench:
         same_shapes = all(operation.shape(a, scope) == operation.shape(a, self.scope) for a in self.op.arrays)
         if options == self.scope.options or not same_shapes:
             return None
-        return Workbench(self.device, self.op, scope, shared=self)
+        return Workbench(self.device, self.op, scope, of=self)
 
     @property
     def arguments(self) -> list[Any]:
@@ -166,109 +119,110 @@ class Workbench:
         """A launch of `function` on these arrays."""
         return self.device.bind(function, self.arguments)
 
-    def verify(self, call: Callable[[], None]) -> Verdict:
-        """Run `call` once on fresh outputs and compare every element.
+    def prepare(self) -> None:
+        """Enqueue what makes the arrays ready for a run: another set than the last one, and poison.
 
-        Raises WrongResult, or LaunchError where `call` does not run. An earlier kernel may have written to the inputs.
-        So a wrong result counts only where they are intact; else they are restored, and `call` runs again.
+        Inputs are read and outputs are written, which warms the caches as a run does.
         """
-        try:
-            return self._verify_once(call)
-        except WrongResult:
-            if not self._restore_inputs():
-                raise
-        try:
-            return self._verify_once(call)
-        except WrongResult:
-            self._restore_inputs()  # this kernel may write to them too; the next one starts from clean inputs
-            raise
+        others = [index for index in range(len(self._layouts)) if index != self._current] or [0]
+        if not self._fills:  # each of them as often as the other
+            self._fills = [NAN, NUMBER]
+        self._prepare(secrets.choice(others), self._fills.pop(secrets.randbelow(len(self._fills))))
 
-    def verify_after(self, runs: int) -> None:
-        """Compare the outputs that the last of `runs` further runs of a verified kernel has left.
-
-        Outputs that the kernel also reads change from run to run; only their guards are compared. Raises WrongResult.
-        """
+    def check(self) -> None:
+        """Compare every element that the last run has left. Raises WrongResult."""
         try:
-            for name in self.outputs:
-                if name in self.write_only:
-                    self._compare(name)
-                self._check_guards(name)
+            self._compare()
         except WrongResult as error:
-            raise WrongResult(
-                f"right at first, wrong after {runs} more runs: {error}", "changes from run to run"
-            ) from None
+            raise WrongResult(f"right at first, wrong in a later run: {error}", "changes from run to run") from None
+
+    def verify(self, call: Callable[[], None]) -> Verdict:
+        """Run `call` once on the first set and compare every element.
+
+        Raises WrongResult, or LaunchError where `call` does not run. An earlier kernel may have written where it may
+        not, into what lies on the device for the comparison. So a wrong result counts only where that is intact; else
+        it is written again, and `call` runs again.
+        """
+        if self._owner._dirty:
+            self._write_guards()
+        self._owner._dirty = True
+        try:
+            verdict = self._verify_once(call)
+        except WrongResult:
+            if not self._layouts[0].mend():
+                raise
+            self._write_guards()
+            verdict = self._verify_once(call)
+        self._owner._dirty = False
+        return verdict
+
+    def inspect(self) -> None:
+        """Look at guards and inputs after a run. Raises WrongResult where one has changed."""
+        self._owner._dirty = True
+        self._layouts[self._current].check_inputs()
+        for call in self._guard_checks:
+            call()
+        for name, counts in self._kernels.counts().items():
+            for changed, side in ((counts.before, "before the start"), (counts.after, "after the end")):
+                if changed:
+                    raise WrongResult(f"writes {side} of {name}", "writes outside")
+            if counts.changed:
+                raise WrongResult(f"writes into {name}, which it may only read", "writes to an input")
+        self._owner._dirty = False
 
     def _verify_once(self, call: Callable[[], None]) -> Verdict:
-        for name in self.outputs:
-            self._refill(name)
+        self._kernels.clear()
+        self._prepare(0, NAN)
+        self._fills = [NUMBER]  # the next run finds numbers
         self.device.synchronize()
         call()
         self.device.synchronize()
-        errors = {name: self._compare(name) for name in self.outputs}
-        for name in self.buffers:
-            self._check_guards(name)
-            if name not in self.outputs and self._input_changed(name):
-                self._refill(name)
-                raise WrongResult(f"writes into {name}, which it may only read", "writes to an input")
-        worst = max(self.outputs, key=lambda name: errors[name])
-        return Verdict(errors[worst], self.bounds[worst])
+        errors = self._compare()
+        self.inspect()
+        worst = max(errors, key=lambda name: errors[name])
+        return Verdict(errors[worst], self._layouts[0].inputs.bounds[worst])
 
-    def _compare(self, name: str) -> float:
-        """The largest error of an output. It is compared on the device, and fetched only to name a wrong element."""
-        if self._check is not None and name in self._check.references:
-            comparison = self._check.output(name, self.buffers[name], self.bounds[name])
-            if not comparison.wrong:
-                return comparison.worst
-        output = np.empty_like(self.contents[name])
+    def _prepare(self, index: int, fill: int) -> None:
+        self._layouts[index].prepare(fill)
+        self._current = index
+
+    def _compare(self) -> dict[str, float]:
+        """The largest error of each output. An output is fetched only to name a wrong element, or where the device
+        cannot compare."""
+        layout = self._layouts[self._current]
+        layout.check_outputs()
+        counts = self._kernels.counts()
+        return {
+            name: counts[name].worst
+            if name in layout.references and not counts[name].wrong
+            else self._fetched(name, layout.inputs)
+            for name in layout.inputs.answers
+        }
+
+    def _fetched(self, name: str, inputs: InputSet) -> float:
+        """The largest error of an output, compared on the host. Raises WrongResult."""
+        output = np.empty_like(inputs.contents[name])
         self.device.read(self.buffers[name].handle, output)
-        return compare(name, output, self.answers[name], self.bounds[name])
-
-    def _check_guards(self, name: str) -> None:
-        """Raise WrongResult where a guard has changed, and restore it."""
-        for changed, side in zip(self._changed_guards(name), ("before the start", "after the end"), strict=True):
-            if changed:
-                self._refill(name)
-                raise WrongResult(f"writes {side} of {name}", "writes outside")
+        return compare(name, output, inputs.answers[name], inputs.bounds[name])
 
     def _guard(self, name: str) -> int:
-        return OUTPUT_GUARD if name in self.outputs else POISON
+        return OUTPUT_GUARD if name in self._layouts[0].inputs.answers else INPUT_GUARD
 
-    def _changed_guards(self, name: str) -> tuple[bool, bool]:
-        buffer, expected = self.buffers[name], self._guard(name)
-        if self._check is not None:
-            return self._check.guards(buffer, expected)
-        guard = np.empty(GUARD, dtype=np.uint8)
-        self.device.read(buffer.whole, guard)
-        before = not (guard == expected).all()
-        self.device.read(buffer.whole, guard, GUARD + buffer.nbytes)
-        return before, not (guard == expected).all()
+    def _write_guards(self) -> None:
+        for name, buffer in self.buffers.items():
+            self.device.fill(buffer.whole, self._guard(name), buffer.nbytes + 2 * GUARD)
 
-    def _refill(self, name: str) -> None:
-        """Write the guards, and the contents before a launch: poison where the kernel only writes."""
-        buffer, data = self.buffers[name], self.contents[name]
-        self.device.fill(buffer.whole, self._guard(name), buffer.nbytes + 2 * GUARD)
-        if name not in self.write_only:
-            self.device.write(buffer.handle, data)
-        elif data.dtype.kind == "f":
-            self.device.fill(buffer.handle, POISON, buffer.nbytes)
-        else:  # no integer is NaN: each element gets a wrong value
-            self.device.write(buffer.handle, ~self.answers[name].astype(data.dtype))
-
-    def _restore_inputs(self) -> bool:
-        """Restore the inputs and their guards; whether any of them had changed."""
-        inputs = [name for name in self.buffers if name not in self.outputs]
-        changed = [name for name in inputs if self._input_changed(name) or any(self._changed_guards(name))]
-        for name in changed:
-            self._refill(name)
-        return bool(changed)
-
-    def _input_changed(self, name: str) -> bool:
-        if self._check is not None and not self._check.input_changed(name, self.buffers[name]):
-            return False
-        data = np.empty_like(self.contents[name])
-        self.device.read(self.buffers[name].handle, data)
-        if not np.array_equal(data, self.contents[name]):
-            return True
-        if self._check is not None:  # a stray write hit the copy instead
-            self._check.renew(name, self.contents[name])
-        return False
+    def read_rate(self, measurements: int) -> float:
+        """The fastest of several measurements of the device's memory rate, in bytes per ms: all arrays are read."""
+        timer, calls = self.device.timer(), [self._kernels.touch(buffer) for buffer in self.buffers.values()]
+        nbytes = sum(buffer.nbytes for buffer in self.buffers.values())
+        rates: list[float] = []
+        for _ in range(measurements):
+            self.device.synchronize()
+            timer.start()
+            for call in calls:
+                call()
+            timer.stop()
+            self.device.synchronize()
+            rates.append(nbytes / timer.milliseconds())
+        return max(rates)

@@ -1,21 +1,19 @@
 """Kernel Tuner's strategies over a pool, turned inside out.
 
 Its strategies call a runner and wait for the results; ours are asked and told. So each strategy runs in its own thread,
-and only while `ask` waits for it: the two never run at the same time.
+and only while `ask` waits for it: the two never run at the same time. They need a process of their own, because
+strategies draw from the process's generators, print, and may never come to an end.
 """
 
-import contextlib
 import functools
 import importlib
-import io
 import queue
 import random
 import threading
 import types
-import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.stats.qmc
@@ -23,21 +21,16 @@ from kernel_tuner.interface import Options, strategy_map
 from kernel_tuner.runners.runner import Runner
 from kernel_tuner.searchspace import Searchspace
 from kernel_tuner.util import InvalidConfig, RuntimeFailedConfig, StopCriterionReached, TuningBudget
-from threadpoolctl import ThreadpoolController
 
 from tuner.errors import RequestError
 from tuner.search.pool import Pool
-from tuner.search.proposer import Proposer, any_free
+from tuner.search.proposer import Exhausted, Proposer
 
 # bayes_opt drops an acquisition function by the time that it took, which no seed repeats.
 _STOPPED_CLOCK = types.SimpleNamespace(perf_counter=lambda: 0.0, perf_counter_ns=lambda: 0)
 _EXCLUDED = ("pyatf_strategies", "skopt")  # does not run with 1.5.0; takes a second per evaluation
 NAMES = tuple(sorted(set(strategy_map) - set(_EXCLUDED)))
 MOST_STALE = 500  # calls in a row without a new configuration, before a strategy is started again
-
-
-class _Stop(BaseException):
-    """Ends the strategy's thread."""
 
 
 def check(name: str) -> None:
@@ -51,27 +44,31 @@ def check(name: str) -> None:
 class KernelTunerStrategy(Proposer):
     """Strategy `name` of Kernel Tuner 1.5.
 
-    A configuration that it asks for again is answered from memory. A strategy that stops early is started again. If it
-    then finds nothing new, random configurations use up the budget. All that it evaluates in one call, such as a
-    generation, may be outstanding at the same time.
+    A configuration that it asks for again is answered from memory. A strategy that stops early is started again, as
+    long as it finds something new. All that it evaluates in one call, such as a generation, may be outstanding at the
+    same time. A process may have one instance.
     """
-
-    _one_at_a_time: ClassVar[threading.Lock] = threading.Lock()  # strategies draw from the process's generators
 
     def __init__(self, name: str, pool: Pool, seed: int, evaluations: int, seconds: float | None) -> None:
         """Some strategies set their pace by the budget, `evaluations` and `seconds`."""
         super().__init__(pool)
         self._tune = strategy_map[name].tune
         self._module = importlib.import_module(self._tune.__module__)
-        self._rng = np.random.default_rng(seed)
         # Kernel Tuner's `seed` option reaches pymoo's strategies only, and Latin hypercubes have their own generator.
-        self._state = random.Random(seed).getstate(), np.random.RandomState(seed % 2**32).get_state()  # noqa: S311
-        self._hypercube = functools.partial(scipy.stats.qmc.LatinHypercube, rng=np.random.default_rng(seed))
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        hypercube = functools.partial(scipy.stats.qmc.LatinHypercube, rng=np.random.default_rng(seed))
+        for module, attribute, value in (
+            (scipy.stats.qmc, "LatinHypercube", hypercube),
+            (self._module, "LatinHypercube", hypercube),
+            (self._module, "time", _STOPPED_CLOCK),
+        ):
+            if hasattr(module, attribute):
+                setattr(module, attribute, value)
         self._results: dict[int, Sequence[float] | None] = {}
         self._batch: deque[int] = deque()
         self._outstanding: set[int] = set()
-        self._filling = False
-        self._libraries = ThreadpoolController()
+        self._is_over, self._trouble = False, ""
         self._runner = _Runner(self)
         self._budget = TuningBudget(seconds, evaluations)
         self._options = Options(
@@ -86,21 +83,21 @@ class KernelTunerStrategy(Proposer):
             seed=seed,
             verbose=False,
         )
-        self._go: queue.SimpleQueue[bool] = queue.SimpleQueue()  # False: stop
+        self._go: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._requests: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()  # rows without a result; None: ended
         self._thread: threading.Thread | None = None
 
     def _next(self) -> int | None:
         while self._batch and not self.free[self._batch[0]]:
             self._batch.popleft()
-        if not self._batch and not self._outstanding and not self._filling:
+        if not self._batch and not self._outstanding and not self._is_over:
             self._resume()
-        if self._batch:
-            row = self._batch.popleft()
-        elif self._filling:
-            row = any_free(self.free, self._rng)
-        else:
+        if self._is_over:
+            known = f"{len(self._results)} of {len(self.pool)}"
+            raise Exhausted(f"has nothing more to ask for after {known} configurations{self._trouble}")
+        if not self._batch:
             return None
+        row = self._batch.popleft()
         self._outstanding.add(row)
         return row
 
@@ -116,43 +113,16 @@ class KernelTunerStrategy(Proposer):
     def likely(self, count: int) -> list[int]:
         return [row for row in self._batch if self.free[row]][:count]
 
-    def close(self) -> None:
-        if self._thread is not None and self._thread.is_alive():
-            self._go.put(False)
-            self._thread.join(timeout=5)
-
     def _resume(self) -> None:
         """Let the strategy run until it asks for configurations without a result, or gives up."""
-        with self._isolation():
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._body, name="strategy", daemon=True)
-                self._thread.start()
-            else:
-                self._go.put(True)
-            rows = self._requests.get()
-        self._filling = rows is None
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._body, name="strategy", daemon=True)
+            self._thread.start()
+        else:
+            self._go.put(None)
+        rows = self._requests.get()
+        self._is_over = rows is None
         self._batch.extend(rows or ())
-
-    @contextlib.contextmanager
-    def _isolation(self) -> Iterator[None]:
-        """Give the process's random generators the strategy's own state, and keep its output from standard output."""
-        with self._one_at_a_time, contextlib.ExitStack() as stack:
-            state = random.getstate(), np.random.get_state()  # noqa: NPY002
-            random.setstate(self._state[0])
-            np.random.set_state(self._state[1])  # noqa: NPY002
-            stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-            stack.enter_context(self._libraries.limit(limits=1, user_api="blas"))  # one order of sums
-            stack.enter_context(warnings.catch_warnings())
-            warnings.simplefilter("ignore")
-            stack.enter_context(_replacement(scipy.stats.qmc, "LatinHypercube", self._hypercube))
-            stack.enter_context(_replacement(self._module, "LatinHypercube", self._hypercube))
-            stack.enter_context(_replacement(self._module, "time", _STOPPED_CLOCK))
-            try:
-                yield
-            finally:
-                self._state = random.getstate(), np.random.get_state()  # noqa: NPY002
-                random.setstate(state[0])
-                np.random.set_state(state[1])  # noqa: NPY002
 
     def _body(self) -> None:
         """In the strategy's thread: run it again as long as it finds something new."""
@@ -163,10 +133,11 @@ class KernelTunerStrategy(Proposer):
             before = -1
             while len(self._results) > before:
                 before, self._runner.stale = len(self._results), 0
-                with contextlib.suppress(Exception):  # some fail in small spaces, which ends this run only
+                try:
                     self._tune(space, self._runner, self._options)
-        except _Stop:
-            pass
+                    self._trouble = ""
+                except Exception as error:  # some fail in small spaces, which ends this run only
+                    self._trouble = f": {type(error).__name__}: {error}"
         finally:
             self._requests.put(None)
 
@@ -180,8 +151,7 @@ class KernelTunerStrategy(Proposer):
             raise StopCriterionReached("nothing new")
         if new:
             self._requests.put(new)
-            if not self._go.get():
-                raise _Stop
+            self._go.get()
         return [{**config, **self._result(row)} for row, config in zip(rows, configs, strict=True)]
 
     def _result(self, row: int | None) -> dict[str, Any]:
@@ -190,19 +160,6 @@ class KernelTunerStrategy(Proposer):
             return {"__error__": InvalidConfig()}
         values = self._results[row]
         return {"__error__": RuntimeFailedConfig()} if values is None else {"time": values[0]}
-
-
-@contextlib.contextmanager
-def _replacement(module: types.ModuleType, name: str, value: Any) -> Iterator[None]:
-    """Put `value` in the place of `module.name`, if that exists, while the context is open."""
-    original = getattr(module, name, None)
-    if original is not None:
-        setattr(module, name, value)
-    try:
-        yield
-    finally:
-        if original is not None:
-            setattr(module, name, original)
 
 
 class _Runner(Runner):  # type: ignore[misc]  # kernel_tuner has no types

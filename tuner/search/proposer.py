@@ -11,12 +11,17 @@ from numpy.typing import NDArray
 from tuner.search.pool import Pool
 
 
+class Exhausted(Exception):
+    """A strategy asks for nothing more, though rows are free; `str()` says why, after its name."""
+
+
 class Proposer(ABC):
     """Proposes rows of a pool, none twice and none that it has been told of, with any number outstanding."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.free = np.ones(len(pool), dtype=bool)  # neither proposed nor told of
+        self.seconds = 0.0  # of processor time that it has used outside this process
 
     def ask(self) -> int | None:
         """The next row. None: there is none before something outstanding is told; if nothing is, there is none left."""
@@ -24,6 +29,13 @@ class Proposer(ABC):
         if row is not None:
             self.free[row] = False
         return row
+
+    def ready(self) -> bool:
+        """Whether `ask` answers without waiting for another process. If not, that process begins to work on it."""
+        return True
+
+    def wait(self, seconds: float) -> None:
+        """Return when `ready` may say something else, or after `seconds`. Any thread may call this."""
 
     def claim(self, row: int) -> bool:
         """Take `row` as proposed, for somebody else is measuring it; whether it was free."""
@@ -47,7 +59,7 @@ class Proposer(ABC):
 
     @abstractmethod
     def _next(self) -> int | None:
-        """A free row, of which there is at least one, or None to wait for what is outstanding."""
+        """A free row, of which there is at least one, or None to wait for what is outstanding. Raises Exhausted."""
 
     def _expect(self, row: int) -> None:
         """Take in that `row` is outstanding, though it was not proposed."""
@@ -82,8 +94,3 @@ class FixedOrder(Proposer):
     def likely(self, count: int) -> list[int]:
         ahead = self._order[self._place : self._place + 2 * count]
         return [int(row) for row in ahead[self.free[ahead]][:count]]
-
-
-def any_free(free: NDArray[np.bool_], rng: np.random.Generator) -> int:
-    """A free row at random."""
-    return int(rng.choice(np.flatnonzero(free)))

@@ -11,6 +11,7 @@ from types import TracebackType
 from tuner.errors import RequestError
 from tuner.paths import quoted
 from tuner.search import kernel_tuner_strategies, optuna_strategies
+from tuner.search.foreign import Foreign
 from tuner.search.pool import Pool
 from tuner.search.pool_gp import PoolGP
 from tuner.search.proposer import FixedOrder, Proposer
@@ -43,6 +44,7 @@ class Budget:
 
 
 UNLIMITED = Budget()
+POLL_SECONDS = 0.5  # between looks at the clock while a strategy thinks
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,14 @@ NO_HINTS = Hints()
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a strategy works from; `objectives` is their number."""
+    """What a strategy works from; `objectives` is their number. It tells the user of trouble by `say`."""
 
     pool: Pool
     seed: int
     budget: Budget
     hints: Hints
     objectives: int
+    say: Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -95,18 +98,19 @@ class Strategy:
 
 
 def _of_optuna(name: str) -> Strategy:
-    return Strategy(
-        f"optuna:{name}",
-        lambda work: optuna_strategies.OptunaStrategy(name, work.pool, work.seed, work.objectives),
-        partial(optuna_strategies.check, name),
-        many_objectives=name in optuna_strategies.MULTI_OBJECTIVE,
-    )
+    def propose(work: Assignment) -> Proposer:
+        make = partial(optuna_strategies.OptunaStrategy, name, work.pool, work.seed, work.objectives)
+        return Foreign(work.pool, f"optuna:{name}", make, work.seed, work.say)
+
+    many_objectives = name in optuna_strategies.MULTI_OBJECTIVE
+    return Strategy(f"optuna:{name}", propose, partial(optuna_strategies.check, name), many_objectives)
 
 
 def _of_kernel_tuner(name: str) -> Strategy:
     def propose(work: Assignment) -> Proposer:
-        evaluations = work.budget.evaluations or len(work.pool)
-        return kernel_tuner_strategies.KernelTunerStrategy(name, work.pool, work.seed, evaluations, work.budget.seconds)
+        budget = (work.budget.evaluations or len(work.pool), work.budget.seconds)
+        make = partial(kernel_tuner_strategies.KernelTunerStrategy, name, work.pool, work.seed, *budget)
+        return Foreign(work.pool, f"kt:{name}", make, work.seed, work.say)
 
     return Strategy(f"kt:{name}", propose, partial(kernel_tuner_strategies.check, name))
 
@@ -164,8 +168,10 @@ class Search:
         seed: int = 0,
         hints: Hints = NO_HINTS,
         objectives: int = 1,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """The time of the budget starts now. Raises RequestError as `check` does."""
+        """The time of the budget starts now. `say` is told where the strategy fails and others take its place. Raises
+        RequestError as `check` does."""
         check(name, objectives)
         strategy = STRATEGIES[name]
         self.pool = pool
@@ -175,7 +181,7 @@ class Search:
         # The best known configuration leads: in a race against it, slow ones lose early.
         self._leaders = warm[:1] + pool.rows_of(hints.first) + ([] if strategy.begins_warm else warm)
         limit = Budget(self._remaining, budget.seconds)
-        self._proposer = strategy.propose(Assignment(pool, seed, limit, hints, objectives))
+        self._proposer = strategy.propose(Assignment(pool, seed, limit, hints, objectives, say))
 
     def __enter__(self) -> Search:
         return self
@@ -185,9 +191,24 @@ class Search:
     ) -> None:
         self.close()
 
+    @property
+    def seconds(self) -> float:
+        """The processor time that the strategy has used in a process of its own, in seconds."""
+        return self._proposer.seconds
+
+    def ready(self) -> bool:
+        """Whether `ask` answers at once, or else begins to work on it in another process."""
+        return bool(self._leaders) or self._is_spent() or self._proposer.ready()
+
+    def wait(self, seconds: float) -> None:
+        """Return when `ready` may say something else, or after `seconds`. Any thread may call this."""
+        self._proposer.wait(seconds)
+
     def ask(self) -> Config | None:
         """The next configuration. None: wait until an outstanding one is told; if none is, the search is over."""
-        if self._remaining < 1 or (self._deadline is not None and time.monotonic() >= self._deadline):
+        while not self.ready():
+            self.wait(POLL_SECONDS)
+        if self._is_spent():
             return None
         row = self._next_leader()
         if row is None:
@@ -211,6 +232,10 @@ class Search:
     def close(self) -> None:
         """Stop. Nothing may be asked or told afterwards."""
         self._proposer.close()
+
+    def _is_spent(self) -> bool:
+        """Whether the budget is."""
+        return self._remaining < 1 or (self._deadline is not None and time.monotonic() >= self._deadline)
 
     def _next_leader(self) -> int | None:
         while self._leaders:

@@ -14,7 +14,7 @@ from tuner.errors import ExpressionError, RequestError, SpaceError
 from tuner.paths import quoted, shown
 from tuner.space.expressions import Expression, names_in, parse, walk
 from tuner.space.model import Argument, Operation, Scope, size_text
-from tuner.space.reference_cache import ReferenceCache
+from tuner.space.reference_cache import ReferenceCache, SetCache
 
 MAX_SIZE = 2**63 - 1
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -190,20 +190,21 @@ def _value(argument: Argument, expression: Expression, scope: Scope) -> np.gener
 
 
 def answers(
-    operation: Operation, scope: Scope, arrays: Mapping[str, Array], cache: ReferenceCache | None = None
+    operation: Operation, scope: Scope, arrays: Mapping[str, Array], cache: SetCache | None = None
 ) -> tuple[dict[str, Array], frozenset[str]]:
     """The correct contents of each output, in float64, and the names of the arrays that they were computed from.
 
-    `cache` holds the matrix products of whole arrays, which do not depend on options. An output whose reference does
+    `cache` holds the matrix products of these arrays, which do not depend on options. An output whose reference does
     not read it (C at beta = 0) may hold anything before the launch. Raises SpaceError if a reference cannot be
     computed, or does not have the shape of its output.
     """
-    names = _ReferenceNames(scope.names, arrays, cache or ReferenceCache())
+    names = _ReferenceNames(scope.names, arrays, cache or ReferenceCache().of(0))
     outputs: dict[str, Array] = {}
     for name, expression in operation.reference.items():
         try:
             tree = _ProductsByName(arrays.keys()).visit(copy.deepcopy(expression.tree))
-            value = np.asarray(walk(tree, names), dtype=np.float64)
+            with np.errstate(all="ignore"):  # an answer may be infinite, or NaN
+                value = np.asarray(walk(tree, names), dtype=np.float64)
         except (TypeError, ValueError, ArithmeticError, ExpressionError) as error:
             raise SpaceError(f"reference `{expression.text}`: {error}") from None
         if value.shape != arrays[name].shape:
@@ -228,7 +229,7 @@ class _ProductsByName(ast.NodeTransformer):
 class _ReferenceNames(dict[str, Any]):
     """The values of a reference's names. An array becomes float64, and joins `read`, when it is first read."""
 
-    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Array], cache: ReferenceCache) -> None:
+    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Array], cache: SetCache) -> None:
         super().__init__(scalars)
         self._arrays, self._cache = arrays, cache
         self.read: set[str] = set()

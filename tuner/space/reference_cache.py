@@ -4,8 +4,13 @@ They dominate the time of a reference: 8192 x 8192 in float64 takes seconds on m
 arrays.
 """
 
+from __future__ import annotations
+
 import contextlib
+import time
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -14,26 +19,43 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class ReferenceCache:
-    """Matrix products by name, in an unnamed file that parent and children share. The file goes with the last of
-    them, however they end."""
+    """Matrix products by set of inputs and name, in an unnamed file that parent and children share. The file goes with
+    the last of them, however they end."""
 
     def __init__(self, file: BinaryIO | None = None) -> None:
         """`file` is open for reading and writing. Without it, the cache serves this process alone."""
         self._file = file
-        self._products: dict[str, Array] = {}
+        self._products: dict[tuple[int, str], Array] = {}
+        self._seconds: defaultdict[int, float] = defaultdict(float)
         if file is not None:
             self._read(file)
 
-    def get(self, name: str, compute: Callable[[], Array]) -> Array:
-        """The product called `name`; `compute()` is called if the cache lacks it."""
-        if name not in self._products:
-            self._products[name] = compute()
+    def of(self, number: int) -> SetCache:
+        """The products of the set of inputs with this number."""
+        return SetCache(self, number)
+
+    def get(self, number: int, name: str, compute: Callable[[], Array]) -> Array:
+        """The product called `name` of a set; `compute()` is called if the cache lacks it."""
+        key = number, name
+        if key not in self._products:
+            began = time.perf_counter()
+            product = compute()
+            seconds = time.perf_counter() - began
+            self._keep(key, product, seconds)
             if self._file is not None:
                 try:
-                    self._append(self._file, name, self._products[name])
+                    self._append(self._file, key, seconds)
                 except OSError:  # the disk is full: the next worker computes again; a torn product stays the last one
                     self._file = None
-        return self._products[name]
+        return self._products[key]
+
+    def seconds(self, number: int) -> float:
+        """The time that it took to compute the products of a set, in whichever process."""
+        return self._seconds[number]
+
+    def _keep(self, key: tuple[int, str], product: Array, seconds: float) -> None:
+        self._products[key] = product
+        self._seconds[key[0]] += seconds
 
     def _read(self, file: BinaryIO) -> None:
         """Read all products, up to one that a kill cut short. The next product overwrites that one."""
@@ -42,11 +64,24 @@ class ReferenceCache:
         with contextlib.suppress(EOFError, ValueError, OSError):
             while True:
                 end = file.tell()
-                name = str(np.load(file))
-                self._products[name] = np.load(file)
+                number, seconds, name = int(np.load(file)), float(np.load(file)), str(np.load(file))
+                self._keep((number, name), np.load(file), seconds)
         file.seek(end)
 
-    def _append(self, file: BinaryIO, name: str, product: Array) -> None:
-        np.save(file, np.array(name))
-        np.save(file, product)
+    def _append(self, file: BinaryIO, key: tuple[int, str], seconds: float) -> None:
+        number, name = key
+        for value in (number, seconds, name, self._products[key]):
+            np.save(file, np.asarray(value))
         file.flush()
+
+
+@dataclass(frozen=True)
+class SetCache:
+    """The products of one set of inputs."""
+
+    cache: ReferenceCache
+    number: int
+
+    def get(self, name: str, compute: Callable[[], Array]) -> Array:
+        """The product called `name`; `compute()` is called if the cache lacks it."""
+        return self.cache.get(self.number, name, compute)

@@ -1,4 +1,5 @@
-"""`tune merge`: the records of several machines in one store. Of two with the same key, the better stays."""
+"""`tune merge`: the records of several machines in one store. Of two with the same key, the better stays: see
+`record.preference`."""
 
 import json
 import os

@@ -26,7 +26,8 @@ class Record:
     time over ours, and `default_ms` the time of the space's default, both measured in the same rounds. `clock_mhz` and
     `throttled` describe the board meanwhile. Tuning minimised `objective`, with `caches` warm or cold before each run.
     `error` and `bound` are the verification's, None in an imported record, which was never verified. `registers`,
-    `spills` (bytes) and `occupancy` (an upper bound, 0 to 1) are the build's.
+    `spills` (bytes) and `occupancy` (an upper bound, 0 to 1) are the build's. `protocol` is the number of the way in
+    which it was timed (`measure.method`). It was right on `input_sets` sets of inputs.
     """
 
     device: str
@@ -63,6 +64,8 @@ class Record:
     spills: int | None = None
     occupancy: float | None = None
     gbytes: float | None = None
+    protocol: int = 1
+    input_sets: int = 1
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
 
     @property
@@ -123,9 +126,15 @@ def better_first(records: Iterable[Record]) -> list[Record]:
     return [record for group in groups.values() for record in sorted(group, key=preference)]
 
 
-def preference(record: Record) -> tuple[bool, float]:
-    """A sort key, least for the record that merging prefers: verified before imported, then by `value`."""
-    return not record.is_verified, record.value
+def preference(record: Record) -> tuple[bool, int, float]:
+    """A sort key, least for the record that merging prefers: verified before imported, a later protocol before an
+    earlier one, then by `value`."""
+    return *rank(record), record.value
+
+
+def rank(record: Record) -> tuple[bool, int]:
+    """A sort key, least for the record that counts most, whatever the values."""
+    return not record.is_verified, -record.protocol
 
 
 def _from_json(data: Any) -> Record:
@@ -203,7 +212,7 @@ _FIELDS: Mapping[str, _Rule] = {
     **dict.fromkeys(("device", "kind", "architecture", "signature", "toolchain", "strategy", "date", "version"), _TEXT),
     **dict.fromkeys(("objective", "caches"), _TEXT),
     "spread": _NUMBER,
-    **dict.fromkeys(("rounds", "configurations", "evaluated"), _COUNT),
+    **dict.fromkeys(("rounds", "configurations", "evaluated", "protocol", "input_sets"), _COUNT),
     **dict.fromkeys(("error", "bound", "gflops", "library_ms", "vs_library"), _optional(_NUMBER)),
     "library": _optional(_TEXT),
     "time_ms": _TIME,

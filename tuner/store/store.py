@@ -17,7 +17,7 @@ from tuner.errors import RequestError
 from tuner.space.model import Config, ConfigKey, config_key
 from tuner.store import locks, lookup
 from tuner.store.lookup import MATCHES, Candidate, Match, Query
-from tuner.store.record import Record, better_first, preference
+from tuner.store.record import Record, better_first, preference, rank
 
 __all__ = ["FORMAT", "MATCHES", "VERSION", "WARM", "Candidate", "Match", "Record", "Store", "read"]
 
@@ -41,10 +41,12 @@ class Store:
         if folder is not None and not os.path.exists(folder):  # false for an unreadable folder, without an exception
             self.problems.append(f"{paths.shown(folder)}: there is no such folder; only the shipped results are read")
         for path in self.paths:
-            # An imported record hides no verified one.
-            hidden = {record.key for record in self.records if record.is_verified}
+            # An imported record hides no verified one, and one of an earlier protocol none of a later one.
+            own = {record.key: rank(record) for record in self.records if record.is_verified}
             records, problems = read(path, kernel)
-            self.records += [record for record in better_first(records) if record.key not in hidden]
+            others = [r for r in better_first(records) if r.key not in own or rank(r) < own[r.key]]
+            outranked = {r.key for r in others} & own.keys()
+            self.records = [r for r in self.records if r.key not in outranked or not r.is_verified] + others
             self.problems += problems
         self._parsed: dict[str, Record | None] = {}
 
@@ -64,9 +66,9 @@ class Store:
     def add(self, record: Record, competes: Callable[[Record], bool] = lambda old: True) -> bool:
         """Write `record`, and return whether it was written.
 
-        The old record of its key stays if it alone was verified. It also stays if it still `competes` and the same
-        toolchain made its other configuration faster. Every other line of the file stays, readable or not. Raises
-        RequestError if the file cannot be written.
+        The old record of its key stays if it alone was verified, or if it is of a later protocol. It also stays if it
+        is of the same protocol, still `competes`, and the same toolchain made its other configuration faster. Every
+        other line of the file stays, readable or not. Raises RequestError if the file cannot be written.
         """
         return bool(
             self._write([record], lambda old, new: _outranks(old, new) or (competes(old) and _still_better(old, new)))
@@ -75,9 +77,9 @@ class Store:
     def merge(self, records: Iterable[Record], usable: Callable[[Record], bool] = lambda old: True) -> list[Record]:
         """Write those of `records` that are better than the old record of their key, and return them.
 
-        A verified record is better than an imported one. Otherwise the one of lesser `value` is better, and any is
-        better than an old one that is not `usable`. Merging in any order gives the same records. Raises RequestError if
-        the file cannot be written.
+        A verified record is better than an imported one, and one of a later protocol better than one of an earlier.
+        Otherwise the one of lesser `value` is better, and any is better than an old one that is not `usable`. Merging
+        in any order gives the same records. Raises RequestError if the file cannot be written.
         """
 
         def stays(old: Record, new: Record) -> bool:
@@ -113,7 +115,7 @@ class Store:
                 paths.replace(path, text.encode("utf-8", errors="surrogateescape"))
         except OSError as error:
             raise self._unwritable(error) from None
-        rest = [r for r in self.records if r.key not in new or (r.is_verified and not new[r.key].is_verified)]
+        rest = [r for r in self.records if r.key not in new or _outranks(r, new[r.key])]
         self.records = [*new.values(), *rest]
         return list(new.values())
 
@@ -246,12 +248,13 @@ def _remove_leftovers(path: Path) -> None:
 
 
 def _outranks(old: Record, new: Record) -> bool:
-    """Whether only `old` is verified. Then it stays, whatever the values."""
-    return old.is_verified and not new.is_verified
+    """Whether only `old` is verified, or it is of a later protocol. Then it stays, whatever the values."""
+    return rank(old) < rank(new)
 
 
 def _still_better(old: Record, new: Record) -> bool:
-    """Whether `old` is verified if `new` is, and the same toolchain made its other configuration faster."""
-    if old.is_verified != new.is_verified:
+    """Whether `old` is verified if `new` is, of the same protocol, and the same toolchain made its other configuration
+    faster."""
+    if rank(old) != rank(new):
         return False
     return old.toolchain == new.toolchain and config_key(old.config) != config_key(new.config) and old.value < new.value

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from typing import Protocol
 
 from tuner.devices import DeviceInfo
-from tuner.errors import DeviceError, RequestError, TrialError, WorkerDied
+from tuner.devices.environment import PERHAPS_ITS_OWN
+from tuner.errors import DeviceError, EnvironmentTrouble, RequestError, TrialError, WorkerDied
 from tuner.measure.method import objective_values
 from tuner.measure.process import scratch
 from tuner.measure.process.compile_pool import CompilePool
+from tuner.measure.process.patience import patiently
 from tuner.measure.process.supervisor import Supervisor, Task
 from tuner.measure.results import Outcome
 from tuner.search.strategies import Search
@@ -23,6 +26,8 @@ from tuner.tuning.trial import Trial
 
 LOOK_AHEAD = 256  # likely configurations that are considered for compiling ahead
 POLL_SECONDS = 0.5  # between looks at the trials of other processes
+MOST_IN_TROUBLE = 3  # configurations, one after the other; after that each is tried only once
+END_SECONDS = 5.0  # that threads may take to end; one that a server keeps waiting is left behind
 
 
 class TrialListener(Protocol):
@@ -33,6 +38,18 @@ class TrialListener(Protocol):
     def noted(self, text: str) -> None: ...
 
 
+class _Once:
+    """Tells the user of everything, but only once."""
+
+    def __init__(self, noted: Callable[[str], None]) -> None:
+        self._noted, self._told = noted, set[str]()
+
+    def __call__(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._noted(text)
+
+
 class Crew:
     """A worker for each device, and compile workers for all of them, as a context manager.
 
@@ -40,8 +57,10 @@ class Crew:
     Afterwards `device` describes the first, `scope` is the problem on it, and `lead` its worker.
     """
 
-    def __init__(self, task: Task, device_ids: Sequence[str]) -> None:
+    def __init__(self, task: Task, device_ids: Sequence[str], noted: Callable[[str], None]) -> None:
+        """`noted` is called with messages for the user."""
         self.task = task
+        self._noted = _Once(noted)
         self._products = scratch.file()
         self._workers = [Supervisor(task, device_id, self._products) for device_id in device_ids]
         self.lead = self._workers[0]
@@ -49,21 +68,33 @@ class Crew:
 
     def __enter__(self) -> Crew:
         try:
-            self.lead.start()
+            self._start(self.lead)
             with ThreadPoolExecutor(len(self._workers)) as pool:
-                list(pool.map(Supervisor.start, self._workers[1:]))
+                try:
+                    list(pool.map(self._start, self._workers[1:]))
+                except BaseException:
+                    for worker in self._workers:  # so that none is waited for
+                        worker.kill()
+                    raise
             for worker in self._workers[1:]:
                 _check_alike(self.lead, worker)
-            self._compile_pool = CompilePool(
-                self.task.space, self.scope, self.device, self.task.timeout, len(self._workers)
-            )
+            self._compile_pool = patiently(self._open_pool, self._noted, time.sleep)
         except BaseException:
             self._close()
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._close()
+        if isinstance(error, EnvironmentTrouble):
+            text = f"{error}; what was measured is kept, and the same command goes on from there"
+            raise EnvironmentTrouble(text, error.reason) from None
+
+    def _start(self, worker: Supervisor) -> None:
+        patiently(worker.start, self._noted, time.sleep)
+
+    def _open_pool(self) -> CompilePool:
+        return CompilePool(self.task.space, self.scope, self.device, self.task.timeout, len(self._workers))
 
     def _close(self) -> None:
         for worker in self._workers:
@@ -86,10 +117,10 @@ class Crew:
         """Measure what the search asks for until it is over. Returns the number of trials, earlier ones included.
 
         Interrupted, it stops the workers and releases their claims. Raises RequestError where the ledger cannot be
-        written, DeviceError where no device is left.
+        written, DeviceError where no device is left, EnvironmentTrouble where the machine is in trouble for long.
         """
         assert self._compile_pool is not None
-        shift = _Shift(self.task, self._compile_pool, search, ledger, progress)
+        shift = _Shift(self.task, self._compile_pool, search, ledger, progress, self._noted)
         try:
             for worker in self._workers:
                 shift.start(worker, self.lead)
@@ -97,12 +128,15 @@ class Crew:
         finally:
             if shift.at_work:
                 shift.stop()
+                ledger.give_up()
                 self._compile_pool.close()
                 for worker in self._workers:
                     worker.kill()
-                shift.wait()
+                shift.wait(END_SECONDS)
         if shift.error is not None:
             raise shift.error
+        if shift.trouble is not None and all(t.outcome.failure in PERHAPS_ITS_OWN for t in ledger.trials):
+            raise shift.trouble  # nothing was measured at all
         return shift.count
 
 
@@ -123,16 +157,25 @@ class _Shift:
     """
 
     def __init__(
-        self, task: Task, compile_pool: CompilePool, search: Search, ledger: Ledger, progress: TrialListener
+        self,
+        task: Task,
+        compile_pool: CompilePool,
+        search: Search,
+        ledger: Ledger,
+        progress: TrialListener,
+        noted: Callable[[str], None],
     ) -> None:
         self._task, self._compile_pool, self._search = task, compile_pool, search
-        self._ledger, self._progress = ledger, progress
+        self._ledger, self._progress, self._noted = ledger, progress, noted
         self._changed = threading.Condition()
+        self._in_trouble = 0  # configurations since the last one that was measured
+        self.trouble: EnvironmentTrouble | None = None  # the latest
         self._measuring = 0
         self._retries: list[Config] = []  # asked for by the search before
         self._elsewhere: list[Config] = []  # claimed by other processes
         self._best: Trial | None = None
         self._stopping = False
+        self._ended = threading.Event()  # all threads have
         self._reported: set[ConfigKey] = set()
         self.at_work: set[Supervisor] = set()
         self.error: BaseException | None = None
@@ -145,19 +188,21 @@ class _Shift:
     def start(self, worker: Supervisor, lead: Supervisor) -> None:
         """Put a worker to work, in a thread of its own."""
         self.at_work.add(worker)
-        threading.Thread(target=self.work, args=(worker, lead)).start()
+        self._ended.clear()
+        threading.Thread(target=self.work, args=(worker, lead), daemon=True).start()
 
-    def wait(self) -> None:
-        """Return when every worker has finished."""
-        # Thread.join, once interrupted, may take a running thread for dead (CPython issue 90882).
-        with self._changed:
-            while self.at_work:
-                self._changed.wait(POLL_SECONDS)
+    def wait(self, seconds: float = math.inf) -> None:
+        """Return when every worker has finished, or after `seconds`."""
+        # Thread.join, once interrupted, may take a running thread for dead (CPython issue 90882). `_changed` is not to
+        # be waited for: an interrupt would have to wait for whoever holds it.
+        deadline = time.monotonic() + seconds
+        while self.at_work and time.monotonic() < deadline:
+            self._ended.wait(POLL_SECONDS)
 
     def work(self, worker: Supervisor, lead: Supervisor) -> None:
         """The thread of one worker."""
         try:
-            lead.get_ready()  # computes the reference's products, which the others read
+            patiently(lead.get_ready, self._noted, self._pause)  # computes the products, which the others read
             while (config := self._claim_next()) is not None:
                 try:
                     trial = self._measure(worker, config)
@@ -169,7 +214,7 @@ class _Shift:
                         self._retries.append(config)
                         self._ledger.release(config)
                         self._measuring -= 1
-                        self._progress.noted(f"{error}; the other devices go on")
+                        self._noted(f"{error}; the other devices go on")
                         return
                 if self._stopping:
                     return
@@ -181,12 +226,12 @@ class _Shift:
             with self._changed:
                 self.at_work.discard(worker)
                 self._changed.notify_all()
+                if not self.at_work:
+                    self._ended.set()
 
     def stop(self) -> None:
-        """Tell all threads to finish."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
+        """Tell all threads to finish, which look for it at every poll. Takes no lock, and so never waits."""
+        self._stopping = True
 
     def _claim_next(self) -> Config | None:
         """Claim the next configuration for this process; None when the search is over."""
@@ -207,6 +252,9 @@ class _Shift:
             while not self._stopping:
                 if self._ledger.shared:
                     self._read_news()
+                if not self._retries and not self._search.ready():
+                    self._wait_for_search()
+                    continue
                 config = self._retries.pop() if self._retries else self._search.ask()
                 if config is None:
                     if not self._measuring and not self._elsewhere and not self._retries:
@@ -222,6 +270,14 @@ class _Shift:
                 self._compile_pool.prepare(c for c in ahead if self._trial(c) is None)
                 return config
         return None
+
+    def _wait_for_search(self) -> None:
+        """Let others have `_changed` while the search thinks."""
+        self._changed.release()
+        try:
+            self._search.wait(POLL_SECONDS)
+        finally:
+            self._changed.acquire()
 
     def _trial(self, config: Config) -> Trial | None:
         return self._ledger.known(config, self._task.timeout)
@@ -241,23 +297,52 @@ class _Shift:
         best_ms = None
         if self._task.method.races:
             best_ms = (self._best and self._best.time_ms) or math.inf
-        try:
+
+        def attempt() -> Outcome | None:
             self._compile_pool.wait(config)
             worker.get_ready()
-            if not self._ledger.begin(config):
-                return None
-            outcome = worker.measure(config, best_ms)
+            return worker.measure(config, best_ms) if self._ledger.begin(config) else None
+
+        try:
+            patient = self._in_trouble < MOST_IN_TROUBLE
+            outcome = patiently(attempt, self._noted, self._pause) if patient else attempt()
         except (TrialError, WorkerDied) as error:
             outcome = Outcome(failure=error.reason, log=str(error))
+        except EnvironmentTrouble as trouble:
+            return self._given_up(config, trouble)
+        if outcome is None:
+            return None
+        self._in_trouble = 0
         values: tuple[float, ...] = ()
         if outcome.times:
             objectives, time_ms = self._task.method.objectives, median(outcome.times)
             values = objective_values(objectives, time_ms, outcome.energy_mj, outcome.figures)
         return Trial(config, outcome, values, self._task.timeout)
 
+    def _given_up(self, config: Config, trouble: EnvironmentTrouble) -> Trial:
+        """A trial for this run alone, of a configuration that may have brought about its trouble by itself.
+
+        Raises the trouble again where only the machine can be to blame.
+        """
+        if trouble.reason not in PERHAPS_ITS_OWN:
+            raise trouble
+        self._in_trouble += 1
+        self.trouble = trouble
+        log = f"{trouble}; not recorded, so the next run tries it again"
+        return Trial(config, Outcome(failure=trouble.reason, log=log), timeout=self._task.timeout)
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait before another attempt. Returns whether the run is over."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._stopping, seconds)
+
     def _finish(self, config: Config, trial: Trial | None) -> None:
         """Write the trial and report it. Where the claim was lost, another process measures the configuration."""
-        written = trial is not None and self._ledger.finish(trial)
+        if trial is not None and trial.outcome.failure in PERHAPS_ITS_OWN:
+            self._ledger.set_aside(trial)
+            written = True
+        else:
+            written = trial is not None and self._ledger.finish(trial)
         with self._changed:
             self._measuring -= 1
             if trial is not None and written:

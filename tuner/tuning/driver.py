@@ -2,7 +2,7 @@
 
 import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -10,8 +10,9 @@ from typing import Protocol
 from tuner import devices
 from tuner.devices import DeviceInfo
 from tuner.errors import RequestError
-from tuner.measure.method import STANDARD, TIMEOUT, Method, check_timeout
+from tuner.measure.method import PROTOCOL, STANDARD, TIMEOUT, Method, check_timeout
 from tuner.measure.process.supervisor import Supervisor, Task
+from tuner.measure.timing import NOISE
 from tuner.search import strategies
 from tuner.search.enumeration import enumerate_space
 from tuner.search.pool import Pool
@@ -21,9 +22,10 @@ from tuner.space.model import Config, Scope, Space
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
 from tuner.tuning.crew import Crew, TrialListener
-from tuner.tuning.ledger import Ledger, StudyKey
+from tuner.tuning.ledger import Ledger
 from tuner.tuning.selection import Selection, default_trial, next_best, non_dominated, select
 from tuner.tuning.storage import EXAMPLES
+from tuner.tuning.study import StudyKey
 from tuner.tuning.trial import Trial
 from tuner.version import VERSION
 
@@ -112,22 +114,28 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     store.check_writable()
     device_ids = devices.several(space, request.device)
 
-    with Crew(Task(space, sizes, options, request.method, request.timeout), device_ids) as crew:
+    with Crew(Task(space, sizes, options, request.method, request.timeout), device_ids, progress.noted) as crew:
         pool = Pool(space.parameters, enumerate_space(space, crew.scope).list)
         strategy = strategies.choose(request.strategy, budget, len(pool))
         query = Query.of(space, crew.scope, crew.device)
         key = StudyKey(sizes, options, crew.device.name, query.signature, crew.device.toolchain, request.method)
         hints = Hints.of(space, store.similar(query))
         with (
-            Ledger(space, key, request.fresh, request.storage) as ledger,
-            Search(strategy, pool, budget, request.seed, hints, len(request.method.objectives)) as search,
+            Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
+            Search(
+                strategy, pool, budget, request.seed, hints, len(request.method.objectives), progress.noted
+            ) as search,
         ):
             total = min(budget.evaluations or len(pool), len(pool))
             progress.started(space, crew.device, crew.scope, total, len(ledger.trials))
+            if not ledger.trials and ledger.has_earlier_protocol(space, key):
+                progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
             evaluated = crew.run(search, ledger, progress)
-            selection = select(crew.lead, ledger, progress.finals)
+            selection = select(crew.lead, ledger, progress.finals, progress.noted)
         summary = Summary(len(pool), len(ledger.trials), ledger.failures, strategy)
     record = _record(crew.lead, selection, summary, ledger, query.signature) if selection.finalists else None
+    for doubt in _doubts(record, crew.device) if record else ():
+        progress.noted(doubt)
 
     def competes(old: Record) -> bool:
         return not request.fresh and space.valid(old.config, crew.scope)
@@ -145,6 +153,21 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
         front=_front(selection, request.method) if len(request.method.objectives) > 1 else [],
         examples={t.outcome.failure: t.outcome.log for t in reversed(ledger.trials) if t.outcome.failure},
     )
+
+
+def _doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
+    """What should make a user doubt the times of a record."""
+    if record.spread > NOISE:
+        yield (
+            f"the times of the best spread by {record.spread:.0%}, which is noise: other programs kept {device.name} "
+            "busy; run the same command again when it is idle"
+        )
+    fastest = device.peak.fastest_gflops if device.peak else None
+    if record.gflops and fastest and record.gflops > fastest:
+        yield (
+            f"{record.gflops:.0f} GFLOP/s is more than {device.name} can do, {fastest:.0f} in its fastest format; "
+            "check the operation's `flops`, and what the kernel leaves out"
+        )
 
 
 def _front(selection: Selection, method: Method) -> list[Point]:
@@ -206,4 +229,6 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         spills=trial.outcome.figures.spills,
         occupancy=trial.outcome.occupancy,
         gbytes=operation.gbytes(op, scope, final.time_ms),
+        protocol=PROTOCOL,
+        input_sets=finals.input_sets,
     )

@@ -14,64 +14,34 @@ import os
 import platform
 import threading
 import time
-import warnings
+import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import optuna
 from filelock import BaseFileLock
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.measure.method import STANDARD, Method
 from tuner.measure.results import Outcome
-from tuner.space.model import Config, ConfigKey, Space, config_key, size_text
-from tuner.tuning import journal, storage
-from tuner.tuning.trial import Trial, attribute, from_optuna, state_of, values_of
+from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.tuning import address, journal, storage, study
+from tuner.tuning.journal_lines import Form
+from tuner.tuning.patience import PatientStorage
+from tuner.tuning.study import StudyKey
+from tuner.tuning.trial import Trial, attribute, from_optuna, is_config, state_of, values_of
 
 HEARTBEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between heartbeats; a claim expires after a lease without one
+END_SECONDS = 2.0  # that closing waits for a request that does not come back
 MOST_LOSSES = 3  # processes that may end while they measure a configuration; then it is not tried again
-
-_RESUME = "what was measured before is kept, and the same command goes on from there"
-
-
-@dataclass(frozen=True)
-class StudyKey:
-    """The conditions that the trials of one ledger share, besides the space: sizes, options, the device's name, the
-    signature of the source, toolchain, method. Times depend on all of them."""
-
-    sizes: dict[str, int]
-    options: dict[str, float]
-    device: str
-    signature: str
-    toolchain: str
-    method: Method = STANDARD
-
-    def digest(self, space: Space) -> str:
-        """The study's name. Version 0.1.0 hashed the same text, so its ledgers continue."""
-        m = self.method
-        method = f"Method(repeats={m.repeats}, cold={m.cold}, objectives={m.objectives}, race={m.race})"
-        conditions = f"{self.signature} {self.toolchain} {method}"
-        options, values = sorted(self.options.items()), sorted(space.parameters.items())
-        return paths.digest(self.device, conditions, repr(options), repr(values))
-
-
-@dataclass(frozen=True)
-class StoredStudy:
-    """A study in a storage, for reading only."""
-
-    device: str
-    signature: str
-    toolchain: str
-    trials: list[Trial]
 
 
 @dataclass(frozen=True)
@@ -80,7 +50,7 @@ class _Claim:
     seconds, when that heartbeat was first seen."""
 
     trial: FrozenTrial
-    heartbeat: int
+    heartbeat: object
     seen_at: float
 
 
@@ -88,16 +58,28 @@ class Ledger:
     """The trials of one space and StudyKey, as a context manager. Several threads may call its methods.
 
     A change of either opens another study, so old times are never taken for new ones. Without a URL the study lies in
-    a file of its own, which belongs to one process at a time. At a URL, processes on several machines share it. Every
-    method raises RequestError where the storage cannot be read or written.
+    a file of its own, which belongs to one process at a time. At a URL, processes on several machines share it. What
+    cannot be read counts as not measured. Every method raises RequestError where the storage cannot be read or written.
     """
 
-    def __init__(self, space: Space, key: StudyKey, fresh: bool = False, url: str | None = None) -> None:
-        """Opens the study, or an empty one if `fresh`. Raises RequestError where another process uses the file."""
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.name = f"{study_name(space, key.sizes)}{key.device} {key.digest(space)[:12]}"
+    def __init__(
+        self,
+        space: Space,
+        key: StudyKey,
+        fresh: bool = False,
+        url: str | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Opens the study, or an empty one if `fresh`. `say` is told what cannot be read, and of a server's outages.
+        Raises RequestError where another process uses the file."""
+        optuna.logging.set_verbosity(optuna.logging.ERROR)  # it warns of outages, with the statement
+        self.name = f"{study.study_name(space, key.sizes)}{key.device} {key.digest(space)[:12]}"
         self.shared = url is not None
-        self._where = url or str(paths.state() / "studies" / space.name / f"{paths.digest(self.name)}.log")
+        self._where = url or str(self._file(space, self.name))
+        self._say, self._unreadable = say, 0
+        self._worker = f"{platform.node()} {os.getpid()} {uuid.uuid4().hex[:8]}"
+        self._parameters = space.parameters
+        self._trial_of = partial(from_optuna, parameters=space.parameters, objectives=len(key.method.metrics))
         self._distributions: dict[str, BaseDistribution] = {
             name: CategoricalDistribution(values) for name, values in space.parameters.items()
         }
@@ -108,13 +90,17 @@ class Ledger:
         self._losses: Counter[ConfigKey] = Counter()
         self._own_claims: dict[ConfigKey, int] = {}  # ids of the running trials of this process
         self._other_claims: dict[ConfigKey, _Claim] = {}
-        self._closed: set[int] = set()  # numbers of the closed trials that have been read
+        self._doubtful: set[ConfigKey] = set()  # measured by earlier runs, and to be measured once more
+        self._closed: set[int] = set()  # ids of the closed trials that have been read
         self._first_open = 0  # all lower numbers are closed
         self._closing = threading.Event()
         self._heartbeat_thread = threading.Thread(target=self._write_heartbeats, name="ledger", daemon=True)
         try:
-            with self._storage_errors("check that the folder or server is there, and can be written"):
-                self._open(fresh, key)
+            self._open(fresh, key)
+        except storage.errors() as error:
+            self._unlock()
+            advice = "check that the folder or server is there, and can be written"
+            raise storage.unusable(error, self._where, advice) from None
         except BaseException:
             self._unlock()
             raise
@@ -123,49 +109,68 @@ class Ledger:
 
     def _open(self, fresh: bool, key: StudyKey) -> None:
         if self.shared:
-            self._storage = storage.at(self._where)
-            self.name = storage.latest(self._storage, self.name, fresh)
+            self._storage = PatientStorage(storage.at(self._where), self._where, self._say)
+            self.name = storage.latest(cast(BaseStorage, self._storage), self.name, fresh)
         else:
-            self._storage, self._file_lock = journal.take(Path(self._where), self.name.rpartition(" ")[0], fresh)
-        directions = [StudyDirection.MINIMIZE] * len(key.method.metrics)
-        study = optuna.create_study(
-            study_name=self.name, storage=self._storage, load_if_exists=True, directions=directions
-        )
-        self._study_id = study._study_id
-        if "device" not in study.user_attrs:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Optuna calls it experimental
-                study.set_metric_names(list(key.method.metrics))
-            for name in ("device", "signature", "toolchain"):
-                study.set_user_attr(name, getattr(key, name))
-            study.set_user_attr("method", asdict(key.method))
+            form = Form(self.name, len(key.method.metrics), self._trial_of)
+            problem = self.name.rpartition(" ")[0]
+            inner, self._file_lock, note = journal.take(Path(self._where), problem, form, fresh)
+            if note is not None:
+                self._say(note)
+            self._storage = PatientStorage(inner, self._where, self._say)
+        self._study_id = study.entered(cast(BaseStorage, self._storage), self.name, key)
         self._refresh()
+        if self._unreadable:
+            where = address.shown(self._where)
+            self._say(f"{where}: {self._unreadable} trials of this study cannot be read, and are measured again")
         if not self.shared:  # this process alone has the file, so the owners of claims in it are gone
             self._close_abandoned(list(self._other_claims))
         self._news.clear()
+        self._doubtful = {config for config, trial in self._trials.items() if trial.outcome.doubtful}
+
+    @staticmethod
+    def _file(space: Space, name: str) -> Path:
+        return paths.state() / "studies" / space.name / f"{paths.digest(name)}.log"
+
+    def has_earlier_protocol(self, space: Space, key: StudyKey) -> bool:
+        """Whether trials of the same conditions were timed by an earlier protocol. They are in a study of their own."""
+        begin = self.name.rpartition(" ")[0]
+        names = [f"{begin} {replace(key, protocol=p).digest(space)[:12]}" for p in range(1, key.protocol)]
+        if not self.shared:
+            return any(self._file(space, name).exists() for name in names)
+        return any(other.study_name in names for other in self._storage.get_all_studies())
 
     def __enter__(self) -> Ledger:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._closing.set()
+        self.give_up()
         if self._heartbeat_thread.is_alive():
-            self._heartbeat_thread.join()
-        with self._access:
+            self._heartbeat_thread.join(END_SECONDS)
+        if self._access.acquire(timeout=END_SECONDS):  # otherwise the claims expire
             for key in list(self._own_claims):
                 with contextlib.suppress(RequestError):
                     self._close(self._own_claims.pop(key))
+            self._access.release()
         self._unlock()
+
+    def give_up(self) -> None:
+        """Wait no more for a server that does not answer. Takes no lock, and so never waits."""
+        self._storage.give_up()
 
     def _unlock(self) -> None:
         if self._file_lock is not None:
             self._file_lock.release()
 
     def known(self, config: Config, timeout: float) -> Trial | None:
-        """The trial of `config`; None where there is none, or where it timed out after less than `timeout` s."""
+        """The trial of `config`; None where there is none, where it timed out after less than `timeout` s, or where an
+        earlier run has lost its race in a doubtful way."""
         key = config_key(config)
         trial = self._trials.get(key)
         if trial is not None and trial.outcome.failure == "timeout" and trial.timeout < timeout:
+            return None
+        if key in self._doubtful:
             return None
         if trial is None and self._losses[key] >= MOST_LOSSES:
             log = f"{self._losses[key]} processes ended while they measured it; --fresh tries it again"
@@ -175,13 +180,8 @@ class Ledger:
     def claim(self, config: Config, timeout: float) -> bool:
         """Claim `config` for this process. False where another process has claimed or measured it."""
         key = config_key(config)
-        attributes: dict[str, Any] = {"worker": f"{platform.node()} {os.getpid()}", "beat": 0}
-        template = create_trial(
-            state=TrialState.RUNNING, params=config, distributions=self._distributions, user_attrs=attributes
-        )
-        with self._access, self._storage_errors():
-            trial_id = self._storage.create_new_trial(self._study_id, template_trial=template)
-            self._own_claims[key] = trial_id
+        with self._access:
+            trial_id = self._create_claim(config)
             if self.shared:
                 number = self._storage.get_trial(trial_id).number
                 self._refresh()
@@ -191,13 +191,23 @@ class Ledger:
                     return False
             return True
 
+    def _create_claim(self, config: Config) -> int:
+        """The id of a new running trial of this process."""
+        attributes: dict[str, Any] = {"worker": self._worker, "beat": 0}
+        template = create_trial(
+            state=TrialState.RUNNING, params=config, distributions=self._distributions, user_attrs=attributes
+        )
+        trial_id: int = self._storage.create_new_trial(self._study_id, template_trial=template)
+        self._own_claims[config_key(config)] = trial_id
+        return trial_id
+
     def begin(self, config: Config) -> bool:
         """Write that the device measures `config` from now on. False where the claim has expired.
 
         If this process dies, `config` is to blame, and not a claim that still waits for the device.
         """
         key = config_key(config)
-        with self._access, self._storage_errors():
+        with self._access:
             try:
                 self._storage.set_trial_user_attr(self._own_claims[key], "begun", True)
             except UpdateFinishedTrialError:
@@ -209,15 +219,19 @@ class Ledger:
         """Write the trial of a claim; it is on disk when this returns. False where the claim has expired: then another
         process measures the configuration."""
         key = config_key(trial.config)
-        with self._access, self._storage_errors():
+        with self._access:
+            trial_id = self._own_claims[key]
             try:
-                self._storage.set_trial_user_attr(self._own_claims[key], "measured", attribute(trial))
-                self._storage.set_trial_state_values(self._own_claims[key], state_of(trial), values_of(trial))
+                self._storage.set_trial_user_attr(trial_id, "measured", attribute(trial))
+                self._storage.set_trial_state_values(trial_id, state_of(trial), values_of(trial))
             except UpdateFinishedTrialError:
-                return False
+                # Where a connection is cut in the middle, a request may have been carried out without an answer.
+                if self._storage.get_trial(trial_id).state != state_of(trial):
+                    return False
             finally:
                 del self._own_claims[key]
             self._trials[key] = trial
+            self._doubtful.discard(key)
             return True
 
     def release(self, config: Config) -> None:
@@ -225,22 +239,21 @@ class Ledger:
         with self._access:
             self._close(self._own_claims.pop(config_key(config)))
 
+    def set_aside(self, trial: Trial) -> None:
+        """Keep a failure that may be the machine's to this process alone, and give up the claim."""
+        with self._access:
+            self.release(trial.config)
+            self._trials[config_key(trial.config)] = trial
+
     def revise(self, trial: Trial) -> None:
         """Write another trial of a measured configuration; the last one counts."""
-        template = create_trial(
-            state=state_of(trial),
-            values=values_of(trial),
-            params=trial.config,
-            distributions=self._distributions,
-            user_attrs={"measured": attribute(trial)},
-        )
-        with self._access, self._storage_errors():
-            self._storage.create_new_trial(self._study_id, template_trial=template)
-            self._trials[config_key(trial.config)] = trial
+        with self._access:
+            self._create_claim(trial.config)
+            self.finish(trial)
 
     def news(self) -> list[Trial]:
         """The trials of other processes since the last call, or since the ledger was opened. Closes expired claims."""
-        with self._access, self._storage_errors():
+        with self._access:
             self._refresh()
             now = time.monotonic()
             expired = [key for key, claim in self._other_claims.items() if now - claim.seen_at > LEASE_SECONDS]
@@ -254,41 +267,67 @@ class Ledger:
 
     def _refresh(self) -> None:
         """Read the trials and claims that other processes have written."""
-        with self._access, self._storage_errors():
+        with self._access:
             trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
             claims: dict[ConfigKey, _Claim] = {}
             own_ids = set(self._own_claims.values())
             for frozen in trials[self._first_open :]:
-                key = config_key(frozen.params)
                 if frozen.state == TrialState.RUNNING:
-                    if frozen._trial_id not in own_ids and key not in claims:
-                        claims[key] = self._observe(frozen, self._other_claims.get(key))
-                elif frozen.number not in self._closed:
-                    self._closed.add(frozen.number)
-                    self._losses[key] += bool(frozen.user_attrs.get("lost"))
-                    trial = from_optuna(frozen)
-                    if trial is not None:
-                        key = config_key(trial.config)
-                        if key not in self._trials:
-                            self._news.append(trial)
-                        self._trials[key] = trial
+                    if frozen._trial_id not in own_ids:
+                        self._read_claim(frozen, claims)
+                elif frozen._trial_id not in self._closed:
+                    self._closed.add(frozen._trial_id)
+                    self._read_closed(frozen)
             self._other_claims = claims
             while self._first_open < len(trials) and trials[self._first_open].state.is_finished():
                 self._first_open += 1
 
-    @staticmethod
-    def _observe(trial: FrozenTrial, previous: _Claim | None) -> _Claim:
-        """The claim with its latest heartbeat; an unchanged heartbeat keeps the time when it was first seen."""
+    def _read_claim(self, frozen: FrozenTrial, claims: dict[ConfigKey, _Claim]) -> None:
+        """Add a running trial to `claims`; the first one of a configuration has it."""
+        if frozen.user_attrs.get("worker") == self._worker:  # asked for, but the answer never came
+            self._close(frozen._trial_id)
+            return
+        trial = self._measured(frozen)
+        config = frozen.params if trial is None else trial.config
+        if is_config(config, self._parameters) or not self.shared:
+            key = config_key(config)
+            claims.setdefault(key, self._observe(frozen, self._other_claims.get(key)))
+
+    def _read_closed(self, frozen: FrozenTrial) -> None:
+        """Take in a trial that has come to its end."""
+        trial = self._measured(frozen)
+        if trial is not None:
+            key = config_key(trial.config)
+            if key not in self._trials:
+                self._news.append(trial)
+            self._trials[key] = trial
+            self._doubtful.discard(key)
+        elif frozen.user_attrs.get("lost") and is_config(frozen.params, self._parameters):
+            self._losses[config_key(frozen.params)] += 1
+
+    def _measured(self, frozen: FrozenTrial) -> Trial | None:
+        """The trial that was measured; None where there is none, or it lies."""
+        try:
+            return self._trial_of(frozen)
+        except ValueError:
+            self._unreadable += 1
+            return None
+
+    def _observe(self, trial: FrozenTrial, previous: _Claim | None) -> _Claim:
+        """The claim with its latest heartbeat; an unchanged heartbeat keeps the time when it was first seen.
+
+        A lease starts again after an outage, in which its owner could not write.
+        """
         heartbeat = trial.user_attrs.get("beat", 0)
-        if previous and (previous.trial.number, previous.heartbeat) == (trial.number, heartbeat):
-            return _Claim(trial, heartbeat, previous.seen_at)
+        if previous and (previous.trial._trial_id, previous.heartbeat) == (trial._trial_id, heartbeat):
+            return _Claim(trial, heartbeat, max(previous.seen_at, self._storage.stalled_at))
         return _Claim(trial, heartbeat, time.monotonic())
 
     def _close_abandoned(self, keys: list[ConfigKey]) -> None:
         """Close the claims of processes that are gone. A trial that they measured but did not close counts."""
         for key in keys:
             claim = self._other_claims.pop(key).trial
-            trial = from_optuna(claim)
+            trial = self._measured(claim)
             with contextlib.suppress(UpdateFinishedTrialError):  # another process has closed it
                 if trial is not None:
                     self._storage.set_trial_state_values(claim._trial_id, state_of(trial), values_of(trial))
@@ -301,7 +340,7 @@ class Ledger:
 
     def _close(self, trial_id: int) -> None:
         """Close a running trial unmeasured."""
-        with self._access, self._storage_errors(), contextlib.suppress(UpdateFinishedTrialError):
+        with self._access, contextlib.suppress(UpdateFinishedTrialError):
             self._storage.set_trial_state_values(trial_id, TrialState.PRUNED)
 
     def _write_heartbeats(self) -> None:
@@ -311,17 +350,8 @@ class Ledger:
                 return
             with self._access:
                 for trial_id in self._own_claims.values():  # an expired claim must not stop the others' heartbeats
-                    with contextlib.suppress(RequestError, UpdateFinishedTrialError), self._storage_errors():
-                        self._storage.set_trial_user_attr(trial_id, "beat", heartbeat)
-
-    @contextlib.contextmanager
-    def _storage_errors(self, advice: str = _RESUME) -> Iterator[None]:
-        try:
-            yield
-        except storage.errors() as error:
-            reason = storage.reason(error)
-            where = storage.shown(self._where)
-            raise RequestError(f"{where}: the ledger cannot be used: {reason}; {advice}") from None
+                    with contextlib.suppress(RequestError, UpdateFinishedTrialError):
+                        self._storage.once("set_trial_user_attr", trial_id, "beat", heartbeat)
 
     @property
     def trials(self) -> list[Trial]:
@@ -337,26 +367,3 @@ class Ledger:
     def failures(self) -> dict[str, int]:
         """How many trials failed, by reason."""
         return dict(Counter(t.outcome.failure for t in self.trials if t.outcome.failure is not None))
-
-
-def study_name(space: Space, sizes: Mapping[str, int]) -> str:
-    """The beginning of the names of all studies of a space at one size."""
-    return f"{space.name} {size_text(sizes)} "
-
-
-def stored_studies(optuna_storage: BaseStorage, space: Space, sizes: Mapping[str, int]) -> Iterator[StoredStudy]:
-    """The studies of a space at one size in a storage."""
-    for study in optuna_storage.get_all_studies():
-        if study.study_name.startswith(study_name(space, sizes)):
-            trials = map(from_optuna, optuna_storage.get_all_trials(study._study_id, deepcopy=False))
-            latest = {config_key(trial.config): trial for trial in trials if trial is not None}
-            signature, toolchain = _conditions(study.user_attrs)
-            yield StoredStudy(str(study.user_attrs.get("device", "")), signature, toolchain, list(latest.values()))
-
-
-def _conditions(attributes: Mapping[str, Any]) -> tuple[str, str]:
-    """Signature and toolchain of a study. Version 0.1.0 wrote both, and the method, as one text."""
-    if "signature" in attributes:
-        return str(attributes["signature"]), str(attributes["toolchain"])
-    signature, _, rest = str(attributes.get("conditions", "")).partition(" ")
-    return signature, rest.partition(" Method(")[0].strip()

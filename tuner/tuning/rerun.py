@@ -1,18 +1,21 @@
 """`tune run`: look up, launch on random data, verify, and time beside the vendor's library, in a process of its own."""
 
-from collections.abc import Mapping
+import functools
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tuner import devices, launcher
 from tuner.devices import Device
-from tuner.errors import TrialError, TunerError, WorkerDied
+from tuner.errors import TrialError, WorkerDied
 from tuner.kernel import Kernel
-from tuner.measure.process import channel
+from tuner.measure.process import answers
 from tuner.measure.process.channel import Process
+from tuner.measure.process.patience import patiently
 from tuner.measure.results import Final
-from tuner.measure.timing import interleave
+from tuner.measure.timing import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
 from tuner.space import catalog, operation
 from tuner.space.model import Scope, Space
@@ -39,15 +42,28 @@ class Rerun:
     vs_library: float | None = None
 
 
-def run(kernel: str, size: str, device: str | None, options: Mapping[str, float], results: Path | None) -> Rerun:
+def run(
+    kernel: str,
+    size: str,
+    device: str | None,
+    options: Mapping[str, float],
+    results: Path | None,
+    noted: Callable[[str], None],
+) -> Rerun:
     """Launch, verify and time. A kernel that crashes or hangs takes a child process down, and gives a Rerun too.
 
-    Raises RequestError where the request is wrong.
+    `noted` is called with messages for the user. Raises RequestError where the request is wrong, EnvironmentTrouble
+    where the machine is in trouble for long.
     """
+    request: dict[str, Any] = {"kernel": kernel, "size": size, "device": device, "options": dict(options)}
+    request["results"] = str(results) if results else None
+    return patiently(functools.partial(_run, request), noted, time.sleep)
+
+
+def _run(request: dict[str, Any]) -> Rerun:
     child = Process("tuner.tuning.rerun")
-    request = {"kernel": kernel, "size": size, "device": device, "options": dict(options)}
     try:
-        answer = child.ask({**request, "results": str(results) if results else None}, SECONDS)
+        answer = child.ask(request, SECONDS)
         candidate = _from_json(answer["candidate"])
         try:
             return Rerun(**{**child.ask({}, SECONDS), "candidate": candidate})
@@ -65,14 +81,13 @@ def _from_json(candidate: dict[str, Any]) -> Candidate:
 
 def main() -> None:
     """The child: answers the first request with the look-up, the second with the Rerun."""
-    stream, requests = channel.replies(), channel.requests()
-    try:
+    channel = answers.Channel()
+    requests = iter(channel)
+    with channel.reporting():
         space, scope, device, candidate = _look_up(**next(requests))
-        channel.reply(stream, {"kernel": space.name, "device": device.name, "candidate": asdict(candidate)})
+        channel.reply({"kernel": space.name, "device": device.name, "candidate": asdict(candidate)})
         next(requests)
-        channel.reply(stream, asdict(_measure(space, scope, device, candidate)))
-    except TunerError as error:
-        channel.reply(stream, channel.failure(error))
+        channel.reply(asdict(_measure(space, scope, device, candidate)))
 
 
 def _look_up(
@@ -94,7 +109,11 @@ def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -
     except TrialError as error:
         return Rerun(space.name, device.name, candidate, verified=False, reason=f"{error.reason}: {error}")
     library = bench.library()
-    own, *peer = (Final(times) for times in interleave(device, [call, *([library] if library else [])]).times)
+    calls: list[Callable[[], None]] = [call, *([library] if library else [])]
+    rounds = interleave(device, Stopwatch(device, bench), calls)
+    if (wrong := rounds.errors.get(0)) is not None:
+        return Rerun(space.name, device.name, candidate, verified=False, reason=f"{wrong.reason}: {wrong}")
+    own, *peer = (Final(times) for times in rounds.times if times)
     return Rerun(
         kernel=space.name,
         device=device.name,
@@ -105,7 +124,7 @@ def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -
         spread=own.spread,
         gflops=operation.gflops(space.operation, scope, own.time_ms),
         gbytes=operation.gbytes(space.operation, scope, own.time_ms),
-        library=library.name if library else None,
+        library=library.name if library and peer else None,
         vs_library=peer[0].time_ms / own.time_ms if peer else None,
     )
 

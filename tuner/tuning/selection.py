@@ -1,12 +1,15 @@
 """The end of a search: which trials are measured again, and which configurations a record keeps."""
 
+import functools
 import itertools
+import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tuner.errors import TrialError, WorkerDied
+from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.method import Objective, objective_values
+from tuner.measure.process.patience import patiently
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.results import Final, Finals, Outcome
 from tuner.space.model import Config, Scope, Space, config_key
@@ -39,12 +42,15 @@ class Selection:
     finals: Finals
 
 
-def select(worker: Supervisor, ledger: Ledger, announce: Callable[[int], None]) -> Selection:
+def select(
+    worker: Supervisor, ledger: Ledger, announce: Callable[[int], None], noted: Callable[[str], None]
+) -> Selection:
     """Measure the best trials again, interleaved with the vendor's library and with the space's default.
 
     With several objectives these are the trials of the front. A trial that fails, or takes the worker down, becomes a
     failed one. Where all of them fail, the next best are measured. Any failure repeats the finals of a front, since the
-    trial may have dominated others. `announce` is called with the number of trials about to be measured.
+    trial may have dominated others. `announce` is called with the number of trials about to be measured, `noted` with
+    messages for the user. Raises EnvironmentTrouble where the machine is in trouble for long.
     """
     objectives = worker.task.method.objectives
     several = len(objectives) > 1
@@ -52,9 +58,9 @@ def select(worker: Supervisor, ledger: Ledger, announce: Callable[[int], None]) 
         announce(len(ranked))
         trials = ranked + _comparable_default(ranked, worker, ledger)
         try:
-            finals = worker.finals([trial.config for trial in trials])
-        except (WorkerDied, TrialError):  # measured one by one, each shows whether it was the cause
-            finals = Finals([_final_alone(worker, trial) for trial in trials])
+            finals = patiently(functools.partial(worker.finals, [trial.config for trial in trials]), noted, time.sleep)
+        except (WorkerDied, TrialError, EnvironmentTrouble):  # measured one by one, each shows whether it was the cause
+            finals = Finals([_final_alone(worker, trial, noted) for trial in trials])
         finalists = [Finalist(trial, final) for trial, final in zip(trials, finals.candidates, strict=True)]
         for finalist in finalists:
             if finalist.final.failure is not None:
@@ -103,10 +109,11 @@ def default_trial(space: Space, ledger: Ledger) -> Trial | None:
     return next((trial for trial in ledger.best if config_key(trial.config) == key), None)
 
 
-def _final_alone(worker: Supervisor, trial: Trial) -> Final:
+def _final_alone(worker: Supervisor, trial: Trial, noted: Callable[[str], None]) -> Final:
     """The Final of a trial that is measured alone, without the library."""
     try:
-        return worker.finals([trial.config], with_library=False).candidates[0]
+        alone = functools.partial(worker.finals, [trial.config], with_library=False)
+        return patiently(alone, noted, time.sleep).candidates[0]
     except (WorkerDied, TrialError) as error:
         return Final(failure=f"{error.reason}: {error}")
 

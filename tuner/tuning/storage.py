@@ -1,6 +1,5 @@
 """Storages of shared studies, at a URL: a database, or Optuna's gRPC proxy."""
 
-import re
 import sys
 import time
 import warnings
@@ -10,8 +9,8 @@ import optuna
 from optuna.storages import BaseStorage
 
 from tuner.errors import RequestError
+from tuner.tuning.address import DATABASES, kind, scrubbed, shown
 
-DATABASES = ("postgresql", "mysql", "sqlite")
 _ATTEMPTS = 10
 EXAMPLES = "postgresql+psycopg://user@host/name, mysql+pymysql://user@host/name, sqlite:///file.db, grpc://host:13000"
 
@@ -22,44 +21,49 @@ def at(url: str) -> BaseStorage:
     Raises RequestError for a URL of another kind, or where a package for it is missing, and one of `errors()` where the
     storage itself fails.
     """
-    scheme = url.partition(":")[0]
-    kind = scheme.partition("+")[0]
-    if kind == "sqlite" and (url.rstrip("/").endswith(":") or ":memory:" in url):
-        raise RequestError(f"--storage {url!r}: a database in memory ends with the process; write sqlite:///file.db")
-    if kind not in (*DATABASES, "grpc"):
-        raise RequestError(f"--storage {shown(url)!r}: there is no such storage; write a URL such as {EXAMPLES}")
+    where = f"--storage {shown(url)!r}"
+    if kind(url) == "sqlite" and (url.rstrip("/").endswith(":") or ":memory:" in url):
+        raise RequestError(f"{where}: a database in memory ends with the process; write sqlite:///file.db")
+    if kind(url) not in (*DATABASES, "grpc"):
+        raise RequestError(f"{where}: there is no such storage; write a URL such as {EXAMPLES}")
     try:
-        if kind == "grpc":
-            host = urlsplit(url)
-            if host.hostname is None or host.port is None:
-                raise RequestError(f"--storage {shown(url)!r}: write grpc://host:port")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-                return optuna.storages.GrpcStorageProxy(host=host.hostname, port=host.port)
-        return _database(url)
+        return _proxy(url) if kind(url) == "grpc" else _database(url)
     except ImportError:
-        package = "grpcio" if kind == "grpc" else scheme.partition("+")[2] or "its driver"
-        raise RequestError(f"--storage {shown(url)}: pip install {package} to use it") from None
+        package = "grpcio" if kind(url) == "grpc" else url.partition(":")[0].partition("+")[2] or "its driver"
+        raise RequestError(f"{where}: pip install {package} to use it") from None
     except (ValueError, RuntimeError) as error:  # not a URL, or a database of another version of Optuna
-        raise RequestError(f"--storage {shown(url)}: {error}; write a URL such as {EXAMPLES}") from None
+        raise RequestError(f"{where}: {reason(error, url)}; write a URL such as {EXAMPLES}") from None
+
+
+def _proxy(url: str) -> BaseStorage:
+    """Optuna's gRPC proxy."""
+    host = urlsplit(url)
+    if host.hostname is None or host.port is None:
+        raise RequestError(f"--storage {shown(url)!r}: write grpc://host:port")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        return optuna.storages.GrpcStorageProxy(host=host.hostname, port=host.port)
 
 
 def _database(url: str) -> BaseStorage:
-    """The storage in a database, whose tables are created if need be. Waits while another process creates them."""
+    """The storage in a database, whose tables are created if need be. Waits while another process creates them, and
+    while the server starts."""
+    import sqlalchemy
+
+    from tuner.tuning.database import Database
+
+    if "@" in (sqlalchemy.make_url(url).host or ""):
+        raise RequestError(f"--storage {shown(url)!r}: write an @ in a password as %40")
     for attempt in range(_ATTEMPTS):
         try:
-            return optuna.storages.get_storage(url)
+            return optuna.storages.get_storage(Database(url))
         except errors() as error:
             creating = type(error).__name__ == "IntegrityError" or "already exists" in str(error)
-            if not creating or attempt + 1 == _ATTEMPTS:
+            starting = "is starting up" in str(error) or "is shutting down" in str(error)
+            if not (creating or starting) or attempt + 1 == _ATTEMPTS:
                 raise
             time.sleep(0.5)
     raise AssertionError
-
-
-def shown(url: str) -> str:
-    """`url` without a password."""
-    return re.sub(r"(//[^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
 def errors() -> tuple[type[Exception], ...]:
@@ -71,11 +75,38 @@ def errors() -> tuple[type[Exception], ...]:
     return tuple(kinds)
 
 
-def reason(error: Exception) -> str:
-    """The message of one of `errors()`, in one line."""
-    details = getattr(error, "details", None)  # gRPC's method; the error's own text is a dump
-    text = (isinstance(error, OSError) and error.strerror) or (details() if callable(details) else str(error))
-    return str(text).strip().partition("\n")[0]
+def _cause(error: BaseException) -> BaseException:
+    """What is behind Optuna's error, which blames invalid data, and behind SQLAlchemy's of a second attempt."""
+    if isinstance(error, optuna.exceptions.StorageInternalError) and error.__cause__ is not None:
+        return _cause(error.__cause__)
+    if type(error).__name__ == "PendingRollbackError" and error.__context__ is not None:
+        return _cause(error.__context__)
+    return error
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether one of `errors()` comes of a server that restarts, a connection that is cut, or a lock that is held."""
+    cause = _cause(error)
+    kinds = [type_.__name__ for type_ in type(cause).__mro__]
+    if "RpcError" in kinds:
+        return "UNAVAILABLE" in str(cause)
+    if "sqlite3" in str(cause):
+        return "locked" in str(cause)
+    return not {"OperationalError", "InterfaceError", "PendingRollbackError"}.isdisjoint(kinds)
+
+
+def reason(error: Exception, url: str) -> str:
+    """The message of one of `errors()` of the storage at `url`, in one line and without a password."""
+    cause = _cause(error)
+    cause = getattr(cause, "orig", None) or cause  # a driver's own error; SQLAlchemy's has the statement too
+    details = getattr(cause, "details", None)  # gRPC's method; the error's own text is a dump
+    text = (isinstance(cause, OSError) and cause.strerror) or (details() if callable(details) else str(cause))
+    return scrubbed(str(text).strip().partition("\n")[0], url)
+
+
+def unusable(error: Exception, where: str, advice: str) -> RequestError:
+    """What ends a run where the ledger at the URL or path `where` fails for good."""
+    return RequestError(f"{shown(where)}: the ledger cannot be used: {reason(error, where)}; {advice}")
 
 
 def latest(storage: BaseStorage, name: str, fresh: bool) -> str:

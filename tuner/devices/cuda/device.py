@@ -206,8 +206,12 @@ class CudaDevice(Device):
 
     @functools.cached_property
     def _flushing(self) -> tuple[driver.Memory, int]:
-        nbytes = 2 * self._device.get_attribute(cuda.device_attribute.L2_CACHE_SIZE)
+        nbytes = 2 * self.last_cache
         return driver.Memory(self._context, nbytes), nbytes
+
+    @property
+    def last_cache(self) -> int:
+        return int(self._device.get_attribute(cuda.device_attribute.L2_CACHE_SIZE))
 
     def free_memory(self) -> int:
         free, total = ctypes.c_size_t(), ctypes.c_size_t()

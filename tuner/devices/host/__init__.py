@@ -10,6 +10,5 @@ BACKEND = Backend(
     compiler=deferred(f"{__name__}.compiler", "default"),
     needs="gcc",
     remedy="install a C compiler, or name one by CC",
-    runs_device_check=False,
     may_be_processor=True,
 )

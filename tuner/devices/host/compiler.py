@@ -5,6 +5,7 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -15,6 +16,8 @@ from tuner.errors import BuildError, DeviceError
 from tuner.paths import quoted
 from tuner.space.source import Source
 
+# The shell sets limits without a line of Python between fork and exec. A system without one of them goes on without.
+LIMITED = 'ulimit -t "$1" 2>/dev/null; ulimit -v "$2" 2>/dev/null; shift 2; exec "$@"'
 OPTIONS = ("-std=c11", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 
 
@@ -79,10 +82,29 @@ class HostCompiler(Compiler):
             text, library = Path(folder, f"{source.kernel}.c"), Path(folder, "kernel.so")
             text.write_text(source.text, encoding="utf-8")
             command = [*self.command, *OPTIONS, *source.options, "-o", str(library), str(text), "-lm"]
-            process = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")
+            process = subprocess.run(
+                self._limited(command),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                errors="replace",
+                env={**os.environ, "LC_ALL": "C"},  # the log is read
+            )
             if process.returncode:
-                raise BuildError(process.stderr.replace(f"{folder}/", "").strip() or f"{command[0]} failed")
+                log = process.stderr.replace(f"{folder}/", "").strip()
+                if process.returncode < 0:
+                    number = -process.returncode
+                    log = f"{log}\n{signal.strsignal(number)} signal terminated program {command[0]}".strip()
+                raise BuildError(log or f"{command[0]} failed")
             return Build(library.read_bytes())
+
+    def _limited(self, command: list[str]) -> list[str]:
+        """The command line that runs `command` within the allowance."""
+        if self.allowance is None:
+            return command
+        limits = [str(self.allowance.seconds), str(self.allowance.memory >> 10)]
+        return ["/bin/sh", "-c", LIMITED, "sh", *limits, *command]
 
 
 def default(_architecture: str = "") -> HostCompiler:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.devices import build_cache
+from tuner.devices import build_cache, caches, environment
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
 from tuner.devices.compiler import Build
@@ -76,7 +76,8 @@ class HostDevice(Device):
             library = ctypes.CDLL(str(path))
             function = library[source.kernel]
         except (OSError, AttributeError) as error:
-            raise LaunchError(f"loading {source.kernel}: {error}") from None
+            what = f"loading {source.kernel}"
+            raise environment.of_log(str(error), what) or LaunchError(f"{what}: {error}") from None
         function.restype = None
         return Function(function, source.kernel, source.geometry)
 
@@ -86,7 +87,10 @@ class HostDevice(Device):
         run, values = function.handle, _c_values(function, arguments)
 
         def call(_keep: object = keep) -> None:
+            process = os.getpid()
             run(*values)
+            if os.getpid() != process:  # a copy that the kernel has made, with all that was to come in this process
+                os._exit(0)
 
         return call
 
@@ -141,11 +145,11 @@ class HostDevice(Device):
 
     @functools.cached_property
     def _flushing(self) -> Array:
-        try:
-            last_level = os.sysconf("SC_LEVEL3_CACHE_SIZE")
-        except ValueError:  # this system does not know the name
-            last_level = 0
-        return np.empty(_FLUSH_FACTOR * max(last_level, _MIN_CACHE), np.uint8)
+        return np.empty(_FLUSH_FACTOR * max(self.last_cache or 0, _MIN_CACHE), np.uint8)
+
+    @property
+    def last_cache(self) -> int | None:
+        return caches.last_level()
 
     def handle(self, spec: ArraySpec, array: Any) -> int:
         """The address of a NumPy array."""
@@ -171,7 +175,11 @@ def _c_values(function: Function, arguments: Sequence[Any]) -> list[Any]:
     """Addresses and scalars as C types; None stays. Raises LaunchError for a dtype that C lacks."""
     try:
         return [
-            _C_TYPES[a.dtype.name](a.item()) if isinstance(a, np.generic) else a if a is None else ctypes.c_void_p(a)
+            _C_TYPES[a.dtype.name](a.item())
+            if isinstance(a, np.generic)
+            else a
+            if a is None
+            else ctypes.c_void_p(_address(a))
             for a in arguments
         ]
     except KeyError as error:

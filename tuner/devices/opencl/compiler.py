@@ -1,6 +1,8 @@
 """The compiler of an OpenCL driver."""
 
+import os
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pyopencl as cl
@@ -24,6 +26,10 @@ class OpenCLCompiler(Compiler):
 
     def name(self) -> str:
         return self._name
+
+    def folders(self) -> list[Path]:
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return [*super().folders(), Path(os.environ.get("POCL_CACHE_DIR") or caches)]
 
     def compile(self, source: Source) -> Build:
         program = build_program(cl.Program(self._context, source.text), source)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
+from tuner.devices import caches
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array, output_pairs, overlap_error
 from tuner.devices.backend import UNLIMITED
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
@@ -56,6 +57,7 @@ class OpenCLDevice(Device):
         self._launched: list[cl.Event] | None = None
         self.id = f"opencl:{number}"
         self.on_processor = bool(device.type & cl.device_type.CPU)
+        self.has_doubles = bool(device.double_fp_config)
         self.compiles_at_launch = "PoCL" in device.platform.version
         self.name = device.name.strip()
         self.architecture = f"{_type(device)} {device.vendor.strip()}"
@@ -197,6 +199,12 @@ class OpenCLDevice(Device):
     def _flushing(self) -> cl.Buffer:
         nbytes = min(2 * max(self._device.global_mem_cache_size, 32 << 20), self._device.max_mem_alloc_size)
         return cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes)
+
+    @property
+    def last_cache(self) -> int | None:
+        own = self._device.global_mem_cache_size
+        known = caches.last_level() if self.on_processor else own
+        return max(known, own) if known else None
 
     def exported(self, function: Function) -> bytes:
         return binary_of(function.handle)

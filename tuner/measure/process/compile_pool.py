@@ -1,14 +1,16 @@
 """Compiles ahead of the device: compile workers build the configurations that come next."""
 
+import contextlib
 import os
 import threading
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
 from tuner.devices import DeviceInfo
-from tuner.errors import TrialError, TunerError, WorkerDied
+from tuner.devices.compiler import Allowance, most_builders
+from tuner.errors import DeviceError, EnvironmentTrouble, TrialError, TunerError, WorkerDied
 from tuner.measure.process.channel import Process
 from tuner.space import launch_form
 from tuner.space.model import Config, ConfigKey, Scope, Space, config_key
@@ -26,10 +28,14 @@ class CompilePool:
     """
 
     def __init__(self, space: Space, scope: Scope, device: DeviceInfo, timeout: float, devices: int) -> None:
-        """Starts the processes. `timeout` is in seconds per build; `devices` counts the devices to build for."""
+        """Starts the processes. `timeout` is in seconds per build; `devices` counts the devices to build for.
+
+        Raises EnvironmentTrouble where the machine has no room for so many.
+        """
         self._alternate = device.on_processor
         cores = len(os.sched_getaffinity(0))
-        self.count = max(1, min(MOST_WORKERS * devices, cores if self._alternate else cores - devices))
+        free = cores if self._alternate else cores - devices
+        self.count = max(1, min(MOST_WORKERS * devices, free, most_builders()))
         self._task = {
             "space": launch_form.to_json(space),
             "sizes": dict(scope.sizes),
@@ -38,11 +44,19 @@ class CompilePool:
             "limits": asdict(scope.limits),
             "device": device.id,
             "architecture": device.architecture,
+            "allowance": asdict(Allowance.shared(timeout, self.count)),
         }
         self._timeout = timeout
         self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="compile-pool")
         self._thread = threading.local()  # its `process` is the thread's compile worker
-        self._processes = [_compile_worker() for _ in range(self.count)]
+        self._processes: list[Process] = []
+        try:
+            for _ in range(self.count):
+                self._processes.append(_compile_worker())
+        except BaseException:
+            for process in self._processes:
+                process.close()
+            raise
         self._idle = list(self._processes)
         self._builds: dict[ConfigKey, Future[None]] = {}
         self._starting, self._closed = threading.Lock(), False
@@ -57,22 +71,31 @@ class CompilePool:
                 self._builds[key] = self._pool.submit(self._build, config)
 
     def wait(self, config: Config) -> None:
-        """Return when `config` has been built, at once if it was not queued.
+        """Return when `config` has been built, or the pool is closed.
 
         Raises TrialError where it does not compile or cannot be launched, WorkerDied where the compiler crashes or
-        times out.
+        times out, EnvironmentTrouble where the machine is to blame: the next call builds it again.
         """
+        with contextlib.suppress(CancelledError):
+            self._wait(config)
+
+    def _wait(self, config: Config) -> None:
         if self._alternate:
-            wait(self._builds.values())
-        build = self._builds.pop(config_key(config), None)
-        if build is not None:
-            build.result()
+            for build in list(self._builds.values()):
+                build.exception()  # futures.wait would wait for a cancelled one for ever
+        queued = self._builds.pop(config_key(config), None)
+        if queued is None:
+            with self._starting:
+                if self._closed:
+                    return
+                queued = self._pool.submit(self._build, config)
+        queued.result()
 
     def close(self) -> None:
         """Stop all compile workers, even in the middle of a build."""
         with self._starting:
             self._closed = True
-        for process in self._processes:
+        for process in list(self._processes):  # a thread may discard one meanwhile
             process.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
         for process in self._processes:
@@ -83,51 +106,52 @@ class CompilePool:
             return
         try:
             self._have_process()
-        except TunerError:
-            return  # the worker builds it instead
-        try:
             launch = self._ask({"build": config}, "compile ")["launch"]
-        except (TrialError, WorkerDied):
+        except (TrialError, WorkerDied, EnvironmentTrouble):
             raise
         except TunerError:
             return  # the worker meets the same error, and reports it
         if launch:
             try:
                 self._ask({"launch": True}, "")
-            except WorkerDied as died:
-                if died.reason == "timeout":
+            except (WorkerDied, EnvironmentTrouble) as error:
+                if error.reason == "timeout":
                     raise
-                # The worker meets the same crash, and reports it.
+                # The worker meets the same crash or trouble, and reports it.
 
     def _ask(self, request: dict[str, Any], prefix: str) -> dict[str, Any]:
         """The reply of this thread's compile worker.
 
-        Where that has died, discards it and raises WorkerDied, whose reason begins with `prefix`.
+        Where that has died, or its machine is in trouble, discards it. Raises WorkerDied, whose reason begins with
+        `prefix`, or EnvironmentTrouble.
         """
         process: Process = self._thread.process
         try:
             return process.ask(request, self._timeout)
-        except WorkerDied as died:
+        except (WorkerDied, EnvironmentTrouble) as error:
             self._thread.process = None
             self._discard(process)
-            raise WorkerDied(str(died), f"{prefix}{died.reason}") from None
+            if isinstance(error, EnvironmentTrouble):
+                raise
+            raise WorkerDied(str(error), f"{prefix}{error.reason}") from None
 
     def _have_process(self) -> None:
-        """Give this thread a compile worker that has its task, unless it has one. Raises TunerError."""
+        """Give this thread a compile worker that has its task, unless it has one. Raises TunerError, but no WorkerDied:
+        no configuration is to blame."""
         if getattr(self._thread, "process", None) is not None:
             return
         with self._starting:  # close() must see every process that was started
             if self._closed:
-                raise WorkerDied("the compile workers have been stopped", "crash")
+                raise DeviceError("the compile workers have been stopped")
             if not self._idle:
                 self._processes.append(_compile_worker())
                 self._idle.append(self._processes[-1])
             process = self._idle.pop()
         try:
             process.ask(self._task, START_SECONDS)
-        except TunerError:
+        except TunerError as error:
             self._discard(process)
-            raise
+            raise (DeviceError(str(error)) if isinstance(error, WorkerDied) else error) from None
         self._thread.process = process
 
     def _discard(self, process: Process) -> None:

@@ -5,16 +5,20 @@ would gain nothing.
 """
 
 import contextlib
-import os
+import functools
+import math
 import resource
+import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tuner import devices
 from tuner.devices import Build, Device
 from tuner.devices.build import build
-from tuner.errors import DeviceError, TrialError, TunerError
-from tuner.measure.process import channel
+from tuner.devices.compiler import Allowance
+from tuner.errors import DeviceError, TrialError
+from tuner.measure.process import answers
 from tuner.space import launch_form, operation
 from tuner.space.model import Limits, Scope, Space
 from tuner.space.source import Source
@@ -25,37 +29,52 @@ def main() -> None:
 
     The first request is the task. Each `build` names a configuration; a `launch` follows where the reply asks for it.
     """
-    stream = channel.replies()
-    requests = channel.requests()
-    _limit_memory()
-    task = next(requests)
-    space, limits = launch_form.from_json(task["space"]), Limits.from_json(task["limits"])
-    scope = Scope(task["sizes"], task["options"], task["language"], limits)
-    kind = devices.split(task["device"])[0]
-    device = devices.open_device(task["device"]) if devices.BACKENDS[kind].compiler is None else None
-    compiler = device.compiler if device else devices.compiler(kind, task["architecture"])
-    channel.reply(stream, {})
-    latest: tuple[Source, Build] | None = None
+    channel = answers.Channel()
+    requests = iter(channel)
+    with channel.reporting():
+        builder = _Builder(next(requests))
+        channel.reply({})
     for request in requests:
-        try:
-            if "build" in request:
-                latest = build(compiler, space, request["build"], scope)
-                launch = device is not None and device.compiles_at_launch and latest[1].fresh
-                channel.reply(stream, {"launch": launch})
-            elif latest and device:
-                _launch_once(device, space, scope, *latest)
-                channel.reply(stream, {})
-        except TunerError as error:
-            channel.reply(stream, channel.failure(error))
+        channel.reply(answers.attempt(functools.partial(builder.answer, request)))
 
 
-def _limit_memory() -> None:
-    """Limit this process to half of the memory, so that a greedy compiler fails alone, before the machine does."""
-    limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if hard != resource.RLIM_INFINITY:
-        limit = min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+class _Builder:
+    """A compiler, and the space and size that it builds for."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self._space, limits = launch_form.from_json(task["space"]), Limits.from_json(task["limits"])
+        self._scope = Scope(task["sizes"], task["options"], task["language"], limits)
+        kind = devices.split(task["device"])[0]
+        self._device = devices.open_device(task["device"]) if devices.BACKENDS[kind].compiler is None else None
+        self._compiler = self._device.compiler if self._device else devices.compiler(kind, task["architecture"])
+        self._allowance = self._compiler.allowance = Allowance(**task["allowance"])
+        self._latest: tuple[Source, Build] | None = None
+        self._seconds = resource.getrlimit(resource.RLIMIT_CPU)  # the user's own limits
+        _limit(resource.RLIMIT_AS, _own_memory() + self._allowance.memory, resource.getrlimit(resource.RLIMIT_AS))
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a request after the first."""
+        _limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + self._allowance.seconds, self._seconds)
+        if "build" in request:
+            self._latest = build(self._compiler, self._space, request["build"], self._scope)
+            device = self._device
+            return {"launch": device is not None and device.compiles_at_launch and self._latest[1].fresh}
+        if self._latest and self._device:
+            _launch_once(self._device, self._space, self._scope, *self._latest)
+        return {}
+
+
+def _own_memory() -> int:
+    """The address space of this process, in bytes; 0 where the system does not tell."""
+    with contextlib.suppress(OSError):
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    return 0
+
+
+def _limit(what: int, most: int, users: tuple[int, int]) -> None:
+    """Limit what this process and each that it starts may take, unless the limits that it came with are lower."""
+    soft, hard = users
+    resource.setrlimit(what, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard))
 
 
 def _launch_once(device: Device, space: Space, scope: Scope, source: Source, binary: Build) -> None:

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tuner import paths
+from tuner.devices import environment
 from tuner.errors import RequestError
 
 
 def folder() -> Path:
     """A new folder for one child, in the cache; `remove` it when the child is gone.
 
-    Removes the folders of dead parents on this machine first. Raises RequestError where no folder can be made.
+    Removes the folders of dead parents on this machine first. Raises RequestError or EnvironmentTrouble where no folder
+    can be made.
     """
     root = paths.private(paths.cache() / "scratch")
     for other in root.glob(f"{platform.node()}-*-*"):
@@ -25,16 +27,18 @@ def folder() -> Path:
     try:
         return Path(tempfile.mkdtemp(dir=root, prefix=f"{platform.node()}-{os.getpid()}-"))
     except OSError as error:
-        raise RequestError(f"{root}: a folder cannot be made: {error.strerror}; TUNER_CACHE names another") from None
+        plain = RequestError(f"{root}: a folder cannot be made: {error.strerror}; TUNER_CACHE names another")
+        raise environment.of_error(error) or plain from None
 
 
 def file() -> BinaryIO:
-    """A temporary file without a name: it goes with the last process that has it open. Raises RequestError."""
+    """A temporary file without a name: it goes with the last process that has it open. Raises as `folder` does."""
     try:
         return tempfile.TemporaryFile(prefix="tuner-")
     except OSError as error:
         where = tempfile.gettempdir()
-        raise RequestError(f"{where}: no file can be made: {error.strerror}; TMPDIR names another folder") from None
+        plain = RequestError(f"{where}: no file can be made: {error.strerror}; TMPDIR names another folder")
+        raise environment.of_error(error) or plain from None
 
 
 def remove(path: Path) -> None:

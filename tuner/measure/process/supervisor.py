@@ -1,11 +1,13 @@
 """Supervises the worker of one device: starts it, and replaces it after a kernel took it down."""
 
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
 from tuner.devices import DeviceInfo
+from tuner.devices.compiler import Allowance
 from tuner.errors import DeviceError, TunerError, WorkerDied
 from tuner.measure.method import STANDARD, TIMEOUT, Method
 from tuner.measure.process.channel import Process
@@ -53,14 +55,16 @@ class Supervisor:
     def start(self) -> None:
         """Start the worker, which opens the device.
 
-        Raises DeviceError where the device cannot be used, and any TunerError that the worker reports.
+        Raises DeviceError where the device cannot be used, and any TunerError that the worker reports. A failed start
+        may be tried again.
         """
         file = self._products.fileno()
         with self._starting:
             if self._killed:
                 raise DeviceError(f"{self._device_id}: its worker has been stopped")
             self._worker, self._ready = Process("tuner.measure.process.worker", share=[file]), False
-        task = {**self.task.to_json(), "device": self._device_id, "products": file}
+        allowance = asdict(Allowance.shared(self.task.timeout, len(os.sched_getaffinity(0))))
+        task = {**self.task.to_json(), "device": self._device_id, "products": file, "allowance": allowance}
         self.device = DeviceInfo.from_json(self._ask_starting(task))
         self.scope = Scope(self.task.sizes, self.task.options, self.device.language, self.device.limits)
 
@@ -76,7 +80,8 @@ class Supervisor:
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
         """The Outcome of `config`, where the best so far takes `best_ms` (see `Bench.measure`).
 
-        Raises WorkerDied where the worker died or had to be killed; the next call starts a new one.
+        Raises WorkerDied where the worker died or had to be killed, EnvironmentTrouble where the machine is to blame;
+        the next call starts a new one.
         """
         return Outcome.from_json(self._ask({"measure": config, "best_ms": best_ms}, self.task.timeout))
 
@@ -103,6 +108,8 @@ class Supervisor:
             self._worker = None
 
     def _ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+        if self._worker is not None and not self._worker.is_undisturbed():
+            self.close()
         self.get_ready()
         assert self._worker is not None
         try:

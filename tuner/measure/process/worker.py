@@ -4,15 +4,17 @@ The first request is the task; the reply describes the device. The second makes 
 a configuration to measure, or several for the finals. A kill at any moment loses nothing but the request under way.
 """
 
+import functools
 import os
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
-from tuner import devices, errors
+from tuner import devices
+from tuner.devices.compiler import Allowance
 from tuner.measure import benchmark
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import Method
-from tuner.measure.process import channel
+from tuner.measure.process import answers
 from tuner.space import launch_form
 from tuner.space.model import Scope
 from tuner.space.reference_cache import ReferenceCache
@@ -20,40 +22,39 @@ from tuner.space.reference_cache import ReferenceCache
 
 def main() -> None:
     """Serve until the supervisor is gone."""
-    stream = channel.replies()
-    requests = channel.requests()
-    try:
+    channel = answers.Channel()
+    requests = iter(channel)
+    with channel.reporting():
         task = next(requests)
+        products = _reopen(task["products"])
         device = devices.open_device(task["device"])
+        device.compiler.allowance = Allowance(**task["allowance"])
         space, method = launch_form.from_json(task["space"]), Method.from_json(task["method"])
         scope = Scope(task["sizes"], task["options"], device.language, device.limits)
         benchmark.check(device, space, scope, method)
-        channel.reply(stream, asdict(device.info))
+        channel.reply(asdict(device.info))
         next(requests)
-        bench = Bench(device, space, scope, method, ReferenceCache(_reopen(task["products"])))
-        channel.reply(stream, {})
-    except errors.TunerError as error:
-        channel.reply(stream, channel.failure(error))
-        return
+        bench = Bench(device, space, scope, method, ReferenceCache(products))
+        channel.reply({})
     for request in requests:
-        channel.reply(stream, {**_answer(bench, request), "healthy": bench.healthy()})
+        answer = answers.attempt(functools.partial(_answer, bench, request))
+        channel.reply({**answer, "healthy": bench.healthy() and not answers.has_children()})
 
 
 def _reopen(descriptor: int) -> BinaryIO:
-    """An inherited file, opened again for a position of its own."""
+    """An inherited file, opened again for a position of its own, where no kernel writes to it."""
     try:
-        return open(f"/proc/self/fd/{descriptor}", "r+b")
+        own = os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR)
+        os.close(descriptor)
     except OSError:  # not Linux
-        return os.fdopen(descriptor, "r+b")
+        own = descriptor
+    return os.fdopen(answers.out_of_reach(own), "r+b")
 
 
 def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
-    try:
-        if "finals" in request:
-            return bench.finals(request["finals"], with_library=request["with_library"]).to_json()
-        return bench.measure(request["measure"], request["best_ms"]).to_json()
-    except errors.TunerError as error:
-        return channel.failure(error)
+    if "finals" in request:
+        return bench.finals(request["finals"], with_library=request["with_library"]).to_json()
+    return bench.measure(request["measure"], request["best_ms"]).to_json()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,90 @@
+"""A PostgreSQL server of a test's own, and what studies in a database say."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import optuna
+import psycopg
+from optuna.trial import TrialState
+
+from helpers.processes import wait_until
+
+
+class Server:
+    """A server on a socket in a folder of its own. `close` it at the end."""
+
+    def __init__(self) -> None:
+        programs = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None, key=lambda p: float(p.parent.name))
+        assert programs is not None, "PostgreSQL is not installed; sh .ci/setup dev"
+        self._programs = programs
+        self._folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # a socket's path may have 107 characters
+        self._as_user: list[str] = []
+        if os.getuid() == 0:  # it refuses to run as root
+            user = pwd.getpwnam("postgres")
+            os.chown(self._folder, user.pw_uid, user.pw_gid)
+            self._as_user = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+        self._run("initdb", "-U", "tuner", "-A", "trust", "-N")
+        self.start()
+
+    def start(self) -> None:
+        options = f"-k {self._folder} -c listen_addresses= -c fsync=off"
+        self._run("pg_ctl", "start", "-w", "-l", str(self._folder / "log"), "-o", options)
+
+    def stop(self) -> None:
+        """As an administrator does who wants it to end at once: connections are cut."""
+        self._run("pg_ctl", "stop", "-m", "immediate")
+
+    def kill(self) -> None:
+        """Kill all its processes."""
+        pid = int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for process in (pid, *map(int, children)):
+            os.kill(process, signal.SIGKILL)
+        wait_until(lambda: not any(Path(f"/proc/{process}/cmdline").exists() for process in (pid, *children)))
+        (self._folder / "data" / "postmaster.pid").unlink()
+
+    def close(self) -> None:
+        try:
+            self.stop()
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def database(self, name: str, password: str = "") -> str:
+        """The URL of a new database; no password is asked for."""
+        self.execute(f"CREATE DATABASE {name}")
+        user = f"tuner:{password}" if password else "tuner"
+        return f"postgresql+psycopg://{user}@/{name}?host={self._folder}"
+
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        with psycopg.connect(host=str(self._folder), user="tuner", dbname=database, autocommit=True) as connection:
+            connection.execute(statement)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [*self._as_user, str(self._programs / program), "-D", str(self._folder / "data"), *arguments]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=self._folder)
+
+
+def measured(url: str) -> tuple[Counter[str], list[optuna.trial.FrozenTrial]]:
+    """How often each configuration was measured, and all trials, of the one study at `url`."""
+    (summary,) = optuna.study.get_all_study_summaries(url)
+    study = optuna.load_study(study_name=summary.study_name, storage=url)
+    done = study.get_trials(states=(TrialState.COMPLETE, TrialState.FAIL))
+    return Counter(json.dumps(trial.params) for trial in done), study.trials
+
+
+def workers_of(url: str, *states: TrialState) -> set[str]:
+    """The processes that have a part in the study at `url`: by their trials, or those of these states."""
+    try:
+        trials = measured(url)[1]
+    except ValueError:  # there is no study yet
+        return set()
+    return {trial.user_attrs["worker"] for trial in trials if not states or trial.state in states}

@@ -1,0 +1,52 @@
+"""Other programs may keep a processor busy: what they do to a time does not decide a search."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from helpers.kernels import MULTIPLY, Stage, c_kernel
+from helpers.ledgers import finished
+from helpers.processes import Tune
+
+
+def test_a_hopeless_time_is_looked_at_again(tune: Tune, stage: Stage) -> None:
+    body = f"""
+    calls++;
+    if (mode != 1) usleep(3000);
+    if (mode == 1 && calls < 3) usleep(20000);  /* as long as others keep the machine busy */
+    {MULTIPLY}
+    """
+    file = stage(c_kernel("late", body, "static int calls;"), "late", "{mode: [0, 2, 3, 4, 5, 6, 1]}")
+    done = tune(file, "8", "--json")
+    assert done.status == 0, done.err
+    assert done.json["best"]["config"] == {"mode": 1}
+
+
+def test_times_that_differ_too_much_are_looked_at_again_by_the_next_command(
+    tune: Tune, stage: Stage, tmp_path: Path
+) -> None:
+    body = f"""
+    if (mode == 0) usleep(2000);
+    if (mode == 1 && access("{tmp_path}/idle", 0) != 0) usleep(10000 << calls++ % 5);
+    if (mode == 2) usleep(30000);
+    {MULTIPLY}
+    """
+    file = stage(c_kernel("busy", body, "static int calls;"), "busy", "{mode: [0, 1, 2]}")
+    busy = tune(file, "8", "--json")
+    assert busy.json["best"]["config"] == {"mode": 0}
+    (tmp_path / "idle").touch()
+    idle = tune(file, "8", "--json")
+    assert "3 measured before" in idle.err
+    assert idle.json["best"]["config"] == {"mode": 1}
+    counts = {json.loads(config)["mode"]: count for config, count in finished(tmp_path).items()}
+    assert counts == {0: 1, 1: 2, 2: 1}, "nothing else was in doubt"
+
+
+def test_times_that_are_noise_bring_more_rounds_and_a_word(tune: Tune, stage: Stage) -> None:
+    body = f"usleep(++calls % 3 ? 100 : 10000); {MULTIPLY}"
+    file = stage(c_kernel("noisy", body, "static int calls;"), "noisy", "{mode: [0]}")
+    done = tune(file, "8", "--json")
+    assert done.status == 0, done.err
+    assert "which is noise" in done.err
+    assert tune("best", file, "8", "--json").json["record"]["rounds"] > 50

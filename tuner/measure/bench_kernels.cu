@@ -1,0 +1,204 @@
+// What a workbench does to its arrays on the device, so that none is copied to the host: it restores inputs, poisons
+// outputs, and compares. One text for CUDA, OpenCL C and C.
+//
+// STORED is the type of an element's bits. REAL(bits) is the element's value as a double, for floating-point types.
+//
+// `counters` holds five numbers for each array, from `slot` on: wrong elements; the largest error of a right one, as the
+// bits of a float (non-negative floats order as their bits do); changed bytes in the guard before; in the guard after;
+// changed words of an input.
+#if defined(__OPENCL_VERSION__)
+
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#define KERNEL __kernel
+#define GLOBAL __global
+#define FUNCTION
+#define FIRST (long)get_global_id(0)
+#define STRIDE (long)get_global_size(0)
+#define ON_ALL_CORES
+#define ADD(p, x) atomic_add(p, x)
+#define RAISE(p, x) atomic_max(p, x)
+#define BITS_OF(x) as_uint(x)
+#define FLOAT_OF(bits) as_float(bits)
+#define DOUBLE_OF(bits) as_double(bits)
+
+#elif defined(__CUDACC__)
+
+#define KERNEL extern "C" __global__
+#define GLOBAL
+#define FUNCTION static __device__
+#define FIRST (blockIdx.x * (long)blockDim.x + threadIdx.x)
+#define STRIDE (gridDim.x * (long)blockDim.x)
+#define ON_ALL_CORES
+#define ADD(p, x) atomicAdd(p, x)
+#define RAISE(p, x) atomicMax(p, x)
+#define BITS_OF(x) __float_as_uint(x)
+#define FLOAT_OF(bits) __uint_as_float(bits)
+#define DOUBLE_OF(bits) __longlong_as_double((long long)(bits))
+
+#else // C: one thread, so that no other one is still awake when the candidate starts
+
+#include <math.h>
+#include <string.h>
+#define KERNEL
+#define GLOBAL
+#define FUNCTION static
+#define FIRST 0L
+#define STRIDE 1L
+#define ON_ALL_CORES _Pragma("omp parallel for reduction(^ : all)")
+#define ADD(p, x) (*(p) += (x))
+#define RAISE(p, x) (*(p) = *(p) > (x) ? *(p) : (x))
+typedef struct {
+    unsigned int x, y, z, w;
+} uint4;
+FUNCTION unsigned int BITS_OF(float value) {
+    unsigned int bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+FUNCTION float FLOAT_OF(unsigned int bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+FUNCTION double DOUBLE_OF(unsigned long bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+#endif
+
+// Arrays are walked by words of 16 bytes. The bytes after the last word are walked one by one.
+#define WORDS(bytes) ((bytes) / 16)
+#define REST(bytes) ((bytes) / 16 * 16)
+
+KERNEL void restore(GLOBAL uint4 *array, GLOBAL const uint4 *copy, long bytes) {
+    for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
+        array[i] = copy[i];
+    }
+    for (long i = REST(bytes) + FIRST; i < bytes; i += STRIDE) {
+        ((GLOBAL unsigned char *)array)[i] = ((GLOBAL const unsigned char *)copy)[i];
+    }
+}
+
+// Every byte becomes `fill`.
+KERNEL void poison(GLOBAL uint4 *array, long bytes, int fill) {
+    uint4 word;
+    word.x = word.y = word.z = word.w = 0x01010101u * (unsigned int)fill;
+    for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
+        array[i] = word;
+    }
+    for (long i = REST(bytes) + FIRST; i < bytes; i += STRIDE) {
+        ((GLOBAL unsigned char *)array)[i] = (unsigned char)fill;
+    }
+}
+
+// No integer is NaN. So every byte becomes the complement of the right one, and no element is right.
+KERNEL void complement(GLOBAL uint4 *array, GLOBAL const uint4 *reference, long bytes) {
+    for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
+        uint4 word = reference[i];
+        word.x = ~word.x, word.y = ~word.y, word.z = ~word.z, word.w = ~word.w;
+        array[i] = word;
+    }
+    for (long i = REST(bytes) + FIRST; i < bytes; i += STRIDE) {
+        ((GLOBAL unsigned char *)array)[i] = (unsigned char)~((GLOBAL const unsigned char *)reference)[i];
+    }
+}
+
+// Reads an array. The result goes to `sink`, which nobody reads, so that no compiler leaves the reading out.
+KERNEL void touch(GLOBAL const uint4 *array, GLOBAL unsigned int *sink, long bytes) {
+    unsigned int all = 0;
+    ON_ALL_CORES
+    for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
+        const uint4 word = array[i];
+        all ^= word.x ^ word.y ^ word.z ^ word.w;
+    }
+    if (all == 0x9e3779b9u) {
+        *sink = all;
+    }
+}
+
+// `guarded` is an array of `bytes` between two guards of `guard` bytes, which should all be `expected`.
+KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned int *counters, int slot, long guard,
+                         long bytes, int expected) {
+    unsigned int before = 0, after = 0;
+    for (long i = FIRST; i < guard; i += STRIDE) {
+        before += guarded[i] != expected;
+        after += guarded[guard + bytes + i] != expected;
+    }
+    if (before) {
+        ADD(counters + slot + 2, before);
+    }
+    if (after) {
+        ADD(counters + slot + 3, after);
+    }
+}
+
+// `array` should still hold what `copy` does.
+KERNEL void check_input(GLOBAL const uint4 *array, GLOBAL const uint4 *copy, GLOBAL unsigned int *counters, int slot,
+                        long bytes) {
+    unsigned int changed = 0;
+    for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
+        const uint4 a = array[i], b = copy[i];
+        changed += ((a.x ^ b.x) | (a.y ^ b.y) | (a.z ^ b.z) | (a.w ^ b.w)) != 0;
+    }
+    for (long i = REST(bytes) + FIRST; i < bytes; i += STRIDE) {
+        changed += ((GLOBAL const unsigned char *)array)[i] != ((GLOBAL const unsigned char *)copy)[i];
+    }
+    if (changed) {
+        ADD(counters + slot + 4, changed);
+    }
+}
+
+#ifdef STORED
+
+// All other types must hold the same bits as their reference.
+KERNEL void check_bits(GLOBAL const STORED *output, GLOBAL const STORED *reference, GLOBAL unsigned int *counters,
+                       int slot, long count) {
+    unsigned int wrong = 0;
+    for (long i = FIRST; i < count; i += STRIDE) {
+        wrong += output[i] != reference[i];
+    }
+    if (wrong) {
+        ADD(counters + slot, wrong);
+    }
+}
+
+#endif
+#ifdef REAL
+
+// Only integer arithmetic and exact scaling: some devices take a subnormal number for 0.
+FUNCTION float half_value(unsigned short bits) {
+    const int exponent = bits >> 10 & 31;
+    const unsigned int fraction = bits & 1023u, sign = (bits & 0x8000u) << 16;
+    if (exponent == 0) {
+        return (sign ? -1.0f : 1.0f) * (float)fraction / 16777216.0f;
+    }
+    return FLOAT_OF(sign | (exponent == 31 ? 255u : exponent + 112u) << 23 | fraction << 13);
+}
+
+// An element is right within `bound` of its reference, or where it is the same infinity, or where both are NaN. It is
+// wrong wherever it still holds the poison that is NaN: then nobody has written it.
+KERNEL void check_reals(GLOBAL const STORED *output, GLOBAL const double *reference, GLOBAL unsigned int *counters,
+                        int slot, long count, double bound) {
+    unsigned int wrong = 0;
+    double worst = 0.0;
+    for (long i = FIRST; i < count; i += STRIDE) {
+        const STORED bits = output[i];
+        const double value = REAL(bits), expected = reference[i], error = fabs(value - expected);
+        const int close = error <= bound;
+        const int same = (value == expected) | ((value != value) & (expected != expected));
+        wrong += !(close | same) | (bits == (STORED)-1);
+        worst = close && error > worst ? error : worst;
+    }
+    if (wrong) {
+        ADD(counters + slot, wrong);
+    }
+    if (worst > 0.0) {
+        RAISE(counters + slot + 1, BITS_OF((float)worst));
+    }
+}
+
+#endif

@@ -1,0 +1,114 @@
+"""Kernels of ours that prepare the arrays of a workbench and check them, where they lie; the text is
+`bench_kernels.cu`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from tuner.devices.base import GUARD, Array, Buffer, Device, Function
+from tuner.devices.compiler import Build
+from tuner.measure.dtypes import ELEMENTS
+from tuner.space.model import Geometry
+from tuner.space.source import Source
+
+Call = Callable[[], None]
+_THREADS, _MOST_BLOCKS = 256, 2048
+_WORD = 16  # bytes that a thread reads at once
+_COUNTERS = 5  # for each array
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the checks have found of one array since the counters were cleared: wrong elements, the largest error of a
+    right one, changed bytes in the guards before and after it, changed words of an input."""
+
+    wrong: int
+    worst: float
+    before: int
+    after: int
+    changed: int
+
+
+class BenchKernels:
+    """Calls that each enqueue one of our kernels, and the counters that the checks add to.
+
+    A call is bound to its arrays once. Nothing waits for the device until `counts` reads the counters.
+    """
+
+    def __init__(self, device: Device, arrays: Sequence[str]) -> None:
+        """`arrays` are the names of all arrays of the workbench. Raises DeviceError where there is no compiler."""
+        self._device = device
+        self._text = Path(__file__).with_name("bench_kernels.cu").read_text(encoding="utf-8")
+        self._builds: dict[str, Build] = {}
+        self._functions: dict[tuple[str, str], Function] = {}
+        self._names = list(arrays)
+        self._counters = device.allocate(max(1, len(self._names)) * _COUNTERS * 4, guard=0)
+        self.clear()
+
+    def restore(self, array: Buffer, copy: Buffer) -> Call:
+        """Copies `copy` into `array`."""
+        return self._bind("restore", array.nbytes, [array.handle, copy.handle, np.int64(array.nbytes)])
+
+    def poison(self, array: Buffer, fill: int) -> Call:
+        """Sets every byte of `array` to `fill`."""
+        return self._bind("poison", array.nbytes, [array.handle, np.int64(array.nbytes), np.int32(fill)])
+
+    def complement(self, array: Buffer, reference: Buffer) -> Call:
+        """Sets every byte of `array` to the complement of that of `reference`."""
+        return self._bind("complement", array.nbytes, [array.handle, reference.handle, np.int64(array.nbytes)])
+
+    def touch(self, array: Buffer) -> Call:
+        """Reads `array`."""
+        arguments = [array.handle, self._counters.handle, np.int64(array.nbytes)]
+        return self._bind("touch", array.nbytes, arguments)
+
+    def check_output(self, name: str, dtype: str, output: Buffer, reference: Buffer, bound: float) -> Call:
+        """Compares `output` with `reference`: doubles if `dtype` is a floating-point type, else elements of `dtype`."""
+        element, count = ELEMENTS[dtype], output.nbytes // np.dtype(dtype).itemsize
+        arguments = [output.handle, reference.handle, *self._slot(name), np.int64(count)]
+        if element.real:
+            return self._bind("check_reals", count * _WORD, [*arguments, np.float64(bound)], element.macros)
+        return self._bind("check_bits", count * _WORD, arguments, element.macros)
+
+    def check_guards(self, name: str, array: Buffer, expected: int) -> Call:
+        """Looks for a byte other than `expected` before and after `array`."""
+        sizes = [np.int64(GUARD), np.int64(array.nbytes)]
+        return self._bind("check_guards", GUARD, [array.whole, *self._slot(name), *sizes, np.int32(expected)])
+
+    def check_input(self, name: str, array: Buffer, copy: Buffer) -> Call:
+        """Looks for a difference between `array` and `copy`."""
+        arguments = [array.handle, copy.handle, *self._slot(name), np.int64(array.nbytes)]
+        return self._bind("check_input", array.nbytes, arguments)
+
+    def clear(self) -> None:
+        """Set all counters to 0."""
+        self._device.write(self._counters.handle, np.zeros(len(self._names) * _COUNTERS, dtype=np.uint32))
+
+    def counts(self) -> dict[str, Counts]:
+        """What the checks have found, by array. Waits for the device. Raises LaunchError where it has failed."""
+        counters = np.empty(len(self._names) * _COUNTERS, dtype=np.uint32)
+        self._device.read(self._counters.handle, counters)
+        rows = counters.reshape(-1, _COUNTERS)
+        return {name: _counts(row) for name, row in zip(self._names, rows, strict=True)}
+
+    def _slot(self, name: str) -> tuple[object, np.int32]:
+        return self._counters.handle, np.int32(self._names.index(name) * _COUNTERS)
+
+    def _bind(self, kernel: str, nbytes: int, arguments: Sequence[object], macros: str = "") -> Call:
+        """A launch with a thread for each word of `nbytes`, as far as blocks allow."""
+        blocks = min(_MOST_BLOCKS, max(1, -(-nbytes // (_WORD * _THREADS))))
+        geometry = Geometry((blocks, 1, 1), (_THREADS, 1, 1), 0)
+        function = self._functions.get((kernel, macros))
+        if function is None:
+            source = Source(macros + self._text, kernel, (), geometry)
+            if macros not in self._builds:
+                self._builds[macros] = self._device.build(source)
+            function = self._functions[kernel, macros] = self._device.load(self._builds[macros], source)
+        return self._device.bind(replace(function, geometry=geometry), arguments)
+
+
+def _counts(row: Array) -> Counts:
+    wrong, worst, before, after, changed = row
+    return Counts(int(wrong), float(worst.view(np.float32)), int(before), int(after), int(changed))

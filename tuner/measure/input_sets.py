@@ -1,0 +1,101 @@
+"""Sets of inputs for one problem, and what is right for each."""
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.devices.base import Array, Device
+from tuner.errors import DeviceError
+from tuner.measure.comparison import bound
+from tuner.measure.dtypes import ELEMENTS
+from tuner.space import operation
+from tuner.space.model import Argument, Operation, Scope
+from tuner.space.reference_cache import ReferenceCache
+
+SEARCH_SETS = 2  # that a search takes turns with
+DEAR_SECONDS = 60.0  # products of one set that take longer are computed for that set alone
+
+
+@dataclass(frozen=True)
+class InputSet:
+    """`contents` of every array before a launch, drawn from `seed`; of each output the `answers` in float64 and the
+    `bounds` of its error; the outputs that are `write_only`, because no answer depends on what they held."""
+
+    seed: int
+    contents: Mapping[str, Array]
+    answers: Mapping[str, Array]
+    bounds: Mapping[str, float]
+    write_only: frozenset[str]
+
+
+def draw(op: Operation, scope: Scope, seed: int, cache: ReferenceCache) -> InputSet:
+    """The set of a seed. `cache` keeps the products of its matrices."""
+    return answered(op, scope, operation.inputs(op, scope, seed), seed, cache)
+
+
+def answered(op: Operation, scope: Scope, contents: Mapping[str, Array], seed: int, cache: ReferenceCache) -> InputSet:
+    """The set with these contents. Raises DeviceError where its reference does not fit in memory."""
+    try:
+        answers, names_read = operation.answers(op, scope, contents, cache.of(seed))
+    except MemoryError:
+        size = operation.array_bytes(op, scope) / 1e9
+        raise DeviceError(f"the reference for {size:.1f} GB of arrays does not fit in memory") from None
+    bounds = {a.name: bound(op, scope, a.dtype, answers[a.name]) for a in op.arrays if a.name in answers}
+    return InputSet(seed, contents, answers, bounds, frozenset(a.name for a in outputs(op)) - names_read)
+
+
+def outputs(op: Operation) -> list[Argument]:
+    """The arrays that a kernel writes."""
+    return [argument for argument in op.arrays if argument.role != "in"]
+
+
+def is_renewable(op: Operation, inputs: InputSet, cache: ReferenceCache) -> bool:
+    """Whether another seed gives other answers, because an array is drawn that they depend on, and gives them in a
+    reasonable time."""
+    varies = any(argument.name not in inputs.write_only for argument in op.arrays)
+    return varies and cache.seconds(0) <= DEAR_SECONDS
+
+
+def check_fits(device: Device, op: Operation, scope: Scope) -> None:
+    """Raise DeviceError where the device has too little memory for one set."""
+    needed = _device_bytes(op, scope, 1)
+    if needed > device.memory:
+        raise DeviceError(
+            f"{device.id}: arrays and references take {needed / 1e9:.1f} GB; {device.name} offers "
+            f"{device.memory / 1e9:.1f} GB; try a smaller size"
+        )
+
+
+def affordable(device: Device, op: Operation, scope: Scope, inputs: InputSet, cache: ReferenceCache) -> int:
+    """How many sets a search takes turns with: SEARCH_SETS, or 1 where `inputs`, the first, never change, or where
+    memory or time does not allow more."""
+    if not is_renewable(op, inputs, cache):
+        return 1
+    on_device, on_host = _device_bytes(op, scope, SEARCH_SETS), _host_bytes(op, scope, SEARCH_SETS + 1)
+    if device.on_processor:
+        on_device, on_host = 0, on_device + on_host
+    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    return SEARCH_SETS if on_device <= device.memory and on_host <= free / 2 else 1
+
+
+def _device_bytes(op: Operation, scope: Scope, sets: int) -> int:
+    """The arrays; for each set, a copy of what a launch reads and a reference for each output."""
+    arrays = operation.array_bytes(op, scope)
+    references = sum(_reference_bytes(argument, scope) for argument in outputs(op))
+    other_options = references
+    only_written = sum(operation.nbytes(a, scope) for a in op.arrays if a.role == "out")
+    return arrays + sets * (arrays - only_written + references) + other_options
+
+
+def _reference_bytes(argument: Argument, scope: Scope) -> int:
+    itemsize = 8 if ELEMENTS[argument.dtype].real else np.dtype(argument.dtype).itemsize
+    return math.prod(operation.shape(argument, scope)) * itemsize
+
+
+def _host_bytes(op: Operation, scope: Scope, sets: int) -> int:
+    """For each set the contents, and for each output the answer and a matrix product, both in float64."""
+    elements = sum(math.prod(operation.shape(argument, scope)) for argument in outputs(op))
+    return sets * (operation.array_bytes(op, scope) + 16 * elements)

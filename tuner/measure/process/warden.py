@@ -1,0 +1,110 @@
+"""Stands between a supervisor and a worker, and outlives neither: `python -I -S warden.py PARENT COMMAND...`.
+
+The worker is its child. What the worker starts, in a session of its own or not, becomes the warden's child as soon as
+its own parent ends. So when the worker has ended, or the supervisor has, the warden kills all that is left, and then
+ends as the worker did. It is a file by itself, so that it starts fast and needs little memory.
+
+Where the warden itself is killed, the worker is killed with it. The supervisor then kills the worker's group. What has
+left that group lives on; nobody is there to see it.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+
+SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # of prctl
+CANNOT_START = 71  # exit status where the worker cannot be started: EX_OSERR of sysexits.h
+WOKEN_BY = {signal.SIGTERM, signal.SIGCHLD}
+
+
+def main() -> None:
+    """Start the worker, wait until it or its supervisor has ended, and kill what is left."""
+    supervisor, command = int(sys.argv[1]), sys.argv[2:]
+    signal.pthread_sigmask(signal.SIG_BLOCK, WOKEN_BY)  # they stay pending until they are waited for
+    _on_linux(SET_CHILD_SUBREAPER, 1)
+    _on_linux(SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+    if os.getppid() != supervisor:
+        return  # it died before it could be watched
+    try:
+        worker = _start(command)
+    except OSError as error:
+        print(error.strerror, file=sys.stderr)
+        sys.exit(CANNOT_START)
+    status = None
+    while status is None and signal.sigwait(WOKEN_BY) == signal.SIGCHLD:
+        status = _reap().get(worker)
+    _kill_all(worker)
+    _end_like(-signal.SIGTERM if status is None else os.waitstatus_to_exitcode(status))
+
+
+def _start(command: list[str]) -> int:
+    """The process id of the worker. It has the channel; the warden keeps no end of it."""
+    warden = os.getpid()
+    worker = os.fork()
+    if worker:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, 0)
+        os.dup2(nowhere, 1)
+        return worker
+    try:
+        os.setsid()  # a kernel that signals its group does not reach the warden
+        _on_linux(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() == warden:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, WOKEN_BY)
+            os.execv(command[0], command)  # noqa: S606
+    finally:
+        os._exit(CANNOT_START)
+
+
+def _on_linux(option: int, value: int) -> None:
+    """Call prctl, where there is one."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _reap() -> dict[int, int]:
+    """The children that have ended since the last call, with their wait statuses."""
+    ended: dict[int, int] = {}
+    with contextlib.suppress(ChildProcessError):
+        while (child := os.waitpid(-1, os.WNOHANG))[0]:
+            ended[child[0]] = child[1]
+    return ended
+
+
+def _kill_all(worker: int) -> None:
+    """Kill the children, then those who become children by that, until none is left."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            for child in _children(worker):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            os.waitpid(-1, 0)
+
+
+def _children(worker: int) -> list[int]:
+    """The children of this process. Where the system does not tell them, the worker's group has to do."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.killpg(worker, signal.SIGKILL)
+        return []
+
+
+def _end_like(code: int) -> None:
+    """End with the worker's exit status, or by the signal that killed it."""
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler
+            signal.signal(-code, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
+        os.kill(os.getpid(), -code)
+    os._exit(code & 255)
+
+
+if __name__ == "__main__":
+    main()

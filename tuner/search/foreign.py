@@ -1,0 +1,139 @@
+"""A strategy of others in a process of its own, because nobody knows whether it ever answers."""
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+from tuner.search.forkserver import Child
+from tuner.search.pool import Pool
+from tuner.search.proposer import Exhausted, FixedOrder, Proposer
+
+LIKELY = 256  # rows that an answer names as likely
+PATIENCE_SECONDS = 10.0  # of processor time for one answer, and a millisecond more for each configuration
+SLOWNESS = 10.0  # times as long may it take on a busy machine
+
+Event = tuple[int, bool, Sequence[float] | None]  # a row; whether it was told, or else claimed; its values
+REST = "random configurations use up the rest of the budget"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The row that a strategy asks for, None to wait for what is outstanding, and rows that are likely next.
+
+    `failure` says why it asks for nothing any more. `seconds` is the processor time that it has used so far.
+    """
+
+    row: int | None
+    likely: list[int]
+    failure: str | None
+    seconds: float
+
+
+class Foreign(Proposer):
+    """Asks the proposer that `make` makes, which lives in a child process. `make` and what it names are pickled.
+
+    The child is killed where it computes for longer than its patience without an answer. After that, and where the
+    strategy ends early or fails, random rows are asked for. `say` is told of it.
+    """
+
+    def __init__(
+        self, pool: Pool, name: str, make: Callable[[], Proposer], seed: int, say: Callable[[str], None]
+    ) -> None:
+        super().__init__(pool)
+        self._name, self._say = name, say
+        self._events: list[Event] = []  # since the child was last asked
+        self._patience = PATIENCE_SECONDS + len(pool) / 1000
+        self._asked_at: float | None = None  # while the child works on an answer
+        self._answer: Answer | None = None
+        self._random = FixedOrder.shuffled(pool, seed)
+        self._random.free = self.free
+        self.seconds = 0.0
+        self._child: Child | None = Child()
+        self._child.connection.send((make, self._patience))
+
+    def ready(self) -> bool:
+        if self._child is None or not self.free.any():
+            return True
+        if self._answer is not None:
+            row = self._answer.row
+            if self.free[row] if row is not None else not self._events:
+                return True
+        try:
+            if self._asked_at is None:
+                self._answer, self._asked_at = None, time.monotonic()
+                self._child.connection.send(self._events)
+                self._events = []
+            if self._child.connection.poll():
+                self._answer, self._asked_at = self._child.connection.recv(), None
+                self.seconds = self._answer.seconds
+                if self._answer.failure is not None:
+                    self._give_up(self._answer.failure)
+                return self.ready()
+        except (EOFError, OSError):
+            self._give_up()
+            return True
+        if time.monotonic() > self._asked_at + SLOWNESS * self._patience:
+            self._give_up(f"has not answered for {SLOWNESS * self._patience:.0f} s")
+            return True
+        return False
+
+    def wait(self, seconds: float) -> None:
+        if self._child is not None and self._asked_at is not None:
+            self._child.connection.poll(seconds)
+
+    def likely(self, count: int) -> list[int]:
+        if self._child is None:
+            return self._random.likely(count)
+        return [row for row in (self._answer.likely if self._answer else ()) if self.free[row]][:count]
+
+    def close(self) -> None:
+        self._stop()
+
+    def _next(self) -> int | None:
+        while not self.ready():
+            self.wait(1.0)
+        if self._child is None or self._answer is None:  # it has been given up
+            return self._random.ask()
+        return self._answer.row
+
+    def _expect(self, row: int) -> None:
+        self._events.append((row, False, None))
+
+    def _learn(self, row: int, values: Sequence[float] | None) -> None:
+        self._events.append((row, True, values))
+
+    def _give_up(self, why: str = "") -> None:
+        status = self._stop()
+        if status == -signal.SIGPROF:
+            why = f"has computed for {self._patience:.0f} s without asking for anything"
+        self._say(f"{self._name} {why or f'has lost its process, exit status {status}'}; {REST}")
+
+    def _stop(self) -> int | None:
+        child, self._child = self._child, None
+        return None if child is None else child.stop()
+
+
+def serve(connection: Connection) -> None:
+    """The child: make the proposer and answer, until the parent is gone."""
+    make, patience = connection.recv()
+    proposer: Proposer = make()
+    while True:
+        events: list[Event] = connection.recv()
+        signal.setitimer(signal.ITIMER_PROF, patience)  # ends this process, whatever library is at work
+        row, failure = None, None
+        try:
+            for place, is_told, values in events:
+                if is_told:
+                    proposer.tell(place, values)
+                else:
+                    proposer.claim(place)
+            row = proposer.ask()
+        except Exhausted as error:
+            failure = str(error)
+        except Exception as error:
+            failure = f"has failed: {type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
+        likely = proposer.likely(LIKELY) if failure is None else []
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        connection.send(Answer(row, likely, failure, time.process_time()))

@@ -1,0 +1,93 @@
+"""What a study is of, and the studies that a storage holds."""
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import optuna
+from optuna.storages import BaseStorage
+from optuna.study import StudyDirection
+
+from tuner import paths
+from tuner.measure.method import PROTOCOL, STANDARD, Method
+from tuner.space.model import ConfigKey, Space, config_key, size_text
+from tuner.tuning.trial import Trial, from_optuna
+
+
+@dataclass(frozen=True)
+class StudyKey:
+    """The conditions that the trials of one ledger share, besides the space: sizes, options, the device's name, the
+    signature of the source, toolchain, method, and the protocol of measuring. Times depend on all of them."""
+
+    sizes: dict[str, int]
+    options: dict[str, float]
+    device: str
+    signature: str
+    toolchain: str
+    method: Method = STANDARD
+    protocol: int = PROTOCOL
+
+    def digest(self, space: Space) -> str:
+        """The study's name."""
+        m = self.method
+        method = f"Method(repeats={m.repeats}, cold={m.cold}, objectives={m.objectives}, race={m.race})"
+        protocol = f" protocol {self.protocol}" if self.protocol > 1 else ""  # nobody named the first one
+        conditions = f"{self.signature} {self.toolchain} {method}{protocol}"
+        options, values = sorted(self.options.items()), sorted(space.parameters.items())
+        return paths.digest(self.device, conditions, repr(options), repr(values))
+
+
+@dataclass(frozen=True)
+class StoredStudy:
+    """A study in a storage, for reading only."""
+
+    device: str
+    signature: str
+    toolchain: str
+    protocol: int
+    trials: list[Trial]
+
+
+def entered(optuna_storage: BaseStorage, name: str, key: StudyKey) -> int:
+    """The id of the study called `name`, which is created if need be."""
+    metrics = list(key.method.metrics)
+    directions = [StudyDirection.MINIMIZE] * len(metrics)
+    study = optuna.create_study(study_name=name, storage=optuna_storage, load_if_exists=True, directions=directions)
+    if "device" not in study.user_attrs:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Optuna calls it experimental
+            study.set_metric_names(metrics)
+        for field in ("device", "signature", "toolchain"):
+            study.set_user_attr(field, getattr(key, field))
+        study.set_user_attr("method", asdict(key.method))
+        study.set_user_attr("protocol", key.protocol)
+    return study._study_id
+
+
+def study_name(space: Space, sizes: Mapping[str, int]) -> str:
+    """The beginning of the names of all studies of a space at one size."""
+    return f"{space.name} {size_text(sizes)} "
+
+
+def stored_studies(optuna_storage: BaseStorage, space: Space, sizes: Mapping[str, int]) -> Iterator[StoredStudy]:
+    """The studies of a space at one size in a storage, as far as they can be read."""
+    for study in optuna_storage.get_all_studies():
+        if study.study_name.startswith(study_name(space, sizes)):
+            latest: dict[ConfigKey, Trial] = {}
+            for frozen in optuna_storage.get_all_trials(study._study_id, deepcopy=False):
+                with contextlib.suppress(ValueError):
+                    if (trial := from_optuna(frozen, space.parameters, None)) is not None:
+                        latest[config_key(trial.config)] = trial
+            signature, toolchain = _conditions(study.user_attrs)
+            device, protocol = str(study.user_attrs.get("device", "")), study.user_attrs.get("protocol", 1)
+            yield StoredStudy(device, signature, toolchain, protocol, list(latest.values()))
+
+
+def _conditions(attributes: Mapping[str, Any]) -> tuple[str, str]:
+    """Signature and toolchain of a study. Version 0.1.0 wrote both, and the method, as one text."""
+    if "signature" in attributes:
+        return str(attributes["signature"]), str(attributes.get("toolchain", ""))
+    signature, _, rest = str(attributes.get("conditions", "")).partition(" ")
+    return signature, rest.partition(" Method(")[0].strip()
