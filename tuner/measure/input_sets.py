@@ -11,7 +11,7 @@ from tuner.devices.base import Array, Device
 from tuner.errors import DeviceError
 from tuner.measure.comparison import bound
 from tuner.measure.dtypes import ELEMENTS
-from tuner.space import operation
+from tuner.space import operation, reference
 from tuner.space.model import Argument, Operation, Scope
 from tuner.space.reference_cache import ReferenceCache
 
@@ -39,7 +39,7 @@ def draw(op: Operation, scope: Scope, seed: int, cache: ReferenceCache) -> Input
 def answered(op: Operation, scope: Scope, contents: Mapping[str, Array], seed: int, cache: ReferenceCache) -> InputSet:
     """The set with these contents. Raises DeviceError where its reference does not fit in memory."""
     try:
-        answers, names_read = operation.answers(op, scope, contents, cache.of(seed))
+        answers, names_read = reference.answers(op, scope, contents, cache.of(seed))
     except MemoryError:
         size = operation.array_bytes(op, scope) / 1e9
         raise DeviceError(f"the reference for {size:.1f} GB of arrays does not fit in memory") from None

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ExpressionError
+from tuner.paths import quoted, shown
 from tuner.space import expressions
-from tuner.space.array_functions import ARRAY_FUNCTIONS, check_elements
+from tuner.space.array_functions import ARRAY_FUNCTIONS, check_elements, matrix_product
 from tuner.space.expressions import MAX_DEPTH, Expression
 
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -31,7 +32,6 @@ _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {**expressions.UNARY,
 _ELEMENTWISE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     kind: function for kind, function in expressions.COMPARE.items() if kind not in (ast.In, ast.NotIn)
 }
-MOST_PRODUCTS = 2**46  # of one matrix product
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,7 @@ class ArrayExpression(Expression):
 
     def evaluate(self, scope: Mapping[str, Any]) -> Any:
         """Its value, an array or a number. Raises ExpressionError, which begins with the expression."""
-        with np.errstate(all="ignore"):
-            try:
-                return walk(self.tree, scope)
-            except ZeroDivisionError:
-                reason = "division by zero"
-            except MemoryError:
-                raise
-            except (ExpressionError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
-                reason = str(error)
-        raise ExpressionError(f"`{self.text}`: {reason}")
+        return value_of(self.tree, scope, self.text)
 
 
 def parse(text: object) -> ArrayExpression:
@@ -62,7 +53,7 @@ def parse(text: object) -> ArrayExpression:
     if isinstance(text, bool | int | float):
         text = repr(text)
     if not isinstance(text, str):
-        raise ExpressionError(f"{text!r} is not an expression")
+        raise ExpressionError(f"{quoted(text)} is not an expression")
     _parse(text.strip())
     return ArrayExpression(text.strip())
 
@@ -103,6 +94,18 @@ def _check(node: ast.expr, depth: int) -> None:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
             _check(child, depth + 1)
+
+
+def value_of(tree: ast.expr, scope: Mapping[str, Any], text: str) -> Any:
+    """`walk`; every failure but a lack of memory becomes an ExpressionError that begins with `text`."""
+    with np.errstate(all="ignore"):
+        try:
+            return walk(tree, scope)
+        except ZeroDivisionError:
+            reason = "division by zero"
+        except (ExpressionError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
+            reason = shown(error)
+    raise ExpressionError(f"`{shown(text)}`: {reason}")
 
 
 def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
@@ -149,10 +152,8 @@ def _binary(op: ast.operator, left: Any, right: Any) -> Any:
         return expressions.binary(op, left, right)
     shapes = np.shape(left), np.shape(right)
     if isinstance(op, ast.MatMult):
-        if min(map(len, shapes)) and math.prod(shapes[0]) * shapes[1][-1] > MOST_PRODUCTS:
-            raise ExpressionError(f"a product of {shapes[0]} and {shapes[1]} takes too long")
-    else:
-        check_elements(math.prod(np.broadcast_shapes(*shapes)), "the result")
+        return matrix_product(left, right)
+    check_elements(math.prod(np.broadcast_shapes(*shapes)), "the result")
     return _BINARY[type(op)](left, right)
 
 

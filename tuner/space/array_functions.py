@@ -145,6 +145,18 @@ def _convolved(array: Any, kernel: Any, **_: Any) -> int:
     return math.prod(a + k for a, k in zip(np.shape(array), np.shape(kernel), strict=True))
 
 
+def matrix_product(left: Any, right: Any) -> Any:
+    """`left @ right`. A product of integers is exact, and is computed in float64 where that is."""
+    left, right = np.asarray(left), np.asarray(right)
+    if left.ndim and right.ndim and left.size * right.shape[-1] > MOST_PRODUCTS:
+        raise ExpressionError(f"a product of {left.shape} and {right.shape} takes too long")
+    if left.ndim and {left.dtype.kind, right.dtype.kind} <= set("iu"):
+        largest = [int(np.max(np.abs(side.astype(np.float64)), initial=0)) for side in (left, right)]
+        if left.shape[-1] * largest[0] * largest[1] < 2**53:
+            return np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)
+    return np.matmul(left, right)
+
+
 def _table() -> dict[str, ArrayFunction]:
     axis = frozenset({"axis", "keepdims"})
     table = {
@@ -199,7 +211,7 @@ def _table() -> dict[str, ArrayFunction]:
         "einsum": ArrayFunction(_einsum, "einsum('ij,jk->ik', a, b)", 2, 9, elements=_einsum_elements),
         "expand_dims": ArrayFunction(np.expand_dims, "expand_dims(x, axis=0)", keywords=only_axis),
         "full": ArrayFunction(np.full, "full((m, n), value)", 2, 2, elements=_total),
-        "matmul": ArrayFunction(np.matmul, "matmul(a, b)", 2, 2),
+        "matmul": ArrayFunction(matrix_product, "matmul(a, b)", 2, 2),
         "ones": ArrayFunction(np.ones, "ones((m, n))", elements=_total),
         "pad": ArrayFunction(
             _pad, "pad(x, width, mode='constant', value=0)", 2, 2, frozenset({"mode", "value"}), _padded

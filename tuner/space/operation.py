@@ -1,20 +1,17 @@
-"""Problems: sizes as users write them, inputs of a kernel, and the answers to compare with."""
+"""Problems: sizes as users write them, and what a kernel gets: inputs, constants, scalars."""
 
-import ast
-import copy
 import difflib
 import math
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from tuner.errors import ExpressionError, RequestError, SpaceError
+from tuner.errors import RequestError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space.expressions import Expression, names_in, parse, walk
+from tuner.space.expressions import Expression
 from tuner.space.model import Argument, Operation, Scope, size_text
-from tuner.space.reference_cache import ReferenceCache, SetCache
 
 MAX_SIZE = 2**63 - 1
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -187,61 +184,6 @@ def _value(argument: Argument, expression: Expression, scope: Scope) -> np.gener
         )
     typed: np.generic = np.dtype(argument.dtype).type(value)
     return typed
-
-
-def answers(
-    operation: Operation, scope: Scope, arrays: Mapping[str, Array], cache: SetCache | None = None
-) -> tuple[dict[str, Array], frozenset[str]]:
-    """The correct contents of each output, in float64, and the names of the arrays that they were computed from.
-
-    `cache` holds the matrix products of these arrays, which do not depend on options. An output whose reference does
-    not read it (C at beta = 0) may hold anything before the launch. Raises SpaceError if a reference cannot be
-    computed, or does not have the shape of its output.
-    """
-    names = _ReferenceNames(scope.names, arrays, cache or ReferenceCache().of(0))
-    outputs: dict[str, Array] = {}
-    for name, expression in operation.reference.items():
-        try:
-            tree = _ProductsByName(arrays.keys()).visit(copy.deepcopy(expression.tree))
-            with np.errstate(all="ignore"):  # an answer may be infinite, or NaN
-                value = np.asarray(walk(tree, names), dtype=np.float64)
-        except (TypeError, ValueError, ArithmeticError, ExpressionError) as error:
-            raise SpaceError(f"reference `{expression.text}`: {error}") from None
-        if value.shape != arrays[name].shape:
-            raise SpaceError(f"reference `{expression.text}` has shape {value.shape}; {name} has {arrays[name].shape}")
-        outputs[name] = value
-    return outputs, frozenset(names.read)
-
-
-class _ProductsByName(ast.NodeTransformer):
-    """Replaces each product of whole arrays by a name: its text, such as `A @ B`."""
-
-    def __init__(self, arrays: Container[str]) -> None:
-        self._arrays = arrays
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        if isinstance(node.op, ast.MatMult) and all(name in self._arrays for name in names_in(node)):
-            return ast.Name(ast.unparse(node))
-        self.generic_visit(node)
-        return node
-
-
-class _ReferenceNames(dict[str, Any]):
-    """The values of a reference's names. An array becomes float64, and joins `read`, when it is first read."""
-
-    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Array], cache: SetCache) -> None:
-        super().__init__(scalars)
-        self._arrays, self._cache = arrays, cache
-        self.read: set[str] = set()
-
-    def __missing__(self, name: str) -> Array:
-        if "@" in name:
-            product = parse(name)
-            self.read |= product.names
-            return self._cache.get(name, lambda: walk(product.tree, self))
-        self.read.add(name)
-        self[name] = value = self._arrays[name].astype(np.float64)
-        return value
 
 
 def scalars(operation: Operation, scope: Scope) -> list[np.generic]:

@@ -15,6 +15,7 @@ from tuner.paths import quoted, read_text, shown
 from tuner.space import evaluation as evaluations
 from tuner.space import expressions, yamlfile
 from tuner.space import operation as operations
+from tuner.space.array_expressions import ArrayExpression
 from tuner.space.evaluation import Evaluation
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument, Limits, Operation, Restriction, Scope, Space, Value
@@ -130,7 +131,8 @@ class _SpaceBuilder:
                 f"{expressions.MAX_DEPTH} are allowed; write a shorter chain",
             )
         try:
-            expressions.check_constants(expression)
+            if not isinstance(expression, ArrayExpression):  # those are tried on small arrays
+                expressions.check_constants(expression)
         except ExpressionError as error:
             raise document.error(where, str(error)) from None
 
