@@ -5,10 +5,11 @@
 
 Protocol 1 ran a kernel of less than a millisecond once on the same arrays, and then timed it there. Protocol 2 lets
 kernels of ours restore the inputs and poison the outputs. Both time the configuration of the look-up in turns, in one
-process. A copy of a vector of 4 N N bytes stands for kernels that memory bounds.
+process. A copy of a matrix of N x N floats stands for kernels that memory bounds.
 
-The second table measures configurations from all over the space, as a search does without a race. It prints the share
-of that time that goes into more sets of inputs, preparing runs and comparing their outputs.
+The second line of a problem tells the cost: configurations from all over the space are measured, as a search does
+without a race. It prints the share of that time that goes into preparing runs and comparing their outputs, and the time
+that more sets of inputs take, once. Without problems on the command line, it is printed for the larger sizes alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from statistics import median
 
 from tuner import devices, launcher
 from tuner.devices import Device
-from tuner.errors import TrialError
+from tuner.errors import TrialError, TunerError
 from tuner.measure import input_sets
 from tuner.measure.benchmark import Bench
 from tuner.measure.timing import Stopwatch, spread
@@ -38,6 +39,7 @@ KERNELS = {
     "opencl": ["copy", "sgemm/03_naive", "sgemm/07_tiled_1xn"],
     "host": ["copy", "sgemm/01_host_blocked"],
 }
+COSTED = 512  # the least size for which the cost is printed
 WARMED_MS = 1.0  # protocol 1 did not warm the caches for longer kernels
 
 COPY = """\
@@ -153,7 +155,7 @@ def main() -> None:
     parser.add_argument("problems", nargs="*", metavar="KERNEL@SIZE")
     parser.add_argument("--device", default="host")
     parser.add_argument("--rounds", type=int, default=31)
-    parser.add_argument("--configurations", type=int, default=20)
+    parser.add_argument("--configurations", type=int, default=6)
     options = parser.parse_args()
     device = devices.open_device(options.device)
     pairs = [problem.partition("@")[::2] for problem in options.problems]
@@ -165,10 +167,14 @@ def main() -> None:
             space, cache = space_of(name, device.language, Path(folder)), ReferenceCache()
             sizes = operation.parse_size(size, space.operation)
             scope = Scope(sizes, space.operation.options, device.language, device.limits)
-            bench = Bench(device, space, scope, cache=cache)
             label = f"{name} {size}"
-            print(f"{label:32}{compare(bench, options.rounds)}", flush=True)
-            print(f"{'':32}{cost(bench, cache, options.configurations)}", flush=True)
+            try:
+                bench = Bench(device, space, scope, cache=cache)
+                print(f"{label:32}{compare(bench, options.rounds)}", flush=True)
+                if options.problems or int(size) >= COSTED:
+                    print(f"{'':32}{cost(bench, cache, options.configurations)}", flush=True)
+            except TunerError as error:
+                print(f"{label:32}{error}", flush=True)
 
 
 if __name__ == "__main__":

@@ -53,10 +53,9 @@ class Server:
         (self._folder / "data" / "postmaster.pid").unlink()
 
     def close(self) -> None:
-        try:
+        if (self._folder / "data" / "postmaster.pid").exists():
             self.stop()
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def database(self, name: str, password: str = "") -> str:
         """The URL of a new database; no password is asked for."""

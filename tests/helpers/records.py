@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.devices import Device
+from tuner.measure.method import PROTOCOL
 from tuner.space import catalog, source
 from tuner.space.model import Space
 from tuner.store.record import Record
@@ -30,7 +31,7 @@ def record(**changes: Any) -> Record:
         config={"block_size": 8, "openmp": 0}, time_ms=1.0, spread=0.01, rounds=9, gflops=1.0, library=None,
         library_ms=None, vs_library=None, error=1e-6, bound=1e-3, signature=HOST_SIGNATURE, toolchain="cc 1",
         configurations=12, evaluated=12, failed={}, strategy="brute_force", date="2026-11-21T00:00:00+00:00",
-        version="0.1.0",
+        version="0.1.0", protocol=PROTOCOL,
     )  # fmt: skip
     return replace(plain, **changes)
 

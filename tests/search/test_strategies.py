@@ -6,6 +6,7 @@ import itertools
 import os
 import random
 import signal
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -114,6 +115,12 @@ def test_a_strategy_whose_process_is_killed_is_said_and_random_configurations_ta
 
 def test_a_budget_in_time_ends_the_search() -> None:
     assert trace("optuna", Budget(seconds=1e-9)) == []
+
+
+def test_the_time_of_a_budget_starts_with_the_first_question() -> None:
+    with Search("random", Pool(PARAMETERS, VALID), Budget(seconds=1.0)) as search:
+        time.sleep(1.1)  # as long as a device and a reference may take
+        assert search.ask() is not None
 
 
 def test_without_a_name_all_are_tried_unless_the_budget_forbids_it() -> None:

@@ -42,7 +42,7 @@ def many(stage: Stage) -> Path:
 def test_twenty_kills_in_a_row_lose_nothing_and_measure_nothing_twice(many: Path, tmp_path: Path) -> None:
     """Supervisor or worker, at random moments; the same command then goes on."""
     random_moments, known = random.Random(0), 0
-    command = (str(many), "8", "--device", "host", "--json")
+    command = (str(many), "8", "--device", "host", "--full", "--json")  # no time is in doubt
     for round_ in range(20):
         process = start(*command)
         if round_ % 2:
@@ -87,7 +87,7 @@ def test_what_brings_down_its_process_again_and_again_is_not_tried_any_more(stag
 
 
 def test_a_full_disk_is_one_message_and_the_same_command_goes_on(many: Path, tmp_path: Path) -> None:
-    command = (str(many), "8", "--device", "host", "--json")
+    command = (str(many), "8", "--device", "host", "--full", "--json")  # no time is in doubt
     process = start(*command, limit=48_000)  # bytes of a file, the ledger's among them
     _, err = process.communicate()
     assert process.returncode == 2

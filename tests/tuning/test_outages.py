@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
 
@@ -27,8 +28,10 @@ KEY = StudyKey(sizes(8), {}, "device", "signature", "toolchain")
 
 
 @pytest.fixture
-def server() -> Server:
-    return Server()
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
 
 
 def line_with(text: str, process: subprocess.Popen[str]) -> str:
@@ -68,7 +71,6 @@ def test_a_database_that_is_killed_and_comes_back_costs_nothing(server: Server, 
         assert process.returncode == 0, err
         assert SECRET not in err
     counts, _ = measured(url)
-    server.close()
     assert len(counts) == 12
     assert set(counts.values()) == {1}
 
@@ -84,8 +86,6 @@ def test_a_run_that_waits_for_its_database_ends_at_once_when_it_is_told(
     line_with("does not answer", process)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=PATIENCE_SECONDS)
-    server.start()
-    server.close()
     assert process.returncode == 143, err
     assert "cannot be used" not in err, "it ended because it had waited long enough"
     assert "Traceback" not in err
@@ -116,7 +116,6 @@ def test_a_cut_connection_is_made_again_and_a_dead_database_is_given_up(
     server.start()
     with Ledger(space, KEY, url=url) as ledger:
         assert [trial.config for trial in ledger.trials] == [config]
-    server.close()
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tuner.errors import ArgumentError
-from tuner.space.model import Argument
+
+if TYPE_CHECKING:
+    from tuner.space.model import Argument
 
 
 @dataclass(frozen=True)

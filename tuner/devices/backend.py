@@ -1,14 +1,18 @@
 """A backend: a kind of device, as the package knows it before a device is opened."""
 
+from __future__ import annotations
+
 import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tuner.devices.base import Device
-from tuner.devices.compiler import Compiler
 from tuner.space.model import Limits
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Device
+    from tuner.devices.compiler import Compiler
 
 UNLIMITED = 2**31 - 1
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from tuner.devices.arguments import ArraySpec, address_check, check_count
-from tuner.devices.compiler import Build, Compiler
 from tuner.space.model import Geometry, Limits
-from tuner.space.source import Source
+
+if TYPE_CHECKING:
+    from tuner.devices.compiler import Build, Compiler
+    from tuner.space.source import Source
 
 Array = np.ndarray[Any, np.dtype[Any]]
 GUARD = 1 << 20  # bytes on each side of a guarded buffer; a multiple of every alignment that a device asks for

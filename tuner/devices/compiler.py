@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuner import paths
 from tuner.devices import build_cache, environment
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.errors import BuildError, DeviceError
-from tuner.space.source import Source
+
+if TYPE_CHECKING:
+    from tuner.space.source import Source
 
 MEMORY_SHARE = 0.75  # of the memory, for all builders together
 LEAST_MEMORY = 1 << 30  # bytes of a builder
@@ -48,11 +52,11 @@ def most_builders() -> int:
 
 def _memory() -> int:
     """The bytes of memory that this process may use: the machine's, or what its container grants."""
-    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        return min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
-    except (OSError, ValueError):  # no such container, or no limit
-        return machine
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for file in ("memory.max", "memory/memory.limit_in_bytes"):  # of control groups, versions 2 and 1
+        with contextlib.suppress(OSError, ValueError):  # there is none, or no limit
+            memory = min(memory, int(Path("/sys/fs/cgroup", file).read_text(encoding="ascii")))
+    return memory
 
 
 class Compiler(ABC):

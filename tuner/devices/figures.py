@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ResourceError
-from tuner.space.model import Geometry, Limits
+
+if TYPE_CHECKING:
+    from tuner.space.model import Geometry, Limits
 
 _REGISTER_UNIT = 256  # registers are allocated to a warp in multiples of this, on every NVIDIA GPU since Kepler
 

@@ -23,7 +23,14 @@ _INVALIDITY = {
     "InvalidConfig": "constraints",
     **dict.fromkeys(("geometry", "resources", "threads", "registers", "shared memory"), "constraints"),
     **dict.fromkeys(
-        ("wrong result", "changes from run to run", "writes to an input", "writes outside", "correctness"),
+        (
+            "wrong result",
+            "changes from run to run",
+            "writes to an input",
+            "writes outside",
+            "impossible time",
+            "correctness",
+        ),
         "correctness",
     ),
 }  # any other failure is `runtime`

@@ -1,7 +1,8 @@
 // What a workbench does to its arrays on the device, so that none is copied to the host: it restores inputs, poisons
 // outputs, and compares. One text for CUDA, OpenCL C and C.
 //
-// STORED is the type of an element's bits. REAL(bits) is the element's value as a double, for floating-point types.
+// Without STORED, it holds the kernels for arrays of any type. With it, it holds the comparison of outputs: STORED is the
+// type of an element's bits, and REAL(bits) the element's value as a double, for floating-point types.
 //
 // `counters` holds five numbers for each array, from `slot` on: wrong elements; the largest error of a right one, as the
 // bits of a float (non-negative floats order as their bits do); changed bytes in the guard before; in the guard after;
@@ -69,6 +70,8 @@ FUNCTION double DOUBLE_OF(unsigned long bits) {
 }
 
 #endif
+
+#ifndef STORED
 
 // Arrays are walked by words of 16 bytes. The bytes after the last word are walked one by one.
 #define WORDS(bytes) ((bytes) / 16)
@@ -152,9 +155,9 @@ KERNEL void check_input(GLOBAL const uint4 *array, GLOBAL const uint4 *copy, GLO
     }
 }
 
-#ifdef STORED
+#elif !defined(REAL)
 
-// All other types must hold the same bits as their reference.
+// Other types than floating-point ones must hold the same bits as their reference.
 KERNEL void check_bits(GLOBAL const STORED *output, GLOBAL const STORED *reference, GLOBAL unsigned int *counters,
                        int slot, long count) {
     unsigned int wrong = 0;
@@ -166,8 +169,7 @@ KERNEL void check_bits(GLOBAL const STORED *output, GLOBAL const STORED *referen
     }
 }
 
-#endif
-#ifdef REAL
+#else
 
 // Only integer arithmetic and exact scaling: some devices take a subnormal number for 0.
 FUNCTION float half_value(unsigned short bits) {

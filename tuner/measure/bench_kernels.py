@@ -102,7 +102,8 @@ class BenchKernels:
         geometry = Geometry((blocks, 1, 1), (_THREADS, 1, 1), 0)
         function = self._functions.get((kernel, macros))
         if function is None:
-            source = Source(macros + self._text, kernel, (), geometry)
+            options = ("-O2",) if self._device.language == "c" else ()  # -O3 makes them larger, not faster
+            source = Source(macros + self._text, kernel, options, geometry)
             if macros not in self._builds:
                 self._builds[macros] = self._device.build(source)
             function = self._functions[kernel, macros] = self._device.load(self._builds[macros], source)

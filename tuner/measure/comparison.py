@@ -1,12 +1,17 @@
 """The comparison of an output with its reference on the host, and how far they may lie apart."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tuner.devices.base import Array
 from tuner.errors import WrongResult
-from tuner.space.model import Operation, Scope
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Array
+    from tuner.space.model import Operation, Scope
 
 _CHUNK = 1 << 20  # elements compared at a time; keeps the temporaries in cache
 

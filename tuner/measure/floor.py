@@ -1,10 +1,16 @@
 """The least time that a run can take on a device: it moves its arrays, and no faster than memory allows."""
 
-from tuner.devices.base import Device
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tuner.errors import WrongResult
-from tuner.measure.workbench import Workbench
 from tuner.space import operation
-from tuner.space.model import Operation, Scope
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Device
+    from tuner.measure.workbench import Workbench
+    from tuner.space.model import Operation, Scope
 
 MARGIN = 2.0  # by which a kernel may move bytes faster than ours, which only read
 CACHES = 4  # arrays of fewer last-level caches may move no byte at all
@@ -14,16 +20,18 @@ MEASUREMENTS = 5
 class Floor:
     """Refuses times that no run can take.
 
-    A run moves the `bytes` of the operation, or at least those of the outputs that it writes. What the last-level cache
-    can hold may be there before the run, and as much may stay there after it. The rest moves at the device's memory
-    rate, which is measured by kernels of ours when a time first asks for it.
+    A run moves the `bytes` of the operation, or at least those of the outputs that it only writes. What the last-level
+    cache can hold may be there before the run, and as much may stay there after it. The rest moves at the device's
+    memory rate, which is measured by kernels of ours when a time first asks for it.
     """
 
     def __init__(self, device: Device, op: Operation, scope: Scope, workbench: Workbench) -> None:
         self._device, self._workbench = device, workbench
         arrays = operation.array_bytes(op, scope)
-        outputs = sum(operation.nbytes(argument, scope) for argument in op.arrays if argument.role != "in")
-        declared = outputs if op.bytes is None else float(op.bytes.evaluate(scope.names))
+        written = sum(
+            operation.nbytes(argument, scope) for argument in op.arrays if argument.name in workbench.write_only
+        )
+        declared = written if op.bytes is None else float(op.bytes.evaluate(scope.names))
         cache = device.last_cache
         self._moved = 0.0 if cache is None or arrays <= CACHES * cache else min(declared, arrays) - 2 * cache
         self._bytes_per_ms = 0.0

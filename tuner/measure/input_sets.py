@@ -1,19 +1,24 @@
 """Sets of inputs for one problem, and what is right for each."""
 
+from __future__ import annotations
+
 import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tuner.devices.base import Array, Device
 from tuner.errors import DeviceError
 from tuner.measure.comparison import bound
 from tuner.measure.dtypes import ELEMENTS
 from tuner.space import operation, reference
 from tuner.space.model import Argument, Operation, Scope
 from tuner.space.reference_cache import ReferenceCache
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Array, Device
 
 SEARCH_SETS = 2  # that a search takes turns with
 DEAR_SECONDS = 60.0  # products of one set that take longer are computed for that set alone

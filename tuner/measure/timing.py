@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from tuner.devices.base import Device
 from tuner.errors import WrongResult
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Device
 
 MIN_ROUNDS, MAX_ROUNDS = 5, 50
 ENQUEUE_MS = 0.2  # several times what a library called through Python needs to enqueue on a busy host

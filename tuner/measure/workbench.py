@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,8 @@ class Workbench:
     """The arrays of one problem on one device, and sets of inputs for them.
 
     `prepare` makes the arrays ready for a run, `check` compares its outputs. No run finds what an earlier one left:
-    inputs are restored from copies on the device, and outputs are poisoned. Each run takes another set of inputs than
-    the one before, in the same arrays, so that no kernel knows an answer by its address.
+    inputs are restored from copies on the device, and outputs are poisoned. Sets of inputs take turns in the same
+    arrays, so that no kernel knows an answer by its address.
 
     Each array lies between two guards of `GUARD` bytes, so that a write outside is seen. Guards of inputs are NaN: a
     read beyond an edge spoils the result.
@@ -54,7 +54,8 @@ class Workbench:
         set this one shares. Raises DeviceError where arrays and references do not fit in memory.
         """
         self.device, self.op, self.scope = device, op, scope
-        self._current, self._fills, self._is_renewed = 0, list[int](), False
+        self._current, self._is_renewed = 0, False
+        self._turns, self._fills = list[int](), list[int]()  # sets, and what fills outputs, that are still to be drawn
         self._owner, self._dirty = of or self, True  # dirty: the last kernel may have written outside its outputs
         if of is not None:
             self.cache, self.buffers, self._kernels = of.cache, of.buffers, of._kernels
@@ -78,6 +79,11 @@ class Workbench:
     def set_count(self) -> int:
         """How many sets of inputs there have been."""
         return len(self._layouts) + self._is_renewed
+
+    @property
+    def write_only(self) -> frozenset[str]:
+        """The outputs that a run need not read."""
+        return self._layouts[0].inputs.write_only
 
     def renew_inputs(self) -> None:
         """Put a set that no kernel has seen in the place of the first one, once, where time allows it."""
@@ -120,14 +126,12 @@ class Workbench:
         return self.device.bind(function, self.arguments)
 
     def prepare(self) -> None:
-        """Enqueue what makes the arrays ready for a run: another set than the last one, and poison.
+        """Enqueue what makes the arrays ready for a run: a set of inputs, and poison.
 
-        Inputs are read and outputs are written, which warms the caches as a run does.
+        Both are drawn at random, each as often as any other. No kernel can foresee them.
         """
-        others = [index for index in range(len(self._layouts)) if index != self._current] or [0]
-        if not self._fills:  # each of them as often as the other
-            self._fills = [NAN, NUMBER]
-        self._prepare(secrets.choice(others), self._fills.pop(secrets.randbelow(len(self._fills))))
+        index = _drawn(self._turns, range(len(self._layouts)))
+        self._prepare(index, _drawn(self._fills, (NAN, NUMBER)))
 
     def check(self) -> None:
         """Compare every element that the last run has left. Raises WrongResult."""
@@ -173,7 +177,7 @@ class Workbench:
     def _verify_once(self, call: Callable[[], None]) -> Verdict:
         self._kernels.clear()
         self._prepare(0, NAN)
-        self._fills = [NUMBER]  # the next run finds numbers
+        self._fills, self._turns = [NUMBER], list(range(1, len(self._layouts)))  # the next run finds all else
         self.device.synchronize()
         call()
         self.device.synchronize()
@@ -226,3 +230,10 @@ class Workbench:
             self.device.synchronize()
             rates.append(nbytes / timer.milliseconds())
         return max(rates)
+
+
+def _drawn(deck: list[int], everything: Iterable[int]) -> int:
+    """One of `deck`, which then lacks it; an empty deck is filled with `everything`."""
+    if not deck:
+        deck.extend(everything)
+    return deck.pop(secrets.randbelow(len(deck)))

@@ -50,8 +50,8 @@ class Foreign(Proposer):
         self._random = FixedOrder.shuffled(pool, seed)
         self._random.free = self.free
         self.seconds = 0.0
+        self._work: tuple[Callable[[], Proposer], float] | None = (make, self._patience)  # until the child has it
         self._child: Child | None = Child()
-        self._child.connection.send((make, self._patience))
 
     def ready(self) -> bool:
         if self._child is None or not self.free.any():
@@ -63,6 +63,9 @@ class Foreign(Proposer):
         try:
             if self._asked_at is None:
                 self._answer, self._asked_at = None, time.monotonic()
+                if self._work is not None:
+                    self._child.connection.send(self._work)
+                    self._work = None
                 self._child.connection.send(self._events)
                 self._events = []
             if self._child.connection.poll():

@@ -32,17 +32,16 @@ class Child:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         self._line, its_line = socket.socketpair()
-        with ours, theirs, its_line:
+        with theirs, its_line, contextlib.suppress(OSError):  # without a server, the connection is closed
             _server().fork(theirs, its_line)
-            self.connection = Connection(ours.detach())
+        self.connection = Connection(ours.detach())
 
     def stop(self) -> int | None:
         """Kill the child. Returns its exit status as `subprocess` has it; None where the server is gone too."""
-        with self._line, contextlib.suppress(OSError):
+        with self.connection, self._line, contextlib.suppress(OSError):
             self._line.settimeout(END_SECONDS)
             self._line.shutdown(socket.SHUT_WR)
             status = self._line.recv(16)
-            self.connection.close()
             return int(status) if status else None
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -170,13 +171,13 @@ class Search:
         objectives: int = 1,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """The time of the budget starts now. `say` is told where the strategy fails and others take its place. Raises
-        RequestError as `check` does."""
+        """The time of the budget starts with the first question. `say` is told where the strategy fails and others take
+        its place. Raises RequestError as `check` does."""
         check(name, objectives)
         strategy = STRATEGIES[name]
         self.pool = pool
         self._remaining = min(budget.evaluations or len(pool), len(pool))
-        self._deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
+        self._seconds, self._deadline = budget.seconds, math.inf
         warm = pool.rows_of(hints.warm)
         # The best known configuration leads: in a race against it, slow ones lose early.
         self._leaders = warm[:1] + pool.rows_of(hints.first) + ([] if strategy.begins_warm else warm)
@@ -206,6 +207,8 @@ class Search:
 
     def ask(self) -> Config | None:
         """The next configuration. None: wait until an outstanding one is told; if none is, the search is over."""
+        if self._seconds is not None and self._deadline == math.inf:
+            self._deadline = time.monotonic() + self._seconds
         while not self.ready():
             self.wait(POLL_SECONDS)
         if self._is_spent():
@@ -235,7 +238,7 @@ class Search:
 
     def _is_spent(self) -> bool:
         """Whether the budget is."""
-        return self._remaining < 1 or (self._deadline is not None and time.monotonic() >= self._deadline)
+        return self._remaining < 1 or time.monotonic() >= self._deadline
 
     def _next_leader(self) -> int | None:
         while self._leaders:

@@ -7,13 +7,15 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from tuner.devices import Device, DeviceInfo
 from tuner.space import source
 from tuner.space.default import first_valid
 from tuner.space.model import Config, ConfigKey, Scope, Space, config_key
 from tuner.store.record import Record
+
+if TYPE_CHECKING:
+    from tuner.devices import Device, DeviceInfo
 
 Match = Literal["exact", "nearest_size", "architecture", "other_device", "default"]
 MATCHES: tuple[Match, ...] = ("exact", "nearest_size", "architecture", "other_device", "default")

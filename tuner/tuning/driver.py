@@ -21,9 +21,10 @@ from tuner.space import catalog, operation
 from tuner.space.model import Config, Scope, Space
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
-from tuner.tuning.crew import Crew, TrialListener
+from tuner.tuning.crew import Crew
 from tuner.tuning.ledger import Ledger
 from tuner.tuning.selection import Selection, default_trial, next_best, non_dominated, select
+from tuner.tuning.shift import TrialListener
 from tuner.tuning.storage import EXAMPLES
 from tuner.tuning.study import StudyKey
 from tuner.tuning.trial import Trial

@@ -1,21 +1,25 @@
 """The end of a search: which trials are measured again, and which configurations a record keeps."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.method import Objective, objective_values
 from tuner.measure.process.patience import patiently
-from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.results import Final, Finals, Outcome
 from tuner.space.model import Config, Scope, Space, config_key
 from tuner.store.record import RUNNERS_UP
-from tuner.tuning.ledger import Ledger
 from tuner.tuning.trial import Trial
+
+if TYPE_CHECKING:
+    from tuner.measure.process.supervisor import Supervisor
+    from tuner.tuning.ledger import Ledger
 
 FINALISTS = 5
 MOST_TRADED_OFF = 20  # finalists, where several objectives are traded off

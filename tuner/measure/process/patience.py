@@ -11,15 +11,16 @@ T = TypeVar("T")
 
 
 def patiently(action: Callable[[], T], noted: Callable[[str], None], wait: Callable[[float], object]) -> T:
-    """What `action` returns. Each trouble but the last is `noted`; a `wait` that returns true ends the attempts.
+    """What `action` returns. The first trouble is `noted`; a `wait` that returns true ends the attempts.
 
     Raises EnvironmentTrouble where every attempt meets it.
     """
-    for pause in PAUSES:
+    for attempt, pause in enumerate(PAUSES):
         try:
             return action()
         except EnvironmentTrouble as trouble:
             if wait(pause):
                 raise
-            noted(f"{trouble}; trying again")
+            if not attempt:
+                noted(f"{trouble}; trying again")
     return action()

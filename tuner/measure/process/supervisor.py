@@ -9,10 +9,11 @@ from typing import Any, BinaryIO
 from tuner.devices import DeviceInfo
 from tuner.devices.compiler import Allowance
 from tuner.errors import DeviceError, TunerError, WorkerDied
+from tuner.measure.input_sets import DEAR_SECONDS
 from tuner.measure.method import STANDARD, TIMEOUT, Method
 from tuner.measure.process.channel import Process
 from tuner.measure.results import Finals, Outcome
-from tuner.measure.timing import FINAL_SECONDS
+from tuner.measure.timing import FINAL_SECONDS, LONGER
 from tuner.space import launch_form
 from tuner.space.model import Config, Scope, Space
 
@@ -90,7 +91,8 @@ class Supervisor:
 
         Raises WorkerDied where one of them takes the worker down.
         """
-        seconds = FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
+        seconds = LONGER * FINAL_SECONDS + 2 * DEAR_SECONDS  # a set of inputs is drawn first
+        seconds += 2 * self.task.timeout * (len(configs) + 1)
         return Finals.from_json(self._ask({"finals": list(configs), "with_library": with_library}, seconds))
 
     def kill(self) -> None:

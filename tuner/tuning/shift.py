@@ -1,0 +1,249 @@
+"""One run of a crew: a thread for each worker, and the state that they share."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import TYPE_CHECKING, Protocol
+
+from tuner.devices.environment import PERHAPS_ITS_OWN
+from tuner.errors import DeviceError, EnvironmentTrouble, TrialError, WorkerDied
+from tuner.measure.method import objective_values
+from tuner.measure.process.patience import patiently
+from tuner.measure.results import Outcome
+from tuner.space.model import Config, ConfigKey, config_key
+from tuner.tuning.trial import Trial
+
+if TYPE_CHECKING:
+    from tuner.measure.process.compile_pool import CompilePool
+    from tuner.measure.process.supervisor import Supervisor, Task
+    from tuner.search.strategies import Search
+    from tuner.tuning.ledger import Ledger
+
+LOOK_AHEAD = 256  # likely configurations that are considered for compiling ahead
+POLL_SECONDS = 0.5  # between looks at the trials of other processes
+MOST_IN_TROUBLE = 3  # configurations, one after the other; after that each is tried only once
+
+
+class TrialListener(Protocol):
+    """Hears of every trial, with the number of trials so far and the best of them, and of messages for the user."""
+
+    def measured(self, trial: Trial, done: int, best: Trial | None) -> None: ...
+
+    def noted(self, text: str) -> None: ...
+
+
+class Shift:
+    """One run of a crew: a thread for each worker, and the state that they share.
+
+    `_changed` guards that state; threads that depend on the trials of others wait for it.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        compile_pool: CompilePool,
+        search: Search,
+        ledger: Ledger,
+        progress: TrialListener,
+        noted: Callable[[str], None],
+    ) -> None:
+        self._task, self._compile_pool, self._search = task, compile_pool, search
+        self._ledger, self._progress, self._noted = ledger, progress, noted
+        self._changed = threading.Condition()
+        self._in_trouble = 0  # configurations since the last one that was measured
+        self.trouble: EnvironmentTrouble | None = None  # the latest
+        self._measuring = 0
+        self._retries: list[Config] = []  # asked for by the search before
+        self._elsewhere: list[Config] = []  # claimed by other processes
+        self._best: Trial | None = None
+        self._stopping = False
+        self._ended = threading.Event()  # all threads have
+        self._reported: set[ConfigKey] = set()
+        self.at_work: set[Supervisor] = set()
+        self.error: BaseException | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of trials that search and progress know of."""
+        return len(self._reported)
+
+    def start(self, worker: Supervisor, lead: Supervisor) -> None:
+        """Put a worker to work, in a thread of its own."""
+        self.at_work.add(worker)
+        self._ended.clear()
+        threading.Thread(target=self.work, args=(worker, lead), daemon=True).start()
+
+    def wait(self, seconds: float = math.inf) -> None:
+        """Return when every worker has finished, or after `seconds`."""
+        # Thread.join, once interrupted, may take a running thread for dead (CPython issue 90882). `_changed` is not to
+        # be waited for: an interrupt would have to wait for whoever holds it.
+        deadline = time.monotonic() + seconds
+        while self.at_work and time.monotonic() < deadline:
+            self._ended.wait(POLL_SECONDS)
+
+    def work(self, worker: Supervisor, lead: Supervisor) -> None:
+        """The thread of one worker."""
+        try:
+            patiently(lead.get_ready, self._noted, self._pause)  # computes the products, which the others read
+            while (config := self._claim_next()) is not None:
+                try:
+                    trial = self._measure(worker, config)
+                except DeviceError as error:
+                    with self._changed:
+                        self.at_work.discard(worker)
+                        if self._stopping or not self.at_work:
+                            raise
+                        self._retries.append(config)
+                        self._ledger.release(config)
+                        self._measuring -= 1
+                        self._noted(f"{error}; the other devices go on")
+                        return
+                if self._stopping:
+                    return
+                self._finish(config, trial)
+        except BaseException as error:
+            self.error = self.error or error
+            self.stop()
+        finally:
+            with self._changed:
+                self.at_work.discard(worker)
+                self._changed.notify_all()
+                if not self.at_work:
+                    self._ended.set()
+
+    def stop(self) -> None:
+        """Tell all threads to finish, which look for it at every poll. Takes no lock, and so never waits."""
+        self._stopping = True
+
+    def _claim_next(self) -> Config | None:
+        """Claim the next configuration for this process; None when the search is over."""
+        while (config := self._next()) is not None:
+            if self._ledger.claim(config, self._task.timeout):
+                return config
+            with self._changed:
+                self._measuring -= 1
+                self._elsewhere.append(config)
+        return None
+
+    def _next(self) -> Config | None:
+        """The next configuration without a trial, counted in `_measuring`; None when the search is over.
+
+        Waits while the search depends on configurations that others are measuring.
+        """
+        with self._changed:
+            while not self._stopping:
+                if self._ledger.shared:
+                    self._read_news()
+                if not self._retries and not self._search.ready():
+                    self._wait_for_search()
+                    continue
+                config = self._retries.pop() if self._retries else self._search.ask()
+                if config is None:
+                    if not self._measuring and not self._elsewhere and not self._retries:
+                        return None
+                    self._changed.wait(POLL_SECONDS)
+                    continue
+                trial = self._trial(config)
+                if trial is not None:
+                    self._report(trial)
+                    continue
+                self._measuring += 1
+                ahead = [config, *self._search.likely(LOOK_AHEAD)]
+                self._compile_pool.prepare(c for c in ahead if self._trial(c) is None)
+                return config
+        return None
+
+    def _wait_for_search(self) -> None:
+        """Let others have `_changed` while the search thinks."""
+        self._changed.release()
+        try:
+            self._search.wait(POLL_SECONDS)
+        finally:
+            self._changed.acquire()
+
+    def _trial(self, config: Config) -> Trial | None:
+        return self._ledger.known(config, self._task.timeout)
+
+    def _read_news(self) -> None:
+        """Report the trials of other processes, and retry the configurations that they no longer claim."""
+        for trial in self._ledger.news():
+            if self._search.pool.find(trial.config) is not None:  # another process may have other restrictions
+                self._report(trial)
+        for config in list(self._elsewhere):
+            if self._trial(config) is not None or not self._ledger.is_claimed(config):
+                self._elsewhere.remove(config)
+                self._retries.append(config)
+
+    def _measure(self, worker: Supervisor, config: Config) -> Trial | None:
+        """The trial of a claimed configuration; None where the claim was lost before the measurement began."""
+        best_ms = None
+        if self._task.method.races:
+            best_ms = (self._best and self._best.time_ms) or math.inf
+
+        def attempt() -> Outcome | None:
+            self._compile_pool.wait(config)
+            worker.get_ready()
+            return worker.measure(config, best_ms) if self._ledger.begin(config) else None
+
+        try:
+            patient = self._in_trouble < MOST_IN_TROUBLE
+            outcome = patiently(attempt, self._noted, self._pause) if patient else attempt()
+        except (TrialError, WorkerDied) as error:
+            outcome = Outcome(failure=error.reason, log=str(error))
+        except EnvironmentTrouble as trouble:
+            return self._given_up(config, trouble)
+        if outcome is None:
+            return None
+        self._in_trouble = 0
+        values: tuple[float, ...] = ()
+        if outcome.times:
+            objectives, time_ms = self._task.method.objectives, median(outcome.times)
+            values = objective_values(objectives, time_ms, outcome.energy_mj, outcome.figures)
+        return Trial(config, outcome, values, self._task.timeout)
+
+    def _given_up(self, config: Config, trouble: EnvironmentTrouble) -> Trial:
+        """A trial for this run alone, of a configuration that may have brought about its trouble by itself.
+
+        Raises the trouble again where only the machine can be to blame.
+        """
+        if trouble.reason not in PERHAPS_ITS_OWN:
+            raise trouble
+        self._in_trouble += 1
+        self.trouble = trouble
+        log = f"{trouble}; not recorded, so the next run tries it again"
+        return Trial(config, Outcome(failure=trouble.reason, log=log), timeout=self._task.timeout)
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait before another attempt. Returns whether the run is over."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._stopping, seconds)
+
+    def _finish(self, config: Config, trial: Trial | None) -> None:
+        """Write the trial and report it. Where the claim was lost, another process measures the configuration."""
+        if trial is not None and trial.outcome.failure in PERHAPS_ITS_OWN:
+            self._ledger.set_aside(trial)
+            written = True
+        else:
+            written = trial is not None and self._ledger.finish(trial)
+        with self._changed:
+            self._measuring -= 1
+            if trial is not None and written:
+                self._report(trial)
+            else:
+                self._elsewhere.append(config)
+            self._changed.notify_all()
+
+    def _report(self, trial: Trial) -> None:
+        """Report a trial to search and progress, once."""
+        key = config_key(trial.config)
+        if key in self._reported:
+            return
+        self._reported.add(key)
+        self._search.tell(trial.config, trial.values or None)
+        if trial.value is not None and (self._best is None or trial.value < (self._best.value or 0.0)):
+            self._best = trial
+        self._progress.measured(trial, self.count, self._best)
