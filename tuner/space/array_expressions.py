@@ -131,7 +131,7 @@ def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
             return [walk(element, scope) for element in elements]
         case ast.Subscript(value=value, slice=index):
             parts = index.elts if isinstance(index, ast.Tuple) else [index]
-            return np.asarray(walk(value, scope))[tuple(_index(part, scope) for part in parts)]
+            return _indexed(np.asarray(walk(value, scope)), tuple(_index(part, scope) for part in parts))
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
             return _call(name, [walk(a, scope) for a in args], {str(k.arg): walk(k.value, scope) for k in keywords})
     return expressions.walk(node, scope)
@@ -148,7 +148,8 @@ def _call(name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
 
 
 def _binary(op: ast.operator, left: Any, right: Any) -> Any:
-    if not np.ndim(left) and not np.ndim(right) and type(op) in expressions.BINARY:
+    written = isinstance(left, str | tuple | list) or isinstance(right, str | tuple | list)  # [1] * 2 is no arithmetic
+    if type(op) in expressions.BINARY and (written or (not np.ndim(left) and not np.ndim(right))):
         return expressions.binary(op, left, right)
     shapes = np.shape(left), np.shape(right)
     if isinstance(op, ast.MatMult):
@@ -178,9 +179,29 @@ def _truth(value: Any) -> bool:
     return bool(value)
 
 
+def _indexed(array: Any, index: tuple[Any, ...]) -> Any:
+    """`array[index]`. What arrays of indices choose may be larger than the array."""
+    chosen = [part for part in index if np.ndim(part)]
+    if chosen:
+        sizes = np.broadcast_shapes(*(part.shape if part.dtype.kind != "b" else () for part in chosen))
+        places = sum(part.ndim if part.dtype.kind == "b" else 1 for part in chosen)
+        # No fewer than what is chosen, times the extents that no part of the index chooses from.
+        others = sorted(array.shape, reverse=True)[: max(0, array.ndim - places)]
+        check_elements(math.prod(sizes) * math.prod(others), "what is chosen")
+    return array[index]
+
+
 def _index(node: ast.expr, scope: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.Slice):
         bounds = (walk(bound, scope) if bound else None for bound in (node.lower, node.upper, node.step))
         return slice(*bounds)
     value = walk(node, scope)
+    if isinstance(value, tuple | list):
+        value = np.asarray(value)
     return value.astype(np.int64) if np.ndim(value) and value.dtype.kind == "f" else value
+
+
+def usage() -> dict[str, str]:
+    """How each function that a reference may call is called, by name."""
+    numbers = {name: f"{name}(...), of numbers alone" for name in expressions.FUNCTIONS}
+    return dict(sorted((numbers | {name: function.usage for name, function in ARRAY_FUNCTIONS.items()}).items()))

@@ -1,11 +1,13 @@
 """The functions that references may call: NumPy's and SciPy's, by their names and with their meaning.
 
 They take arrays by position, and `axis`, `keepdims` and `mode` by keyword. Each one is bounded: what would take more
-elements than `MOST_ELEMENTS` is refused before it is computed.
+elements or products than `Bounds` allow is refused before it is computed.
 """
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +16,32 @@ import numpy as np
 from tuner.errors import ExpressionError
 
 Array = np.ndarray[Any, np.dtype[Any]]
-MOST_ELEMENTS = 2**31  # of any array
-MOST_PRODUCTS = 2**46  # of one einsum or convolution: an hour of one core
 DTYPES = (
     "bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The most elements that one array may have, and the most products of one einsum, convolution or `@`."""
+
+    elements: int
+    products: int
+
+
+TUNING = Bounds(2**31, 2**46)  # an hour of one core
+TRYING = Bounds(2**22, 2**30)  # of arrays of a few elements
+_bounds: ContextVar[Bounds] = ContextVar("bounds", default=TUNING)
+
+
+@contextlib.contextmanager
+def bounded(bounds: Bounds) -> Iterator[None]:
+    """These bounds hold meanwhile."""
+    token = _bounds.set(bounds)
+    try:
+        yield
+    finally:
+        _bounds.reset(token)
 
 
 @dataclass(frozen=True)
@@ -45,9 +68,19 @@ class ArrayFunction:
 
 
 def check_elements(count: int, what: str) -> None:
-    """Raise ExpressionError for more than MOST_ELEMENTS elements."""
-    if count > MOST_ELEMENTS:
-        raise ExpressionError(f"{what} would have {count:.3g} elements; at most {MOST_ELEMENTS} are allowed")
+    """Raise ExpressionError for more elements than an array may have."""
+    if count > (most := _bounds.get().elements):
+        raise ExpressionError(f"{what} would have {_rounded(count)} elements; at most {most} are allowed")
+
+
+def _check_products(count: int, what: str) -> None:
+    """Raise ExpressionError for more products than one function may compute."""
+    if count > (most := _bounds.get().products):
+        raise ExpressionError(f"{what} would take {_rounded(count)} products; at most {most} are allowed")
+
+
+def _rounded(count: int) -> str:
+    return f"{count:.3g}" if count < 2**1000 else "far too many"
 
 
 def _scipy(module: str, function: str) -> Callable[..., Any]:
@@ -64,7 +97,7 @@ def _broadcast(*arrays: Any, **_: Any) -> int:
 
 
 def _total(shape: Any, *_: Any, **__: Any) -> int:
-    return math.prod(abs(extent) for extent in (shape if isinstance(shape, tuple) else (shape,)))
+    return math.prod(abs(int(extent)) for extent in (shape if isinstance(shape, tuple | list) else (shape,)))
 
 
 def _extreme(reduce: Callable[..., Any], pair: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -93,6 +126,10 @@ def _take(array: Any, indices: Any, axis: int | None = None) -> Any:
     return np.take(array, np.asarray(indices, dtype=np.int64), axis=axis)
 
 
+def _taken(array: Any, indices: Any, axis: int | None = None) -> int:
+    return np.size(indices) * (1 if axis is None else np.size(array) // max(1, np.shape(array)[axis]))
+
+
 def _bincount(array: Any, weights: Any = None, minlength: int = 0) -> Any:
     values = np.asarray(array).reshape(-1)
     integers = values.astype(np.int64)
@@ -114,19 +151,19 @@ def _padded(array: Any, width: Any, **_: Any) -> int:
 
 
 def _einsum(subscripts: Any, *arrays: Any) -> Any:
-    if not isinstance(subscripts, str):
-        raise ExpressionError("einsum() is called as einsum('ij,jk->ik', a, b)")
-    return np.einsum(subscripts, *arrays, optimize=True)
+    return np.einsum(subscripts, *arrays, optimize=("greedy", _bounds.get().elements))
 
 
 def _einsum_elements(subscripts: Any, *arrays: Any) -> int:
-    inputs, arrow, output = str(subscripts).replace(" ", "").partition("->")
+    if not isinstance(subscripts, str) or "->" not in subscripts or "." in subscripts:
+        raise ExpressionError("einsum() is called as einsum('ij,jk->ik', a, b): with an arrow, without dots")
+    inputs, _, output = subscripts.replace(" ", "").partition("->")
     extents: dict[str, int] = {}
     for letters, array in zip(inputs.split(","), arrays, strict=False):
-        extents |= dict(zip(letters, np.shape(array), strict=False))
-    if math.prod(extents.values()) > MOST_PRODUCTS:
-        raise ExpressionError(f"einsum() would take {math.prod(extents.values()):.3g} products")
-    return math.prod(extents.get(letter, 1) for letter in output) if arrow else 1
+        for letter, extent in zip(letters, np.shape(array), strict=False):
+            extents[letter] = max(extent, extents.get(letter, 1))
+    _check_products(math.prod(extents.values()), "einsum()")
+    return math.prod(extents.get(letter, 1) for letter in output)
 
 
 def _correlation(function: str) -> Callable[..., Any]:
@@ -138,18 +175,18 @@ def _correlation(function: str) -> Callable[..., Any]:
 
 
 def _convolved(array: Any, kernel: Any, **_: Any) -> int:
-    if np.size(array) * np.size(kernel) > MOST_PRODUCTS:
-        raise ExpressionError(
-            f"a convolution of {np.size(array)} and {np.size(kernel)} elements takes too many products"
-        )
+    _check_products(np.size(array) * np.size(kernel), "the convolution")
     return math.prod(a + k for a, k in zip(np.shape(array), np.shape(kernel), strict=True))
 
 
 def matrix_product(left: Any, right: Any) -> Any:
     """`left @ right`. A product of integers is exact, and is computed in float64 where that is."""
     left, right = np.asarray(left), np.asarray(right)
-    if left.ndim and right.ndim and left.size * right.shape[-1] > MOST_PRODUCTS:
-        raise ExpressionError(f"a product of {left.shape} and {right.shape} takes too long")
+    if left.ndim and right.ndim:
+        batch = math.prod(np.broadcast_shapes(left.shape[:-2], right.shape[:-2]))
+        rows, columns = (left.shape[-2] if left.ndim > 1 else 1), (right.shape[-1] if right.ndim > 1 else 1)
+        check_elements(batch * rows * columns, "the matrix product")
+        _check_products(batch * rows * columns * left.shape[-1], "the matrix product")
     if left.ndim and {left.dtype.kind, right.dtype.kind} <= set("iu"):
         largest = [int(np.max(np.abs(side.astype(np.float64)), initial=0)) for side in (left, right)]
         if left.shape[-1] * largest[0] * largest[1] < 2**53:
@@ -224,7 +261,7 @@ def _table() -> dict[str, ArrayFunction]:
         "roll": ArrayFunction(np.roll, "roll(x, shift, axis=None)", 2, 2, only_axis),
         "round": ArrayFunction(np.round, "round(x)"),
         "stack": ArrayFunction(np.stack, "stack((x, y), axis=0)", keywords=only_axis),
-        "take": ArrayFunction(_take, "take(x, indices, axis=None)", 2, 2, only_axis),
+        "take": ArrayFunction(_take, "take(x, indices, axis=None)", 2, 2, only_axis, _taken),
         "tile": ArrayFunction(
             np.tile, "tile(x, (2, 3))", 2, 2, elements=lambda array, counts: np.size(array) * _total(counts)
         ),

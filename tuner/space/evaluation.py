@@ -11,6 +11,7 @@ import numpy as np
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
 from tuner.space import operation, reference
+from tuner.space.array_functions import TRYING, bounded
 from tuner.space.default import checks_by_depth
 from tuner.space.expressions import Expression
 from tuner.space.model import COMMON_GPU, Config, Restriction, Scope, Space, config_text, size_text
@@ -135,7 +136,7 @@ def _reference_fault(space: Space, scope: Scope) -> str | None:
         except SpaceError:
             return None  # the kernel has no such small sizes
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), bounded(TRYING):
                 reference.answers(op, small, arrays)
             return None
         except SpaceError as error:
