@@ -1,7 +1,8 @@
 """Prototypes of the kernels in a source: their names, arguments and templates, as far as the text alone tells them.
 
 No compiler is asked, so macros are not expanded, except those that stand for a qualifier, such as `KERNEL`. What the
-text leaves open (a type that is a macro or a typedef) is None here, and nothing is concluded from it.
+text leaves open (a type that is a macro or a typedef, parameters under an #if) is None here, and nothing is concluded
+from it.
 """
 
 import re
@@ -34,16 +35,20 @@ _DTYPES = {
     "ptrdiff_t": "int64", "unsigned long": "uint64", "ulong": "uint64", "unsigned long long": "uint64",
     "uint64_t": "uint64", "size_t": "uint64", "bool": "bool", "__nv_bfloat16": "bfloat16",
 }  # fmt: skip
+_TYPE_WORDS = {word for words in _DTYPES for word in words.split()}
 _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|half|float|double)([2348]|16)$")
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a kernel: its name, and its type without qualifiers, as it is written."""
+    """A parameter of a kernel: its name, and its type without qualifiers, as it is written, or "" where that is open.
+
+    `is_pointer` is None for a type that could be one by another name.
+    """
 
     name: str
     type: str
-    is_pointer: bool
+    is_pointer: bool | None
     is_const: bool
 
     @property
@@ -53,17 +58,20 @@ class Parameter:
         vector = _VECTOR.fullmatch(self.type)
         return _DTYPES.get(vector[1].replace("longlong", "long long") if vector else self.type)
 
+    def __str__(self) -> str:
+        return f"{self.type or '...'} {'*' * bool(self.is_pointer)}{self.name}"
+
 
 @dataclass(frozen=True)
 class Prototype:
-    """A kernel, or a function of C: its parameters in order, and those of its template.
+    """A kernel, or a function of C: its parameters in order, or None where they are open, and those of its template.
 
     `language` is cuda, opencl or c; None where a macro such as `KERNEL` makes it any of them. `launch_bounds` are the
     arguments of `__launch_bounds__`, as text.
     """
 
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[Parameter, ...] | None
     language: str | None
     template: tuple[str, ...] = ()
     launch_bounds: tuple[str, ...] = ()
@@ -72,15 +80,18 @@ class Prototype:
 def prototypes(text: str) -> list[Prototype]:
     """The kernels that `text` defines. Where it defines none, the functions of C that are not static."""
     code = without_comments(text)
-    portable = {name for name, value in _MACRO.findall(code) if _KERNEL_WORDS.keys() & value.split()}
+    macros = _MACRO.findall(code)
+    portable = {name for name, value in macros if _KERNEL_WORDS.keys() & set(value.split())}
+    lists = {name for name, value in macros if "," in value}
+    types = {name for name, value in macros if not set(value.split()) <= _QUALIFIERS}
     kernels, functions = [], []
     for prefix, name, inner in _definitions(_WORD.findall(_without_directives(code))):
         template, bounds = _template(prefix), _launch_bounds(prefix)
         if portable.intersection(prefix) or _KERNEL_WORDS.keys() & set(prefix):
             language = next((_KERNEL_WORDS[word] for word in prefix if word in _KERNEL_WORDS), None)
-            kernels.append(Prototype(name, _parameters(inner), language, template, bounds))
+            kernels.append(Prototype(name, _parameters(inner, lists, types), language, template, bounds))
         elif "static" not in prefix and "inline" not in prefix and not template:
-            functions.append(Prototype(name, _parameters(inner), "c"))
+            functions.append(Prototype(name, _parameters(inner, lists, types), "c"))
     return kernels or functions
 
 
@@ -91,7 +102,12 @@ def knobs(text: str) -> dict[str, str]:
 
 
 def _without_directives(code: str) -> str:
-    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$", "", code, flags=re.MULTILINE)
+    """`code` with a # in place of each condition, and without other directives."""
+
+    def mark(match: re.Match[str]) -> str:
+        return "#" if re.match(r"\s*#\s*(if|el|endif)", match[0]) else ""
+
+    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$", mark, code, flags=re.MULTILINE)
 
 
 def _definitions(words: Sequence[str]) -> Iterator[tuple[list[str], str, list[str]]]:
@@ -137,26 +153,32 @@ def _split(words: Sequence[str]) -> list[list[str]]:
     return [part for part in parts if part]
 
 
-def _parameters(words: Sequence[str]) -> tuple[Parameter, ...]:
+def _parameters(words: Sequence[str], lists: set[str], types: set[str]) -> tuple[Parameter, ...] | None:
+    """The parameters; None where a condition or one of the macros `lists` could make others of them. `types` are the
+    macros that could stand for a type."""
     parts = _split(words)
-    return () if parts in ([], [["void"]]) else tuple(map(_parameter, parts))
+    if parts in ([], [["void"]]):
+        return () if parts else None  # in C, f() may take anything
+    if "#" in words or lists.intersection(words):
+        return None
+    parameters = [_parameter(part, types) for part in parts]
+    for parameter, part in zip(parameters, parts, strict=True):
+        if parameter.is_pointer is None and (not parameter.name or "(" in part):
+            return None  # a macro: of how many parameters, it alone knows
+    return tuple(parameters)
 
 
-def _parameter(words: list[str]) -> Parameter:
+def _parameter(words: list[str], types: set[str]) -> Parameter:
     declared = _before(words, "=")
     element = _before(declared, "[")
-    plain = [word for word in element if word not in _QUALIFIERS and word not in ("*", "&")]
-    name = plain.pop() if len(plain) > 1 else ""
-    is_pointer = "*" in element or "[" in declared
-    return Parameter(name, _type_text(plain), is_pointer, "const" in element)
-
-
-def _type_text(words: Sequence[str]) -> str:
-    """The words of a type, without macros before it that stand for a qualifier, such as GLOBAL."""
-    known = [
-        word for word in words if word in _DTYPES or word in ("unsigned", "signed", "long", "short", "int", "char")
-    ]
-    return " ".join(known or words[-1:] if "<" not in words else words)
+    plain = [word for word in _before(element, "(") if word not in _QUALIFIERS and word != "*"]
+    to_array = "(" in element and element[element.index("(") + 1 :][:1] == ["*"]  # float (*x)[4]
+    name = element[-2] if to_array else plain.pop() if len(plain) > 1 else ""
+    known = [] if types.intersection(plain) else [w for w in plain if w in _TYPE_WORDS or _VECTOR.fullmatch(w)]
+    is_last = bool(known) and plain[-len(known) :] == known  # what precedes is a macro such as GLOBAL
+    text = " ".join(known) if is_last else " ".join(plain) if len(plain) == 1 and not types.intersection(plain) else ""
+    is_pointer = True if "*" in element or "[" in declared else False if is_last and "(" not in element else None
+    return Parameter(name, text, is_pointer, "const" in element)
 
 
 def _template(prefix: Sequence[str]) -> tuple[str, ...]:
