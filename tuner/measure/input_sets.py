@@ -60,7 +60,8 @@ def outputs(op: Operation) -> list[Argument]:
 def is_renewable(op: Operation, inputs: InputSet, cache: ReferenceCache) -> bool:
     """Whether another seed gives other answers, because an array is drawn that they depend on, and gives them in a
     reasonable time."""
-    varies = any(argument.name not in inputs.write_only for argument in op.arrays)
+    drawn = (argument.name for argument in op.arrays if argument.fill is None or argument.fill.is_random)
+    varies = any(name not in inputs.write_only for name in drawn)
     return varies and cache.seconds(0) <= DEAR_SECONDS
 
 

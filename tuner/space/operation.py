@@ -10,6 +10,7 @@ import numpy as np
 
 from tuner.errors import RequestError, SpaceError
 from tuner.paths import quoted, shown
+from tuner.space import fills
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument, Operation, Scope, size_text
 
@@ -143,25 +144,16 @@ def nbytes(argument: Argument, scope: Scope) -> int:
 
 
 def inputs(operation: Operation, scope: Scope, seed: int = 0) -> dict[str, Array]:
-    """Random contents of the arrays that the caller passes, and the constants, by name.
-
-    Floating-point values have random sign and magnitude in [0.5, 1.5). The product of any two is then at least 0.25:
-    a kernel that drops a single one differs by far more than rounding does. Integers are drawn from -8 to 8 without 0
-    (1 to 8 if unsigned).
-    """
+    """The contents of the arrays that the caller passes, as they are filled with this seed, and the constants, by
+    name. Raises SpaceError for a fill that does not fit."""
     arrays: dict[str, Array] = {}
     for position, argument in enumerate(operation.arrays):
         generator = np.random.default_rng([seed, position])
         dtype, size = np.dtype(argument.dtype), shape(argument, scope)
-        if dtype.kind == "f":
-            values = generator.random(size, dtype=np.float32)
-            values += np.float32(0.5)
-            np.copysign(values, generator.random(size, dtype=np.float32) - np.float32(0.5), out=values)
-            arrays[argument.name] = values.astype(dtype, copy=False)
+        if argument.fill is None:
+            arrays[argument.name] = fills.standard(dtype, size, generator)
         else:
-            magnitude = generator.integers(1, 9, size)
-            sign = generator.integers(0, 2, size) * 2 - 1 if dtype.kind == "i" else 1
-            arrays[argument.name] = (magnitude * sign).astype(dtype)
+            arrays[argument.name] = fills.contents(argument.fill, argument.name, dtype, size, generator)
     return arrays | constants(operation, scope)
 
 

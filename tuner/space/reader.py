@@ -12,12 +12,13 @@ from typing import Any
 from tuner.errors import ExpressionError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, read_text, shown
-from tuner.space import agreement, expressions, yamlfile
+from tuner.space import agreement, expressions, fills, yamlfile
 from tuner.space import evaluation as evaluations
 from tuner.space import operation as operations
 from tuner.space.array_expressions import ArrayExpression
 from tuner.space.evaluation import Evaluation
 from tuner.space.expressions import Expression
+from tuner.space.fills import Fill
 from tuner.space.model import Argument, Limits, Operation, Restriction, Scope, Space, Value
 from tuner.space.prototype import prototypes
 from tuner.space.schema import ArgumentModel, DivisorsModel, OperationModel, SpaceModel
@@ -235,9 +236,19 @@ class _SpaceBuilder:
                     (*where, "value"),
                     f"{len(value)} values; {model.name} is {kind}: write one for each element, the shape in numbers",
                 )
-        return Argument(
-            model.name, model.dtype, None if model.shape is None else tuple(model.shape), model.role, tuple(value)
-        )
+        shape = None if model.shape is None else tuple(model.shape)
+        fill = None if model.fill is None else self._fill(document, (*where, "fill"), model)
+        return Argument(model.name, model.dtype, shape, model.role, tuple(value), fill)
+
+    def _fill(self, document: Document, where: Where, model: ArgumentModel) -> Fill:
+        if model.role not in ("in", "inout") or model.value is not None:
+            raise document.error(where, f"{model.name}: only an array of role in or inout, without `value`, is filled")
+        try:
+            fill = fills.parse(model.fill, document.path.resolve().parent)
+            fills.check_values(fill, model.dtype)
+        except ValueError as error:
+            raise document.error(where, f"{model.name}: {error}") from None
+        return fill
 
     def _triple(self, key: str, extents: list[Expression]) -> tuple[Expression, Expression, Expression]:
         """The extents in x, y and z; a missing one is 1."""

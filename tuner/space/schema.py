@@ -10,6 +10,7 @@ from tuner.languages import LANGUAGES
 from tuner.paths import quoted
 from tuner.space import array_expressions, expressions
 from tuner.space.expressions import Expression
+from tuner.space.fills import DISTRIBUTIONS, SEQUENCES
 from tuner.space.model import MAX_VALUES
 from tuner.space.routines import ROUTINES
 
@@ -65,6 +66,22 @@ Formulas = Annotated[
     Any, BeforeValidator(_expressions), WithJsonSchema({"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA}]})
 ]
 Allowed = Annotated[Any, BeforeValidator(_value), WithJsonSchema({"type": ["number", "boolean", "string"]})]
+_NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}, "minItems": 1}
+_FILL: dict[str, Any] = {
+    "description": "what an input holds while it is tuned; without it, random numbers",
+    "anyOf": [
+        {"enum": [*SEQUENCES, None]},
+        {
+            "type": "object",
+            "properties": {
+                **dict.fromkeys(("choice", *DISTRIBUTIONS), _NUMBERS),
+                "file": {"type": "string"},
+                "fit": {"const": "tile"},
+            },
+            "additionalProperties": False,
+        },
+    ],
+}
 
 
 if TYPE_CHECKING:
@@ -101,6 +118,7 @@ class ArgumentModel(StrictModel):
     value: Formulas | None = Field(
         None, description="of a scalar that is no size or option; of an array that no caller passes, element by element"
     )
+    fill: Annotated[Any, WithJsonSchema(_FILL)] = None
 
 
 class DivisorsModel(StrictModel):
