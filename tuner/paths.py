@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+import stat
 from pathlib import Path
 
 from tuner.errors import RequestError
@@ -39,11 +40,24 @@ def _user(variable: str, default: str) -> Path:
     return (Path(base) if os.path.isabs(base) else Path.home() / default) / "tuner"
 
 
+def own_environment() -> dict[str, str]:
+    """The environment of a child that runs `python -P -m tuner...`: it finds this package, and not what lies in the
+    current folder."""
+    places = [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+
+
 def private(folder: Path) -> Path:
     """`folder`, created if missing. Raises RequestError if it cannot be created, or is not to be trusted."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_trusted(folder, folder.stat())
+        for parent in folder.resolve().parents:
+            if parent.stat().st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH:
+                raise RequestError(
+                    f"{folder}: all users may write to {parent} above it, and could put another folder in its place; "
+                    "name another one with TUNER_CACHE or TUNER_STATE"
+                )
     except OSError as error:
         raise RequestError(
             f"{folder}: cannot be used: {error.strerror}; name another folder with TUNER_CACHE or TUNER_STATE"

@@ -68,7 +68,10 @@ def cli() -> None:
 
 def main() -> None:
     """Run `tune` with the arguments of this process, and exit."""
+    _open_standard_files()
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # nohup ignores it
+        signal.signal(signal.SIGHUP, _terminate)
     try:
         status = cli.main(standalone_mode=False)
     except click.exceptions.Exit as error:
@@ -104,6 +107,13 @@ def _message(error: click.ClickException) -> str:
             return f"{text}: a size is a whole number from 1 on"
     usage = f"; see `{error.ctx.command_path} --help`" if isinstance(error, click.UsageError) and error.ctx else ""
     return text + usage
+
+
+def _open_standard_files() -> None:
+    """Open those of the standard files that whoever started us has closed: other files must not get their numbers."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
 
 
 def _discard_output() -> None:

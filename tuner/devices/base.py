@@ -254,6 +254,11 @@ class Device(ABC):
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
         """Set the first `nbytes` bytes of `target` to `byte`, and wait."""
 
+    def frozen(self, check: Callable[[], bool]) -> bool:
+        """The answer of `check` as of this moment, whatever a kernel's own threads go on writing. Here, kernels have
+        none."""
+        return True
+
     def occupy(self, ms: float) -> None:
         """Enqueue work that keeps an `asynchronous` device busy for `ms` without touching memory."""
 

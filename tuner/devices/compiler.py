@@ -40,14 +40,15 @@ class Allowance:
     memory: int
 
     @staticmethod
-    def shared(seconds: float, builders: int) -> Allowance:
-        """For each of so many builders, which may have so many seconds for a build."""
-        return Allowance(math.ceil(2 * seconds), int(MEMORY_SHARE * _memory()) // builders)
+    def shared(seconds: float) -> Allowance:
+        """For each of `most_builders`, which may have so many seconds for a build."""
+        return Allowance(math.ceil(2 * seconds), int(MEMORY_SHARE * _memory()) // most_builders())
 
 
 def most_builders() -> int:
-    """How many builders this machine has memory for."""
-    return max(1, int(MEMORY_SHARE * _memory()) // LEAST_MEMORY)
+    """How many builders may work at once: one more than there are processors, as far as memory goes. Workers that hold
+    devices are among them, since they build, too."""
+    return max(1, min(len(os.sched_getaffinity(0)) + 1, int(MEMORY_SHARE * _memory()) // LEAST_MEMORY))
 
 
 def _memory() -> int:

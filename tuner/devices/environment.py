@@ -30,6 +30,7 @@ _TEXTS = {os.strerror(number).lower(): reason for number, reason in _ERRORS.item
     "file size limit exceeded": NO_SPACE,
     "out of memory": NO_MEMORY,
     "out_of_memory": NO_MEMORY,  # NVRTC
+    "out_of_host_memory": NO_MEMORY,  # OpenCL
     "memory exhausted": NO_MEMORY,
     "bad_alloc": NO_MEMORY,
     "failed to map segment": NO_MEMORY,  # the loader
@@ -38,7 +39,7 @@ _TEXTS = {os.strerror(number).lower(): reason for number, reason in _ERRORS.item
     "terminated signal terminated": KILLED,
     "terminated with signal 9": KILLED,
 }
-_SAID_OF_THE_SOURCE = re.compile(r"\S+:\d+:(\d+:)? (error|warning|note): |\s*\d*\s*\|")
+_SAID_OF_THE_SOURCE = re.compile(r"\S+(:\d+:(\d+:)?|\(\d+\):) (error|warning|note): |\S+: In function |\s*\d*\s*\|")
 _SAID = {
     NO_SPACE: "no space is left",
     NO_MEMORY: "too little memory is left",

@@ -98,15 +98,26 @@ KERNEL void poison(GLOBAL uint4 *array, long bytes, int fill) {
     }
 }
 
-// No integer is NaN. So every byte becomes the complement of the right one, and no element is right.
-KERNEL void complement(GLOBAL uint4 *array, GLOBAL const uint4 *reference, long bytes) {
+// A hash of an index and a secret, as in MurmurHash3's finalizer; its bytes are all odd.
+FUNCTION unsigned int mask_of(long index, unsigned int secret) {
+    unsigned int bits = (unsigned int)index * 0x9e3779b9u ^ secret;
+    bits = (bits ^ bits >> 16) * 0x85ebca6bu;
+    bits = (bits ^ bits >> 13) * 0xc2b2ae35u;
+    return (bits ^ bits >> 16) | 0x01010101u;
+}
+
+// No integer is NaN. So bits of every right byte are turned over, others in each, and no element is right. Nobody who
+// does not know the secret finds the right ones from that.
+KERNEL void scramble(GLOBAL uint4 *array, GLOBAL const uint4 *reference, long bytes, int secret) {
     for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
         uint4 word = reference[i];
-        word.x = ~word.x, word.y = ~word.y, word.z = ~word.z, word.w = ~word.w;
+        word.x ^= mask_of(4 * i, secret), word.y ^= mask_of(4 * i + 1, secret);
+        word.z ^= mask_of(4 * i + 2, secret), word.w ^= mask_of(4 * i + 3, secret);
         array[i] = word;
     }
     for (long i = REST(bytes) + FIRST; i < bytes; i += STRIDE) {
-        ((GLOBAL unsigned char *)array)[i] = (unsigned char)~((GLOBAL const unsigned char *)reference)[i];
+        ((GLOBAL unsigned char *)array)[i] =
+            (unsigned char)(((GLOBAL const unsigned char *)reference)[i] ^ mask_of(i, secret));
     }
 }
 

@@ -1,6 +1,7 @@
 """Kernels of ours that prepare the arrays of a workbench and check them, where they lie; the text is
 `bench_kernels.cu`."""
 
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,9 +56,10 @@ class BenchKernels:
         """Sets every byte of `array` to `fill`."""
         return self._bind("poison", array.nbytes, [array.handle, np.int64(array.nbytes), np.int32(fill)])
 
-    def complement(self, array: Buffer, reference: Buffer) -> Call:
-        """Sets every byte of `array` to the complement of that of `reference`."""
-        return self._bind("complement", array.nbytes, [array.handle, reference.handle, np.int64(array.nbytes)])
+    def scramble(self, array: Buffer, reference: Buffer) -> Call:
+        """Sets every byte of `array` to another one than that of `reference`, by a secret of its own."""
+        arguments = [array.handle, reference.handle, np.int64(array.nbytes), np.int32(secrets.randbits(31))]
+        return self._bind("scramble", array.nbytes, arguments)
 
     def touch(self, array: Buffer) -> Call:
         """Reads `array`."""

@@ -47,7 +47,7 @@ class Layout:
             fill: [
                 kernels.poison(buffers[name], fill)
                 if ELEMENTS[outputs[name]].real or name not in self.references
-                else kernels.complement(buffers[name], self.references[name])
+                else kernels.scramble(buffers[name], self.references[name])
                 for name in sorted(inputs.write_only)
             ]
             for fill in (NAN, NUMBER)

@@ -190,23 +190,25 @@ class EnergyMeter:
     """Measures the energy of one run on a board that counts energy.
 
     Each run is prepared as a timed one is, because a kernel may do less where its output holds an answer. What
-    preparing alone takes is measured once, and subtracted.
+    preparing alone takes is measured twice, and the mean is subtracted.
     """
 
     def __init__(self, device: Device, conditions: Conditions) -> None:
         self._device, self._conditions = device, conditions
-        self._preparing_mj: float | None = None
+        self._preparing: list[float | None] = []
 
     def measure(self, call: Callable[[], None], time_ms: float) -> float | None:
         """Energy of one run of `call` in mJ, which takes about `time_ms`: a mean over ENERGY_SECONDS. None where the
-        board has no energy counter. Raises LaunchError, WrongResult."""
-        if self._preparing_mj is None:
-            self._preparing_mj = self._mean(lambda: None, 0.1)
+        board has no energy counter, or where its noise hides the run. Raises LaunchError, WrongResult."""
+        if not self._preparing:
+            self._preparing = [self._mean(lambda: None, 0.1) for _ in range(2)]
         together = self._mean(call, time_ms)
-        if together is None or self._preparing_mj is None:
+        one, other = self._preparing
+        if together is None or one is None or other is None:
             return None
         self._conditions.check()
-        return max(0.0, together - self._preparing_mj)
+        energy = together - (one + other) / 2
+        return energy if energy > abs(one - other) else None
 
     def _mean(self, call: Callable[[], None], time_ms: float) -> float | None:
         sensors = self._device.sensors

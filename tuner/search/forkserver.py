@@ -21,6 +21,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from tuner import paths
+
 END_SECONDS = 5.0  # that a child may take to end once it is killed
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _starting = threading.Lock()
@@ -53,12 +55,12 @@ class _Server:
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tuner.search.forkserver", "tuner.search.foreign"],
+                [sys.executable, "-P", "-m", "tuner.search.forkserver", "tuner.search.foreign"],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,  # strategies print
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for this process alone
-                env={**os.environ, **_ONE_THREAD},  # one order of sums
+                env={**paths.own_environment(), **_ONE_THREAD},  # one order of sums
             )
         atexit.register(self.close)
 

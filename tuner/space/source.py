@@ -1,5 +1,6 @@
 """A configuration as the text that a compiler reads. Nothing else makes such text."""
 
+import errno
 import os
 import re
 from collections.abc import Mapping
@@ -80,6 +81,8 @@ def _inlined(path: Path, included: set[Path], macros: Mapping[str, Value]) -> st
     try:
         text = paths.read_text(path, MAX_SOURCE)
     except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            raise  # it says nothing of the file
         raise SpaceError(f"{path}: the kernel file cannot be read: {error}") from None
 
     def expand(match: re.Match[str]) -> str:

@@ -11,7 +11,8 @@ from urllib.parse import unquote, unquote_plus
 DATABASES = ("postgresql", "mysql", "sqlite")
 KINDS = (*DATABASES, "grpc")
 _START = re.compile(r"([A-Za-z][\w+.-]*:)?//")
-_USER = re.compile(r"[\w.%~+-]*")
+_USER = re.compile(r"[\w.~+-]*")
+_PLAIN = re.compile(r"[\w./~+-]*")  # no option or password can be hidden in this
 _HOST_AND_PORT = re.compile(r"(\[[^]]*\]|[^:]*)(:\d*)?")
 _SHOWN_OPTIONS = frozenset((
     "application_name", "charset", "connect_timeout", "dbname", "host", "mode", "port", "sslmode", "timeout",
@@ -80,7 +81,7 @@ def _secrets(url: str) -> Iterator[tuple[int, int]]:
         if user.end() < at:
             yield begin, at
         tail = at + 1
-    query = (url + "?").index("?", tail)
+    query = min(url.find(mark, tail) % (len(url) + 1) for mark in "?#")  # -1 becomes the end
     authority = url[tail:query].partition("/")[0]
     host = _HOST_AND_PORT.match(authority)
     assert host is not None
@@ -89,5 +90,5 @@ def _secrets(url: str) -> Iterator[tuple[int, int]]:
         return
     for option in re.finditer(r"[^&;]+", url[query + 1 :]):
         name, _, value = option[0].partition("=")
-        if name.lower() not in _SHOWN_OPTIONS:
+        if name.lower() not in _SHOWN_OPTIONS or not _PLAIN.fullmatch(value):
             yield query + 1 + option.end() - len(value or name), query + 1 + option.end()

@@ -168,7 +168,7 @@ class Ledger:
         earlier run has lost its race in a doubtful way."""
         key = config_key(config)
         trial = self._trials.get(key)
-        if trial is not None and trial.outcome.failure == "timeout" and trial.timeout < timeout:
+        if trial is not None and trial.outcome.failure in ("timeout", "compile timeout") and trial.timeout < timeout:
             return None
         if key in self._doubtful:
             return None
@@ -219,6 +219,10 @@ class Ledger:
         """Write the trial of a claim; it is on disk when this returns. False where the claim has expired: then another
         process measures the configuration."""
         key = config_key(trial.config)
+        earlier = self._trials.get(key)
+        if key in self._doubtful and earlier and None not in (earlier.value, trial.value):
+            better = min(earlier, trial, key=lambda measured: measured.value or 0.0)  # other programs only add time
+            trial = replace(better, outcome=replace(better.outcome, doubtful=trial.outcome.doubtful))
         with self._access:
             trial_id = self._own_claims[key]
             try:
@@ -240,9 +244,10 @@ class Ledger:
             self._close(self._own_claims.pop(config_key(config)))
 
     def set_aside(self, trial: Trial) -> None:
-        """Keep a failure that may be the machine's to this process alone, and give up the claim."""
+        """Keep a failure that may be the machine's to this process alone, and give up the claim, if there is one."""
         with self._access:
-            self.release(trial.config)
+            if config_key(trial.config) in self._own_claims:
+                self.release(trial.config)
             self._trials[config_key(trial.config)] = trial
 
     def revise(self, trial: Trial) -> None:

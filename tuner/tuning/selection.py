@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.method import Objective, objective_values
 from tuner.measure.process.patience import patiently
@@ -69,7 +70,9 @@ def select(
         for finalist in finalists:
             if finalist.final.failure is not None:
                 outcome = Outcome(failure="finals", log=finalist.final.failure)
-                ledger.revise(replace(finalist.trial, values=(), outcome=outcome))
+                failed = replace(finalist.trial, values=(), outcome=outcome)
+                is_its_own = finalist.final.failure.partition(":")[0] not in PERHAPS_ITS_OWN
+                (ledger.revise if is_its_own else ledger.set_aside)(failed)
         survivors = sum(finalist.final.failure is None for finalist in finalists[: len(ranked)])
         if survivors == len(ranked) or (survivors and not several):
             valid = [finalist for finalist in finalists if finalist.final.failure is None]
@@ -118,6 +121,10 @@ def _final_alone(worker: Supervisor, trial: Trial, noted: Callable[[str], None])
     try:
         alone = functools.partial(worker.finals, [trial.config], with_library=False)
         return patiently(alone, noted, time.sleep).candidates[0]
+    except EnvironmentTrouble as trouble:
+        if trouble.reason not in PERHAPS_ITS_OWN:
+            raise
+        return Final(failure=f"{trouble.reason}: {trouble}")
     except (WorkerDied, TrialError) as error:
         return Final(failure=f"{error.reason}: {error}")
 

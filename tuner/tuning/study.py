@@ -84,8 +84,12 @@ def stored_studies(optuna_storage: BaseStorage, space: Space, sizes: Mapping[str
                     if (trial := from_optuna(frozen, space.parameters, None)) is not None:
                         latest[config_key(trial.config)] = trial
             signature, toolchain = _conditions(study.user_attrs)
-            device, protocol = str(study.user_attrs.get("device", "")), study.user_attrs.get("protocol", 1)
+            device, protocol = str(study.user_attrs.get("device", "")), _protocol(study.user_attrs.get("protocol", 1))
             yield StoredStudy(device, signature, toolchain, protocol, list(latest.values()))
+
+
+def _protocol(value: object) -> int:
+    return value if isinstance(value, int) else 1
 
 
 def _conditions(attributes: Mapping[str, Any]) -> tuple[str, str]:

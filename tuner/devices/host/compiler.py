@@ -80,7 +80,10 @@ class HostCompiler(Compiler):
     def compile(self, source: Source) -> Build:
         with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
             text, library = Path(folder, f"{source.kernel}.c"), Path(folder, "kernel.so")
-            text.write_text(source.text, encoding="utf-8")
+            try:
+                text.write_text(source.text, encoding="utf-8")
+            except OSError as error:
+                raise BuildError(str(error)) from None
             command = [*self.command, *OPTIONS, *source.options, "-o", str(library), str(text), "-lm"]
             process = subprocess.run(
                 self._limited(command),
@@ -97,6 +100,8 @@ class HostCompiler(Compiler):
                     number = -process.returncode
                     log = f"{log}\n{signal.strsignal(number)} signal terminated program {command[0]}".strip()
                 raise BuildError(log or f"{command[0]} failed")
+            if not library.is_file():
+                raise BuildError(f"{command[0]} has written no library")
             return Build(library.read_bytes())
 
     def _limited(self, command: list[str]) -> list[str]:

@@ -7,6 +7,7 @@ import ctypes
 import functools
 import os
 import platform
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -66,10 +67,15 @@ class HostDevice(Device):
         if build_cache.read(name) == build.binary:  # a damaged library would crash the process
             with contextlib.suppress(LaunchError):  # another process may have swept it
                 return self._open(build_cache.folder() / name, source)
-        with tempfile.NamedTemporaryFile(suffix=".so") as file:
-            file.write(build.binary)
-            file.flush()
-            return self._open(Path(file.name), source)
+        try:
+            with tempfile.NamedTemporaryFile(suffix=".so") as file:
+                file.write(build.binary)
+                file.flush()
+                return self._open(Path(file.name), source)
+        except OSError as error:
+            what = f"loading {source.kernel}"
+            trouble = environment.of_log(str(error), what, [Path(tempfile.gettempdir())])
+            raise trouble or DeviceError(f"{what}: {error}") from None
 
     def _open(self, path: Path, source: Source) -> Function:
         try:
@@ -118,6 +124,19 @@ class HostDevice(Device):
 
     def synchronize(self) -> None:
         """Nothing to wait for: a call has finished when it returns."""
+
+    def frozen(self, check: Callable[[], bool]) -> bool:
+        try:
+            copy = os.fork()  # has this thread alone
+        except OSError:
+            return True
+        if copy == 0:
+            for number in (signal.SIGSEGV, signal.SIGBUS):  # a kernel may compute where its output is first read
+                signal.signal(number, signal.SIG_DFL)
+            with contextlib.suppress(BaseException):
+                os._exit(int(not check()))
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]) in (0, -signal.SIGKILL)
 
     def timer(self) -> _ClockTimer:
         return _ClockTimer()

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import resource
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from tuner.errors import TunerError, WorkerDied
 
 STACK_BYTES = 1 << 30  # of a child, where there is no limit
 HIGHEST, MARGIN = 4096, 16  # own descriptors lie below the first, and that far below the limit
+# Signals that a kernel may send to itself, to go on working when its time has been taken.
+LATER = {signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGUSR1, signal.SIGUSR2}
 LOST_CHANNEL = 97  # exit status of a child that cannot answer any more
 
 
@@ -32,6 +35,7 @@ class Channel:
         soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
         if soft == resource.RLIM_INFINITY:  # NVRTC lifts the limit of its process, which children inherit
             resource.setrlimit(resource.RLIMIT_STACK, (STACK_BYTES, hard))
+        signal.pthread_sigmask(signal.SIG_BLOCK, LATER)
         self._requests = os.fdopen(out_of_reach(os.dup(0)), "rb")
         self._replies = out_of_reach(os.dup(1))
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -92,6 +96,16 @@ def out_of_reach(descriptor: int) -> int:
     high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, most - MARGIN)
     os.close(descriptor)
     return high
+
+
+def open_files() -> int:
+    """How many descriptors this process has open, as far as the system tells; no limit where it has none to spare."""
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except FileNotFoundError:
+        return 0
+    except OSError:
+        return sys.maxsize
 
 
 def has_children() -> bool:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import secrets
 import select
 import signal
 import subprocess
@@ -14,11 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tuner import paths
 from tuner.devices import environment
 from tuner.errors import BY_NAME, DeviceError, EnvironmentTrouble, TunerError, WorkerDied
 from tuner.measure.process import scratch, warden
 from tuner.measure.process.answers import LOST_CHANNEL
 
+LONGEST_REPLY, LONGEST_LOG = 64 << 20, 16 << 20  # bytes
 STOP_SECONDS = 10.0  # for a warden to kill what it watches
 END_SECONDS = 5.0  # for a child to end that has closed the channel
 FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}  # no fault of a kernel ends in these
@@ -43,18 +46,19 @@ class Process:
             self._scratch = scratch.folder()
             self._process = _spawner.submit(
                 subprocess.Popen,
-                [sys.executable, "-I", "-S", warden.__file__, str(os.getpid()), sys.executable, "-m", module],
+                [sys.executable, "-I", "-S", warden.__file__, str(os.getpid()), sys.executable, "-P", "-m", module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
                 start_new_session=True,
                 pass_fds=share,
-                env={**os.environ, "TMPDIR": str(self._scratch)},
+                env={**paths.own_environment(), "TMPDIR": str(self._scratch)},
             ).result()
         except OSError as error:
             raise environment.of_error(error) or DeviceError(f"no process can be started: {error}") from None
         self._pending = b""
-        self._number = 0  # of the latest request
+        self._number, self._asked = "", 0  # the latest request's, which no kernel can foresee; how many there were
+        self._runs_kernels = module.endswith(".worker")
         self._child: int | None = None  # its process id, once it has answered
         self._stopping, self._stopped = threading.Lock(), False
 
@@ -65,7 +69,7 @@ class Process:
         WorkerDied with reason `timeout` or `crash`, or EnvironmentTrouble where somebody else has killed it.
         """
         assert self._process.stdin is not None
-        self._number += 1
+        self._number, self._asked = secrets.token_hex(8), self._asked + 1
         try:
             self._process.stdin.write(json.dumps({**request, "number": self._number}).encode() + b"\n")
             self._process.stdin.flush()
@@ -78,7 +82,7 @@ class Process:
             self.close()
             raise WorkerDied("the process running it wrote into the stream of its replies", "crash") from None
         self._child = self._child or child  # no kernel has run before the first reply
-        if (number, child) != (self._number, self._child):
+        if (number, child) != (self._number, self._child) or self._pending:
             self.close()
             raise WorkerDied("a process that it left behind answered in its place", "crash")
         if isinstance(reply.get("error"), str):
@@ -108,13 +112,18 @@ class Process:
         assert self._process.stdout is not None
         deadline = time.monotonic() + seconds
         while b"\n" not in self._pending:
-            if not self._readable(deadline - time.monotonic()):
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or not self._readable(remaining):
                 self.stop()
                 raise WorkerDied(f"not finished after {seconds:g} s; --timeout allows more", "timeout")
-            data = os.read(self._process.stdout.fileno(), 1 << 16)
+            data = os.read(self._process.stdout.fileno(), 1 << 20)
             if not data:
                 raise self._death()
             self._pending += data
+            if len(self._pending) > LONGEST_REPLY:
+                self.stop()
+                raise WorkerDied("the process running it wrote into the stream of its replies", "crash")
+        self._shorten_log()
         line, _, self._pending = self._pending.partition(b"\n")
         return line
 
@@ -123,14 +132,15 @@ class Process:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(END_SECONDS)
         code = self._process.poll()
-        self._log.seek(0)
-        tail = self._log.read()[-2000:].decode(errors="replace").strip()
+        self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 2000))
+        tail = self._log.read(2000).decode(errors="replace").strip()
         if "Traceback (most recent call last)" in tail:
             tail = tail.splitlines()[-1]
         log = "\n".join(tail.splitlines()[-1:])
-        found = environment.of_log(log, "the process running it") or environment.of_folders(
-            "the process running it", [self._scratch]
-        )
+        what = "the process running it"
+        has_run_kernels = self._runs_kernels and self._asked > 2  # then what it says may be what a kernel says
+        found = None if has_run_kernels else environment.of_log(log, what)
+        found = found or environment.of_folders(what, [self._scratch])
         self.close()
         if code is None or code == LOST_CHANNEL:
             return WorkerDied("its kernel closed or replaced files that its process had open", "crash")
@@ -138,9 +148,14 @@ class Process:
         text = f"the process running it {end}" + (f": {tail}" if tail else "")
         if -code in FROM_OUTSIDE:
             return environment.trouble(environment.KILLED, text)
-        if code == warden.CANNOT_START:
+        if code == warden.CANNOT_START and self._child is None:
             return environment.trouble(environment.NO_MEMORY, f"no process can be started: {tail}")
         return found or WorkerDied(text, "timeout" if code == -signal.SIGXCPU else "crash")
+
+    def _shorten_log(self) -> None:
+        """Keep the log of a kernel that prints without end from filling the disk."""
+        if os.fstat(self._log.fileno()).st_size > LONGEST_LOG:
+            os.ftruncate(self._log.fileno(), 0)
 
     def stop(self) -> None:
         """Kill the process and all that it started, and wait for their end. Any thread may call this, more than
@@ -154,7 +169,7 @@ class Process:
                 except subprocess.TimeoutExpired:
                     self._process.kill()
                     self._process.wait()
-                if self._child:  # the warden may have been killed
+                if self._child and self._process.returncode == -signal.SIGKILL:  # the warden was killed, or so was it
                     with contextlib.suppress(OSError):
                         os.killpg(self._child, signal.SIGKILL)
                 self._stopped = True

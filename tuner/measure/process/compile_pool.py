@@ -35,7 +35,7 @@ class CompilePool:
         self._alternate = device.on_processor
         cores = len(os.sched_getaffinity(0))
         free = cores if self._alternate else cores - devices
-        self.count = max(1, min(MOST_WORKERS * devices, free, most_builders()))
+        self.count = max(1, min(MOST_WORKERS * devices, free, most_builders() - devices))
         self._task = {
             "space": launch_form.to_json(space),
             "sizes": dict(scope.sizes),
@@ -44,7 +44,7 @@ class CompilePool:
             "limits": asdict(scope.limits),
             "device": device.id,
             "architecture": device.architecture,
-            "allowance": asdict(Allowance.shared(timeout, self.count)),
+            "allowance": asdict(Allowance.shared(timeout)),
         }
         self._timeout = timeout
         self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="compile-pool")

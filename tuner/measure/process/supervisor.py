@@ -1,10 +1,9 @@
 """Supervises the worker of one device: starts it, and replaces it after a kernel took it down."""
 
-import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from tuner.devices import DeviceInfo
 from tuner.devices.compiler import Allowance
@@ -17,6 +16,7 @@ from tuner.measure.timing import FINAL_SECONDS, LONGER
 from tuner.space import launch_form
 from tuner.space.model import Config, Scope, Space
 
+T = TypeVar("T")
 START_TIMEOUT = 600.0  # seconds to open the device, and again to compute the reference
 
 
@@ -64,7 +64,7 @@ class Supervisor:
             if self._killed:
                 raise DeviceError(f"{self._device_id}: its worker has been stopped")
             self._worker, self._ready = Process("tuner.measure.process.worker", share=[file]), False
-        allowance = asdict(Allowance.shared(self.task.timeout, len(os.sched_getaffinity(0))))
+        allowance = asdict(Allowance.shared(self.task.timeout))
         task = {**self.task.to_json(), "device": self._device_id, "products": file, "allowance": allowance}
         self.device = DeviceInfo.from_json(self._ask_starting(task))
         self.scope = Scope(self.task.sizes, self.task.options, self.device.language, self.device.limits)
@@ -84,7 +84,7 @@ class Supervisor:
         Raises WorkerDied where the worker died or had to be killed, EnvironmentTrouble where the machine is to blame;
         the next call starts a new one.
         """
-        return Outcome.from_json(self._ask({"measure": config, "best_ms": best_ms}, self.task.timeout))
+        return self._ask(Outcome.from_json, {"measure": config, "best_ms": best_ms}, self.task.timeout)
 
     def finals(self, configs: Sequence[Config], with_library: bool = True) -> Finals:
         """The configurations measured again, interleaved, with the vendor's library if there is one.
@@ -93,7 +93,7 @@ class Supervisor:
         """
         seconds = LONGER * FINAL_SECONDS + 2 * DEAR_SECONDS  # a set of inputs is drawn first
         seconds += 2 * self.task.timeout * (len(configs) + 1)
-        return Finals.from_json(self._ask({"finals": list(configs), "with_library": with_library}, seconds))
+        return self._ask(Finals.from_json, {"finals": list(configs), "with_library": with_library}, seconds)
 
     def kill(self) -> None:
         """Stop the worker for good, even in the middle of a measurement. Any thread may call this."""
@@ -109,7 +109,7 @@ class Supervisor:
             self._worker.close()
             self._worker = None
 
-    def _ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+    def _ask(self, read: Callable[[dict[str, Any]], T], request: dict[str, Any], seconds: float) -> T:
         if self._worker is not None and not self._worker.is_undisturbed():
             self.close()
         self.get_ready()
@@ -119,9 +119,14 @@ class Supervisor:
         except TunerError:  # the worker is gone, or its state is unknown
             self.close()
             raise
-        if not reply.pop("healthy"):  # the fault outlives its kernel: the next configuration gets a new process
+        try:
+            healthy, answer = reply.pop("healthy"), read(reply)
+        except (LookupError, TypeError, ValueError, AttributeError):
             self.close()
-        return reply
+            raise WorkerDied("the process running it gave an answer of another form", "crash") from None
+        if not healthy:  # the fault outlives its kernel: the next configuration gets a new process
+            self.close()
+        return answer
 
     def _ask_starting(self, request: dict[str, Any]) -> dict[str, Any]:
         """The worker's reply before it can measure.
