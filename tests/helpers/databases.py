@@ -13,7 +13,6 @@ from collections import Counter
 from pathlib import Path
 
 import optuna
-import psycopg
 from optuna.trial import TrialState
 
 from helpers.processes import wait_until
@@ -64,6 +63,8 @@ class Server:
         return f"postgresql+psycopg://{user}@/{name}?host={self._folder}"
 
     def execute(self, statement: str, database: str = "postgres") -> None:
+        import psycopg  # a machine with a GPU may lack it
+
         with psycopg.connect(host=str(self._folder), user="tuner", dbname=database, autocommit=True) as connection:
             connection.execute(statement)
 
