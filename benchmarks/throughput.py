@@ -26,7 +26,7 @@ from tuner import devices
 from tuner.measure.benchmark import Bench
 from tuner.measure.method import STANDARD
 from tuner.search.enumeration import enumerate_space
-from tuner.space import catalog, operation, source
+from tuner.space import catalog, operation, reference, source
 from tuner.space.model import Config, Scope, Space
 from tuner.tuning import driver
 from tuner.tuning.trial import Trial
@@ -59,7 +59,7 @@ def kernel_tuner(kernel: str, size: str) -> Run:
     names = list(space.parameters)
     valid = {tuple(configuration) for configuration in enumerate_space(space, scope).list}
     inputs = operation.inputs(space.operation, scope)
-    answers, _ = operation.answers(space.operation, scope, inputs)
+    answers, _ = reference.answers(space.operation, scope, inputs)
     scalars = iter(operation.scalars(space.operation, scope))
     arguments = [inputs[a.name] if a.shape is not None else next(scalars) for a in space.operation.arguments]
     answer = [answers[a.name].astype(a.dtype) if a.name in answers else None for a in space.operation.arguments]

@@ -59,5 +59,6 @@ def broken(stage: str, text: str, becomes: str, folder: Path) -> Space:
 
 def outcome_of(space: Space, device: Device, size: str, config: Config | None = None) -> str | None:
     """Why a configuration fails, the first valid one if none is given; None where it is right."""
-    scope = scope_of(space, device, size, alpha=1.5, beta=-0.75)
+    options = {name: value for name, value in (("alpha", 1.5), ("beta", -0.75)) if name in space.operation.options}
+    scope = scope_of(space, device, size, **options)
     return Bench(device, space, scope, Method(repeats=1)).measure(config or first_valid(space, scope)).failure

@@ -1,4 +1,4 @@
-"""`tune schema`: the JSON Schema of a space file."""
+"""`tune schema`: the JSON Schema of a space file, and the functions of references."""
 
 import click
 
@@ -6,12 +6,19 @@ from tuner.cli import output
 
 
 @click.command()
-@click.option("--json", is_flag=True, hidden=True, help="Print JSON, which this verb always does.")
-def command(json: bool) -> None:
+@click.option("--functions", is_flag=True, help="List the functions that a reference may call instead.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, which this verb does anyway for the schema.")
+def command(functions: bool, as_json: bool) -> None:
     """Print the JSON Schema of space files, for editors.
 
     Example: tune schema > space.schema.json
     """
-    from tuner.space import schema
+    if functions:
+        from tuner.space.array_expressions import usage
 
-    output.document(schema.json_schema())
+        lines = usage()
+        output.answer(as_json, lines, "\n".join(lines.values()))
+    else:
+        from tuner.space import schema
+
+        output.document(schema.json_schema())

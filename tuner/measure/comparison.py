@@ -46,12 +46,13 @@ def compare(name: str, output: Array, answer: Array, limit: float) -> float:
     wrong wherever it still holds the poison that is NaN. Raises WrongResult, which names the first wrong element.
     """
     actual, expected = output.reshape(-1), answer.reshape(-1)
+    exact = "f" not in (actual.dtype.kind, expected.dtype.kind)  # beyond 2**53, a difference in float64 is not
     worst, wrong, first = 0.0, 0, -1
     for start in range(0, actual.size, _CHUNK):
         chunk = slice(start, start + _CHUNK)
         with np.errstate(invalid="ignore", over="ignore"):
             error = np.abs(np.subtract(actual[chunk], expected[chunk], dtype=np.float64))
-        close = error <= limit
+        close = actual[chunk] == expected[chunk] if exact else error <= limit
         right = close
         if not close.all():
             same = (actual[chunk] == expected[chunk]) | (np.isnan(actual[chunk]) & np.isnan(expected[chunk]))
@@ -63,11 +64,15 @@ def compare(name: str, output: Array, answer: Array, limit: float) -> float:
     if wrong:
         index = ", ".join(str(int(i)) for i in np.unravel_index(first, answer.shape))
         raise WrongResult(
-            f"{name}[{index}] = {actual[first]:.7g}, {expected[first]:.7g} expected; "
+            f"{name}[{index}] = {_shown(actual[first])}, {_shown(expected[first])} expected; "
             f"{wrong} of {actual.size} elements are off by more than {limit:.2g}",
             "not a number" if np.isnan(actual[first]) else None,  # or not written: outputs begin as NaN
         )
     return worst
+
+
+def _shown(element: np.generic) -> str:
+    return f"{element:.7g}" if element.dtype.kind == "f" else str(element)
 
 
 def _is_poison(elements: Array) -> Array:

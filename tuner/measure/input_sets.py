@@ -13,7 +13,7 @@ import numpy as np
 from tuner.errors import DeviceError
 from tuner.measure.comparison import bound
 from tuner.measure.dtypes import ELEMENTS
-from tuner.space import operation
+from tuner.space import operation, reference
 from tuner.space.model import Argument, Operation, Scope
 from tuner.space.reference_cache import ReferenceCache
 
@@ -44,7 +44,7 @@ def draw(op: Operation, scope: Scope, seed: int, cache: ReferenceCache) -> Input
 def answered(op: Operation, scope: Scope, contents: Mapping[str, Array], seed: int, cache: ReferenceCache) -> InputSet:
     """The set with these contents. Raises DeviceError where its reference does not fit in memory."""
     try:
-        answers, names_read = operation.answers(op, scope, contents, cache.of(seed))
+        answers, names_read = reference.answers(op, scope, contents, cache.of(seed))
     except MemoryError:
         size = operation.array_bytes(op, scope) / 1e9
         raise DeviceError(f"the reference for {size:.1f} GB of arrays does not fit in memory") from None
@@ -60,7 +60,8 @@ def outputs(op: Operation) -> list[Argument]:
 def is_renewable(op: Operation, inputs: InputSet, cache: ReferenceCache) -> bool:
     """Whether another seed gives other answers, because an array is drawn that they depend on, and gives them in a
     reasonable time."""
-    varies = any(argument.name not in inputs.write_only for argument in op.arrays)
+    drawn = (argument.name for argument in op.arrays if argument.fill is None or argument.fill.is_random)
+    varies = any(name not in inputs.write_only for name in drawn)
     return varies and cache.seconds(0) <= DEAR_SECONDS
 
 

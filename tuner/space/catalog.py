@@ -82,12 +82,15 @@ def _to_form(space: Space, folder: Path) -> bytes:
     """The launch form of a space. Its paths are relative to the YAML's `folder`, so that copies of the files may use
     it too."""
 
-    def relative(file: Path) -> str:
+    def relative(file: Path | str) -> str:
         return os.path.relpath(file, folder)
 
     digests = {relative(file): paths.digest(file.read_bytes()) for file in (*space.files, space.source)}
-    locations = {"source": relative(space.source), "files": [relative(file) for file in space.files]}
-    return json.dumps({"files": digests, "space": {**launch_form.to_json(space), **locations}}).encode()
+    data = launch_form.to_json(space)
+    data |= {"source": relative(space.source), "files": [relative(file) for file in space.files]}
+    for fill in launch_form.fills_from_files(data):
+        fill["file"] = relative(fill["file"])
+    return json.dumps({"files": digests, "space": data}).encode()
 
 
 def _shipped_form(form: Path, folder: Path) -> Space | None:
@@ -119,6 +122,8 @@ def _from_form(content: bytes, folder: Path) -> Space | None:
                 return None
         space["source"] = os.path.normpath(folder / space["source"])
         space["files"] = [os.path.normpath(folder / file) for file in space["files"]]
+        for fill in launch_form.fills_from_files(space):
+            fill["file"] = os.path.normpath(folder / fill["file"])
         return launch_form.from_json(space)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, TunerError, RecursionError):
         return None

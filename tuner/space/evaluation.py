@@ -10,10 +10,11 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space import operation
+from tuner.space import fills, operation, reference
+from tuner.space.array_functions import TRYING, bounded
 from tuner.space.default import checks_by_depth
 from tuner.space.expressions import Expression
-from tuner.space.model import COMMON_GPU, Config, Restriction, Scope, Space, config_text, size_text
+from tuner.space.model import COMMON_GPU, Config, Operation, Restriction, Scope, Space, config_text, size_text
 
 MOST_CONFIGURATIONS = 1000  # of a space that is tried as a whole; of a larger one, a sample is
 SAMPLE = 300
@@ -43,6 +44,8 @@ def evaluate(space: Space, sizes: Mapping[str, int], own_restrictions: int) -> E
     the file; the device imposes the others.
     """
     most_tried = 0
+    if (fault := _file_fault(space.operation)) is not None:
+        return fault
     for language in space.languages:
         tried = 0
         scope = Scope(sizes, space.operation.options, language, COMMON_GPU)
@@ -122,6 +125,23 @@ def _whole(expression: Expression, least: int) -> Callable[[Mapping[str, Any]], 
     return check
 
 
+def _file_fault(op: Operation) -> Evaluation | None:
+    """What is wrong with a file that fills an input; whether it fits is known once the size is."""
+    for position, argument in enumerate(op.arguments):
+        if argument.fill is not None and argument.fill.file is not None:
+            try:
+                fills.opened(argument.fill, argument.name, np.dtype(argument.dtype))
+            except SpaceError as error:
+                return Evaluation(0, ("operation", "arguments", position, "fill"), str(error))
+    return None
+
+
+def _tiled(op: Operation) -> Operation:
+    """The operation with files that fit any size."""
+    arguments = (replace(a, fill=a.fill and replace(a.fill, tile=True)) for a in op.arguments)
+    return replace(op, arguments=tuple(arguments))
+
+
 def _reference_fault(space: Space, scope: Scope) -> str | None:
     """What is wrong with the reference at each of two small sizes, as of the second."""
     op, message = space.operation, None
@@ -131,12 +151,12 @@ def _reference_fault(space: Space, scope: Scope) -> str | None:
         try:
             if operation.array_bytes(op, small) > MOST_BYTES:
                 return None
-            arrays = operation.inputs(op, small)
+            arrays = operation.inputs(_tiled(op), small)
         except SpaceError:
             return None  # the kernel has no such small sizes
         try:
-            with np.errstate(all="ignore"):
-                operation.answers(op, small, arrays)
+            with np.errstate(all="ignore"), bounded(TRYING):
+                reference.answers(op, small, arrays)
             return None
         except SpaceError as error:
             message = f"{error}, at {size_text(sizes)}"

@@ -52,7 +52,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sqrt": math.sqrt,
 }
 
-_BINARY: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
+BINARY: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", operator.add),
     ast.Sub: ("-", operator.sub),
     ast.Mult: ("*", operator.mul),
@@ -62,12 +62,12 @@ _BINARY: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Pow: ("**", operator.pow),
     ast.MatMult: ("@", operator.matmul),
 }
-_UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
+UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
     ast.Not: operator.not_,
 }
-_COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -168,6 +168,11 @@ def names_in(tree: ast.expr) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> ast.expr:
+    return checked(text, _check)
+
+
+def checked(text: str, check: Callable[[ast.expr, int], None]) -> ast.expr:
+    """The syntax tree of `text`, once `check` has seen it, at depth 0. Raises ExpressionError."""
     if len(text) > MAX_CHARACTERS:
         raise ExpressionError(f"`{text[:40]}...` has {len(text)} characters; at most {MAX_CHARACTERS} are allowed")
     try:
@@ -176,7 +181,7 @@ def _parse(text: str) -> ast.expr:
         reason = error.msg if isinstance(error, SyntaxError) else "nested too deeply"
         raise ExpressionError(f"`{shown(text)}` is not an expression: {reason}") from None
     try:
-        _check(tree, 0)
+        check(tree, 0)
     except ExpressionError as error:
         raise ExpressionError(f"`{shown(text)}`: {error}") from None
     except RecursionError:
@@ -188,30 +193,36 @@ def _check(node: ast.expr, depth: int) -> None:
     """Raise ExpressionError unless `node` and all its descendants are on the whitelist."""
     if depth > MAX_DEPTH:
         raise ExpressionError(f"nested more than {MAX_DEPTH} deep")
+    check_node(node)
+    if isinstance(node, ast.Call):
+        for argument in node.args:
+            _check(argument, depth + 1)
+        return
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            _check(child, depth + 1)
+
+
+def check_node(node: ast.expr) -> None:
+    """Raise ExpressionError unless `node` itself is on the whitelist."""
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as value):
             _bounded(value)
         case ast.Name():
             pass
-        case ast.BinOp(op=op) if type(op) in _BINARY:
+        case ast.BinOp(op=op) if type(op) in BINARY:
             pass
-        case ast.UnaryOp(op=unary) if type(unary) in _UNARY:
+        case ast.UnaryOp(op=unary) if type(unary) in UNARY:
             pass
-        case ast.Compare(ops=ops) if all(type(op) in _COMPARE for op in ops):
+        case ast.Compare(ops=ops) if all(type(op) in COMPARE for op in ops):
             pass
         case ast.BoolOp() | ast.IfExp() | ast.Tuple() | ast.List():
             pass
         case ast.Call(func=ast.Name(id=name), keywords=[]):
             if name not in FUNCTIONS:
                 raise ExpressionError(f"{shown(name)}() is not allowed; allowed are {', '.join(sorted(FUNCTIONS))}")
-            for argument in node.args:
-                _check(argument, depth + 1)
-            return
         case _:
             raise ExpressionError(f"`{shown(ast.unparse(node))}` is not allowed here; allowed are {ALLOWED}")
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr):
-            _check(child, depth + 1)
 
 
 def _bounded(value: Any) -> Any:
@@ -233,14 +244,14 @@ def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
             except KeyError:
                 raise ExpressionError(unknown_name(name, scope)) from None
         case ast.BinOp(left=left, op=op, right=right):
-            return _binary(op, walk(left, scope), walk(right, scope))
+            return binary(op, walk(left, scope), walk(right, scope))
         case ast.UnaryOp(op=unary, operand=operand):
-            return _UNARY[type(unary)](walk(operand, scope))
+            return UNARY[type(unary)](walk(operand, scope))
         case ast.Compare(left=left, ops=ops, comparators=comparators):
             value = walk(left, scope)
             for compare, comparator in zip(ops, comparators, strict=True):
                 other = walk(comparator, scope)
-                if not _COMPARE[type(compare)](value, other):
+                if not COMPARE[type(compare)](value, other):
                     return False
                 value = other
             return True
@@ -276,8 +287,9 @@ def _over_arrays(name: str, values: list[Any]) -> Any:
     return functools.reduce(functions[name], values) if len(values) > 1 else functions[name](*values)
 
 
-def _binary(op: ast.operator, left: Any, right: Any) -> Any:
-    symbol, function = _BINARY[type(op)]
+def binary(op: ast.operator, left: Any, right: Any) -> Any:
+    """The value of one operation on numbers. Raises ExpressionError for other operands, and beyond 2**64."""
+    symbol, function = BINARY[type(op)]
     if isinstance(left, str | tuple | list) or isinstance(right, str | tuple | list):
         raise ExpressionError(f"{symbol} needs numbers, not {_described(left)} and {_described(right)}")
     if isinstance(op, ast.Pow) and not (isinstance(right, int | float) and abs(right) <= 64):

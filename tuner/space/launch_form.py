@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tuner.space import array_expressions
 from tuner.space.expressions import Expression, parse
+from tuner.space.fills import Fill
 from tuner.space.model import Argument, Operation, Restriction, Space
 
-VERSION = 4
+VERSION = 5
 
 
 def to_json(space: Space) -> dict[str, Any]:
@@ -40,7 +42,14 @@ def to_json(space: Space) -> dict[str, Any]:
             "options": dict(op.options),
             "extent": texts(op.extent),
             "arguments": [
-                [a.name, a.dtype, None if a.shape is None else texts(a.shape), a.role, texts(a.value)]
+                [
+                    a.name,
+                    a.dtype,
+                    None if a.shape is None else texts(a.shape),
+                    a.role,
+                    texts(a.value),
+                    _fill_data(a.fill),
+                ]
                 for a in op.arguments
             ],
             "reference": {name: e.text for name, e in op.reference.items()},
@@ -50,6 +59,23 @@ def to_json(space: Space) -> dict[str, Any]:
             "library": op.library,
         },
     }
+
+
+def fills_from_files(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The fills in this JSON data that name a file."""
+    return [fill for *_, fill in data["operation"]["arguments"] if fill and fill["file"]]
+
+
+def _fill_data(fill: Fill | None) -> dict[str, Any] | None:
+    if fill is None:
+        return None
+    return {"kind": fill.kind, "values": fill.values, "file": fill.file and str(fill.file), "tile": fill.tile}
+
+
+def _fill(data: Mapping[str, Any] | None) -> Fill | None:
+    if data is None:
+        return None
+    return Fill(data["kind"], tuple(data["values"]), data["file"] and Path(data["file"]), data["tile"])
 
 
 def from_json(data: Mapping[str, Any]) -> Space:
@@ -71,10 +97,10 @@ def from_json(data: Mapping[str, Any]) -> Space:
         options=op["options"],
         extent=expressions(op["extent"]),
         arguments=tuple(
-            Argument(name, dtype, None if shape is None else expressions(shape), role, expressions(value))
-            for name, dtype, shape, role, value in op["arguments"]
+            Argument(name, dtype, None if shape is None else expressions(shape), role, expressions(value), _fill(fill))
+            for name, dtype, shape, role, value, fill in op["arguments"]
         ),
-        reference={name: parse(text) for name, text in op["reference"].items()},
+        reference={name: array_expressions.parse(text) for name, text in op["reference"].items()},
         tolerance=optional(op["tolerance"]),
         flops=optional(op["flops"]),
         bytes=optional(op["bytes"]),

@@ -9,11 +9,14 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
 from tuner.space.expressions import Expression
+
+if TYPE_CHECKING:
+    from tuner.space.fills import Fill
 
 Value = int | float | bool | str
 Config = dict[str, Value]
@@ -28,7 +31,7 @@ class Argument:
     """One argument of the kernel. An array has a shape and a role (in, out, inout); a scalar has neither.
 
     `value` is its content: one expression for a scalar, one per element for an array. Without it, a scalar is the size
-    or option of its name, and the caller passes the array.
+    or option of its name, and the caller passes the array. `fill` says what such an array holds while it is tuned.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Argument:
     shape: tuple[Expression, ...] | None = None
     role: str | None = None
     value: tuple[Expression, ...] = ()
+    fill: Fill | None = None
 
 
 @dataclass(frozen=True)

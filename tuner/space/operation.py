@@ -1,20 +1,18 @@
-"""Problems: sizes as users write them, inputs of a kernel, and the answers to compare with."""
+"""Problems: sizes as users write them, and what a kernel gets: inputs, constants, scalars."""
 
-import ast
-import copy
 import difflib
 import math
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from tuner.errors import ExpressionError, RequestError, SpaceError
+from tuner.errors import RequestError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space.expressions import Expression, names_in, parse, walk
+from tuner.space import fills
+from tuner.space.expressions import Expression
 from tuner.space.model import Argument, Operation, Scope, size_text
-from tuner.space.reference_cache import ReferenceCache, SetCache
 
 MAX_SIZE = 2**63 - 1
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -146,25 +144,16 @@ def nbytes(argument: Argument, scope: Scope) -> int:
 
 
 def inputs(operation: Operation, scope: Scope, seed: int = 0) -> dict[str, Array]:
-    """Random contents of the arrays that the caller passes, and the constants, by name.
-
-    Floating-point values have random sign and magnitude in [0.5, 1.5). The product of any two is then at least 0.25:
-    a kernel that drops a single one differs by far more than rounding does. Integers are drawn from -8 to 8 without 0
-    (1 to 8 if unsigned).
-    """
+    """The contents of the arrays that the caller passes, as they are filled with this seed, and the constants, by
+    name. Raises SpaceError for a fill that does not fit."""
     arrays: dict[str, Array] = {}
     for position, argument in enumerate(operation.arrays):
         generator = np.random.default_rng([seed, position])
         dtype, size = np.dtype(argument.dtype), shape(argument, scope)
-        if dtype.kind == "f":
-            values = generator.random(size, dtype=np.float32)
-            values += np.float32(0.5)
-            np.copysign(values, generator.random(size, dtype=np.float32) - np.float32(0.5), out=values)
-            arrays[argument.name] = values.astype(dtype, copy=False)
+        if argument.fill is None:
+            arrays[argument.name] = fills.standard(dtype, size, generator)
         else:
-            magnitude = generator.integers(1, 9, size)
-            sign = generator.integers(0, 2, size) * 2 - 1 if dtype.kind == "i" else 1
-            arrays[argument.name] = (magnitude * sign).astype(dtype)
+            arrays[argument.name] = fills.contents(argument.fill, argument.name, dtype, size, generator)
     return arrays | constants(operation, scope)
 
 
@@ -187,61 +176,6 @@ def _value(argument: Argument, expression: Expression, scope: Scope) -> np.gener
         )
     typed: np.generic = np.dtype(argument.dtype).type(value)
     return typed
-
-
-def answers(
-    operation: Operation, scope: Scope, arrays: Mapping[str, Array], cache: SetCache | None = None
-) -> tuple[dict[str, Array], frozenset[str]]:
-    """The correct contents of each output, in float64, and the names of the arrays that they were computed from.
-
-    `cache` holds the matrix products of these arrays, which do not depend on options. An output whose reference does
-    not read it (C at beta = 0) may hold anything before the launch. Raises SpaceError if a reference cannot be
-    computed, or does not have the shape of its output.
-    """
-    names = _ReferenceNames(scope.names, arrays, cache or ReferenceCache().of(0))
-    outputs: dict[str, Array] = {}
-    for name, expression in operation.reference.items():
-        try:
-            tree = _ProductsByName(arrays.keys()).visit(copy.deepcopy(expression.tree))
-            with np.errstate(all="ignore"):  # an answer may be infinite, or NaN
-                value = np.asarray(walk(tree, names), dtype=np.float64)
-        except (TypeError, ValueError, ArithmeticError, ExpressionError) as error:
-            raise SpaceError(f"reference `{expression.text}`: {error}") from None
-        if value.shape != arrays[name].shape:
-            raise SpaceError(f"reference `{expression.text}` has shape {value.shape}; {name} has {arrays[name].shape}")
-        outputs[name] = value
-    return outputs, frozenset(names.read)
-
-
-class _ProductsByName(ast.NodeTransformer):
-    """Replaces each product of whole arrays by a name: its text, such as `A @ B`."""
-
-    def __init__(self, arrays: Container[str]) -> None:
-        self._arrays = arrays
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        if isinstance(node.op, ast.MatMult) and all(name in self._arrays for name in names_in(node)):
-            return ast.Name(ast.unparse(node))
-        self.generic_visit(node)
-        return node
-
-
-class _ReferenceNames(dict[str, Any]):
-    """The values of a reference's names. An array becomes float64, and joins `read`, when it is first read."""
-
-    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Array], cache: SetCache) -> None:
-        super().__init__(scalars)
-        self._arrays, self._cache = arrays, cache
-        self.read: set[str] = set()
-
-    def __missing__(self, name: str) -> Array:
-        if "@" in name:
-            product = parse(name)
-            self.read |= product.names
-            return self._cache.get(name, lambda: walk(product.tree, self))
-        self.read.add(name)
-        self[name] = value = self._arrays[name].astype(np.float64)
-        return value
 
 
 def scalars(operation: Operation, scope: Scope) -> list[np.generic]:

@@ -12,14 +12,17 @@ from typing import Any
 from tuner.errors import ExpressionError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, read_text, shown
+from tuner.space import agreement, expressions, fills, yamlfile
 from tuner.space import evaluation as evaluations
-from tuner.space import expressions, yamlfile
 from tuner.space import operation as operations
+from tuner.space.array_expressions import ArrayExpression
 from tuner.space.evaluation import Evaluation
 from tuner.space.expressions import Expression
+from tuner.space.fills import Fill
 from tuner.space.model import Argument, Limits, Operation, Restriction, Scope, Space, Value
+from tuner.space.prototype import prototypes
 from tuner.space.schema import ArgumentModel, DivisorsModel, OperationModel, SpaceModel
-from tuner.space.source import MAX_SOURCE, without_comments
+from tuner.space.source import MAX_SOURCE, inlined, without_comments
 from tuner.space.validation import validated
 from tuner.space.yamlfile import Document, Where
 
@@ -29,7 +32,10 @@ DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).n
 
 def read(path: Path, name: str | None = None) -> Space:
     """The Space in `path`. Raises SpaceError with file, line and key if it is invalid."""
-    return _builder(path, name).space()
+    builder = _builder(path, name)
+    space = builder.space()
+    builder.check_agreement(space, only_fatal=True)
+    return space
 
 
 def evaluate(path: Path, size: str | None = None) -> tuple[Space, dict[str, int], Evaluation]:
@@ -43,7 +49,8 @@ def evaluate(path: Path, size: str | None = None) -> tuple[Space, dict[str, int]
     sizes = operations.parse_size(common if size is None else size, op)
     evaluation = evaluations.evaluate(space, sizes, len(builder.model.restrictions))
     if evaluation.message is not None:
-        raise builder.error(evaluation)
+        raise builder.error(evaluation.where, evaluation.message)
+    builder.check_agreement(space)
     return space, sizes, evaluation
 
 
@@ -104,9 +111,22 @@ class _SpaceBuilder:
             files=tuple(dict.fromkeys(d.path.resolve() for d in (self.document, self.shared))),
         )
 
-    def error(self, evaluation: Evaluation) -> SpaceError:
-        """The fault of an evaluation, in the file and at the key where it stands."""
-        document, where, message = self.document, evaluation.where, str(evaluation.message)
+    def check_agreement(self, space: Space, only_fatal: bool = False) -> None:
+        """Raise SpaceError where the space and the text of its source do not agree; with `only_fatal`, where it could
+        not be launched."""
+        try:
+            text = inlined(space.source)
+        except SpaceError as error:
+            if only_fatal:  # a header that is missing is told when it is needed
+                return
+            raise self.document.error(("source",), str(error)) from None
+        for fault in agreement.faults(space, text):
+            if fault.fatal or not only_fatal:
+                raise self.error(fault.where, fault.message)
+
+    def error(self, where: Where, message: str) -> SpaceError:
+        """A fault of the space, in the file and at the key where it stands."""
+        document = self.document
         if where[:1] == ("operation",):
             own = where[1:2] in (("arguments",), ("extent",)) and where[1] in document.data
             document = document if own else self.shared
@@ -130,7 +150,8 @@ class _SpaceBuilder:
                 f"{expressions.MAX_DEPTH} are allowed; write a shorter chain",
             )
         try:
-            expressions.check_constants(expression)
+            if not isinstance(expression, ArrayExpression):  # those are tried on small arrays
+                expressions.check_constants(expression)
         except ExpressionError as error:
             raise document.error(where, str(error)) from None
 
@@ -215,9 +236,19 @@ class _SpaceBuilder:
                     (*where, "value"),
                     f"{len(value)} values; {model.name} is {kind}: write one for each element, the shape in numbers",
                 )
-        return Argument(
-            model.name, model.dtype, None if model.shape is None else tuple(model.shape), model.role, tuple(value)
-        )
+        shape = None if model.shape is None else tuple(model.shape)
+        fill = None if model.fill is None else self._fill(document, (*where, "fill"), model)
+        return Argument(model.name, model.dtype, shape, model.role, tuple(value), fill)
+
+    def _fill(self, document: Document, where: Where, model: ArgumentModel) -> Fill:
+        if model.role not in ("in", "inout") or model.value is not None:
+            raise document.error(where, f"{model.name}: only an array of role in or inout, without `value`, is filled")
+        try:
+            fill = fills.parse(model.fill, document.path.resolve().parent)
+            fills.check_values(fill, model.dtype)
+        except ValueError as error:
+            raise document.error(where, f"{model.name}: {error}") from None
+        return fill
 
     def _triple(self, key: str, extents: list[Expression]) -> tuple[Expression, Expression, Expression]:
         """The extents in x, y and z; a missing one is 1."""
@@ -301,11 +332,16 @@ class _SpaceBuilder:
             files = " or ".join(shown(c) for c in candidates)
             raise self.document.error(("source",), f"the kernel file is missing: {files}; write it, or name another")
         try:
-            text = without_comments(read_text(source, MAX_SOURCE, errors="replace"))
+            text = read_text(source, MAX_SOURCE, errors="replace")
         except OSError as error:
             raise self.document.error(("source",), f"{shown(source)}: cannot be read: {error.strerror}") from None
-        if not re.search(rf"\b{re.escape(model.kernel)}\s*\(", text):
-            defined = sorted(set(re.findall(r"\bvoid\s+(\w+)\s*\(", text)))
-            hint = f"; it defines {', '.join(defined)}" if defined else ""
+        if not self._mentions(text) and not self._mentions(text := inlined(source)):
+            defined = ", ".join(sorted({prototype.name for prototype in prototypes(text)}))
+            hint = f"; it defines {defined}" if defined else ""
             raise self.document.error(("kernel",), f"{source} has no entry point {model.kernel!r}{shown(hint)}")
         return source
+
+    def _mentions(self, text: str) -> bool:
+        """Whether a source names the entry point; a macro may do the rest."""
+        name = self.model.kernel
+        return re.search(rf"\b{name}\s*\(|^\w+\([^;{{}}]*\b{name}\b", without_comments(text), re.MULTILINE) is not None

@@ -8,8 +8,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat,
 from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted
-from tuner.space import expressions
+from tuner.space import array_expressions, expressions
 from tuner.space.expressions import Expression
+from tuner.space.fills import DISTRIBUTIONS, SEQUENCES
 from tuner.space.model import MAX_VALUES
 from tuner.space.routines import ROUTINES
 
@@ -19,6 +20,13 @@ Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_lengt
 def _expression(value: object) -> Expression:
     try:
         return expressions.parse(value)
+    except ExpressionError as error:
+        raise ValueError(str(error)) from None
+
+
+def _array_expression(value: object) -> Expression:
+    try:
+        return array_expressions.parse(value)
     except ExpressionError as error:
         raise ValueError(str(error)) from None
 
@@ -53,10 +61,27 @@ def _option(value: object) -> object:
 
 _FORMULA: dict[str, Any] = {"type": ["string", "number"], "description": "an expression"}
 Formula = Annotated[Any, BeforeValidator(_expression), WithJsonSchema(_FORMULA)]
+ArrayFormula = Annotated[Any, BeforeValidator(_array_expression), WithJsonSchema(_FORMULA)]
 Formulas = Annotated[
     Any, BeforeValidator(_expressions), WithJsonSchema({"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA}]})
 ]
 Allowed = Annotated[Any, BeforeValidator(_value), WithJsonSchema({"type": ["number", "boolean", "string"]})]
+_NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}, "minItems": 1}
+_FILL: dict[str, Any] = {
+    "description": "what an input holds while it is tuned; without it, random numbers",
+    "anyOf": [
+        {"enum": [*SEQUENCES, None]},
+        {
+            "type": "object",
+            "properties": {
+                **dict.fromkeys(("choice", *DISTRIBUTIONS), _NUMBERS),
+                "file": {"type": "string"},
+                "fit": {"const": "tile"},
+            },
+            "additionalProperties": False,
+        },
+    ],
+}
 
 
 if TYPE_CHECKING:
@@ -93,6 +118,7 @@ class ArgumentModel(StrictModel):
     value: Formulas | None = Field(
         None, description="of a scalar that is no size or option; of an array that no caller passes, element by element"
     )
+    fill: Annotated[Any, WithJsonSchema(_FILL)] = None
 
 
 class DivisorsModel(StrictModel):
@@ -116,7 +142,9 @@ class OperationModel(StrictModel):
     options: dict[Identifier, FiniteFloat] = Field({}, description="name: default; set at launch")
     extent: list[Formula] = Field(min_length=1, max_length=3, description="of the result, x first; the grid covers it")
     arguments: list[ArgumentModel] = Field(min_length=1)
-    reference: Formula | dict[Identifier, Formula] = Field(description="the correct result, over float64 arrays")
+    reference: ArrayFormula | dict[Identifier, ArrayFormula] = Field(
+        description="the correct result, as NumPy would write it; `tune schema --functions` lists what it may call"
+    )
     tolerance: Formula | None = Field(None, description="largest error allowed; `epsilon` is the unit round-off")
     flops: Formula | None = None
     bytes: Formula | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tuner import paths
 from tuner.errors import ExpressionError, GeometryError, SpaceError
-from tuner.space.model import Config, Geometry, Scope, Space, Value
+from tuner.space.model import Argument, Config, Geometry, Scope, Space, Value
 
 MAX_SOURCE = 10_000_000  # characters of a kernel file or header
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
@@ -114,6 +114,10 @@ def without_comments(text: str) -> str:
     return "\n".join(line.rstrip() for line in code.splitlines() if line.strip() and not line.startswith("#line "))
 
 
+def _fill(argument: Argument) -> tuple[str, ...]:
+    return () if argument.fill is None else (f"fill {argument.fill.text}",)
+
+
 def signature(space: Space) -> str:
     """The name of what a configuration of this space means: code without comments, arguments, geometry, reference.
 
@@ -125,7 +129,7 @@ def signature(space: Space) -> str:
         "text": without_comments(inlined(space.source)),
         "options": sorted(space.compile_options.items()),
         "arguments": [
-            (a.name, a.dtype, a.shape and [e.text for e in a.shape], a.role, *(e.text for e in a.value))
+            (a.name, a.dtype, a.shape and [e.text for e in a.shape], a.role, *(e.text for e in a.value), *_fill(a))
             for a in op.arguments
         ],
         "derived": [(name, e.text) for name, e in space.derived.items()],

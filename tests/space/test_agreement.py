@@ -1,0 +1,154 @@
+"""Where a space and its source do not agree, `tune validate` says so, and only there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from helpers.operations import array, written
+from helpers.processes import Tune
+
+CODE = """
+#include "portable.h"
+KERNEL void f(GLOBAL float *y, GLOBAL const int *x, int n) {
+    if (threadIdx.x < n) y[threadIdx.x] = x[threadIdx.x] * SCALE;
+}
+"""
+Y, X = array("y", "float32", ["n"], "out"), array("x", "int32", ["n"])
+SPACE: dict[str, Any] = {"grid": [1], "block": [32], "parameters": {"SCALE": [2, 3]}, "language": "opencl"}
+
+
+def of(folder: Path, code: str = CODE, arguments: list[dict[str, Any]] | None = None, **changes: Any) -> Path:
+    return written(folder, code, arguments or [Y, X], "2.0 * y", **{**SPACE, **changes})
+
+
+# what does not agree: (code, arguments, other keys, key, message)
+FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = {
+    "an argument too few": (
+        CODE, [Y], {}, "operation.arguments", "2 arguments (y, n); f in f.cu takes 3 (float *y, int *x, int n)"
+    ),
+    "an argument too many": (
+        CODE, [Y, X, array("z", "int32", ["n"])], {}, "operation.arguments", "4 arguments (y, x, z, n)"
+    ),
+    "another type": (
+        CODE, [Y, {**X, "dtype": "float32"}], {}, "operation.arguments.1.dtype",
+        "x: f in f.cu takes `int *x` here, which is no float32; write int32",
+    ),
+    "another width": (CODE, [Y, {**X, "dtype": "int64"}], {}, "operation.arguments.1.dtype", "no int64; write int32"),
+    "another sign": (
+        CODE.replace("const int", "const unsigned int"), [Y, X], {}, "operation.arguments.1.dtype", "write uint32"
+    ),
+    "elements of a vector": (
+        CODE.replace("const int", "const float4"), [Y, X], {}, "operation.arguments.1.dtype", "write float32"
+    ),
+    "a scalar for an array": (
+        CODE, [Y, {"name": "x", "dtype": "int32", "value": 1}], {}, "operation.arguments.1",
+        "takes `int *x` here, an array; say its `shape` and `role`",
+    ),
+    "an array for a scalar": (
+        CODE.replace("const int *x", "const int x"), [Y, X], {}, "operation.arguments.1",
+        "takes `int x` here, a scalar; leave `shape` and `role` out",
+    ),
+    "an array of arrays": (
+        CODE.replace("const int *x", "const float (*x)[4]"), [Y, X], {}, "operation.arguments.1.dtype", "write float32"
+    ),
+    "an entry point that is not there": (
+        CODE, [Y, X], {"kernel": "g"}, "kernel", "f.cu has no entry point 'g'; it defines f"
+    ),
+    "a parameter that nothing uses": (
+        CODE, [Y, X], {"parameters": {"SCALE": [2], "SCAEL": [1, 2]}}, "parameters.SCAEL", "no text uses it, neither"
+    ),
+    "a parameter in a comment alone": (
+        CODE + "// unroll", [Y, X], {"parameters": {"SCALE": [2], "unroll": [1, 2]}}, "parameters.unroll", "no text"
+    ),
+    "a header that is missing": (
+        '#include "mine.h"\n' + CODE, [Y, X], {}, "source", '#include "mine.h" is in none of'
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_does_not_agree_is_one_message_with_file_line_and_key(fault: str, tmp_path: Path, tune: Tune) -> None:
+    code, arguments, changes, key, message = FAULTS[fault]
+    file = of(tmp_path, code, arguments, **changes)
+    done = tune("validate", file)
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+    assert done.err.startswith(f"error: {file}:")
+    assert f" {key}: " in done.err
+    assert message in done.err
+
+
+@pytest.mark.parametrize("fault", ["an argument too few", "a scalar for an array", "an array for a scalar"])
+def test_what_could_not_be_launched_is_refused_before_it_is_tuned(fault: str, tmp_path: Path, tune: Tune) -> None:
+    code, arguments, changes, key, message = FAULTS[fault]
+    file = of(tmp_path, code, arguments, **changes)
+    done = tune(file, "100", "--device", "opencl")
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+    assert f" {key}: " in done.err
+    assert message in done.err
+
+
+SIGNATURE = "f(GLOBAL float *y, GLOBAL const int *x, int n)"
+OPEN = {
+    "types by a macro": CODE.replace("const int", "const number").replace("KERNEL", "#define number short\nKERNEL", 1),
+    "a word that a macro gives another meaning": CODE.replace("KERNEL", "#define int short\nKERNEL", 1),
+    "a type by another name": CODE.replace("const int *x", "ints x").replace("KERNEL", "typedef int *ints;\nKERNEL", 1),
+    "a list by a macro": CODE.replace(SIGNATURE, "f(ALL)").replace(
+        "KERNEL", f"#define ALL {SIGNATURE[2:-1]}\nKERNEL", 1
+    ),
+    "a pointer by a macro": CODE.replace("GLOBAL const int *x", "TO(short) x").replace(
+        "KERNEL", "#define TO(type) GLOBAL type *\nKERNEL", 1
+    ),
+    "a kernel by a macro": '#include "portable.h"\n#define MAKE(name) KERNEL void name(int a) { a += SCALE; }\nMAKE(f)',
+    "parameters under a condition": CODE.replace("int n)", "\n#ifdef MORE\nint m,\n#endif\nint n)"),
+    "a kernel under a condition": CODE.replace(
+        "KERNEL", "#if SCALE > 5\nKERNEL void f(GLOBAL float *y) { }\n#else\nKERNEL", 1
+    )
+    + "#endif\n",
+    "names glued together": CODE.replace("SCALE", "GLUE(SC, ALE)") + "#define GLUE(a, b) a##b\n",
+}
+
+
+@pytest.mark.parametrize("what", OPEN)
+def test_from_what_the_text_leaves_open_nothing_is_concluded(what: str, tmp_path: Path, tune: Tune) -> None:
+    done = tune("validate", of(tmp_path, OPEN[what]))
+    assert (done.status, done.err) == (0, "")
+
+
+AGREE: dict[str, tuple[str, dict[str, Any]]] = {
+    "as it should be": (CODE, {}),
+    "a scalar of another sign": (CODE.replace("int n", "unsigned n"), {}),
+    "a vector of the type": (CODE.replace("const int *", "const int4 *"), {}),
+    "qualifiers everywhere": (CODE.replace("const int *x", "int const *__restrict__ const x"), {}),
+    "a parameter in an expression": (CODE, {"parameters": {"SCALE": [2], "threads": [32, 64]}, "block": ["threads"]}),
+    "a parameter in a restriction": (CODE, {"parameters": {"SCALE": [2], "m": [1, 2]}, "restrictions": ["m < n"]}),
+    "a parameter of one value": (CODE, {"parameters": {"SCALE": [2], "version": [1]}}),
+}
+
+
+@pytest.mark.parametrize("what", AGREE)
+def test_what_agrees_is_valid(what: str, tmp_path: Path, tune: Tune) -> None:
+    code, changes = AGREE[what]
+    done = tune("validate", of(tmp_path, code, **changes))
+    assert (done.status, done.err) == (0, "")
+
+
+def test_kernel_and_parameter_may_stand_in_a_header(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "own.h").write_text(CODE)
+    file = of(tmp_path, '#include "own.h"\n')
+    assert tune("validate", file).status == 0
+    (tmp_path / "own.h").write_text(CODE.replace("const int *x", "const float *x"))
+    assert "takes `float *x` here" in tune("validate", file).err
+
+
+def test_a_fault_against_a_shared_operation_names_its_own_file(tmp_path: Path, tune: Tune) -> None:
+    file = of(tmp_path, arguments=[Y, {**X, "dtype": "float32"}])
+    space = yaml.safe_load(file.read_text())
+    (tmp_path / "operation.yaml").write_text(yaml.safe_dump(space["operation"]))
+    file.write_text(yaml.safe_dump({**space, "operation": "operation.yaml"}))
+    done = tune("validate", file)
+    assert done.err.startswith(f"error: {tmp_path / 'operation.yaml'}:")
+    assert " arguments.1.dtype: x: " in done.err

@@ -1,0 +1,207 @@
+"""Expressions over arrays, as references are: those of `expressions`, with NumPy's functions, slices and masks.
+
+They are checked and walked as all expressions are, and nothing in them is ever run as Python. Besides what
+`expressions` allows, a call may name a function of `ARRAY_FUNCTIONS` and give keywords, an array may be sliced
+(`x[1:-1, ::2]`) and indexed by an array, and `& | ^ ~` combine masks. Arithmetic and comparisons work element by
+element.
+"""
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tuner.errors import ExpressionError
+from tuner.paths import quoted, shown
+from tuner.space import expressions
+from tuner.space.array_functions import ARRAY_FUNCTIONS, check_elements, matrix_product
+from tuner.space.expressions import MAX_DEPTH, Expression
+
+_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    **{kind: function for kind, (_, function) in expressions.BINARY.items()},
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+}
+_UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {**expressions.UNARY, ast.Invert: operator.invert}
+_ELEMENTWISE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    kind: function for kind, function in expressions.COMPARE.items() if kind not in (ast.In, ast.NotIn)
+}
+
+
+@dataclass(frozen=True)
+class ArrayExpression(Expression):
+    """A checked expression over arrays."""
+
+    @property
+    def tree(self) -> ast.expr:
+        """The checked syntax tree."""
+        return _parse(self.text)
+
+    def evaluate(self, scope: Mapping[str, Any]) -> Any:
+        """Its value, an array or a number. Raises ExpressionError, which begins with the expression."""
+        return value_of(self.tree, scope, self.text)
+
+
+def parse(text: object) -> ArrayExpression:
+    """`text`, or a number, as a checked ArrayExpression. Raises ExpressionError if it is not allowed."""
+    if isinstance(text, bool | int | float):
+        text = repr(text)
+    if not isinstance(text, str):
+        raise ExpressionError(f"{quoted(text)} is not an expression")
+    _parse(text.strip())
+    return ArrayExpression(text.strip())
+
+
+@lru_cache(maxsize=256)
+def _parse(text: str) -> ast.expr:
+    return expressions.checked(text, _check)
+
+
+def _check(node: ast.expr, depth: int) -> None:
+    """Raise ExpressionError unless `node` and all its descendants are on the whitelist."""
+    if depth > MAX_DEPTH:
+        raise ExpressionError(f"nested more than {MAX_DEPTH} deep")
+    match node:
+        case ast.Constant(value=None):
+            pass
+        case ast.BinOp(op=op) if type(op) in _BINARY:
+            pass
+        case ast.UnaryOp(op=unary) if type(unary) in _UNARY:
+            pass
+        case ast.Call(func=ast.Name(id=name)):
+            if name not in ARRAY_FUNCTIONS and name not in expressions.FUNCTIONS:
+                raise ExpressionError(expressions.unknown_name(name, [*ARRAY_FUNCTIONS, *expressions.FUNCTIONS]))
+            if any(keyword.arg is None for keyword in node.keywords):
+                raise ExpressionError(f"`{ast.unparse(node)}`: ** is not allowed")
+            for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+                _check(argument, depth + 1)
+            return
+        case ast.Subscript(value=value, slice=index):
+            _check(value, depth + 1)
+            for part in index.elts if isinstance(index, ast.Tuple) else [index]:
+                bounds = (part.lower, part.upper, part.step) if isinstance(part, ast.Slice) else (part,)
+                for bound in filter(None, bounds):
+                    _check(bound, depth + 1)
+            return
+        case _:
+            expressions.check_node(node)
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            _check(child, depth + 1)
+
+
+def value_of(tree: ast.expr, scope: Mapping[str, Any], text: str) -> Any:
+    """`walk`; every failure but a lack of memory becomes an ExpressionError that begins with `text`."""
+    with np.errstate(all="ignore"):
+        try:
+            return walk(tree, scope)
+        except ZeroDivisionError:
+            reason = "division by zero"
+        except (ExpressionError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
+            reason = shown(error)
+    raise ExpressionError(f"`{shown(text)}`: {reason}")
+
+
+def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
+    """The value of a checked tree."""
+    match node:
+        case ast.BinOp(left=left, op=op, right=right):
+            return _binary(op, walk(left, scope), walk(right, scope))
+        case ast.UnaryOp(op=unary, operand=operand):
+            value = walk(operand, scope)
+            return (
+                np.logical_not(value) if isinstance(unary, ast.Not) and np.ndim(value) else _UNARY[type(unary)](value)
+            )
+        case ast.Compare(left=left, ops=ops, comparators=comparators):
+            return _compare(ops, [walk(part, scope) for part in (left, *comparators)])
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return walk(body if _truth(walk(test, scope)) else orelse, scope)
+        case ast.BoolOp(op=bool_op, values=values):
+            stop = isinstance(bool_op, ast.Or)
+            return next((stop for value in values if _truth(walk(value, scope)) == stop), not stop)
+        case ast.Tuple(elts=elements):
+            return tuple(walk(element, scope) for element in elements)
+        case ast.List(elts=elements):
+            return [walk(element, scope) for element in elements]
+        case ast.Subscript(value=value, slice=index):
+            parts = index.elts if isinstance(index, ast.Tuple) else [index]
+            return _indexed(np.asarray(walk(value, scope)), tuple(_index(part, scope) for part in parts))
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
+            return _call(name, [walk(a, scope) for a in args], {str(k.arg): walk(k.value, scope) for k in keywords})
+    return expressions.walk(node, scope)
+
+
+def _call(name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """A function of arrays; of numbers alone, the one that all expressions have."""
+    has_arrays = any(np.ndim(argument) for argument in arguments) or name not in expressions.FUNCTIONS
+    if not has_arrays and not keywords:
+        return expressions.FUNCTIONS[name](*arguments)
+    if name not in ARRAY_FUNCTIONS:
+        raise ExpressionError(f"{name}() is not for arrays")
+    return ARRAY_FUNCTIONS[name](name, arguments, keywords)
+
+
+def _binary(op: ast.operator, left: Any, right: Any) -> Any:
+    written = isinstance(left, str | tuple | list) or isinstance(right, str | tuple | list)  # [1] * 2 is no arithmetic
+    if type(op) in expressions.BINARY and (written or (not np.ndim(left) and not np.ndim(right))):
+        return expressions.binary(op, left, right)
+    shapes = np.shape(left), np.shape(right)
+    if isinstance(op, ast.MatMult):
+        return matrix_product(left, right)
+    check_elements(math.prod(np.broadcast_shapes(*shapes)), "the result")
+    return _BINARY[type(op)](left, right)
+
+
+def _compare(ops: list[ast.cmpop], values: list[Any]) -> Any:
+    """`a < b <= c`: with arrays, the mask of the elements for which all of it holds."""
+    results = []
+    for op, left, right in zip(ops, values, values[1:], strict=False):
+        if type(op) not in _ELEMENTWISE:
+            results.append(expressions.COMPARE[type(op)](left, right))
+        else:
+            check_elements(math.prod(np.broadcast_shapes(np.shape(left), np.shape(right))), "the comparison")
+            results.append(_ELEMENTWISE[type(op)](left, right))
+    value = results[0]
+    for other in results[1:]:
+        value = value & other
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if np.ndim(value):
+        raise ExpressionError("an array is neither true nor false; write where(mask, x, y), mask & other, any(mask)")
+    return bool(value)
+
+
+def _indexed(array: Any, index: tuple[Any, ...]) -> Any:
+    """`array[index]`. What arrays of indices choose may be larger than the array."""
+    chosen = [part for part in index if np.ndim(part)]
+    if chosen:
+        sizes = np.broadcast_shapes(*(part.shape if part.dtype.kind != "b" else () for part in chosen))
+        places = sum(part.ndim if part.dtype.kind == "b" else 1 for part in chosen)
+        # No fewer than what is chosen, times the extents that no part of the index chooses from.
+        others = sorted(array.shape, reverse=True)[: max(0, array.ndim - places)]
+        check_elements(math.prod(sizes) * math.prod(others), "what is chosen")
+    return array[index]
+
+
+def _index(node: ast.expr, scope: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.Slice):
+        bounds = (walk(bound, scope) if bound else None for bound in (node.lower, node.upper, node.step))
+        return slice(*bounds)
+    value = walk(node, scope)
+    if isinstance(value, tuple | list):
+        value = np.asarray(value)
+    return value.astype(np.int64) if np.ndim(value) and value.dtype.kind == "f" else value
+
+
+def usage() -> dict[str, str]:
+    """How each function that a reference may call is called, by name."""
+    numbers = {name: f"{name}(...), of numbers alone" for name in expressions.FUNCTIONS}
+    return dict(sorted((numbers | {name: function.usage for name, function in ARRAY_FUNCTIONS.items()}).items()))

@@ -1,0 +1,200 @@
+"""What the inputs of a kernel hold: random numbers of a distribution, a sequence, or a file.
+
+Without a `fill:` an input holds what `standard` draws.
+"""
+
+import hashlib
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tuner.errors import SpaceError
+from tuner.paths import quoted, shown
+
+Array = np.ndarray[Any, np.dtype[Any]]
+SEQUENCES = ("zeros", "ones", "arange", "permutation")
+DISTRIBUTIONS = ("uniform", "normal", "integers")  # each of two numbers
+MOST_FILE_BYTES = 1 << 34
+
+
+@dataclass(frozen=True)
+class Fill:
+    """The contents of an input.
+
+    kind: a word of SEQUENCES or DISTRIBUTIONS, `choice` or `file`.
+    values: the two numbers of a distribution, or what `choice` draws from.
+    file: that of `file`; `tile` says whether its contents are repeated, or cut, until they fit.
+    """
+
+    kind: str
+    values: tuple[float, ...] = ()
+    file: Path | None = None
+    tile: bool = False
+
+    @property
+    def is_random(self) -> bool:
+        """Whether another seed gives other contents."""
+        return self.kind in DISTRIBUTIONS or self.kind in ("permutation", "choice")
+
+    @property
+    def text(self) -> str:
+        """What identifies the contents; a file by its name."""
+        name = self.file.name if self.file else ""
+        return f"{self.kind} {list(self.values)} {name} {self.tile}"
+
+
+def parse(value: object, folder: Path) -> Fill:
+    """The fill that a space file says, whose files are beside it in `folder`. Raises ValueError for any other value."""
+    if isinstance(value, str) and value in SEQUENCES:
+        return Fill(value)
+    if isinstance(value, dict) and isinstance(value.get("file"), str) and value.keys() <= {"file", "fit"}:
+        if value.get("fit", "tile") != "tile":
+            raise ValueError(f"fit: {quoted(value['fit'])}: write tile, or leave it out")
+        return Fill("file", file=folder / value["file"], tile="fit" in value)
+    if isinstance(value, dict) and len(value) == 1:
+        ((kind, argument),) = value.items()
+        if isinstance(argument, list) and all(map(_is_number, argument)):
+            if kind == "choice" and argument:
+                return Fill("choice", tuple(argument))
+            if kind in DISTRIBUTIONS and len(argument) == 2:
+                _check_order(kind, argument)
+                return Fill(kind, tuple(argument))
+    raise ValueError(
+        f"{quoted(value)} is no way to fill an array; write {{uniform: [low, high]}}, {{normal: [mean, deviation]}}, "
+        f"{{integers: [low, high]}}, {{choice: [1, 2, 4]}}, {{file: x.npy}}, {', '.join(SEQUENCES)}"
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_order(kind: str, values: list[float]) -> None:
+    low, high = values
+    if kind == "normal" and high < 0:
+        raise ValueError(f"normal: {values}: the deviation is at least 0")
+    if kind != "normal" and low > high:
+        raise ValueError(f"{kind}: {values}: the lower bound comes first")
+    if kind == "integers" and any(value != int(value) for value in values):
+        raise ValueError(f"integers: {values}: both bounds are whole numbers, and are drawn, too")
+    if kind == "integers" and not -(2**63) <= low <= high < 2**63:
+        raise ValueError(f"integers: {values}: the bounds fit 64 bits")
+
+
+def check_values(fill: Fill, dtype: str) -> None:
+    """Raise ValueError for values that an array of `dtype` cannot hold."""
+    if fill.kind in ("file", *SEQUENCES):
+        return
+    element = np.dtype(dtype)
+    if element.kind != "f" and fill.kind in ("uniform", "normal"):
+        raise ValueError(f"{fill.kind} gives fractions, which {dtype} cannot hold; write {{integers: [low, high]}}")
+    if element.kind != "f" and any(value != int(value) for value in fill.values):
+        raise ValueError(f"{list(fill.values)}: {dtype} holds whole numbers")
+    low, high = limits(element)
+    if not low <= min(fill.values) <= max(fill.values) <= high:
+        raise ValueError(f"{list(fill.values)}: {dtype} holds {low} to {high}")
+
+
+def limits(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """The least and the largest number that an element holds."""
+    if dtype.kind == "f":
+        return float(np.finfo(dtype).min), float(np.finfo(dtype).max)
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+
+
+def contents(
+    fill: Fill, name: str, dtype: np.dtype[Any], shape: tuple[int, ...], generator: np.random.Generator
+) -> Array:
+    """The contents of the array `name`. Raises SpaceError for a sequence or a file that does not fit."""
+    match fill.kind:
+        case "file":
+            return _from_file(fill, name, dtype, shape)
+        case "zeros" | "ones":
+            return np.full(shape, int(fill.kind == "ones"), dtype)
+        case "arange" | "permutation":
+            count = math.prod(shape)
+            if count - 1 > limits(dtype)[1]:
+                raise SpaceError(
+                    f"argument {name}: fill {fill.kind} ends with {count - 1} at this size; {dtype} holds "
+                    f"{limits(dtype)[1]} at most; try a smaller size, or {{integers: [low, high]}}"
+                )
+            numbers = np.arange(count) if fill.kind == "arange" else generator.permutation(count)
+            return numbers.astype(dtype).reshape(shape)
+        case "choice":
+            values = np.asarray([dtype.type(value) for value in fill.values])
+            return np.asarray(values[generator.integers(0, len(values), shape)])
+        case "integers":
+            first, last = map(int, fill.values)
+            drawn = np.int64 if dtype.kind == "f" else dtype
+            return np.asarray(generator.integers(first, last, shape, dtype=drawn, endpoint=True)).astype(dtype)
+        case "uniform":
+            low, high = fill.values
+            return (low + (high - low) * generator.random(shape)).astype(dtype)
+    mean, deviation = fill.values
+    return (mean + deviation * generator.standard_normal(shape)).astype(dtype)
+
+
+def opened(fill: Fill, name: str, dtype: np.dtype[Any]) -> Array:
+    """The array in the fill's file, which is not read yet. Raises SpaceError for one that cannot be read, or that is
+    of another type."""
+    file = fill.file
+    assert file is not None
+    try:
+        if not file.is_file() or file.stat().st_size > MOST_FILE_BYTES:
+            raise ValueError(f"not a file of at most {MOST_FILE_BYTES} bytes")
+        data = np.load(file, mmap_mode="r", allow_pickle=False)
+        if not isinstance(data, np.ndarray):
+            raise ValueError("it holds several arrays")
+    except (OSError, ValueError, EOFError) as error:
+        raise SpaceError(f"argument {name}: {shown(file)} is no .npy file that can be read: {shown(error)}") from None
+    if data.dtype != dtype:
+        raise SpaceError(f"argument {name}: {shown(file)} holds {data.dtype}; the kernel takes {dtype}; convert it")
+    if not data.size:
+        raise SpaceError(f"argument {name}: {shown(file)} holds no element")
+    return data
+
+
+def identity(fill: Fill) -> str:
+    """What identifies the contents, those of a file included. Raises SpaceError for a file that cannot be read."""
+    if fill.file is None:
+        return fill.text
+    contents = hashlib.sha256()
+    try:
+        with fill.file.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                contents.update(chunk)
+    except OSError as error:
+        raise SpaceError(f"{shown(fill.file)}: cannot be read: {error.strerror}") from None
+    return f"{fill.text} {contents.hexdigest()}"
+
+
+def _from_file(fill: Fill, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    data = opened(fill, name, dtype)
+    if fill.tile:
+        return np.resize(data, shape)
+    if data.shape != shape:
+        raise SpaceError(
+            f"argument {name}: {shown(fill.file)} has shape {data.shape}; {shape} is needed at this size; choose the "
+            "size that fits, or say fit: tile"
+        )
+    return np.array(data, order="C")
+
+
+def standard(dtype: np.dtype[Any], shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    """What an input holds unless it says otherwise.
+
+    Floating-point values have random sign and magnitude in [0.5, 1.5). The product of any two is then at least 0.25:
+    a kernel that drops a single one differs by far more than rounding does. Integers are drawn from -8 to 8 without 0
+    (1 to 8 if unsigned).
+    """
+    if dtype.kind == "f":
+        values = generator.random(shape, dtype=np.float32)
+        values += np.float32(0.5)
+        np.copysign(values, generator.random(shape, dtype=np.float32) - np.float32(0.5), out=values)
+        return values.astype(dtype, copy=False)
+    magnitude = generator.integers(1, 9, shape)
+    sign = generator.integers(0, 2, shape) * 2 - 1 if dtype.kind == "i" else 1
+    return np.asarray(magnitude * sign).astype(dtype)

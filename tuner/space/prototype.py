@@ -1,0 +1,206 @@
+"""Prototypes of the kernels in a source: their names, arguments and templates, as far as the text alone tells them.
+
+No compiler is asked, so macros are not expanded, except those that stand for a qualifier, such as `KERNEL`. What the
+text leaves open (a type that is a macro or a typedef, parameters under an #if) is None here, and nothing is concluded
+from it.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tuner.space.source import without_comments
+
+_WORD = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*|\d[\w.]*|::|\S')
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[ \t]+(.*))?$", re.MULTILINE)
+_KNOB = re.compile(r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s*\n[ \t]*#[ \t]*define[ \t]+\1[ \t]+(\S.*)$", re.MULTILINE)
+_KERNEL_WORDS = {"__global__": "cuda", "__kernel": "opencl", "kernel": "opencl"}
+_QUALIFIERS = {
+    "const", "volatile", "restrict", "__restrict__", "__restrict", "register", "struct", "__global", "global",
+    "__constant", "constant", "__local", "local", "__private", "__grid_constant__",
+}  # fmt: skip
+_CONTROL = {"if", "for", "while", "switch", "return", "sizeof", "catch", "defined"}
+_OPEN, _CLOSE = "([{", ")]}"
+
+# NumPy's names of the types that C, CUDA and OpenCL share. `long` has 8 bytes in all of them on Linux.
+_DTYPES = {
+    "half": "float16", "__half": "float16", "float": "float32", "double": "float64",
+    "char": "int8", "signed char": "int8", "int8_t": "int8",
+    "unsigned char": "uint8", "uchar": "uint8", "uint8_t": "uint8",
+    "short": "int16", "short int": "int16", "int16_t": "int16",
+    "unsigned short": "uint16", "ushort": "uint16", "uint16_t": "uint16",
+    "int": "int32", "signed": "int32", "signed int": "int32", "int32_t": "int32",
+    "unsigned": "uint32", "unsigned int": "uint32", "uint": "uint32", "uint32_t": "uint32",
+    "long": "int64", "long int": "int64", "long long": "int64", "long long int": "int64", "int64_t": "int64",
+    "ptrdiff_t": "int64", "unsigned long": "uint64", "ulong": "uint64", "unsigned long long": "uint64",
+    "uint64_t": "uint64", "size_t": "uint64", "bool": "bool", "__nv_bfloat16": "bfloat16",
+}  # fmt: skip
+_TYPE_WORDS = {word for words in _DTYPES for word in words.split()}
+_VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|half|float|double)([2348]|16)$")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a kernel: its name, and its type without qualifiers, as it is written, or "" where that is open.
+
+    `is_pointer` is None for a type that could be one by another name.
+    """
+
+    name: str
+    type: str
+    is_pointer: bool | None
+    is_const: bool
+
+    @property
+    def dtype(self) -> str | None:
+        """NumPy's name of the type, that of its elements for a vector such as float4; None where the text does not
+        tell."""
+        vector = _VECTOR.fullmatch(self.type)
+        return _DTYPES.get(vector[1].replace("longlong", "long long") if vector else self.type)
+
+    def __str__(self) -> str:
+        return f"{self.type or '...'} {'*' * bool(self.is_pointer)}{self.name}"
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """A kernel, or a function of C: its parameters in order, or None where they are open, and those of its template.
+
+    `language` is cuda, opencl or c; None where a macro such as `KERNEL` makes it any of them. `launch_bounds` are the
+    arguments of `__launch_bounds__`, as text.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...] | None
+    language: str | None
+    template: tuple[str, ...] = ()
+    launch_bounds: tuple[str, ...] = ()
+
+
+def prototypes(text: str) -> list[Prototype]:
+    """The kernels that `text` defines. Where it defines none, the functions of C that are not static."""
+    code = without_comments(text)
+    macros = _MACRO.findall(code)
+    portable = {name for name, value in macros if _KERNEL_WORDS.keys() & set(value.split())}
+    lists = {name for name, value in macros if "," in value}
+    types = {name for name, value in macros if not set(value.split()) <= _QUALIFIERS}
+    kernels, functions = [], []
+    for prefix, name, inner in _definitions(_WORD.findall(_without_directives(code))):
+        template, bounds = _template(prefix), _launch_bounds(prefix)
+        if portable.intersection(prefix) or _KERNEL_WORDS.keys() & set(prefix):
+            language = next((_KERNEL_WORDS[word] for word in prefix if word in _KERNEL_WORDS), None)
+            kernels.append(Prototype(name, _parameters(inner, lists, types), language, template, bounds))
+        elif "static" not in prefix and "inline" not in prefix and not template:
+            functions.append(Prototype(name, _parameters(inner, lists, types), "c"))
+    return kernels or functions
+
+
+def knobs(text: str) -> dict[str, str]:
+    """The macros that a text defines unless they are defined, with their defaults."""
+    code = without_comments(text)
+    return {name: value.strip() for name, value in _KNOB.findall(code)}
+
+
+def _without_directives(code: str) -> str:
+    """`code` with a # in place of each condition, and without other directives."""
+
+    def mark(match: re.Match[str]) -> str:
+        return "#" if re.match(r"\s*#\s*(if|el|endif)", match[0]) else ""
+
+    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$", mark, code, flags=re.MULTILINE)
+
+
+def _definitions(words: Sequence[str]) -> Iterator[tuple[list[str], str, list[str]]]:
+    """Each function definition outside other functions: the words before its name, the name, what is in parentheses."""
+    start = position = 0
+    while position < len(words):
+        word = words[position]
+        if word in (";", "}", "{"):
+            start = position + 1
+        elif word == "(":
+            end = _matching(words, position)
+            name = words[position - 1] if position > start else ""
+            if end + 1 < len(words) and words[end + 1] == "{" and name.isidentifier() and name not in _CONTROL:
+                yield list(words[start : position - 1]), name, list(words[position + 1 : end])
+                end = _matching(words, end + 1)
+                start = end + 1
+            position = end
+        elif word == "=" and position + 1 < len(words) and words[position + 1] == "{":
+            position = _matching(words, position + 1)  # an initializer
+        position += 1
+
+
+def _matching(words: Sequence[str], position: int) -> int:
+    """The position of the bracket that closes the one at `position`; the last one where none does."""
+    depth = 0
+    for i in range(position, len(words)):
+        depth += (words[i] in _OPEN) - (words[i] in _CLOSE)
+        if depth == 0:
+            return i
+    return len(words) - 1
+
+
+def _split(words: Sequence[str]) -> list[list[str]]:
+    """`words` at their outer commas; < and > count as brackets."""
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for word in words:
+        depth += (word in "([{<") - (word in ")]}>")
+        if word == "," and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return [part for part in parts if part]
+
+
+def _parameters(words: Sequence[str], lists: set[str], types: set[str]) -> tuple[Parameter, ...] | None:
+    """The parameters; None where a condition or one of the macros `lists` could make others of them. `types` are the
+    macros that could stand for a type."""
+    parts = _split(words)
+    if parts in ([], [["void"]]):
+        return () if parts else None  # in C, f() may take anything
+    if "#" in words or lists.intersection(words):
+        return None
+    parameters = [_parameter(part, types) for part in parts]
+    for parameter, part in zip(parameters, parts, strict=True):
+        if parameter.is_pointer is None and (not parameter.name or "(" in part):
+            return None  # a macro: of how many parameters, it alone knows
+    return tuple(parameters)
+
+
+def _parameter(words: list[str], types: set[str]) -> Parameter:
+    declared = _before(words, "=")
+    element = _before(declared, "[")
+    plain = [word for word in _before(element, "(") if word not in _QUALIFIERS and word != "*"]
+    to_array = "(" in element and element[element.index("(") + 1 :][:1] == ["*"]  # float (*x)[4]
+    name = element[-2] if to_array else plain.pop() if len(plain) > 1 else ""
+    known = [] if types.intersection(plain) else [w for w in plain if w in _TYPE_WORDS or _VECTOR.fullmatch(w)]
+    is_last = bool(known) and plain[-len(known) :] == known  # what precedes is a macro such as GLOBAL
+    text = " ".join(known) if is_last else " ".join(plain) if len(plain) == 1 and not types.intersection(plain) else ""
+    is_pointer = True if "*" in element or "[" in declared else False if is_last and "(" not in element else None
+    return Parameter(name, text, is_pointer, "const" in element)
+
+
+def _template(prefix: Sequence[str]) -> tuple[str, ...]:
+    """The names of a template's parameters."""
+    if "template" not in prefix:
+        return ()
+    start = prefix.index("template") + 1
+    depth, end = 0, start
+    for end in range(start, len(prefix)):
+        depth += (prefix[end] == "<") - (prefix[end] == ">")
+        if depth == 0:
+            break
+    parts = _split(prefix[start + 1 : end])
+    return tuple(next(reversed([word for word in _before(part, "=") if word.isidentifier()]), "") for part in parts)
+
+
+def _launch_bounds(prefix: Sequence[str]) -> tuple[str, ...]:
+    if "__launch_bounds__" not in prefix:
+        return ()
+    start = prefix.index("__launch_bounds__") + 1
+    return tuple(" ".join(part) for part in _split(prefix[start + 1 : _matching(prefix, start)]))
+
+
+def _before(words: list[str], word: str) -> list[str]:
+    return words[: words.index(word)] if word in words else words

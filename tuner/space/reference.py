@@ -1,0 +1,84 @@
+"""The answers that outputs are compared with, from the expressions of an operation's `reference`."""
+
+import ast
+import copy
+from collections.abc import Container, Mapping
+from typing import Any
+
+import numpy as np
+
+from tuner.errors import ExpressionError, SpaceError
+from tuner.space import array_expressions
+from tuner.space.expressions import names_in
+from tuner.space.model import Operation, Scope
+from tuner.space.reference_cache import ReferenceCache, SetCache
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def answers(
+    operation: Operation, scope: Scope, arrays: Mapping[str, Array], cache: SetCache | None = None
+) -> tuple[dict[str, Array], frozenset[str]]:
+    """The correct contents of each output, and the names of the arrays that they were computed from.
+
+    They are float64, or int64 where the output and its reference hold integers. `cache` holds the matrix products of
+    these arrays, which do not depend on options. An output whose reference does not read it (C at beta = 0) may hold
+    anything before the launch. Raises SpaceError if a reference cannot be computed, or does not have the shape of its
+    output; a single number fits an output of one element.
+    """
+    names = _Names(scope.names, arrays, cache or ReferenceCache().of(0))
+    outputs: dict[str, Array] = {}
+    for name, expression in operation.reference.items():
+        tree = _ProductsByName(arrays.keys()).visit(copy.deepcopy(expression.tree))
+        try:
+            value = np.asarray(array_expressions.value_of(tree, names, expression.text))
+        except ExpressionError as error:
+            raise SpaceError(f"reference {error}") from None
+        output = arrays[name]
+        if value.ndim == 0 and output.size == 1:
+            value = value.reshape(output.shape)
+        if value.shape != output.shape:
+            raise SpaceError(f"reference `{expression.text}` has shape {value.shape}; {name} has {output.shape}")
+        if value.dtype.kind not in "biuf":
+            raise SpaceError(f"reference `{expression.text}` holds {value.dtype}, no numbers")
+        exact = value.dtype.kind != "f" and output.dtype.kind != "f"
+        outputs[name] = value.astype(np.uint64 if value.dtype == np.uint64 else np.int64 if exact else np.float64)
+    return outputs, frozenset(names.read)
+
+
+class _ProductsByName(ast.NodeTransformer):
+    """Replaces each product of whole arrays by a name: its text, such as `A @ B`."""
+
+    def __init__(self, arrays: Container[str]) -> None:
+        self._arrays = arrays
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        if isinstance(node.op, ast.MatMult) and all(name in self._arrays for name in names_in(node)):
+            return ast.Name(ast.unparse(node))
+        self.generic_visit(node)
+        return node
+
+
+class _Names(dict[str, Any]):
+    """The values of a reference's names. An array is widened, and joins `read`, when it is first read."""
+
+    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Array], cache: SetCache) -> None:
+        super().__init__(scalars)
+        self._arrays, self._cache = arrays, cache
+        self.read: set[str] = set()
+
+    def __missing__(self, name: str) -> Array:
+        if "@" in name:
+            product = array_expressions.parse(name)
+            self.read |= product.names
+            return self._cache.get(name, lambda: array_expressions.walk(product.tree, self))
+        self.read.add(name)
+        self[name] = value = _widened(self._arrays[name])
+        return value
+
+
+def _widened(array: Array) -> Array:
+    """The array as float64, or as int64 if it holds integers, so that sums neither round nor overflow."""
+    if array.dtype.kind in "iu":
+        return array.astype(np.uint64 if array.dtype == np.uint64 else np.int64)
+    return array if array.dtype.kind == "b" else array.astype(np.float64)
