@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tuner.space.model import Space
 
 __all__ = [
-    "BACKENDS", "KINDS", "Build", "Device", "DeviceInfo", "Library", "available", "compiler", "count", "for_space",
+    "BACKENDS", "KINDS", "Build", "Device", "DeviceInfo", "Library", "available", "compiler_for", "count", "for_space",
     "is_name", "kinds_of", "open_device", "several", "shared", "split",
 ]  # fmt: skip
 
@@ -69,7 +69,7 @@ _shared_devices: dict[str, Device] = {}
 _shared_lock = threading.Lock()
 
 
-def compiler(kind: str, architecture: str) -> Compiler:
+def compiler_for(kind: str, architecture: str) -> Compiler:
     """The compiler for an architecture; no device is opened. Raises DeviceError for a kind that needs an open one."""
     factory = BACKENDS[kind].compiler
     if factory is None:

@@ -84,7 +84,7 @@ def _target(problem: Problem, architecture: str, candidates: Sequence[TargetDevi
 
 def _build(target: Target) -> Binary:
     """The best configuration that compiles and fits. Raises RequestError where there is none."""
-    space, compiler = target.problem.space, devices.compiler(KIND, target.device.architecture)
+    space, compiler = target.problem.space, devices.compiler_for(KIND, target.device.architecture)
     first: TrialError | None = None
     for candidate in target.candidates:
         try:

@@ -11,8 +11,8 @@ from tuner.devices import DeviceInfo
 from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, RequestError
 from tuner.measure.process import scratch
+from tuner.measure.process.attempts import patiently
 from tuner.measure.process.compile_pool import CompilePool
-from tuner.measure.process.patience import patiently
 from tuner.measure.process.supervisor import Supervisor, Task
 from tuner.space.model import Scope
 from tuner.tuning.shift import Shift, TrialListener

@@ -12,8 +12,8 @@ from tuner.devices import Device
 from tuner.errors import TrialError, WorkerDied
 from tuner.kernel import Kernel
 from tuner.measure.process import answers
+from tuner.measure.process.attempts import patiently
 from tuner.measure.process.channel import Process
-from tuner.measure.process.patience import patiently
 from tuner.measure.results import Final
 from tuner.measure.timing import Stopwatch, interleave
 from tuner.measure.workbench import Workbench

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.method import Objective, objective_values
-from tuner.measure.process.patience import patiently
+from tuner.measure.process.attempts import patiently
 from tuner.measure.results import Final, Finals, Outcome
 from tuner.space.model import Config, Scope, Space, config_key
 from tuner.store.record import RUNNERS_UP

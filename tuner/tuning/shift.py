@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import DeviceError, EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.method import objective_values
-from tuner.measure.process.patience import patiently
+from tuner.measure.process.attempts import patiently
 from tuner.measure.results import Outcome
 from tuner.space.model import Config, ConfigKey, config_key
 from tuner.tuning.trial import Trial

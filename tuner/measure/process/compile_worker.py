@@ -46,7 +46,7 @@ class _Builder:
         self._scope = Scope(task["sizes"], task["options"], task["language"], limits)
         kind = devices.split(task["device"])[0]
         self._device = devices.open_device(task["device"]) if devices.BACKENDS[kind].compiler is None else None
-        self._compiler = self._device.compiler if self._device else devices.compiler(kind, task["architecture"])
+        self._compiler = self._device.compiler if self._device else devices.compiler_for(kind, task["architecture"])
         self._allowance = self._compiler.allowance = Allowance(**task["allowance"])
         self._latest: tuple[Source, Build] | None = None
         self._seconds = resource.getrlimit(resource.RLIMIT_CPU)  # the user's own limits
