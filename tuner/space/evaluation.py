@@ -87,8 +87,7 @@ def _operation_checks(space: Space) -> Iterator[Check]:
         if formula is not None:
             yield (key,), _number(formula)
     if op.tolerance is not None:
-        number = _number(op.tolerance)
-        yield ("tolerance",), lambda names: number({**names, "epsilon": 2.0**-24})
+        yield ("tolerance",), _not_negative(op.tolerance)
 
 
 def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check]:
@@ -112,6 +111,15 @@ def _number(expression: Expression) -> Callable[[Mapping[str, Any]], object]:
             raise ExpressionError(
                 f"`{shown(expression.text)}` is {quoted(value)}; a number, or true or false, is needed"
             )
+
+    return check
+
+
+def _not_negative(tolerance: Expression) -> Callable[[Mapping[str, Any]], object]:
+    def check(names: Mapping[str, Any]) -> None:
+        value = tolerance.evaluate({**names, "epsilon": 2.0**-24})
+        if not isinstance(value, int | float) or not value >= 0:
+            raise ExpressionError(f"`{shown(tolerance.text)}` is {quoted(value)}; a number from 0 on is needed")
 
     return check
 

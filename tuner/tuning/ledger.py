@@ -126,7 +126,11 @@ class Ledger:
         if not self.shared:  # this process alone has the file, so the owners of claims in it are gone
             self._close_abandoned(list(self._other_claims))
         self._news.clear()
-        self._doubtful = {config for config, trial in self._trials.items() if trial.outcome.doubtful}
+        self._doubtful = {
+            config
+            for config, trial in self._trials.items()
+            if trial.outcome.doubtful or trial.outcome.failure == "compile memory"  # another run may have more
+        }
 
     @staticmethod
     def _file(space: Space, name: str) -> Path:

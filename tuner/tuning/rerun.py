@@ -11,6 +11,7 @@ from tuner import devices, launcher
 from tuner.devices import Device
 from tuner.errors import TrialError, WorkerDied
 from tuner.kernel import Kernel
+from tuner.measure.floor import Floor
 from tuner.measure.process import answers
 from tuner.measure.process.attempts import patiently
 from tuner.measure.process.channel import Process
@@ -111,8 +112,13 @@ def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -
     library = bench.library()
     calls: list[Callable[[], None]] = [call, *([library] if library else [])]
     rounds = interleave(device, Stopwatch(device, bench), calls)
-    if (wrong := rounds.errors.get(0)) is not None:
-        return Rerun(space.name, device.name, candidate, verified=False, reason=f"{wrong.reason}: {wrong}")
+    try:
+        if 0 in rounds.errors:
+            raise rounds.errors[0]
+        bench.verify(call)  # its guards show what the rounds have written outside
+        Floor(device, space.operation, scope, bench).check(Final(rounds.times[0]).time_ms)
+    except TrialError as error:
+        return Rerun(space.name, device.name, candidate, verified=False, reason=f"{error.reason}: {error}")
     own, *peer = (Final(times) for times in rounds.times if times)
     return Rerun(
         kernel=space.name,
