@@ -275,9 +275,9 @@ class Device(ABC):
         """Free bytes of the device's own memory; None if it does not report them."""
         return None
 
-    def exported(self, function: Function) -> bytes:
-        """The binary of a function on a device that `compiles_at_launch`, including what launches have compiled."""
-        raise NotImplementedError
+    def exported(self, function: Function) -> bytes | None:
+        """The binary of a function, including what launches have compiled. None where launches compile nothing."""
+        return None
 
     def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
         """The vendor's `routine` on these arguments (buffers, sizes, options) by name, with the buffers' dtypes; None

@@ -38,7 +38,7 @@ def faults(space: Space, text: str) -> Iterator[Fault]:
 def _arguments(space: Space, text: str) -> Iterator[Fault]:
     named = [prototype for prototype in prototypes(text) if prototype.name == space.kernel]
     if "c" not in space.languages:
-        named = [prototype for prototype in named if prototype.language != "c"]
+        named = [prototype for prototype in named if prototype.is_kernel]
     mentions = re.findall(rf"\b{space.kernel}\s*\(", without_comments(text))
     if len(mentions) == len(named) == 1:  # else one may be another's alternative, under an #if
         yield from _against(space, named[0])

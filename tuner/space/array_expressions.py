@@ -10,17 +10,16 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tuner.errors import ExpressionError
-from tuner.paths import quoted, shown
+from tuner.paths import shown
 from tuner.space import expressions
 from tuner.space.array_functions import ARRAY_FUNCTIONS, check_elements, matrix_product
-from tuner.space.expressions import MAX_DEPTH, Expression
+from tuner.space.expressions import MAX_DEPTH, ArrayExpression
 
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     **{kind: function for kind, (_, function) in expressions.BINARY.items()},
@@ -34,32 +33,16 @@ _ELEMENTWISE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class ArrayExpression(Expression):
-    """A checked expression over arrays."""
-
-    @property
-    def tree(self) -> ast.expr:
-        """The checked syntax tree."""
-        return _parse(self.text)
-
-    def evaluate(self, scope: Mapping[str, Any]) -> Any:
-        """Its value, an array or a number. Raises ExpressionError, which begins with the expression."""
-        return value_of(self.tree, scope, self.text)
-
-
 def parse(text: object) -> ArrayExpression:
     """`text`, or a number, as a checked ArrayExpression. Raises ExpressionError if it is not allowed."""
-    if isinstance(text, bool | int | float):
-        text = repr(text)
-    if not isinstance(text, str):
-        raise ExpressionError(f"{quoted(text)} is not an expression")
-    _parse(text.strip())
-    return ArrayExpression(text.strip())
+    expression = ArrayExpression(expressions.text_of(text))
+    tree_of(expression.text)
+    return expression
 
 
 @lru_cache(maxsize=256)
-def _parse(text: str) -> ast.expr:
+def tree_of(text: str) -> ast.expr:
+    """The syntax tree of `text`. Raises ExpressionError if it is not allowed."""
     return expressions.checked(text, _check)
 
 

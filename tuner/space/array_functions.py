@@ -139,10 +139,11 @@ def _bincount(array: Any, weights: Any = None, minlength: int = 0) -> Any:
     return np.bincount(integers, None if weights is None else np.asarray(weights).reshape(-1), minlength)
 
 
-def _pad(array: Any, width: Any, mode: str = "constant", value: float = 0.0) -> Any:
+def _pad(array: Any, width: Any, mode: Any = "constant", value: float = 0.0) -> Any:
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise ExpressionError(f"pad(): mode {mode!r}; known are constant, edge, reflect, symmetric, wrap")
-    return np.pad(array, width, mode=mode, **({"constant_values": value} if mode == "constant" else {}))  # type: ignore[call-overload]
+    constant = {"constant_values": value} if mode == "constant" else {}
+    return np.pad(array, width, mode, **constant)
 
 
 def _padded(array: Any, width: Any, **_: Any) -> int:

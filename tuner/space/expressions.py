@@ -7,7 +7,6 @@ make an evaluation take longer than microseconds.
 """
 
 import ast
-import functools
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
@@ -118,14 +117,38 @@ class Expression:
         return int(value)
 
 
+@dataclass(frozen=True)
+class ArrayExpression(Expression):
+    """A checked expression over arrays. What it needs is imported when it is used: a launch never uses one."""
+
+    @property
+    def tree(self) -> ast.expr:
+        """The checked syntax tree."""
+        from tuner.space import array_expressions
+
+        return array_expressions.tree_of(self.text)
+
+    def evaluate(self, scope: Mapping[str, Any]) -> Any:
+        """Its value, an array or a number. Raises ExpressionError, which begins with the expression."""
+        from tuner.space import array_expressions
+
+        return array_expressions.value_of(self.tree, scope, self.text)
+
+
 def parse(text: object) -> Expression:
     """`text`, or a number, as a checked Expression. Raises ExpressionError if it is not allowed."""
-    if isinstance(text, bool | int | float):
-        text = repr(text)
-    if not isinstance(text, str):
-        raise ExpressionError(f"{quoted(text)} is not an expression")
-    _parse(text.strip())
-    return Expression(text.strip())
+    expression = Expression(text_of(text))
+    _parse(expression.text)
+    return expression
+
+
+def text_of(value: object) -> str:
+    """The text of an expression in a file, which may be a number there. Raises ExpressionError for anything else."""
+    if isinstance(value, bool | int | float):
+        value = repr(value)
+    if not isinstance(value, str):
+        raise ExpressionError(f"{quoted(value)} is not an expression")
+    return value.strip()
 
 
 def check_constants(expression: Expression) -> None:
@@ -270,21 +293,8 @@ def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
         case ast.List(elts=elements):  # not a tuple: Python compares the two as different things
             return [walk(element, scope) for element in elements]
         case ast.Call(func=ast.Name(id=name), args=args):
-            values = [walk(argument, scope) for argument in args]
-            if any(hasattr(value, "__array__") and getattr(value, "ndim", 0) for value in values):
-                return _over_arrays(name, values)
-            return _bounded(FUNCTIONS[name](*values))
+            return _bounded(FUNCTIONS[name](*(walk(argument, scope) for argument in args)))
     raise ExpressionError(f"`{ast.unparse(node)}` is not allowed")  # pragma: no cover - _check came first
-
-
-def _over_arrays(name: str, values: list[Any]) -> Any:
-    """The function of this name, applied to arrays element by element."""
-    import numpy as np
-
-    functions: dict[str, Any] = {"abs": np.abs, "sqrt": np.sqrt, "log2": np.log2, "max": np.maximum, "min": np.minimum}
-    if name not in functions:
-        raise ExpressionError(f"{name}() is not for arrays; {', '.join(functions)} are")
-    return functools.reduce(functions[name], values) if len(values) > 1 else functions[name](*values)
 
 
 def binary(op: ast.operator, left: Any, right: Any) -> Any:

@@ -3,6 +3,8 @@
 Without a `fill:` an input holds what `standard` draws.
 """
 
+from __future__ import annotations
+
 import hashlib
 import math
 from dataclasses import dataclass

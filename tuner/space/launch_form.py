@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tuner.space import array_expressions
-from tuner.space.expressions import Expression, parse
+from tuner.space.expressions import ArrayExpression, Expression, parse
 from tuner.space.fills import Fill
 from tuner.space.model import Argument, Operation, Restriction, Space
 
@@ -100,7 +99,7 @@ def from_json(data: Mapping[str, Any]) -> Space:
             Argument(name, dtype, None if shape is None else expressions(shape), role, expressions(value), _fill(fill))
             for name, dtype, shape, role, value, fill in op["arguments"]
         ),
-        reference={name: array_expressions.parse(text) for name, text in op["reference"].items()},
+        reference={name: ArrayExpression(text) for name, text in op["reference"].items()},
         tolerance=optional(op["tolerance"]),
         flops=optional(op["flops"]),
         bytes=optional(op["bytes"]),

@@ -1,4 +1,4 @@
-"""Prototypes of the kernels in a source: their names, arguments and templates, as far as the text alone tells them.
+"""Prototypes of the kernels in a source: their names and arguments, as far as the text alone tells them.
 
 No compiler is asked, so macros are not expanded, except those that stand for a qualifier, such as `KERNEL`. What the
 text leaves open (a type that is a macro or a typedef, parameters under an #if) is None here, and nothing is concluded
@@ -13,8 +13,7 @@ from tuner.space.source import without_comments
 
 _WORD = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*|\d[\w.]*|::|\S')
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[ \t]+(.*))?$", re.MULTILINE)
-_KNOB = re.compile(r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s*\n[ \t]*#[ \t]*define[ \t]+\1[ \t]+(\S.*)$", re.MULTILINE)
-_KERNEL_WORDS = {"__global__": "cuda", "__kernel": "opencl", "kernel": "opencl"}
+_KERNEL_WORDS = {"__global__", "__kernel", "kernel"}
 _QUALIFIERS = {
     "const", "volatile", "restrict", "__restrict__", "__restrict", "register", "struct", "__global", "global",
     "__constant", "constant", "__local", "local", "__private", "__grid_constant__",
@@ -64,41 +63,27 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Prototype:
-    """A kernel, or a function of C: its parameters in order, or None where they are open, and those of its template.
-
-    `language` is cuda, opencl or c; None where a macro such as `KERNEL` makes it any of them. `launch_bounds` are the
-    arguments of `__launch_bounds__`, as text.
-    """
+    """A kernel of CUDA or OpenCL, or a function of C: its parameters in order, or None where they are open."""
 
     name: str
     parameters: tuple[Parameter, ...] | None
-    language: str | None
-    template: tuple[str, ...] = ()
-    launch_bounds: tuple[str, ...] = ()
+    is_kernel: bool
 
 
 def prototypes(text: str) -> list[Prototype]:
     """The kernels that `text` defines. Where it defines none, the functions of C that are not static."""
     code = without_comments(text)
     macros = _MACRO.findall(code)
-    portable = {name for name, value in macros if _KERNEL_WORDS.keys() & set(value.split())}
+    portable = {name for name, value in macros if _KERNEL_WORDS & set(value.split())}
     lists = {name for name, value in macros if "," in value}
     types = {name for name, value in macros if not set(value.split()) <= _QUALIFIERS}
     kernels, functions = [], []
     for prefix, name, inner in _definitions(_WORD.findall(_without_directives(code))):
-        template, bounds = _template(prefix), _launch_bounds(prefix)
-        if portable.intersection(prefix) or _KERNEL_WORDS.keys() & set(prefix):
-            language = next((_KERNEL_WORDS[word] for word in prefix if word in _KERNEL_WORDS), None)
-            kernels.append(Prototype(name, _parameters(inner, lists, types), language, template, bounds))
-        elif "static" not in prefix and "inline" not in prefix and not template:
-            functions.append(Prototype(name, _parameters(inner, lists, types), "c"))
+        if portable.intersection(prefix) or _KERNEL_WORDS & set(prefix):
+            kernels.append(Prototype(name, _parameters(inner, lists, types), is_kernel=True))
+        elif "static" not in prefix and "inline" not in prefix and "template" not in prefix:
+            functions.append(Prototype(name, _parameters(inner, lists, types), is_kernel=False))
     return kernels or functions
-
-
-def knobs(text: str) -> dict[str, str]:
-    """The macros that a text defines unless they are defined, with their defaults."""
-    code = without_comments(text)
-    return {name: value.strip() for name, value in _KNOB.findall(code)}
 
 
 def _without_directives(code: str) -> str:
@@ -179,27 +164,6 @@ def _parameter(words: list[str], types: set[str]) -> Parameter:
     text = " ".join(known) if is_last else " ".join(plain) if len(plain) == 1 and not types.intersection(plain) else ""
     is_pointer = True if "*" in element or "[" in declared else False if is_last and "(" not in element else None
     return Parameter(name, text, is_pointer, "const" in element)
-
-
-def _template(prefix: Sequence[str]) -> tuple[str, ...]:
-    """The names of a template's parameters."""
-    if "template" not in prefix:
-        return ()
-    start = prefix.index("template") + 1
-    depth, end = 0, start
-    for end in range(start, len(prefix)):
-        depth += (prefix[end] == "<") - (prefix[end] == ">")
-        if depth == 0:
-            break
-    parts = _split(prefix[start + 1 : end])
-    return tuple(next(reversed([word for word in _before(part, "=") if word.isidentifier()]), "") for part in parts)
-
-
-def _launch_bounds(prefix: Sequence[str]) -> tuple[str, ...]:
-    if "__launch_bounds__" not in prefix:
-        return ()
-    start = prefix.index("__launch_bounds__") + 1
-    return tuple(" ".join(part) for part in _split(prefix[start + 1 : _matching(prefix, start)]))
 
 
 def _before(words: list[str], word: str) -> list[str]:

@@ -15,9 +15,8 @@ from tuner.paths import quoted, read_text, shown
 from tuner.space import agreement, expressions, fills, yamlfile
 from tuner.space import evaluation as evaluations
 from tuner.space import operation as operations
-from tuner.space.array_expressions import ArrayExpression
 from tuner.space.evaluation import Evaluation
-from tuner.space.expressions import Expression
+from tuner.space.expressions import ArrayExpression, Expression
 from tuner.space.fills import Fill
 from tuner.space.model import Argument, Limits, Operation, Restriction, Scope, Space, Value
 from tuner.space.prototype import prototypes

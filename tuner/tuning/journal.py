@@ -1,5 +1,6 @@
 """A study in a journal file of this machine. The file belongs to one process at a time and survives its sudden end."""
 
+import io
 import itertools
 import warnings
 from collections.abc import Iterable
@@ -27,7 +28,7 @@ class _Copy(BaseJournalBackend):
         return self._entries[log_number_from:]
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        raise NotImplementedError
+        raise io.UnsupportedOperation("this journal is read only")
 
 
 def read(path: Path) -> BaseStorage:

@@ -93,7 +93,8 @@ def _launch_once(device: Device, space: Space, scope: Scope, source: Source, bin
         function = device.load(binary, one_block)
         device.bind(function, arguments)()
         device.synchronize()
-        device.compiler.keep(source, Build(device.exported(function), binary.figures))
+        if (compiled := device.exported(function)) is not None:
+            device.compiler.keep(source, Build(compiled, binary.figures))
 
 
 if __name__ == "__main__":
