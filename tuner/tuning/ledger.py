@@ -29,7 +29,6 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from tuner import paths
 from tuner.errors import RequestError
 from tuner.measure.results import Outcome
 from tuner.space.model import Config, ConfigKey, Space, config_key
@@ -73,9 +72,9 @@ class Ledger:
         """Opens the study, or an empty one if `fresh`. `say` is told what cannot be read, and of a server's outages.
         Raises RequestError where another process uses the file."""
         optuna.logging.set_verbosity(optuna.logging.ERROR)  # it warns of outages, with the statement
-        self.name = f"{study.study_name(space, key.sizes)}{key.device} {key.digest(space)[:12]}"
+        self.name = study.full_name(space, key)
         self.shared = url is not None
-        self._where = url or str(self._file(space, self.name))
+        self._where = url or str(study.file(space, self.name))
         self._say, self._unreadable = say, 0
         self._worker = f"{platform.node()} {os.getpid()} {uuid.uuid4().hex[:8]}"
         self._parameters = space.parameters
@@ -132,16 +131,11 @@ class Ledger:
             if trial.outcome.doubtful or trial.outcome.failure == "compile memory"  # another run may have more
         }
 
-    @staticmethod
-    def _file(space: Space, name: str) -> Path:
-        return paths.state() / "studies" / space.name / f"{paths.digest(name)}.log"
-
     def has_earlier_protocol(self, space: Space, key: StudyKey) -> bool:
         """Whether trials of the same conditions were timed by an earlier protocol. They are in a study of their own."""
-        begin = self.name.rpartition(" ")[0]
-        names = [f"{begin} {replace(key, protocol=p).digest(space)[:12]}" for p in range(1, key.protocol)]
+        names = [study.full_name(space, replace(key, protocol=number)) for number in range(1, key.protocol)]
         if not self.shared:
-            return any(self._file(space, name).exists() for name in names)
+            return any(study.file(space, name).exists() for name in names)
         return any(other.study_name in names for other in self._storage.get_all_studies())
 
     def __enter__(self) -> Ledger:

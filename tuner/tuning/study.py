@@ -4,6 +4,7 @@ import contextlib
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import optuna
@@ -72,6 +73,16 @@ def entered(optuna_storage: BaseStorage, name: str, key: StudyKey) -> int:
 def study_name(space: Space, sizes: Mapping[str, int]) -> str:
     """The beginning of the names of all studies of a space at one size."""
     return f"{space.name} {size_text(sizes)} "
+
+
+def full_name(space: Space, key: StudyKey) -> str:
+    """The name of the study of a space under these conditions. Later generations have a number behind it."""
+    return f"{study_name(space, key.sizes)}{key.device} {key.digest(space)[:12]}"
+
+
+def file(space: Space, name: str) -> Path:
+    """Where the study called `name` lies, unless a database has it."""
+    return paths.state() / "studies" / space.name / f"{paths.digest(name)}.log"
 
 
 def stored_studies(optuna_storage: BaseStorage, space: Space, sizes: Mapping[str, int]) -> Iterator[StoredStudy]:
