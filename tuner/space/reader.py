@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from tuner.errors import ExpressionError, SpaceError
+from tuner.errors import SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, read_text, shown
-from tuner.space import agreement, expressions, fills, yamlfile
+from tuner.space import agreement, expressions, yamlfile
 from tuner.space import evaluation as evaluations
 from tuner.space import operation as operations
 from tuner.space.evaluation import Evaluation
-from tuner.space.expressions import ArrayExpression, Expression
-from tuner.space.fills import Fill
-from tuner.space.model import Argument, Limits, Operation, Restriction, Scope, Space, Value
+from tuner.space.expressions import Expression
+from tuner.space.model import Limits, Operation, Restriction, Scope, Space, Value
+from tuner.space.name_check import check_names
+from tuner.space.operation_reader import OperationReader
 from tuner.space.prototype import prototypes
-from tuner.space.schema import ArgumentModel, DivisorsModel, OperationModel, SpaceModel
+from tuner.space.schema import DivisorsModel, OperationModel, SpaceModel
 from tuner.space.source import MAX_SOURCE, inlined, without_comments
 from tuner.space.validation import validated
 from tuner.space.yamlfile import Document, Where
@@ -71,25 +69,25 @@ class _SpaceBuilder:
 
     def __init__(self, document: Document, shared: Document, model: SpaceModel, name: str) -> None:
         self.document, self.shared, self.model, self.name = document, shared, model, name
-        op = model.operation
-        self.scope_names: set[str] = {*op.sizes, *op.options, *DEVICE_NAMES}
+        self.operation_reader = OperationReader(document, shared, model)
+        self.scope_names = self.operation_reader.scope_names
         self.names = {*self.scope_names, *model.parameters}
         self.depths: dict[str, int] = {}  # of derived values
 
     def space(self) -> Space:
         model = self.model
         self._check_parameters()
-        operation = self._operation()
+        operation = self.operation_reader.operation()
         derived: dict[str, Expression] = {}
         for name, expression in model.derived.items():
             if name in self.names:
                 raise self.document.error(("derived", name), "this name is taken by a parameter, size or option")
-            self._check_names(self.document, ("derived", name), expression, self.names)
+            self._check_names(("derived", name), expression)
             self.names.add(name)
             self.depths[name] = expressions.depth(expression.tree, self.depths)
             derived[name] = expression
         block, grid = self._triple("block", model.block), self._grid(operation)
-        self._check_names(self.document, ("shared_memory",), model.shared_memory, self.names)
+        self._check_names(("shared_memory",), model.shared_memory)
         return Space(
             name=self.name,
             title=model.title,
@@ -136,23 +134,8 @@ class _SpaceBuilder:
             where = ()
         return document.error(where, message)
 
-    def _check_names(self, document: Document, where: Where, expression: Expression, names: Iterable[str]) -> None:
-        for name in sorted(expression.names - set(names)):
-            raise document.error(where, f"`{shown(expression.text)}`: {expressions.unknown_name(name, names)}")
-        if where[-1] != "reference" and expressions.multiplies_matrices(expression):
-            raise document.error(where, f"`{shown(expression.text)}`: @ is for the arrays of a reference")
-        depth = expressions.depth(expression.tree, self.depths)
-        if depth > expressions.MAX_DEPTH:
-            raise document.error(
-                where,
-                f"`{shown(expression.text)}`: nested {depth} deep with the derived values that it names; at most "
-                f"{expressions.MAX_DEPTH} are allowed; write a shorter chain",
-            )
-        try:
-            if not isinstance(expression, ArrayExpression):  # those are tried on small arrays
-                expressions.check_constants(expression)
-        except ExpressionError as error:
-            raise document.error(where, str(error)) from None
+    def _check_names(self, where: Where, expression: Expression) -> None:
+        check_names(self.document, where, expression, self.names, self.depths)
 
     def _check_parameters(self) -> None:
         for name, values in self.model.parameters.items():
@@ -164,95 +147,10 @@ class _SpaceBuilder:
                     raise self.document.error(("parameters", name, position), f"{quoted(value)} stands twice; keep one")
                 earlier.add(value)
 
-    def _operation(self) -> Operation:
-        model, op, shared = self.model, self.model.operation, self.shared
-        prefix: Where = () if shared is not self.document else ("operation",)
-        reserved = {*DEVICE_NAMES, *expressions.FUNCTIONS, *(op.sizes.keys() & op.options.keys())}
-        for name in (*op.sizes, *op.options):
-            if name in reserved:
-                where = "sizes" if name in op.sizes else "options"
-                raise shared.error((*prefix, where, name), "this name is taken; choose another")
-        for name, size in op.sizes.items():
-            if size is not None and size < 1:
-                raise shared.error((*prefix, "sizes", name), f"{size}: a size is at least 1")
-        own = model.arguments is not None
-        document, place = (self.document, ("arguments",)) if own else (shared, (*prefix, "arguments"))
-        arguments = tuple(self._argument(document, place, i, a) for i, a in enumerate(model.arguments or op.arguments))
-        for position, argument in enumerate(arguments):
-            if argument.name in {a.name for a in arguments[:position]}:
-                raise document.error((*place, position), f"{argument.name}: two arguments of this name; rename one")
-        arrays = {a.name: a for a in arguments if a.shape is not None}
-        outputs = [a.name for a in arrays.values() if a.role != "in"]
-        formula: Any = op.reference
-        reference: dict[str, Expression] = formula if isinstance(formula, dict) else dict.fromkeys(outputs[:1], formula)
-        if set(reference) != set(outputs) or not outputs:
-            raise shared.error((*prefix, "reference"), f"write one for each output: {', '.join(outputs) or 'none'}")
-        for expression in reference.values():
-            self._check_names(shared, (*prefix, "reference"), expression, {*self.scope_names, *arrays})
-        for key, extra in (("tolerance", ["epsilon"]), ("flops", []), ("bytes", [])):
-            if (expression := getattr(op, key)) is not None:
-                self._check_names(shared, (*prefix, key), expression, {*self.scope_names, *extra})
-        extent = tuple(model.extent or op.extent)
-        for expression in extent:
-            self._check_names(self.document, ("extent",), expression, self.scope_names)
-        return Operation(
-            sizes=op.sizes,
-            options=op.options,
-            extent=extent,
-            arguments=arguments,
-            reference=reference,
-            tolerance=op.tolerance,
-            flops=op.flops,
-            bytes=op.bytes,
-            library=op.library,
-        )
-
-    def _argument(self, document: Document, place: Where, position: int, model: ArgumentModel) -> Argument:
-        where = (*place, position)
-        if (model.shape is None) != (model.role is None):
-            raise document.error(where, f"{model.name}: an array has both `shape` and `role`, a scalar neither")
-        value: list[Expression] = model.value or []
-        options = self.model.operation.options
-        if model.shape is None and (model.name in {*self.model.operation.sizes, *options}) == bool(value):
-            raise document.error(
-                where, f"{model.name}: a scalar has the name of a size or option, whose value it takes, or a `value`"
-            )
-        if model.shape is not None and model.name in self.scope_names:
-            raise document.error(where, f"{model.name}: this name is taken by a size or option")
-        for extent in model.shape or []:
-            self._check_names(document, (*where, "shape"), extent, self.scope_names)
-        # An array is uploaded once, before a launch sets its options.
-        names = self.scope_names if model.shape is None else self.scope_names - options.keys()
-        for expression in value:
-            self._check_names(document, (*where, "value"), expression, names)
-        if model.value is not None:
-            extents = [extent.text for extent in model.shape or []]
-            if model.role not in ("in", None):
-                raise document.error((*where, "role"), f"{quoted(model.role)}: {model.name} has a `value`; write `in`")
-            if not all(text.isdecimal() for text in extents) or math.prod(map(int, extents)) != len(value):
-                kind = f"of shape [{', '.join(extents)}]" if extents else "a scalar"
-                raise document.error(
-                    (*where, "value"),
-                    f"{len(value)} values; {model.name} is {kind}: write one for each element, the shape in numbers",
-                )
-        shape = None if model.shape is None else tuple(model.shape)
-        fill = None if model.fill is None else self._fill(document, (*where, "fill"), model)
-        return Argument(model.name, model.dtype, shape, model.role, tuple(value), fill)
-
-    def _fill(self, document: Document, where: Where, model: ArgumentModel) -> Fill:
-        if model.role not in ("in", "inout") or model.value is not None:
-            raise document.error(where, f"{model.name}: only an array of role in or inout, without `value`, is filled")
-        try:
-            fill = fills.parse(model.fill, document.path.resolve().parent)
-            fills.check_values(fill, model.dtype)
-        except ValueError as error:
-            raise document.error(where, f"{model.name}: {error}") from None
-        return fill
-
     def _triple(self, key: str, extents: list[Expression]) -> tuple[Expression, Expression, Expression]:
         """The extents in x, y and z; a missing one is 1."""
         for position, expression in enumerate(extents):
-            self._check_names(self.document, (key, position), expression, self.names)
+            self._check_names((key, position), expression)
         x, y, z = (*extents, *[expressions.parse(1)] * (3 - len(extents)))
         return x, y, z
 
@@ -267,7 +165,7 @@ class _SpaceBuilder:
         for axis, extent in zip("xyz", operation.extent, strict=False):
             factors: list[Expression] = getattr(divisors, axis)
             for position, factor in enumerate(factors):
-                self._check_names(self.document, ("grid_divisors", axis, position), factor, self.names)
+                self._check_names(("grid_divisors", axis, position), factor)
             product = " * ".join(f"({factor.text})" for factor in factors) or "1"
             blocks.append(expressions.parse(f"ceil_div({extent.text}, {product})"))
         return self._triple("grid", blocks)
@@ -281,7 +179,7 @@ class _SpaceBuilder:
             restrictions.append(Restriction(expressions.parse(that), because))
 
         for position, restriction in enumerate(model.restrictions):
-            self._check_names(self.document, ("restrictions", position), restriction.that, self.names)
+            self._check_names(("restrictions", position), restriction.that)
             restrictions.append(Restriction(restriction.that, restriction.because))
         if model.requires is not None:
             others = " and ".join(f"language != {n!r}" for n, lang in LANGUAGES.items() if lang.has_compute_capability)

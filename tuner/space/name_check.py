@@ -1,0 +1,37 @@
+"""Whether an expression of a file names what there is, and is no deeper than may be."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from tuner.errors import ExpressionError
+from tuner.paths import shown
+from tuner.space import expressions
+from tuner.space.expressions import ArrayExpression, Expression
+from tuner.space.yamlfile import Document, Where
+
+
+def check_names(
+    document: Document,
+    where: Where,
+    expression: Expression,
+    names: Iterable[str],
+    depths: Mapping[str, int] = MappingProxyType({}),
+) -> None:
+    """Raise SpaceError, at `where` in the document, for a name that is none of `names`, and for an expression that
+    cannot have a value. `depths` are those of the derived values."""
+    for name in sorted(expression.names - set(names)):
+        raise document.error(where, f"`{shown(expression.text)}`: {expressions.unknown_name(name, names)}")
+    if where[-1] != "reference" and expressions.multiplies_matrices(expression):
+        raise document.error(where, f"`{shown(expression.text)}`: @ is for the arrays of a reference")
+    depth = expressions.depth(expression.tree, depths)
+    if depth > expressions.MAX_DEPTH:
+        raise document.error(
+            where,
+            f"`{shown(expression.text)}`: nested {depth} deep with the derived values that it names; at most "
+            f"{expressions.MAX_DEPTH} are allowed; write a shorter chain",
+        )
+    try:
+        if not isinstance(expression, ArrayExpression):  # those are tried on small arrays
+            expressions.check_constants(expression)
+    except ExpressionError as error:
+        raise document.error(where, str(error)) from None
