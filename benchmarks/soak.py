@@ -232,11 +232,13 @@ STATUSES = {
 
 
 def idle_share(seconds: float = 0.5) -> float:
-    """The share of the processors' time that nobody uses."""
+    """The share of the time of this process's processors that nobody uses."""
+    processors = {f"cpu{number}" for number in os.sched_getaffinity(0)}
 
     def ticks() -> tuple[int, int]:
-        fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-        return fields[3] + fields[4], sum(fields)
+        lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+        rows = [[int(field) for field in fields[1:9]] for fields in lines if fields and fields[0] in processors]
+        return sum(row[3] + row[4] for row in rows), sum(map(sum, rows))
 
     idle, total = ticks()
     time.sleep(seconds)
