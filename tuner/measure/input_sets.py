@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.errors import DeviceError
-from tuner.measure.comparison import bound
+from tuner.measure.comparison import Bound, bound
 from tuner.measure.dtypes import ELEMENTS
-from tuner.space import operation, reference
+from tuner.space import derivation, operation, reference
 from tuner.space.model import Argument, Operation, Scope
 from tuner.space.reference_cache import ReferenceCache
 
@@ -26,13 +26,15 @@ DEAR_SECONDS = 60.0  # products of one set that take longer are computed for tha
 
 @dataclass(frozen=True)
 class InputSet:
-    """`contents` of every array before a launch, drawn from `seed`; of each output the `answers` in float64 and the
-    `bounds` of its error; the outputs that are `write_only`, because no answer depends on what they held."""
+    """`contents` of every array before a launch, drawn from `seed`; of all that is compared, outputs and derived values,
+    the `answers` in float64 or integers, and the `bounds` of errors; the `outputs`, and those that are `write_only`,
+    because no answer depends on what they held."""
 
     seed: int
     contents: Mapping[str, Array]
     answers: Mapping[str, Array]
-    bounds: Mapping[str, float]
+    bounds: Mapping[str, Bound]
+    outputs: frozenset[str]
     write_only: frozenset[str]
 
 
@@ -42,14 +44,23 @@ def draw(op: Operation, scope: Scope, seed: int, cache: ReferenceCache) -> Input
 
 
 def answered(op: Operation, scope: Scope, contents: Mapping[str, Array], seed: int, cache: ReferenceCache) -> InputSet:
-    """The set with these contents. Raises DeviceError where its reference does not fit in memory."""
+    """The set with these contents. Raises DeviceError where its reference does not fit in memory, SpaceError where
+    reference, derived values and tolerance have no value or do not fit one another."""
     try:
         answers, names_read = reference.answers(op, scope, contents, cache.of(seed))
+        derivation.check(op, scope, contents, answers)
     except MemoryError:
         size = operation.array_bytes(op, scope) / 1e9
         raise DeviceError(f"the reference for {size:.1f} GB of arrays does not fit in memory") from None
-    bounds = {a.name: bound(op, scope, a.dtype, answers[a.name]) for a in op.arrays if a.name in answers}
-    return InputSet(seed, contents, answers, bounds, frozenset(a.name for a in outputs(op)) - names_read)
+    bounds = {name: bound(op, scope, name, _dtype(op, name, answer), answer) for name, answer in answers.items()}
+    written = frozenset(argument.name for argument in outputs(op))
+    return InputSet(seed, contents, answers, bounds, written, written - names_read)
+
+
+def _dtype(op: Operation, name: str, answer: Array) -> str:
+    """The type of what is compared."""
+    dtypes = {argument.name: argument.dtype for argument in op.arrays}
+    return dtypes[name] if name in dtypes else derivation.dtype(op, name, answer)
 
 
 def outputs(op: Operation) -> list[Argument]:

@@ -10,11 +10,12 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space import fills, operation, reference
+from tuner.space import derivation, fills, operation, reference
 from tuner.space.array_functions import TRYING, bounded
 from tuner.space.default import checks_by_depth
 from tuner.space.expressions import Expression
 from tuner.space.model import COMMON_GPU, Config, Operation, Restriction, Scope, Space, config_text, size_text
+from tuner.space.tolerance import EPSILON, Tolerance
 
 MOST_CONFIGURATIONS = 1000  # of a space that is tried as a whole; of a larger one, a sample is
 SAMPLE = 300
@@ -86,8 +87,8 @@ def _operation_checks(space: Space) -> Iterator[Check]:
     for key, formula in (("flops", op.flops), ("bytes", op.bytes)):
         if formula is not None:
             yield (key,), _number(formula)
-    if op.tolerance is not None:
-        yield ("tolerance",), _not_negative(op.tolerance)
+    for tolerance in op.tolerance.values():
+        yield ("tolerance",), _tolerable(tolerance)
 
 
 def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check]:
@@ -115,13 +116,8 @@ def _number(expression: Expression) -> Callable[[Mapping[str, Any]], object]:
     return check
 
 
-def _not_negative(tolerance: Expression) -> Callable[[Mapping[str, Any]], object]:
-    def check(names: Mapping[str, Any]) -> None:
-        value = tolerance.evaluate({**names, "epsilon": 2.0**-24})
-        if not isinstance(value, int | float) or not value >= 0:
-            raise ExpressionError(f"`{shown(tolerance.text)}` is {quoted(value)}; a number from 0 on is needed")
-
-    return check
+def _tolerable(tolerance: Tolerance) -> Callable[[Mapping[str, Any]], object]:
+    return lambda names: tolerance.values({**names, EPSILON: 2.0**-24})
 
 
 def _whole(expression: Expression, least: int) -> Callable[[Mapping[str, Any]], object]:
@@ -164,7 +160,8 @@ def _reference_fault(space: Space, scope: Scope) -> str | None:
             return None  # the kernel has no such small sizes
         try:
             with np.errstate(all="ignore"), bounded(TRYING):
-                reference.answers(op, small, arrays)
+                answers, _ = reference.answers(op, small, arrays)
+                derivation.check(op, small, arrays, answers)
             return None
         except SpaceError as error:
             message = f"{error}, at {size_text(sizes)}"

@@ -7,8 +7,9 @@ from typing import Any
 from tuner.space.expressions import ArrayExpression, Expression, parse
 from tuner.space.fills import Fill
 from tuner.space.model import Argument, Operation, Restriction, Space
+from tuner.space.tolerance import Tolerance
 
-VERSION = 5
+VERSION = 6
 
 
 def to_json(space: Space) -> dict[str, Any]:
@@ -52,10 +53,14 @@ def to_json(space: Space) -> dict[str, Any]:
                 for a in op.arguments
             ],
             "reference": {name: e.text for name, e in op.reference.items()},
-            "tolerance": op.tolerance and op.tolerance.text,
+            "tolerance": {
+                name: {term: e.text for term, e in tolerance.terms.items()} for name, tolerance in op.tolerance.items()
+            },
             "flops": op.flops and op.flops.text,
             "bytes": op.bytes and op.bytes.text,
             "library": op.library,
+            "derive": {name: e.text for name, e in op.derive.items()},
+            "accept": list(op.accept),
         },
     }
 
@@ -100,10 +105,15 @@ def from_json(data: Mapping[str, Any]) -> Space:
             for name, dtype, shape, role, value, fill in op["arguments"]
         ),
         reference={name: ArrayExpression(text) for name, text in op["reference"].items()},
-        tolerance=optional(op["tolerance"]),
+        tolerance={
+            name: Tolerance(**{term: parse(text) for term, text in terms.items()})
+            for name, terms in op["tolerance"].items()
+        },
         flops=optional(op["flops"]),
         bytes=optional(op["bytes"]),
         library=op["library"],
+        derive={name: ArrayExpression(text) for name, text in op["derive"].items()},
+        accept=tuple(op["accept"]),
     )
     return Space(
         name=data["name"],

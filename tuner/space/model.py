@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
 from tuner.space.expressions import Expression
+from tuner.space.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from tuner.space.fills import Fill
@@ -47,8 +48,12 @@ class Operation:
     """What a kernel computes.
 
     `sizes` have defaults, or None if a size is required. `arguments` are in the kernel's order; `extent` is that of the
-    result (x, y, z). Expressions give the reference, the error bound, the floating-point operations and the least
-    bytes moved. `library` names the vendor routine to compare with.
+    result (x, y, z). Expressions give the reference, the floating-point operations and the least bytes moved. `library`
+    names the vendor routine to compare with.
+
+    `reference` and `tolerance` are by the name of what is compared: an output, or a value that `derive` computes from
+    outputs. Where an output has no tolerance, the default holds. `accept` names the mutants that the check need not
+    reject.
     """
 
     sizes: Mapping[str, int | None]
@@ -56,10 +61,12 @@ class Operation:
     extent: tuple[Expression, ...]
     arguments: tuple[Argument, ...]
     reference: Mapping[str, Expression]
-    tolerance: Expression | None
+    tolerance: Mapping[str, Tolerance]
     flops: Expression | None
     bytes: Expression | None
     library: str | None
+    derive: Mapping[str, Expression] = field(default_factory=dict)
+    accept: tuple[str, ...] = ()
 
     @property
     def arrays(self) -> tuple[Argument, ...]:

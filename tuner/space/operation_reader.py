@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.paths import quoted
 from tuner.space import expressions, fills
+from tuner.space.comparison_reader import Compared, ComparisonReader
 from tuner.space.expressions import Expression
 from tuner.space.fills import Fill
 from tuner.space.model import Argument, Limits, Operation, Scope
@@ -47,10 +48,12 @@ class OperationReader:
             if argument.name in {a.name for a in arguments[:position]}:
                 raise document.error((*place, position), f"{argument.name}: two arguments of this name; rename one")
         arrays = {a.name: a for a in arguments if a.shape is not None}
-        reference = self._reference(arrays)
-        for key, extra in (("tolerance", ["epsilon"]), ("flops", []), ("bytes", [])):
+        comparison = ComparisonReader(shared, prefix, op, self.scope_names, arrays)
+        derive = comparison.derive()
+        reference = self._reference(arrays, comparison.compared(derive))
+        for key in ("flops", "bytes"):
             if (expression := getattr(op, key)) is not None:
-                check_names(shared, (*prefix, key), expression, {*self.scope_names, *extra})
+                check_names(shared, (*prefix, key), expression, self.scope_names)
         extent = tuple(model.extent or op.extent)
         for expression in extent:
             check_names(self.document, ("extent",), expression, self.scope_names)
@@ -60,19 +63,21 @@ class OperationReader:
             extent=extent,
             arguments=arguments,
             reference=reference,
-            tolerance=op.tolerance,
+            tolerance=comparison.tolerance(list(reference)),
             flops=op.flops,
             bytes=op.bytes,
             library=op.library,
+            derive=derive,
+            accept=tuple(op.accept),
         )
 
-    def _reference(self, arrays: Mapping[str, Argument]) -> dict[str, Expression]:
+    def _reference(self, arrays: Mapping[str, Argument], compared: Compared) -> dict[str, Expression]:
         shared, where = self.shared, (*self.prefix, "reference")
-        outputs = [a.name for a in arrays.values() if a.role != "in"]
         formula: Any = self.model.operation.reference
-        reference: dict[str, Expression] = formula if isinstance(formula, dict) else dict.fromkeys(outputs[:1], formula)
-        if set(reference) != set(outputs) or not outputs:
-            raise shared.error(where, f"write one for each output: {', '.join(outputs) or 'none'}")
+        needed = compared.needed
+        reference: dict[str, Expression] = formula if isinstance(formula, dict) else dict.fromkeys(needed[:1], formula)
+        if not set(needed) <= set(reference) <= {*needed, *compared.others} or not needed:
+            raise shared.error(where, f"write one for each output: {', '.join(needed) or 'none'}")
         for expression in reference.values():
             check_names(shared, where, expression, {*self.scope_names, *arrays})
         return reference

@@ -34,7 +34,7 @@ def answers(
             value = np.asarray(array_expressions.value_of(tree, names, expression.text))
         except ExpressionError as error:
             raise SpaceError(f"reference {error}") from None
-        output = arrays[name]
+        output = arrays.get(name, value)  # the shape of a derived value is not known yet
         if value.ndim == 0 and output.size == 1:
             value = value.reshape(output.shape)
         if value.shape != output.shape:
@@ -73,11 +73,11 @@ class _Names(dict[str, Any]):
             self.read |= product.names
             return self._cache.get(name, lambda: array_expressions.walk(product.tree, self))
         self.read.add(name)
-        self[name] = value = _widened(self._arrays[name])
+        self[name] = value = widened(self._arrays[name])
         return value
 
 
-def _widened(array: Array) -> Array:
+def widened(array: Array) -> Array:
     """The array as float64, or as int64 if it holds integers, so that sums neither round nor overflow."""
     if array.dtype.kind in "iu":
         return array.astype(np.uint64 if array.dtype == np.uint64 else np.int64)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tuner import paths
 from tuner.errors import ExpressionError, GeometryError, SpaceError
+from tuner.space import tolerance
 from tuner.space.model import Argument, Config, Geometry, Scope, Space, Value
 
 MAX_SOURCE = 10_000_000  # characters of a kernel file or header
@@ -135,6 +136,7 @@ def signature(space: Space) -> str:
         "derived": [(name, e.text) for name, e in space.derived.items()],
         "geometry": [e.text for e in (*space.grid, *space.block, space.shared_memory)],
         "reference": sorted((name, e.text) for name, e in op.reference.items()),
-        "tolerance": op.tolerance and op.tolerance.text,
+        "tolerance": tolerance.text(op),
+        **({"derive": sorted((name, e.text) for name, e in op.derive.items())} if op.derive else {}),
     }
     return paths.digest(*(f"{key}={value}" for key, value in meaning.items()))
