@@ -64,7 +64,12 @@ def rate(gflops: float | None, gbytes: float | None) -> str:
 
 def best(record: Record) -> str:
     """A record's configuration and times."""
-    return f"best: {config_text(record.config)}\n{timing(record)}"
+    return f"best: {config_text(record.config)}\n{timing(record)}{wrong(record.wrong)}"
+
+
+def wrong(count: int) -> str:
+    """How many elements of the outputs are wrong, if any is."""
+    return f"; {count} elements are wrong, as the tolerance allows" if count else ""
 
 
 def front(points: Sequence[Point]) -> str:

@@ -34,7 +34,7 @@ def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
     if result.verified:
         text = (
             f"{result.kernel} at {size} on {result.device}: {config_text(best.config)} ({best.match})\n"
-            f"{output.timing(result)}; verified, largest error {result.error:.2g}"
+            f"{output.timing(result)}; verified, largest error {result.error:.2g}{output.wrong(result.wrong)}"
         )
     output.answer(as_json, {"config": best.config, "match": best.match, "stale": best.stale, **fields}, text)
     if not result.verified:

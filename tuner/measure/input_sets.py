@@ -26,9 +26,9 @@ DEAR_SECONDS = 60.0  # products of one set that take longer are computed for tha
 
 @dataclass(frozen=True)
 class InputSet:
-    """`contents` of every array before a launch, drawn from `seed`; of all that is compared, outputs and derived values,
-    the `answers` in float64 or integers, and the `bounds` of errors; the `outputs`, and those that are `write_only`,
-    because no answer depends on what they held."""
+    """`contents` of every array before a launch, drawn from `seed`; the `outputs`, and those that are `write_only`,
+    because no answer depends on what they held. Of all that is compared, outputs and derived values, there are the
+    `answers`, in float64 or integers, and the `bounds` of errors."""
 
     seed: int
     contents: Mapping[str, Array]

@@ -44,8 +44,13 @@ class _Output:
         return chosen.astype(self.dtype)
 
 
-# The elements of a mutant in a chunk.
-Mutant = Callable[[slice], "Array"]
+@dataclass(frozen=True)
+class _Mutant:
+    """A wrong output, by its `elements` in a chunk. `is_poison`: integers that nobody has written hold these."""
+
+    kind: str
+    elements: Callable[[slice], Array]
+    is_poison: bool = False
 
 
 def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
@@ -58,32 +63,30 @@ def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
         for name, answer in inputs.answers.items():
             dtype = inputs.contents[name].dtype if name in inputs.outputs else answer.dtype
             output = _Output(name, answer.reshape(-1), dtype, inputs.bounds[name])
-            for kind, mutant in _whole(op, scope, inputs, output):
-                if kind not in op.accept and not _is_rejected(output, kind, mutant):
-                    skipped.append(f"{kind} of {name}")
-            if "replaced" not in op.accept and not output.bound.most_wrong(output.answer.size):
-                if not _are_replaced_rejected(output):
-                    skipped.append(f"replaced of {name}")
+            for mutant in _whole(op, scope, inputs, output):
+                if mutant.kind not in op.accept and not _is_rejected(output, mutant):
+                    skipped.append(f"{mutant.kind} of {name}")
+            may_be_wrong = "replaced" in op.accept or output.bound.most_wrong(output.answer.size) > 0
+            if not may_be_wrong and not _are_replaced_rejected(output):
+                skipped.append(f"replaced of {name}")
     return skipped
 
 
-def _whole(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> Iterator[tuple[str, Mutant]]:
+def _whole(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> Iterator[_Mutant]:
     """The mutants that may differ from the answer everywhere."""
     count = output.answer.size
-    yield "poison", _untouched(op, scope, inputs, output)
-    yield "zeros", lambda chunk: np.zeros_like(output.right(chunk))
-    yield "shift", lambda chunk: output.right(np.arange(chunk.start - 1, min(chunk.stop, count) - 1))
+    yield _untouched(op, scope, inputs, output)
+    yield _Mutant("zeros", lambda chunk: np.zeros_like(output.right(chunk)))
+    yield _Mutant("shift", lambda chunk: output.right(np.arange(chunk.start - 1, min(chunk.stop, count) - 1)))
 
 
-def _untouched(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> Mutant:
+def _untouched(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> _Mutant:
     """The output as a kernel finds it: its poison, or what it reads of an earlier result."""
-    if output.name in op.derive:
-        value = _derived_from_poison(op, scope, inputs, output).reshape(-1)
-        return lambda chunk: value[chunk]
     if output.name in inputs.write_only:
-        return lambda chunk: poison.poisoned(output.right(chunk))
-    contents = inputs.contents[output.name].reshape(-1)
-    return lambda chunk: contents[chunk]
+        return _Mutant("poison", lambda chunk: poison.poisoned(output.right(chunk)), output.dtype.kind != "f")
+    is_derived = output.name in op.derive
+    found = _derived_from_poison(op, scope, inputs, output) if is_derived else inputs.contents[output.name]
+    return _Mutant("poison", lambda chunk: found.reshape(-1)[chunk])
 
 
 def _derived_from_poison(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> Array:
@@ -96,24 +99,20 @@ def _derived_from_poison(op: Operation, scope: Scope, inputs: InputSet, output: 
         return np.full(output.answer.size, np.nan)
 
 
-def _is_rejected(output: _Output, kind: str, mutant: Mutant) -> bool:
+def _is_rejected(output: _Output, mutant: _Mutant) -> bool:
     """Whether a mutant is rejected; False where it equals the answer. Raises SpaceError where it is accepted."""
     tally, differs, largest = Tally(output.bound, output.answer.size), False, 0.0
     for start in range(0, output.answer.size, CHUNK):
         chunk = slice(start, start + CHUNK)
-        elements = mutant(chunk)
+        elements = mutant.elements(chunk)
         differs = differs or not np.array_equal(elements, output.right(chunk), equal_nan=elements.dtype.kind == "f")
-        tally.add(start, elements, output.answer[chunk], elements if _is_poison(output, kind) else None)
+        tally.add(start, elements, output.answer[chunk], elements if mutant.is_poison else None)
         if not tally.is_right:
             return True
         largest = max(largest, _largest_difference(elements, output.answer[chunk]))
     if not differs:
         return False
-    raise _accepted(output, kind, largest)
-
-
-def _is_poison(output: _Output, kind: str) -> bool:
-    return kind == "poison" and output.dtype.kind != "f"
+    raise _accepted(output, mutant.kind, largest)
 
 
 def _largest_difference(elements: Array, answers: Array) -> float:
@@ -142,8 +141,8 @@ def _pairs(output: _Output) -> Iterator[tuple[int, int]]:
     sample = np.arange(count) if count <= SAMPLE else np.random.default_rng(0).choice(count, SAMPLE)
     _, places = np.unique(output.right(sample), return_index=True)
     distance = max(1, len(places) // 4)
-    lower = np.unique(np.linspace(0, len(places) - 1 - distance, REPLACED).astype(int)) if len(places) > 1 else []
-    for number, low in enumerate(lower):
+    lower = np.unique(np.linspace(0, len(places) - 1 - distance, REPLACED).astype(int))
+    for number, low in enumerate(lower if len(places) > 1 else ()):
         pair = int(sample[places[low]]), int(sample[places[low + distance]])
         yield pair if number % 2 else pair[::-1]
 
@@ -159,6 +158,7 @@ def _accepted(output: _Output, kind: str, largest: float, element: int | None = 
     wrong = f", and {output.bound.wrong:.2g} of the elements may be wrong" if output.bound.wrong else ""
     advice = "" if kind == "poison" else f", or write `accept: [{kind}]` where that is meant"
     return SpaceError(
-        f"operation.tolerance: {output.name}: {what} would be accepted: it is off by {largest:.3g} at most, and the "
-        f"tolerance is {output.bound}{wrong}; write a smaller tolerance, such as rtol, or other inputs (`fill:`){advice}"
+        f"operation.tolerance: {output.name}: {what} would be accepted: the largest difference is {largest:.3g}, and "
+        f"the tolerance is {output.bound}{wrong}; write a smaller tolerance, such as rtol, or other inputs by "
+        f"`fill:`{advice}"
     )

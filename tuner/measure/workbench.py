@@ -85,6 +85,11 @@ class Workbench:
         return len(self._layouts) + self._is_renewed
 
     @property
+    def inputs(self) -> InputSet:
+        """The first set, on which kernels are verified."""
+        return self._layouts[0].inputs
+
+    @property
     def write_only(self) -> frozenset[str]:
         """The outputs that a run need not read."""
         return self._layouts[0].inputs.write_only

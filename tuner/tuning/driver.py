@@ -211,6 +211,7 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         vs_library=library.time_ms / final.time_ms if library else None,
         error=trial.outcome.error,
         bound=trial.outcome.bound,
+        wrong=trial.outcome.wrong,
         signature=signature,
         toolchain=device.toolchain,
         configurations=summary.configurations,
@@ -232,4 +233,5 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         gbytes=operation.gbytes(op, scope, final.time_ms),
         protocol=PROTOCOL,
         input_sets=finals.input_sets,
+        skipped_mutants=finals.skipped_mutants,
     )

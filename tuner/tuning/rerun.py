@@ -27,13 +27,15 @@ SECONDS = 600.0  # for the look-up, and again for the run; the reference of a hu
 
 @dataclass(frozen=True)
 class Rerun:
-    """The result of a run: times in ms and rates if `verified`, else the `reason`. `error` is the largest error."""
+    """The result of a run: times in ms and rates if `verified`, else the `reason`. `error` is the largest error,
+    `wrong` the number of wrong elements that the tolerance allows."""
 
     kernel: str
     device: str
     candidate: Candidate
     verified: bool
     error: float | None = None
+    wrong: int = 0
     reason: str | None = None
     time_ms: float | None = None
     spread: float | None = None
@@ -126,6 +128,7 @@ def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -
         candidate=candidate,
         verified=True,
         error=verdict.error,
+        wrong=verdict.wrong,
         time_ms=own.time_ms,
         spread=own.spread,
         gflops=operation.gflops(space.operation, scope, own.time_ms),
