@@ -77,7 +77,14 @@ def _whole(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> It
     count = output.answer.size
     yield _untouched(op, scope, inputs, output)
     yield _Mutant("zeros", lambda chunk: np.zeros_like(output.right(chunk)))
-    yield _Mutant("shift", lambda chunk: output.right(np.arange(chunk.start - 1, min(chunk.stop, count) - 1)))
+    yield _Mutant("shift", lambda chunk: output.right(_before(chunk, count)))
+
+
+def _before(chunk: slice, count: int) -> slice | Array:
+    """The elements that stand one place before those of a chunk, of so many; the last stands before the first."""
+    if chunk.start:
+        return slice(chunk.start - 1, min(chunk.stop, count) - 1)
+    return np.arange(-1, min(chunk.stop, count) - 1)
 
 
 def _untouched(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> _Mutant:
@@ -105,7 +112,9 @@ def _is_rejected(output: _Output, mutant: _Mutant) -> bool:
     for start in range(0, output.answer.size, CHUNK):
         chunk = slice(start, start + CHUNK)
         elements = mutant.elements(chunk)
-        differs = differs or not np.array_equal(elements, output.right(chunk), equal_nan=elements.dtype.kind == "f")
+        if np.array_equal(elements, output.right(chunk), equal_nan=elements.dtype.kind == "f"):
+            continue
+        differs = True
         tally.add(start, elements, output.answer[chunk], elements if mutant.is_poison else None)
         if not tally.is_right:
             return True
