@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tuner.paths import shown
+from tuner.space import braces
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument, Space
 from tuner.space.prototype import Parameter, Prototype, prototypes
@@ -36,10 +37,10 @@ def faults(space: Space, text: str) -> Iterator[Fault]:
 
 
 def _arguments(space: Space, text: str) -> Iterator[Fault]:
-    named = [prototype for prototype in prototypes(text) if prototype.name == space.kernel]
+    named = [prototype for prototype in prototypes(text) if re.fullmatch(braces.pattern(space.kernel), prototype.name)]
     if "c" not in space.languages:
         named = [prototype for prototype in named if prototype.is_kernel]
-    mentions = re.findall(rf"\b{space.kernel}\s*\(", without_comments(text))
+    mentions = re.findall(rf"\b{braces.pattern(space.kernel)}\s*\(", without_comments(text))
     if len(mentions) == len(named) == 1:  # else one may be another's alternative, under an #if
         yield from _against(space, named[0])
 
@@ -89,7 +90,7 @@ def _parameters(space: Space, code: str) -> Iterator[Fault]:
         *(restriction.that for restriction in space.restrictions),
     ]  # fmt: skip
     options = [option for options in space.compile_options.values() for option in options]
-    used = set(re.findall(r"\w+", " ".join([code, *options])))
+    used = set(re.findall(r"\w+", " ".join([code, space.kernel, *options])))
     used |= {name for expression in expressions for name in expression.names}
     for name, values in space.parameters.items():
         if name not in used and len(values) > 1:

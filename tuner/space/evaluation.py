@@ -1,5 +1,6 @@
 """A space evaluated without a device: whether all that its file says has a value, and one that can be launched."""
 
+import functools
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space import fills, operation, reference
+from tuner.space import braces, fills, operation, reference
 from tuner.space.array_functions import TRYING, bounded
 from tuner.space.default import checks_by_depth
 from tuner.space.expressions import Expression
@@ -94,6 +95,7 @@ def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check
     """The checks of a configuration that breaks no restriction, but may leave one without a value."""
     for name, expression in space.derived.items():
         yield ("derived", name), expression.evaluate
+    yield ("kernel",), functools.partial(braces.entry, space.kernel)
     for position, restriction in enumerate(space.restrictions[:own_restrictions]):
         yield ("restrictions", position), _number(restriction.that)
     for key, extents in (("block", space.block), ("grid", space.grid)):

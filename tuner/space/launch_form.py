@@ -8,7 +8,7 @@ from tuner.space.expressions import ArrayExpression, Expression, parse
 from tuner.space.fills import Fill
 from tuner.space.model import Argument, Operation, Restriction, Space
 
-VERSION = 5
+VERSION = 6
 
 
 def to_json(space: Space) -> dict[str, Any]:
@@ -36,6 +36,7 @@ def to_json(space: Space) -> dict[str, Any]:
         "alignment": space.alignment,
         "source_note": space.source_note,
         "files": [str(file) for file in space.files],
+        "include": [str(folder) for folder in space.include],
         "operation": {
             "sizes": dict(op.sizes),
             "options": dict(op.options),
@@ -123,4 +124,5 @@ def from_json(data: Mapping[str, Any]) -> Space:
         alignment=data["alignment"],
         source_note=data["source_note"],
         files=tuple(Path(file) for file in data["files"]),
+        include=tuple(Path(folder) for folder in data["include"]),
     )

@@ -68,6 +68,7 @@ class Prototype:
     name: str
     parameters: tuple[Parameter, ...] | None
     is_kernel: bool
+    is_template: bool = False
 
 
 def prototypes(text: str) -> list[Prototype]:
@@ -80,9 +81,9 @@ def prototypes(text: str) -> list[Prototype]:
     kernels, functions = [], []
     for prefix, name, inner in _definitions(_WORD.findall(_without_directives(code))):
         if portable.intersection(prefix) or _KERNEL_WORDS & set(prefix):
-            kernels.append(Prototype(name, _parameters(inner, lists, types), is_kernel=True))
+            kernels.append(Prototype(name, _parameters(inner, lists, types), True, "template" in prefix))
         elif "static" not in prefix and "inline" not in prefix and "template" not in prefix:
-            functions.append(Prototype(name, _parameters(inner, lists, types), is_kernel=False))
+            functions.append(Prototype(name, _parameters(inner, lists, types), False))
     return kernels or functions
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
 from pathlib import Path
 
 from tuner.errors import SpaceError
 from tuner.languages import LANGUAGES
-from tuner.paths import quoted, read_text, shown
+from tuner.paths import quoted, shown
 from tuner.space import agreement, expressions, yamlfile
 from tuner.space import evaluation as evaluations
 from tuner.space import operation as operations
@@ -17,9 +15,9 @@ from tuner.space.expressions import Expression
 from tuner.space.model import Limits, Operation, Restriction, Scope, Space, Value
 from tuner.space.name_check import check_names
 from tuner.space.operation_reader import OperationReader
-from tuner.space.prototype import prototypes
 from tuner.space.schema import DivisorsModel, OperationModel, SpaceModel
-from tuner.space.source import MAX_SOURCE, inlined, without_comments
+from tuner.space.source import inlined
+from tuner.space.source_reader import SourceReader
 from tuner.space.validation import validated
 from tuner.space.yamlfile import Document, Where
 
@@ -70,6 +68,7 @@ class _SpaceBuilder:
     def __init__(self, document: Document, shared: Document, model: SpaceModel, name: str) -> None:
         self.document, self.shared, self.model, self.name = document, shared, model, name
         self.operation_reader = OperationReader(document, shared, model)
+        self.source_reader = SourceReader(document, model)
         self.scope_names = self.operation_reader.scope_names
         self.names = {*self.scope_names, *model.parameters}
         self.depths: dict[str, int] = {}  # of derived values
@@ -78,6 +77,9 @@ class _SpaceBuilder:
         model = self.model
         self._check_parameters()
         operation = self.operation_reader.operation()
+        include, source = self.source_reader.include(), self.source_reader.source()
+        languages = self.source_reader.languages(source)
+        self.source_reader.check_kernel(source, include)
         derived: dict[str, Expression] = {}
         for name, expression in model.derived.items():
             if name in self.names:
@@ -86,15 +88,16 @@ class _SpaceBuilder:
             self.names.add(name)
             self.depths[name] = expressions.depth(expression.tree, self.depths)
             derived[name] = expression
-        block, grid = self._triple("block", model.block), self._grid(operation)
+        self.source_reader.check_braces({*model.parameters, *derived})
+        block, grid = self._triple("block", model.block), self._grid(operation, languages)
         self._check_names(("shared_memory",), model.shared_memory)
         return Space(
             name=self.name,
             title=model.title,
             operation=operation,
             kernel=model.kernel,
-            source=self._source(),
-            languages=tuple(model.languages),
+            source=source,
+            languages=languages,
             parameters={name: tuple(values) for name, values in model.parameters.items()},
             restrictions=self._restrictions(block, grid),
             derived=derived,
@@ -106,13 +109,14 @@ class _SpaceBuilder:
             alignment=model.alignment,
             source_note=model.source_note,
             files=tuple(dict.fromkeys(d.path.resolve() for d in (self.document, self.shared))),
+            include=include,
         )
 
     def check_agreement(self, space: Space, only_fatal: bool = False) -> None:
         """Raise SpaceError where the space and the text of its source do not agree; with `only_fatal`, where it could
         not be launched."""
         try:
-            text = inlined(space.source)
+            text = inlined(space.source, space.include)
         except SpaceError as error:
             if only_fatal:  # a header that is missing is told when it is needed
                 return
@@ -154,13 +158,24 @@ class _SpaceBuilder:
         x, y, z = (*extents, *[expressions.parse(1)] * (3 - len(extents)))
         return x, y, z
 
-    def _grid(self, operation: Operation) -> tuple[Expression, Expression, Expression]:
+    def _grid(self, operation: Operation, languages: tuple[str, ...]) -> tuple[Expression, Expression, Expression]:
         model = self.model
         if model.grid is not None and model.grid_divisors is not None:
             raise self.document.error(("grid",), "both `grid` and `grid_divisors`; keep one")
         if model.grid is not None:
             return self._triple("grid", model.grid)
         divisors = model.grid_divisors or DivisorsModel()
+        if not operation.extent and model.grid_divisors is None and any(LANGUAGES[n].has_grid for n in languages):
+            raise self.document.error(
+                ("grid",),
+                "the number of blocks is missing; write `grid:`, or `grid_divisors:` and the `extent:` of the result",
+            )
+        for axis in "xyz"[len(operation.extent) :]:
+            if getattr(divisors, axis):
+                raise self.error(
+                    ("grid_divisors", axis),
+                    f"the result has no extent in {axis}; write one in `extent:`, or `grid:` instead",
+                )
         blocks: list[Expression] = []
         for axis, extent in zip("xyz", operation.extent, strict=False):
             factors: list[Expression] = getattr(divisors, axis)
@@ -214,31 +229,3 @@ class _SpaceBuilder:
         if model.default and missing:
             raise self.document.error(("default",), f"no value for {shown(', '.join(missing))}")
         return dict(model.default)
-
-    def _source(self) -> Path:
-        """The kernel file: `source:`, or the file with the YAML's stem, beside the YAML or in kernels/."""
-        path, model = self.document.path.resolve(), self.model
-        suffixes = dict.fromkeys(suffix for name in model.languages for suffix in LANGUAGES[name].suffixes)
-        if model.source is not None:
-            candidates = [path.parent / model.source]
-        else:
-            kernels = path.parent.parent.parent / "kernels" / path.parent.name
-            candidates = [folder / f"{path.stem}{s}" for folder in (path.parent, kernels) for s in suffixes]
-        source = next((c for c in candidates if os.path.isfile(c)), None)
-        if source is None:
-            files = " or ".join(shown(c) for c in candidates)
-            raise self.document.error(("source",), f"the kernel file is missing: {files}; write it, or name another")
-        try:
-            text = read_text(source, MAX_SOURCE, errors="replace")
-        except OSError as error:
-            raise self.document.error(("source",), f"{shown(source)}: cannot be read: {error.strerror}") from None
-        if not self._mentions(text) and not self._mentions(text := inlined(source)):
-            defined = ", ".join(sorted({prototype.name for prototype in prototypes(text)}))
-            hint = f"; it defines {defined}" if defined else ""
-            raise self.document.error(("kernel",), f"{source} has no entry point {model.kernel!r}{shown(hint)}")
-        return source
-
-    def _mentions(self, text: str) -> bool:
-        """Whether a source names the entry point; a macro may do the rest."""
-        name = self.model.kernel
-        return re.search(rf"\b{name}\s*\(|^\w+\([^;{{}}]*\b{name}\b", without_comments(text), re.MULTILINE) is not None
