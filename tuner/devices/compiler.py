@@ -164,6 +164,6 @@ def missing_kernel(source: Source, reason: str = "") -> str:
     """The message for a source that compiles, but has no such kernel: it lists what there is."""
     from tuner.space.prototype import prototypes
 
-    found = sorted({f"{p.name}<...>" if p.is_template else p.name for p in prototypes(source.text)})
+    found = sorted({p.name if p.template is None else f"{p.name}<...>" for p in prototypes(source.text)})
     there = f"it defines {', '.join(found)}" if found else "it defines no kernel"
     return shown(f"the source has no kernel {quoted(source.kernel)}{reason and ': '}{reason}; {there}", MOST_MESSAGE)

@@ -27,7 +27,7 @@ DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).n
 
 def read(path: Path, name: str | None = None) -> Space:
     """The Space in `path`. Raises SpaceError with file, line and key if it is invalid."""
-    builder = _builder(path, name)
+    builder = _builder(yamlfile.read(path), name)
     space = builder.space()
     builder.check_agreement(space, only_fatal=True)
     return space
@@ -37,7 +37,9 @@ def evaluate(path: Path, size: str | None = None) -> tuple[Space, dict[str, int]
     """The Space in `path`, and what its expressions are at `size`, or where that is None at COMMON_SIZE. Raises
     SpaceError with file, line and key for the first that has no value, or none that can be launched; and RequestError
     for a size that the operation does not have."""
-    builder = _builder(path)
+    document = yamlfile.read(path)
+    document.check_answered()
+    builder = _builder(document)
     space = builder.space()
     op = space.operation
     common = {name: COMMON_SIZE if default is None else default for name, default in op.sizes.items()}
@@ -49,8 +51,8 @@ def evaluate(path: Path, size: str | None = None) -> tuple[Space, dict[str, int]
     return space, sizes, evaluation
 
 
-def _builder(path: Path, name: str | None = None) -> _SpaceBuilder:
-    document = yamlfile.read(path)
+def _builder(document: Document, name: str | None = None) -> _SpaceBuilder:
+    path = document.path
     if "parameters" not in document.data and "arguments" in document.data:
         raise SpaceError(f"{path}: describes an operation, not a space: it has no `parameters:`")
     shared = document
