@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tuner.errors import SpaceError
@@ -21,6 +22,15 @@ from tuner.space.source_reader import SourceReader
 from tuner.space.validation import validated
 from tuner.space.yamlfile import Document, Where
 
+# Words of C and CUDA, which no macro may replace.
+RESERVED = frozenset(
+    re.findall(
+        r"\w+",
+        """auto bool break case char class const continue default defined do double else enum extern float for goto if
+        inline int long namespace register restrict return short signed sizeof static struct switch template typedef
+        typename union unsigned using void volatile while threadIdx blockIdx blockDim gridDim""",
+    )
+)
 COMMON_SIZE = 1024  # of an operation that requires one
 DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).names)
 
@@ -147,6 +157,10 @@ class _SpaceBuilder:
         for name, values in self.model.parameters.items():
             if name in self.scope_names or name in expressions.FUNCTIONS:
                 raise self.document.error(("parameters", name), "this name is taken; choose another")
+            if name in RESERVED:
+                raise self.document.error(
+                    ("parameters", name), "a word of C, which a macro must not replace; rename it"
+                )
             earlier: set[Value] = set()
             for position, value in enumerate(values):
                 if value in earlier:  # 1, 1.0 and true are equal here

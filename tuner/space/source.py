@@ -61,8 +61,13 @@ def defines(space: Space, config: Config, scope: Scope) -> str:
 
 def _macros(space: Space, config: Config, scope: Scope) -> dict[str, Value]:
     names = space.names(config, scope)
+    return {name: names[name] for name in macro_names(space)}
+
+
+def macro_names(space: Space) -> tuple[str, ...]:
+    """The names of the macros: what a template takes is none, because the source uses these names."""
     template = braces.template_names(space.kernel)
-    return {name: names[name] for name in (*space.parameters, *space.derived) if name not in template}
+    return tuple(name for name in (*space.parameters, *space.derived) if name not in template)
 
 
 def _defines(macros: Mapping[str, Value]) -> str:

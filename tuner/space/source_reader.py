@@ -65,7 +65,7 @@ class SourceReader:
                 ("languages",), f"{shown(source.name)} does not tell; write {_written(LANGUAGES)}"
             )
         with_cpp = [name for name in names if LANGUAGES[name].has_cpp_names]
-        if braces.is_cpp(self.model.kernel) and with_cpp != list(names):
+        if braces.is_cpp(self.model.kernel) and with_cpp != names:
             cpp = [name for name, language in LANGUAGES.items() if language.has_cpp_names]
             raise self.document.error(
                 ("kernel",),
