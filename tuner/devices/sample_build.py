@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tuner import devices
 from tuner.devices.build import build
@@ -38,18 +37,19 @@ class Sample:
         return f"{self.kind}: the default compiles for {self.architecture}{figures}"
 
 
-def samples(space: Space, sizes: Mapping[str, int]) -> list[Sample]:
-    """One for each kind of device that speaks a language of the space. Raises RequestError where the default does not
-    compile, where no configuration is valid, and where this machine can compile for none of the kinds."""
-    found = [_sample(space, sizes, kind) for kind in devices.kinds_of(space)]
+def samples(space: Space, problem: Scope) -> list[Sample]:
+    """One for each kind of device that speaks a language of the space, at the sizes and with the types of `problem`.
+    Raises RequestError where the default does not compile, where no configuration is valid, and where this machine can
+    compile for none of the kinds."""
+    found = [_sample(space, problem, kind) for kind in devices.kinds_of(space)]
     if all(sample.missing for sample in found):
         raise RequestError("; ".join(map(str, found)))
     return found
 
 
-def _sample(space: Space, sizes: Mapping[str, int], kind: str) -> Sample:
+def _sample(space: Space, problem: Scope, kind: str) -> Sample:
     try:
-        compiler, scope, config = _valid(space, sizes, kind)
+        compiler, scope, config = _valid(space, problem, kind)
         source, made = build(compiler, space, config, scope)
     except DeviceError as error:
         return Sample(kind, missing=str(error))
@@ -60,11 +60,11 @@ def _sample(space: Space, sizes: Mapping[str, int], kind: str) -> Sample:
     return Sample(kind, compiler.architecture, config, made.figures.launched(source.geometry))
 
 
-def _valid(space: Space, sizes: Mapping[str, int], kind: str) -> tuple[Compiler, Scope, Config]:
+def _valid(space: Space, problem: Scope, kind: str) -> tuple[Compiler, Scope, Config]:
     """The first of this machine's architectures on which a configuration is valid. Raises NoConfiguration."""
     none: NoConfiguration | None = None
     for compiler, limits in _compilers(kind):
-        scope = Scope(sizes, space.operation.options, devices.BACKENDS[kind].language, limits)
+        scope = replace(problem, language=devices.BACKENDS[kind].language, limits=limits)
         try:
             return compiler, scope, first_valid(space, scope)
         except NoConfiguration as error:

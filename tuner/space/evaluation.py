@@ -1,6 +1,5 @@
 """A space evaluated without a device: whether all that its file says has a value, and one that can be launched."""
 
-import functools
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,9 +10,11 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space import braces, fills, operation, reference
+from tuner.space import fills, operation, reference, source
 from tuner.space.array_functions import TRYING, bounded
+from tuner.space.chosen_types import Types
 from tuner.space.default import checks_by_depth
+from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
 from tuner.space.model import COMMON_GPU, Config, Operation, Restriction, Scope, Space, config_text, size_text
 
@@ -37,8 +38,8 @@ class Evaluation:
     message: str | None = None
 
 
-def evaluate(space: Space, sizes: Mapping[str, int], own_restrictions: int) -> Evaluation:
-    """The space at these sizes on a common GPU, in each of its languages, up to the first fault.
+def evaluate(space: Space, sizes: Mapping[str, int], types: Types, own_restrictions: int) -> Evaluation:
+    """The space at these sizes and with these types on a common GPU, in each of its languages, up to the first fault.
 
     The operation's formulas must have values. So must, for every configuration that breaks no restriction, each
     restriction and derived value, and the block and grid must be launchable. The first `own_restrictions` are those of
@@ -49,13 +50,13 @@ def evaluate(space: Space, sizes: Mapping[str, int], own_restrictions: int) -> E
         return fault
     for language in space.languages:
         tried = 0
-        scope = Scope(sizes, space.operation.options, language, COMMON_GPU)
+        scope = Scope(sizes, space.operation.options, language, COMMON_GPU, types)
         for where, check in _operation_checks(space):
             if (message := _fault(check, scope.names)) is not None:
                 return Evaluation(tried, ("operation", *where), f"{message}, at {size_text(sizes)}")
         if (message := _reference_fault(space, scope)) is not None:
             return Evaluation(tried, ("operation", "reference"), message)
-        checks = list(_configuration_checks(space, own_restrictions))
+        checks = [*_configuration_checks(space, own_restrictions), (("kernel",), _kernel(space, scope))]
         for config in _configurations(space, scope, SAMPLE // len(space.languages)):
             tried += 1
             names = space.names(config, scope)
@@ -95,7 +96,6 @@ def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check
     """The checks of a configuration that breaks no restriction, but may leave one without a value."""
     for name, expression in space.derived.items():
         yield ("derived", name), expression.evaluate
-    yield ("kernel",), functools.partial(braces.entry, space.kernel)
     for position, restriction in enumerate(space.restrictions[:own_restrictions]):
         yield ("restrictions", position), _number(restriction.that)
     for key, extents in (("block", space.block), ("grid", space.grid)):
@@ -104,6 +104,13 @@ def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check
     yield ("shared_memory",), _whole(space.shared_memory, 0)
     for restriction in space.restrictions[own_restrictions:]:
         yield (), _number(restriction.that)
+
+
+def _kernel(space: Space, scope: Scope) -> Callable[[Mapping[str, Any]], object]:
+    def check(names: Mapping[str, Any]) -> None:
+        source.kernel_of(space, {name: names[name] for name in space.parameters}, scope)
+
+    return check
 
 
 def _number(expression: Expression) -> Callable[[Mapping[str, Any]], object]:
@@ -140,7 +147,8 @@ def _file_fault(op: Operation) -> Evaluation | None:
     for position, argument in enumerate(op.arguments):
         if argument.fill is not None and argument.fill.file is not None:
             try:
-                fills.opened(argument.fill, argument.name, np.dtype(argument.dtype))
+                choices = op.types.get(argument.dtype, (argument.dtype,))
+                fills.opened(argument.fill, argument.name, [DTYPES[choice] for choice in choices])
             except SpaceError as error:
                 return Evaluation(0, ("operation", "arguments", position, "fill"), str(error))
     return None

@@ -3,13 +3,15 @@
 import errno
 import os
 import re
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tuner import paths
 from tuner.errors import ExpressionError, GeometryError, SpaceError
-from tuner.space import braces
+from tuner.space import braces, dtypes
 from tuner.space.model import Argument, Config, Geometry, Scope, Space, Value
 
 MAX_SOURCE = 10_000_000  # characters of a kernel file or header
@@ -36,17 +38,18 @@ class Source:
 
 
 def render(space: Space, config: Config, scope: Scope) -> Source:
-    """The Source of one configuration: parameters and derived values as macros, then the kernel file with its includes
-    expanded. Raises SpaceError if an include is missing, GeometryError if a derived value, the grid or the block cannot
-    be computed."""
+    """The Source of one configuration: types, parameters and derived values as macros, then the kernel file with its
+    includes expanded. Raises SpaceError if an include is missing, GeometryError if a derived value, the grid or the
+    block cannot be computed."""
     try:
-        names, geometry = space.names(config, scope), space.geometry(config, scope)
-        macros, kernel = _macros(space, config, scope), braces.entry(space.kernel, names)
+        names, geometry = named(space, config, scope), space.geometry(config, scope)
+        macros, kernel = _macros(space, config, scope), kernel_of(space, config, scope)
         options = tuple(braces.filled(option, names) for option in space.compile_options.get(scope.language, ()))
     except ExpressionError as error:
         raise GeometryError(str(error)) from None
+    text = inlined(space.source, space.include, macros)
     return Source(
-        text=f'{_defines(macros)}#line 1 "{space.source.name}"\n{inlined(space.source, space.include, macros)}',
+        text=f'{_prologue(scope)}{_defines(macros)}#line 1 "{space.source.name}"\n{text}',
         kernel=kernel,
         options=options,
         geometry=geometry,
@@ -54,20 +57,37 @@ def render(space: Space, config: Config, scope: Scope) -> Source:
 
 
 def defines(space: Space, config: Config, scope: Scope) -> str:
-    """The macros of one configuration, one `#define` per line: parameters and derived values, but not those that a
-    template takes."""
-    return _defines(_macros(space, config, scope))
+    """The macros of one configuration, one `#define` per line: types, parameters and derived values, but not those
+    that a template takes."""
+    return _prologue(scope) + _defines(_macros(space, config, scope))
+
+
+def _prologue(scope: Scope) -> str:
+    return dtypes.prologue(scope.types, scope.language)
 
 
 def _macros(space: Space, config: Config, scope: Scope) -> dict[str, Value]:
-    names = space.names(config, scope)
+    names = named(space, config, scope)
     return {name: names[name] for name in macro_names(space)}
 
 
 def macro_names(space: Space) -> tuple[str, ...]:
     """The names of the macros: what a template takes is none, because the source uses these names."""
     template = braces.template_names(space.kernel)
-    return tuple(name for name in (*space.parameters, *space.derived) if name not in template)
+    names = (*space.operation.types, *space.parameters, *space.derived)
+    return tuple(name for name in names if name not in template)
+
+
+def named(space: Space, config: Config, scope: Scope) -> Mapping[str, Any]:
+    """The value of every name that braces may hold; of a type, what the language calls it."""
+    types = {name: dtypes.spelling(dtype, scope.language) for name, dtype in scope.types.items()}
+    values: Any = space.names(config, scope)  # computed when they are read
+    return ChainMap(types, values)
+
+
+def kernel_of(space: Space, config: Config, scope: Scope) -> str:
+    """The kernel's name in the text of a configuration. Raises ExpressionError if it has none."""
+    return braces.entry(space.kernel, named(space, config, scope))
 
 
 def _defines(macros: Mapping[str, Value]) -> str:

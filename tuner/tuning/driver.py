@@ -17,7 +17,7 @@ from tuner.search import strategies
 from tuner.search.enumeration import enumerate_space
 from tuner.search.pool import Pool
 from tuner.search.strategies import Budget, Hints, Search
-from tuner.space import catalog, operation
+from tuner.space import catalog, chosen_types, operation
 from tuner.space.model import Config, Scope, Space
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
@@ -39,6 +39,7 @@ class TuningRequest:
     size: str
     device: str | None = None  # one, several with commas between, or `all`
     options: Mapping[str, float] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
     strategy: str | None = None
     budget: str | None = None
     seed: int = 0
@@ -69,6 +70,7 @@ class Result:
     kernel: str
     device: DeviceInfo
     sizes: dict[str, int]
+    types: dict[str, str]
     configurations: int
     evaluated: int
     failed: dict[str, int]
@@ -104,8 +106,9 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     ledger, and the same request continues from there.
     """
     space = catalog.load(request.kernel)
-    sizes = operation.parse_size(request.size, space.operation)
-    options = operation.parse_options(request.options, space.operation)
+    types = chosen_types.parse(request.types, space.operation)
+    sizes = operation.parse_size(request.size, space.operation, types)
+    options = operation.parse_options(request.options, space.operation, types)
     check_timeout(request.timeout)
     budget = Budget.parse(request.budget)
     strategies.check(request.strategy, len(request.method.objectives))
@@ -115,11 +118,14 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     store.check_writable()
     device_ids = devices.several(space, request.device)
 
-    with Crew(Task(space, sizes, options, request.method, request.timeout), device_ids, progress.noted) as crew:
+    task = Task(space, sizes, options, request.method, request.timeout, types)
+    with Crew(task, device_ids, progress.noted) as crew:
         pool = Pool(space.parameters, enumerate_space(space, crew.scope).list)
         strategy = strategies.choose(request.strategy, budget, len(pool))
         query = Query.of(space, crew.scope, crew.device)
-        key = StudyKey(sizes, options, crew.device.name, query.signature, crew.device.toolchain, request.method)
+        key = StudyKey(
+            sizes, options, crew.device.name, query.signature, crew.device.toolchain, request.method, types=types
+        )
         hints = Hints.of(space, store.similar(query))
         with (
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
@@ -145,6 +151,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
         kernel=space.name,
         device=crew.device,
         sizes=sizes,
+        types=types,
         configurations=len(pool),
         evaluated=evaluated,
         failed=ledger.failures,
@@ -201,6 +208,7 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         architecture=device.architecture,
         sizes=dict(scope.sizes),
         options=dict(scope.options),
+        types=dict(scope.types),
         config=trial.config,
         time_ms=final.time_ms,
         spread=final.spread,

@@ -32,7 +32,7 @@ def main() -> None:
         device = devices.open_device(task["device"])
         device.compiler.allowance = Allowance(**task["allowance"])
         space, method = launch_form.from_json(task["space"]), Method.from_json(task["method"])
-        scope = Scope(task["sizes"], task["options"], device.language, device.limits)
+        scope = Scope(task["sizes"], task["options"], device.language, device.limits, task["types"])
         benchmark.check(device, space, scope, method)
         channel.reply(asdict(device.info))
         next(requests)
