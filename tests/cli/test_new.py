@@ -125,7 +125,11 @@ def test_a_draft_knows_templates_macros_bounds_and_roles(tmp_path: Path, tune: T
     roles = {a["name"]: a["role"] for a in data["operation"]["arguments"] if "role" in a}
     assert roles == {"out": "out", "hits": "inout", "in": "in", "sum": "inout"}
     dtypes = [a["dtype"] for a in data["operation"]["arguments"]]
-    assert [dtypes[i] for i in (1, 3, 4, 5, 6)] == ["int32", "float64", "int32", "uint32", "float32"]
+    assert dtypes == ["T", "int32", "T", "float64", "int32", "uint32", "float32"]
+    assert (data["kernel"], data["operation"]["types"]) == (
+        "conv<{T}, {threads}, {fast}>",
+        {"T": ["float32", "float64"]},
+    )
     assert "# ? write #ifndef TILE before its #define in the source" in text
     assert text.count("#ifndef") == 1, "the others have it"
     assert "is it in namespace ns? write ns::conv<" in text

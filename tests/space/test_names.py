@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyopencl.array
 import pytest
+import yaml
 
 import tuner
 from helpers.bundles import bundle
@@ -74,6 +75,19 @@ def test_a_name_of_cpp_is_built_cached_and_found_by_every_export(
     assert tune("export", file, "100", "--to", "header", "--output", tmp_path / "f.h").status == 0
     spelt = re.search(r"#define \w+_F_KERNEL (.*)", (tmp_path / "f.h").read_text())
     assert (spelt[1] if spelt else kernel) == source.kernel
+
+
+def test_a_chosen_type_stands_in_a_name_as_the_language_calls_it(tmp_path: Path, tune: Tune) -> None:
+    file = of(tmp_path, "add<{real}, {threads}, false>")
+    space = yaml.safe_load(file.read_text())
+    space["operation"]["types"] = {"real": ["float32", "float16"]}
+    for argument in space["operation"]["arguments"][:2]:
+        argument["dtype"] = "real"
+    file.write_text(yaml.safe_dump(space))
+    arguments = [str(file), "100", "--architecture", "sm_90a"]
+    made = [bundle(tune, tmp_path / t, *arguments, "--type", f"real={t}")["builds"][0] for t in ("float32", "float16")]
+    assert [b["entry"] for b in made] == ["_Z3addIfLi64ELb0EEvPT_PKS0_i", "_Z3addI6__halfLi64ELb0EEvPT_PKS1_i"]
+    assert tune("validate", file, "--type", "real=float16").status == 0
 
 
 def test_what_a_template_takes_is_no_macro(tmp_path: Path) -> None:

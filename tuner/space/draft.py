@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -114,6 +114,11 @@ class Draft:
         return {name: kind for name, kind in (self.prototype.template or {}).items() if not _is_type(kind)}
 
     @property
+    def types(self) -> list[str]:
+        """The parameters of the template that are types."""
+        return [name for name, kind in (self.prototype.template or {}).items() if _is_type(kind)]
+
+    @property
     def has_grid(self) -> bool:
         return any(LANGUAGES[name].has_grid for name in self.languages)
 
@@ -164,6 +169,9 @@ class Draft:
         if self.options:
             usual = ", ".join(f"{_word(name)}: 1.0" for name in self.options)
             lines.append(f"  options: {{{usual}}}  # ? what are their usual values?")
+        if self.types:
+            types = ", ".join(f"{_word(name)}: [float32, float64]" for name in self.types)
+            lines.append(f"  types: {{{types}}}  # ? which may they be? the first is the default")
         shapes = "are the shapes right? extents from the slowest to the fastest, such as [rows, columns]"
         if self.prototype.parameters is None:
             shapes = "the text leaves them open; write all, as {name: x, dtype: float32, shape: [n], role: in}"
@@ -179,8 +187,12 @@ class Draft:
         return self.sizes or ["n"]
 
     def _argument(self, parameter: Parameter) -> str:
-        name, dtype = _word(parameter.name), parameter.dtype or "float32"
-        asks = [] if parameter.dtype else [f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?"]
+        name, dtype = _word(parameter.name), _dtype(parameter, self.types)
+        asks = (
+            []
+            if parameter.dtype or dtype in self.types
+            else [f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?"]
+        )
         if parameter.is_pointer is False:
             body = f"name: {name}, dtype: {dtype}"
         else:
@@ -215,13 +227,7 @@ class Draft:
     def _kernel(self) -> list[str]:
         name, ask = self.prototype.name, ""
         if self.prototype.template is not None:
-            kinds = self.prototype.template.items()
-            name += f"<{', '.join('float' if _is_type(kind) else f'{{{each}}}' for each, kind in kinds)}>"
-            ask = (
-                "  # ? are these its template's arguments?"
-                if any(map(_is_type, self.prototype.template.values()))
-                else ""
-            )
+            name += f"<{', '.join(f'{{{each}}}' for each in self.prototype.template)}>"
         if spaces := re.findall(r"\bnamespace\s+(\w+)", self.code):
             ask = f"  # ? is it in namespace {' or '.join(dict.fromkeys(spaces))}? write {spaces[0]}::{name}"
         path = os.path.relpath(self.source.resolve(), self.output.resolve().parent)
@@ -258,6 +264,10 @@ class Draft:
 
 def _is_type(kind: str) -> bool:
     return kind.partition(" ")[0] in ("typename", "class")
+
+
+def _dtype(parameter: Parameter, types: Sequence[str]) -> str:
+    return parameter.type if parameter.type in types else parameter.dtype or "float32"
 
 
 def _of_template(name: str, kind: str) -> Knob:
