@@ -15,7 +15,8 @@ from tuner import paths
 from tuner.measure.method import PROTOCOL, STANDARD, Method
 from tuner.space import fills
 from tuner.space.model import ConfigKey, Space, config_key, size_text
-from tuner.tuning.trial import Trial, from_optuna
+from tuner.tuning.stored_trial import from_optuna
+from tuner.tuning.trial import Trial
 
 
 @dataclass(frozen=True)
