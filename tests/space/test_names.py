@@ -27,7 +27,7 @@ __global__ void add(T *y, const T *x, int n) {
     __shared__ T part[N];
     int i = blockIdx.x * N + threadIdx.x;
     part[threadIdx.x] = i < n ? x[i] : T();
-    if (i < n) y[i] = part[threadIdx.x] * (DOUBLED ? 2 : 1) + FACTOR;
+    if (i < n) y[i] = part[threadIdx.x] * T(DOUBLED ? 2 : 1) + T(FACTOR);
 }
 namespace ns {
 __global__ void plain(float *y, const float *x, int n) { if (threadIdx.x < n) y[threadIdx.x] = x[threadIdx.x]; }
