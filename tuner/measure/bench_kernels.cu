@@ -2,8 +2,9 @@
 // outputs, and compares. One text for CUDA, OpenCL C and C.
 //
 // Without STORED, it holds the kernels for arrays of any type. With it, it holds the comparison of outputs: STORED is the
-// type of an element's bits. REAL(bits) is the element's value as a double, for floating-point types; WHOLE the type of an
-// integer, and WIDE the 64-bit type that holds it, where integers are compared within a tolerance.
+// type of an element's bits. REAL(bits) is the element's value, for types that are not exact, and PARTS the numbers in an
+// element: two for a complex one, each with bits of its own. WHOLE is the type of an integer, and WIDE the 64-bit type that
+// holds it, where integers are compared within a tolerance.
 //
 // `counters` holds six numbers for each array, from `slot` on: wrong elements; the largest error of a right one, as the
 // bits of a float (non-negative floats order as their bits do), in its own bound where that is not the same for all;
@@ -234,8 +235,11 @@ KERNEL void check_whole(GLOBAL const STORED *output, GLOBAL const STORED *refere
 #endif
 #else
 
+#define float32_value(bits) FLOAT_OF(bits)
+#define float64_value(bits) DOUBLE_OF(bits)
+
 // Only integer arithmetic and exact scaling: some devices take a subnormal number for 0.
-FUNCTION float half_value(unsigned short bits) {
+FUNCTION float float16_value(unsigned short bits) {
     const int exponent = bits >> 10 & 31;
     const unsigned int fraction = bits & 1023u, sign = (bits & 0x8000u) << 16;
     if (exponent == 0) {
@@ -244,31 +248,61 @@ FUNCTION float half_value(unsigned short bits) {
     return FLOAT_OF(sign | (exponent == 31 ? 255u : exponent + 112u) << 23 | fraction << 13);
 }
 
-// The most that a right element may be off: `ulp` units in the last place of its answer, or more. The type has
+FUNCTION float bfloat16_value(unsigned short bits) {
+    return FLOAT_OF((unsigned int)bits << 16);
+}
+
+FUNCTION float float8_e5m2_value(unsigned char bits) {
+    return float16_value((unsigned short)((unsigned int)bits << 8));
+}
+
+// It has no infinity, and one NaN of either sign.
+FUNCTION float float8_e4m3fn_value(unsigned char bits) {
+    const unsigned int exponent = bits >> 3 & 15u, fraction = bits & 7u, sign = (bits & 0x80u) << 24;
+    if (exponent == 0) {
+        return (sign ? -1.0f : 1.0f) * (float)fraction / 512.0f;
+    }
+    return FLOAT_OF((bits & 0x7fu) == 0x7fu ? 0x7fc00000u : sign | (exponent + 120u) << 23 | fraction << 20);
+}
+
+// How far two numbers lie apart. The same infinity, or NaN in both, is no error.
+FUNCTION double error_of(double value, double expected) {
+    const int same = (value == expected) | ((value != value) & (expected != expected));
+    return same ? 0.0 : fabs(value - expected);
+}
+
+// The most that an element may be off whose answer has this size: `ulp` units in its last place, or more. The type has
 // `digits` bits of fraction, and the exponent `least`. Nothing is fused, so that the host finds the same number.
-FUNCTION double limit_of(double expected, double atol, double rtol, double ulp, int digits, int least) {
-    const double relative = PLUS(atol, TIMES(rtol, fabs(expected)));
-    const int exponent = (int)(LONG_OF(expected) >> 52 & 2047) - 1023;
+FUNCTION double limit_of(double size, double atol, double rtol, double ulp, int digits, int least) {
+    const double relative = PLUS(atol, TIMES(rtol, size));
+    const int exponent = (int)(LONG_OF(size) >> 52 & 2047) - 1023;
     const double last = ulp > 0.0 ? ulp * ldexp(1.0, (exponent > least ? exponent : least) - digits) : 0.0;
     return last > relative ? last : relative;
 }
 
 #define LARGEST 1.7976931348623157e308 // no error of a right element is infinite
 
-// An element is right within its bound, or where it is the same infinity, or where both are NaN. It is wrong wherever
-// it still holds the poison that is NaN: then nobody has written it.
+// An element is right within its bound. It is wrong wherever it still holds the poison that is NaN: then nobody has
+// written it.
 KERNEL void check_reals(GLOBAL const STORED *output, GLOBAL const double *reference, GLOBAL unsigned int *counters,
                         int slot, long count, double atol, double rtol, double ulp, int digits, int least) {
     unsigned int wrong = 0, unwritten = 0;
     double worst = 0.0;
     const int uniform = rtol == 0.0 && ulp == 0.0;
     for (long i = FIRST; i < count; i += STRIDE) {
+#if PARTS == 2
+        const STORED bits = output[2 * i], imaginary = output[2 * i + 1];
+        const double a = reference[2 * i], b = reference[2 * i + 1], size = hypot(a, b);
+        const double error = hypot(error_of(REAL(bits), a), error_of(REAL(imaginary), b));
+        const int is_poison = (bits == (STORED)-1) | (imaginary == (STORED)-1);
+#else
         const STORED bits = output[i];
-        const double value = REAL(bits), expected = reference[i], error = fabs(value - expected);
-        const double limit = uniform ? atol : limit_of(expected, atol, rtol, ulp, digits, least);
-        const int close = error <= limit && error <= LARGEST, is_poison = bits == (STORED)-1;
-        const int same = (value == expected) | ((value != value) & (expected != expected));
-        wrong += !(close | same) | is_poison;
+        const double size = fabs(reference[i]), error = error_of(REAL(bits), reference[i]);
+        const int is_poison = bits == (STORED)-1;
+#endif
+        const double limit = uniform ? atol : limit_of(size, atol, rtol, ulp, digits, least);
+        const int close = error == 0.0 || (error <= limit && error <= LARGEST);
+        wrong += !close | is_poison;
         unwritten += is_poison;
         const double share = uniform || error == 0.0 ? error : error / limit;
         worst = close && share > worst ? share : worst;

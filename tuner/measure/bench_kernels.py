@@ -10,7 +10,7 @@ import numpy as np
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
 from tuner.devices.compiler import Build
 from tuner.measure.comparison import Bound
-from tuner.measure.dtypes import ELEMENTS
+from tuner.space.dtypes import DType
 from tuner.space.model import Geometry
 from tuner.space.source import Source
 
@@ -19,6 +19,7 @@ _THREADS, _MOST_BLOCKS = 256, 2048
 _WORD = 16  # bytes that a thread reads at once
 _COUNTERS = 6  # for each array
 
+_STORED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long"}  # by bytes
 _C_OPTIONS = ("-O2", "-ffp-contract=off")  # -O3 makes them larger, not faster
 
 
@@ -60,11 +61,11 @@ class BenchKernels:
         """Sets every byte of `array` to `fill`."""
         return self._bind("poison", array.nbytes, [array.handle, np.int64(array.nbytes), np.int32(fill)])
 
-    def scramble(self, dtype: str, array: Buffer, reference: Buffer, secret: int) -> Call:
+    def scramble(self, dtype: DType, array: Buffer, reference: Buffer, secret: int) -> Call:
         """Poisons an array of integers: none is the one of `reference`."""
-        count = array.nbytes // np.dtype(dtype).itemsize
+        count = array.nbytes // dtype.itemsize
         arguments = [array.handle, reference.handle, np.int64(count), np.int32(secret)]
-        return self._bind("scramble", count * _WORD, arguments, ELEMENTS[dtype].macros)
+        return self._bind("scramble", count * _WORD, arguments, macros(dtype))
 
     def touch(self, array: Buffer) -> Call:
         """Reads `array`."""
@@ -72,22 +73,20 @@ class BenchKernels:
         return self._bind("touch", array.nbytes, arguments)
 
     def check_output(
-        self, name: str, dtype: str, output: Buffer, reference: Buffer, bound: Bound, secret: int | None
+        self, name: str, dtype: DType, output: Buffer, reference: Buffer, bound: Bound, secret: int | None
     ) -> Call:
-        """Compares `output` with `reference`: doubles if `dtype` is a floating-point type, else elements of `dtype`.
-
-        `secret` is the one that integers are poisoned by; None where they are not.
-        """
-        element, count = ELEMENTS[dtype], output.nbytes // np.dtype(dtype).itemsize
+        """Compares `output` with `reference`: elements of `dtype` if that is exact, else doubles, two for a complex
+        number. `secret` is the one that integers are poisoned by; None where they are not."""
+        count = output.nbytes // dtype.itemsize
         arguments = [output.handle, reference.handle, *self._slot(name), np.int64(count)]
-        if element.real is None and bound.is_exact:
-            return self._bind("check_bits", count * _WORD, arguments, element.macros)
+        if dtype.is_exact and bound.is_exact:
+            return self._bind("check_bits", count * _WORD, arguments, macros(dtype))
         arguments += [np.float64(bound.atol), np.float64(bound.rtol), np.float64(bound.ulp)]
-        if element.real:
-            arguments += map(np.int32, bound.precision)
-            return self._bind("check_reals", count * _WORD, arguments, element.macros)
-        arguments += [np.int32(secret or 0), np.int32(secret is not None)]
-        return self._bind("check_whole", count * _WORD, arguments, element.tolerant_macros)
+        if dtype.is_exact:
+            arguments += [np.int32(secret or 0), np.int32(secret is not None)]
+            return self._bind("check_whole", count * _WORD, arguments, macros(dtype, is_tolerant=True))
+        arguments += map(np.int32, bound.precision)
+        return self._bind("check_reals", count * _WORD, arguments, macros(dtype))
 
     def check_guards(self, name: str, array: Buffer, expected: int) -> Call:
         """Looks for a byte other than `expected` before and after `array`."""
@@ -125,6 +124,19 @@ class BenchKernels:
                 self._builds[macros] = self._device.build(source)
             function = self._functions[kernel, macros] = self._device.load(self._builds[macros], source)
         return self._device.bind(replace(function, geometry=geometry), arguments)
+
+
+def macros(dtype: DType, is_tolerant: bool = False) -> str:
+    """What `bench_kernels.cu` needs to know of a type: that of the bits, and how the value is made of them. With
+    `is_tolerant`, integers may differ from their answers."""
+    stored = f"#define STORED {_STORED[dtype.bits.itemsize]}\n"
+    if not dtype.is_exact:
+        return f"{stored}#define REAL(bits) {dtype.part or dtype.name}_value(bits)\n#define PARTS {dtype.parts}\n"
+    if not is_tolerant:
+        return stored
+    whole = dtype.words.c if dtype.kind == "integer" else "unsigned char"
+    wide = "unsigned long" if dtype.name == "uint64" else "long"
+    return f"{stored}#define WHOLE {whole}\n#define WIDE {wide}\n"
 
 
 def _counts(row: Array) -> Counts:

@@ -5,18 +5,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError, WrongResult
+from tuner.space import dtypes
+from tuner.space.dtypes import DTYPES, DType
 from tuner.space.tolerance import EPSILON, Tolerance
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array
     from tuner.space.model import Operation, Scope
 
+_NONE = np.zeros((), bool)
 CHUNK = 1 << 20  # elements compared at a time; keeps the temporaries in cache
 
 
@@ -25,7 +29,7 @@ class Bound:
     """How far elements of an output of `dtype` may lie from their answers: within atol + rtol |answer|, or within
     `ulp` units in the last place of the answer, whichever is more. The fraction `wrong` of them may be further off."""
 
-    dtype: str
+    dtype: DType
     atol: float = 0.0
     rtol: float = 0.0
     ulp: float = 0.0
@@ -43,27 +47,28 @@ class Bound:
 
     @property
     def precision(self) -> tuple[int, int]:
-        """The bits of a fraction of `dtype`, and its least exponent; integers have neither."""
-        element = np.dtype(self.dtype)
-        return (int(np.finfo(element).nmant), int(np.finfo(element).minexp)) if element.kind == "f" else (0, 0)
+        """The bits of a fraction, and the least exponent, of a type that is not exact."""
+        part = DTYPES[self.dtype.part] if self.dtype.part else self.dtype
+        return round(-math.log2(part.epsilon)) - 1, math.frexp(_least_normal(part))[1] - 1
 
     def most_wrong(self, count: int) -> int:
         """How many of `count` elements may be further off."""
         return int(self.wrong * count)
 
     def limits(self, answers: Array) -> Array | float:
-        """The largest error of each element whose answer is in this float64 array."""
+        """The largest error of each element that has one of these answers."""
         if self.is_uniform:
             return self.atol
-        limits = self.atol + self.rtol * np.abs(answers)
-        return np.asarray(np.maximum(limits, self.ulp * self._units(answers)) if self.ulp else limits)
+        sizes = np.abs(answers.astype(np.float64, copy=False) if self.dtype.is_exact else answers)
+        limits = self.atol + self.rtol * sizes
+        return np.asarray(np.maximum(limits, self.ulp * self._units(sizes)) if self.ulp else limits)
 
-    def _units(self, answers: Array) -> Array | float:
-        """The unit in the last place of `dtype` at each answer."""
-        if np.dtype(self.dtype).kind != "f":
+    def _units(self, sizes: Array) -> Array | float:
+        """The unit in the last place at numbers of these sizes, in float64."""
+        if self.dtype.is_exact:
             return 1.0
         bits, least = self.precision
-        exponents = (answers.view(np.int64) >> 52 & 2047) - 1023
+        exponents = (sizes.view(np.int64) >> 52 & 2047) - 1023
         return np.asarray(np.ldexp(1.0, np.maximum(exponents, least) - bits))
 
     def __str__(self) -> str:
@@ -97,22 +102,30 @@ class Verdict:
         return Verdict(worst, bound.atol if bound.is_uniform else 1.0, wrong)
 
 
-def bound(op: Operation, scope: Scope, name: str, dtype: str, answer: Array) -> Bound:
-    """How far the elements of `name`, of type `dtype`, may lie from `answer`.
+def bound(op: Operation, scope: Scope, name: str, dtype: DType, answer: Array) -> Bound:
+    """How far the elements of `name`, of this type, may lie from `answer`.
 
     The operation's `tolerance` says it, with `epsilon` the unit round-off of `dtype`. Where it gives no distance, that
     is 16 epsilon times the largest finite magnitude in `answer` (at least 1), and 0 for integers. Raises SpaceError
     for a tolerance without a value.
     """
-    element = np.dtype(dtype)
-    epsilon = float(np.finfo(element).eps) / 2 if element.kind == "f" else 0.0
     try:
-        terms = op.tolerance.get(name, Tolerance()).values({**scope.names, EPSILON: epsilon})
+        terms = op.tolerance.get(name, Tolerance()).values({**scope.names, EPSILON: dtype.epsilon})
     except ExpressionError as error:
         raise SpaceError(f"operation.tolerance: {name}: {error}") from None
-    if terms.keys() <= {"wrong"} and epsilon:
-        terms["atol"] = 16 * epsilon * float(np.max(np.abs(answer), initial=1.0, where=np.isfinite(answer)))
+    if terms.keys() <= {"wrong"} and not dtype.is_exact:
+        terms["atol"] = 16 * dtype.epsilon * float(np.max(np.abs(answer), initial=1.0, where=np.isfinite(answer)))
     return Bound(dtype, **terms)
+
+
+def _least_normal(dtype: DType) -> float:
+    """The least number that has all bits of its fraction."""
+    if not dtype.foreign:
+        return float(np.finfo(dtype.numpy).smallest_normal)
+    import ml_dtypes
+
+    found: Any = ml_dtypes.finfo
+    return float(found(dtype.numpy).smallest_normal)
 
 
 class Tally:
@@ -133,20 +146,24 @@ class Tally:
 
     def add(self, start: int, actual: Array, expected: Array, poison: Array | None = None) -> None:
         """Count a chunk, which begins at element `start`. `poison` is what integers hold that nobody has written."""
-        error = _distance(actual, expected)
-        limits = self._bound.limits(expected.astype(np.float64, copy=False))
-        close = (error <= limits) & np.isfinite(error)
-        if not close.all():
-            same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
-            unwritten = _is_poison(actual) if poison is None else ~close & (actual == poison)
-            right = (close | same) & ~unwritten
-            if not right.all():
-                self.first = start + int(np.argmin(right)) if self.first < 0 else self.first
+        dtype = dtypes.of(actual.dtype)
+        if dtype.kind == "boolean":
+            actual = actual.view(dtype.bits)  # any other byte than 0 and 1 is wrong, too
+        error = error_of(actual.astype(dtype.wide, copy=False) if dtype.foreign else actual, expected)
+        limits = self._bound.limits(expected)
+        right = (error == 0) | ((error <= limits) & np.isfinite(error))
+        if dtype.is_exact:
+            unwritten = ~right & (actual == poison.view(actual.dtype)) if poison is not None else _NONE
+        else:
+            unwritten = _is_poison(actual, dtype)
+            right &= ~unwritten
+        if not right.all():
+            self.first = start + int(np.argmin(right)) if self.first < 0 else self.first
             self.wrong += int(right.size - np.count_nonzero(right))
             self.unwritten += int(np.count_nonzero(unwritten))
         if not self._bound.is_uniform:
-            error = np.divide(error, limits, out=np.zeros_like(error), where=close & (error > 0))
-        self.worst = max(self.worst, float(np.max(error, initial=0.0, where=close)))
+            error = np.divide(error, limits, out=np.zeros_like(error), where=right & (error > 0))
+        self.worst = max(self.worst, float(np.max(error, initial=0.0, where=right)))
 
 
 def compare(name: str, output: Array, answer: Array, bound: Bound, poison: Array | None = None) -> Verdict:
@@ -180,22 +197,25 @@ def _excess(tally: Tally, bound: Bound, count: int) -> str:
     return f"; {bound.most_wrong(count)} may be{unwritten}"
 
 
-def _distance(actual: Array, expected: Array) -> Array:
-    """The distance of each element from its answer in float64. It is exact between integers: beyond 2**53, a
-    difference of float64 is not."""
-    if "f" in (actual.dtype.kind, expected.dtype.kind):
-        return np.abs(np.subtract(actual, expected, dtype=np.float64))
-    a, b = actual.astype(np.uint64), expected.astype(np.uint64)  # modulo 2**64, so that no difference overflows
-    return np.where(actual > expected, a - b, b - a).astype(np.float64)
+def error_of(actual: Array, expected: Array) -> Array:
+    """How far the elements lie apart; those of a complex array by the absolute value of their difference. The same
+    infinity, or NaN in both, is no error. That of integers is exact, also beyond 2**53."""
+    if np.iscomplexobj(actual):
+        return np.hypot(error_of(actual.real, expected.real), error_of(actual.imag, expected.imag))
+    if "f" not in (actual.dtype.kind, expected.dtype.kind):
+        a, b = actual.astype(np.uint64), expected.astype(np.uint64)  # modulo 2**64, so that no difference overflows
+        return np.where(actual > expected, a - b, b - a).astype(np.float64)
+    error = np.asarray(np.abs(np.subtract(actual, expected, dtype=np.float64)))
+    if not np.isfinite(error).all():
+        error[(actual == expected) | (np.isnan(actual) & np.isnan(expected))] = 0.0
+    return error
 
 
 def _shown(element: np.generic) -> str:
-    return f"{element:.7g}" if element.dtype.kind == "f" else str(element)
+    return str(element) if dtypes.of(element.dtype).is_exact else f"{element.item():.7g}"
 
 
-def _is_poison(elements: Array) -> Array:
-    """Where a floating-point element is the NaN whose bits are all 1."""
-    if elements.dtype.kind != "f":
-        return np.zeros(elements.shape, dtype=bool)
-    bits = elements.view(f"u{elements.dtype.itemsize}")
-    return np.asarray(bits == np.iinfo(bits.dtype).max)
+def _is_poison(elements: Array, dtype: DType) -> Array:
+    """Where an element, or a part of it, is the NaN whose bits are all 1."""
+    bits = elements.view(dtype.bits).reshape(-1, dtype.parts)
+    return np.asarray((bits == np.array(-1).astype(dtype.bits)).any(axis=1))

@@ -12,8 +12,9 @@ import numpy as np
 
 from tuner.errors import DeviceError
 from tuner.measure.comparison import Bound, bound
-from tuner.measure.dtypes import ELEMENTS
 from tuner.space import derivation, operation, reference
+from tuner.space.chosen_types import dtype
+from tuner.space.dtypes import DType
 from tuner.space.model import Argument, Operation, Scope
 from tuner.space.reference_cache import ReferenceCache
 
@@ -53,15 +54,15 @@ def answered(op: Operation, scope: Scope, contents: Mapping[str, Array], seed: i
     except MemoryError:
         size = operation.array_bytes(op, scope) / 1e9
         raise DeviceError(f"the reference for {size:.1f} GB of arrays does not fit in memory") from None
-    bounds = {name: bound(op, scope, name, _dtype(op, name, answer), answer) for name, answer in answers.items()}
+    bounds = {name: bound(op, scope, name, _dtype(op, scope, name, answer), answer) for name, answer in answers.items()}
     written = frozenset(argument.name for argument in outputs(op))
     return InputSet(seed, contents, answers, bounds, written, written - names_read)
 
 
-def _dtype(op: Operation, name: str, answer: Array) -> str:
+def _dtype(op: Operation, scope: Scope, name: str, answer: Array) -> DType:
     """The type of what is compared."""
-    dtypes = {argument.name: argument.dtype for argument in op.arrays}
-    return dtypes[name] if name in dtypes else derivation.dtype(op, name, answer)
+    arguments = {argument.name: argument for argument in op.arrays}
+    return dtype(arguments[name], scope) if name in arguments else derivation.dtype(op, scope, name, answer)
 
 
 def outputs(op: Operation) -> list[Argument]:
@@ -109,11 +110,12 @@ def _device_bytes(op: Operation, scope: Scope, sets: int) -> int:
 
 
 def _reference_bytes(argument: Argument, scope: Scope) -> int:
-    itemsize = 8 if ELEMENTS[argument.dtype].real else np.dtype(argument.dtype).itemsize
+    element = dtype(argument, scope)
+    itemsize = element.itemsize if element.is_exact else element.wide.itemsize
     return math.prod(operation.shape(argument, scope)) * itemsize
 
 
 def _host_bytes(op: Operation, scope: Scope, sets: int) -> int:
-    """For each set the contents, and for each output the answer and a matrix product, both in float64."""
-    elements = sum(math.prod(operation.shape(argument, scope)) for argument in outputs(op))
-    return sets * (operation.array_bytes(op, scope) + 16 * elements)
+    """For each set the contents, and for each output the answer and a matrix product, both in a wide type."""
+    wide = sum(math.prod(operation.shape(a, scope)) * max(8, dtype(a, scope).wide.itemsize) for a in outputs(op))
+    return sets * (operation.array_bytes(op, scope) + 2 * wide)

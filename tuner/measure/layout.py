@@ -7,9 +7,10 @@ import numpy as np
 
 from tuner.devices.base import Array, Buffer, Device
 from tuner.measure.bench_kernels import BenchKernels, Call
-from tuner.measure.dtypes import ELEMENTS
 from tuner.measure.input_sets import InputSet
 from tuner.measure.poison import NAN, NUMBER, scrambled
+from tuner.space import dtypes
+from tuner.space.dtypes import DType
 
 
 class Layout:
@@ -60,11 +61,11 @@ class Layout:
             if name not in inputs.outputs
         ]
 
-    def _dtype(self, name: str) -> str:
-        return self.inputs.contents[name].dtype.name
+    def _dtype(self, name: str) -> DType:
+        return dtypes.of(self.inputs.contents[name].dtype)
 
     def _is_real(self, name: str) -> bool:
-        return ELEMENTS[self._dtype(name)].real is not None
+        return not self._dtype(name).is_exact
 
     def _can_compare(self, name: str) -> bool:
         """Whether the device can compare an output with its reference there."""
@@ -127,9 +128,9 @@ class Layout:
         return True
 
 
-def _reference(answer: Array, dtype: str) -> Array:
+def _reference(answer: Array, dtype: DType) -> Array:
     """`answer` in the type that the device compares with; integers that do not hold it are somewhere near."""
-    if ELEMENTS[dtype].real:
+    if not dtype.is_exact:
         return answer
     with np.errstate(invalid="ignore"):
-        return answer.astype(dtype)
+        return answer.astype(dtype.numpy)

@@ -14,8 +14,9 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.measure import poison
-from tuner.measure.comparison import Bound, Tally
-from tuner.space import derivation
+from tuner.measure.comparison import Bound, Tally, error_of
+from tuner.space import derivation, dtypes
+from tuner.space.dtypes import DType
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array
@@ -33,15 +34,15 @@ class _Output:
 
     name: str
     answer: Array
-    dtype: np.dtype[np.generic]
+    dtype: DType
     bound: Bound
 
     def right(self, elements: slice | Array) -> Array:
         """These elements as a right kernel writes them."""
         chosen = self.answer[elements]
-        if self.dtype.kind in "iu" and chosen.dtype.kind == "f":
+        if self.dtype.is_exact and chosen.dtype.kind == "f":
             chosen = np.rint(chosen)
-        return chosen.astype(self.dtype)
+        return chosen.astype(self.dtype.numpy)
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
     skipped: list[str] = []
     with np.errstate(all="ignore"):
         for name, answer in inputs.answers.items():
-            dtype = inputs.contents[name].dtype if name in inputs.outputs else answer.dtype
-            output = _Output(name, answer.reshape(-1), dtype, inputs.bounds[name])
+            held = inputs.contents[name] if name in inputs.outputs else answer
+            output = _Output(name, answer.reshape(-1), dtypes.of(held.dtype), inputs.bounds[name])
             for mutant in _whole(op, scope, inputs, output):
                 if mutant.kind not in op.accept and not _is_rejected(output, mutant):
                     skipped.append(f"{mutant.kind} of {name}")
@@ -90,7 +91,7 @@ def _before(chunk: slice, count: int) -> slice | Array:
 def _untouched(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> _Mutant:
     """The output as a kernel finds it: its poison, or what it reads of an earlier result."""
     if output.name in inputs.write_only:
-        return _Mutant("poison", lambda chunk: poison.poisoned(output.right(chunk)), output.dtype.kind != "f")
+        return _Mutant("poison", lambda chunk: poison.poisoned(output.right(chunk)), output.dtype.is_exact)
     is_derived = output.name in op.derive
     found = _derived_from_poison(op, scope, inputs, output) if is_derived else inputs.contents[output.name]
     return _Mutant("poison", lambda chunk: found.reshape(-1)[chunk])
@@ -112,7 +113,7 @@ def _is_rejected(output: _Output, mutant: _Mutant) -> bool:
     for start in range(0, output.answer.size, CHUNK):
         chunk = slice(start, start + CHUNK)
         elements = mutant.elements(chunk)
-        if np.array_equal(elements, output.right(chunk), equal_nan=elements.dtype.kind == "f"):
+        if np.array_equal(elements, output.right(chunk), equal_nan=not output.dtype.is_exact):
             continue
         differs = True
         tally.add(start, elements, output.answer[chunk], elements if mutant.is_poison else None)
@@ -125,7 +126,7 @@ def _is_rejected(output: _Output, mutant: _Mutant) -> bool:
 
 
 def _largest_difference(elements: Array, answers: Array) -> float:
-    difference = np.abs(elements.astype(np.float64) - answers.astype(np.float64))
+    difference = error_of(elements.astype(dtypes.of(elements.dtype).wide), answers)
     return float(np.max(difference, initial=0.0, where=np.isfinite(difference)))
 
 
@@ -148,7 +149,7 @@ def _pairs(output: _Output) -> Iterator[tuple[int, int]]:
     so small elements are replaced by small ones, and none by one that is as good as the same."""
     count = output.answer.size
     sample = np.arange(count) if count <= SAMPLE else np.random.default_rng(0).choice(count, SAMPLE)
-    _, places = np.unique(output.right(sample), return_index=True)
+    _, places = np.unique(output.right(sample).astype(output.dtype.wide), return_index=True)
     distance = max(1, len(places) // 4)
     lower = np.unique(np.linspace(0, len(places) - 1 - distance, REPLACED).astype(int))
     for number, low in enumerate(lower if len(places) > 1 else ()):

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tuner.space import dtypes
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # The bytes that a floating-point output is filled with. A run of the first is NaN in every type. A run of the second is
@@ -25,7 +27,7 @@ def scrambled(answers: Array, secret: int, start: int = 0) -> Array:
 
 def poisoned(answers: Array) -> Array:
     """Elements of which none is written, as large and of the type of these right ones."""
-    if answers.dtype.kind in "iu":
+    if dtypes.of(answers.dtype).is_exact:
         return scrambled(answers, 0)
     return np.full(answers.size * answers.dtype.itemsize, NAN, np.uint8).view(answers.dtype)
 

@@ -18,6 +18,8 @@ from tuner.measure.input_sets import InputSet
 from tuner.measure.layout import Layout
 from tuner.measure.poison import NAN, NUMBER
 from tuner.space import derivation, operation
+from tuner.space.chosen_types import dtype
+from tuner.space.dtypes import Kind
 from tuner.space.model import Operation, Scope
 from tuner.space.reference_cache import ReferenceCache
 
@@ -108,9 +110,9 @@ class Workbench:
 
         None where no option is 0 or 1, or where shapes depend on one.
         """
-        integers = {a.name for a in self.op.arguments if "int" in a.dtype}
-        options = {n: v + (2 if n in integers else 0.5) if v in (0, 1) else v for n, v in self.scope.options.items()}
-        scope = Scope(self.scope.sizes, options, self.scope.language, self.scope.limits)
+        kinds = {a.name: dtype(a, self.scope).kind for a in self.op.arguments}
+        options = {n: _other(v, kinds.get(n)) if v in (0, 1) else v for n, v in self.scope.options.items()}
+        scope = replace(self.scope, options=options)
         same_shapes = all(operation.shape(a, scope) == operation.shape(a, self.scope) for a in self.op.arrays)
         if options == self.scope.options or not same_shapes:
             return None
@@ -127,7 +129,7 @@ class Workbench:
         if self.op.library is None:
             return None
         handles = {name: buffer.handle for name, buffer in self.buffers.items()}
-        dtypes = {a.name: a.dtype for a in self.op.arrays}
+        dtypes = {a.name: dtype(a, self.scope).name for a in self.op.arrays}
         return self.device.library(self.op.library, {**self.scope.names, **handles}, dtypes)
 
     def bind(self, function: Function) -> Callable[[], None]:
@@ -285,6 +287,11 @@ class Workbench:
             self.device.synchronize()
             rates.append(nbytes / timer.milliseconds())
         return max(rates)
+
+
+def _other(option: float, kind: Kind | None) -> float:
+    """Another value than `option`, which is 0 or 1; neither of them where its type holds more."""
+    return 1 - option if kind == "boolean" else option + (2 if kind == "integer" else 0.5)
 
 
 def _drawn(deck: list[int], everything: Iterable[int]) -> int:

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
+from tuner.paths import shown
+from tuner.space import chosen_types, dtypes
+from tuner.space.dtypes import DTYPES, DType
 from tuner.space.model import Operation, Scope
 from tuner.space.reference import widened
 
@@ -43,18 +46,18 @@ def _value(name: str, op: Operation, names: Mapping[str, Any]) -> Array:
         value = np.asarray(op.derive[name].evaluate(names))
     except ExpressionError as error:
         raise SpaceError(f"derive {name}: {error}") from None
-    if value.dtype.kind not in "biuf":
-        raise SpaceError(f"derive {name}: `{op.derive[name].text}` holds {value.dtype}, no numbers")
+    if value.dtype.name not in DTYPES:
+        raise SpaceError(f"derive {name}: `{shown(op.derive[name].text)}` holds {value.dtype}, no numbers")
     return widened(value.astype(np.int64) if value.dtype.kind == "b" else value)
 
 
-def dtype(op: Operation, name: str, answer: Array) -> str:
-    """The type that the derived value `name` is as precise as: the coarsest of the outputs that it is computed from."""
-    types = [np.dtype(a.dtype) for a in op.arrays if a.name in outputs_read(op, name)]
-    reals = [element for element in types if element.kind == "f"]
-    if answer.dtype.kind != "f" and not reals:
-        return answer.dtype.name
-    return min(reals, key=lambda element: element.itemsize).name if reals else "float64"
+def dtype(op: Operation, scope: Scope, name: str, answer: Array) -> DType:
+    """The type that the derived value `name` is as precise as: the coarsest of the outputs that it is computed from, or
+    else its own."""
+    read = outputs_read(op, name)
+    types = [chosen_types.dtype(argument, scope) for argument in op.arrays if argument.name in read]
+    inexact = [element for element in types if not element.is_exact]
+    return max(inexact, key=lambda element: element.epsilon, default=dtypes.of(answer.dtype))
 
 
 class _Names(dict[str, Any]):

@@ -37,6 +37,7 @@ def to_json(space: Space) -> dict[str, Any]:
         "alignment": space.alignment,
         "source_note": space.source_note,
         "files": [str(file) for file in space.files],
+        "include": [str(folder) for folder in space.include],
         "operation": {
             "sizes": dict(op.sizes),
             "options": dict(op.options),
@@ -61,6 +62,7 @@ def to_json(space: Space) -> dict[str, Any]:
             "library": op.library,
             "derive": {name: e.text for name, e in op.derive.items()},
             "accept": list(op.accept),
+            "types": {name: list(allowed) for name, allowed in op.types.items()},
         },
     }
 
@@ -114,6 +116,7 @@ def from_json(data: Mapping[str, Any]) -> Space:
         library=op["library"],
         derive={name: ArrayExpression(text) for name, text in op["derive"].items()},
         accept=tuple(op["accept"]),
+        types={name: tuple(allowed) for name, allowed in op["types"].items()},
     )
     return Space(
         name=data["name"],
@@ -133,4 +136,5 @@ def from_json(data: Mapping[str, Any]) -> Space:
         alignment=data["alignment"],
         source_note=data["source_note"],
         files=tuple(Path(file) for file in data["files"]),
+        include=tuple(Path(folder) for folder in data["include"]),
     )
