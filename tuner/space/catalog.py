@@ -88,8 +88,8 @@ def _to_form(space: Space, folder: Path) -> bytes:
     digests = {relative(file): paths.digest(file.read_bytes()) for file in (*space.files, space.source)}
     data = launch_form.to_json(space)
     data |= {"source": relative(space.source), "files": [relative(file) for file in space.files]}
-    for fill in launch_form.fills_from_files(data):
-        fill["file"] = relative(fill["file"])
+    for part in launch_form.with_files(data):
+        part["file"] = relative(part["file"])
     return json.dumps({"files": digests, "space": data}).encode()
 
 
@@ -122,8 +122,8 @@ def _from_form(content: bytes, folder: Path) -> Space | None:
                 return None
         space["source"] = os.path.normpath(folder / space["source"])
         space["files"] = [os.path.normpath(folder / file) for file in space["files"]]
-        for fill in launch_form.fills_from_files(space):
-            fill["file"] = os.path.normpath(folder / fill["file"])
+        for part in launch_form.with_files(space):
+            part["file"] = os.path.normpath(folder / part["file"])
         return launch_form.from_json(space)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, TunerError, RecursionError):
         return None

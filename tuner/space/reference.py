@@ -1,23 +1,26 @@
-"""The answers that outputs are compared with, from the expressions of an operation's `reference`."""
+"""The answers that outputs are compared with: from expressions, and in the form that all references give them."""
 
 import ast
 import copy
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
+from tuner.paths import shown
 from tuner.space import array_expressions
-from tuner.space.expressions import names_in
-from tuner.space.model import Operation, Scope
+from tuner.space.expressions import names_in, parse
+from tuner.space.model import Scope, Space
 from tuner.space.reference_cache import ReferenceCache, SetCache
+from tuner.space.reference_forms import ExpressionReference, KernelReference
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def answers(
-    operation: Operation, scope: Scope, arrays: Mapping[str, Array], cache: SetCache | None = None
+    reference: ExpressionReference, scope: Scope, arrays: Mapping[str, Array], cache: SetCache | None = None
 ) -> tuple[dict[str, Array], frozenset[str]]:
     """The correct contents of each output, and the names of the arrays that they were computed from.
 
@@ -28,22 +31,45 @@ def answers(
     """
     names = _Names(scope.names, arrays, cache or ReferenceCache().of(0))
     outputs: dict[str, Array] = {}
-    for name, expression in operation.reference.items():
+    for name, expression in reference.outputs.items():
         tree = _ProductsByName(arrays.keys()).visit(copy.deepcopy(expression.tree))
         try:
             value = np.asarray(array_expressions.value_of(tree, names, expression.text))
         except ExpressionError as error:
             raise SpaceError(f"reference {error}") from None
-        output = arrays[name]
-        if value.ndim == 0 and output.size == 1:
-            value = value.reshape(output.shape)
-        if value.shape != output.shape:
-            raise SpaceError(f"reference `{expression.text}` has shape {value.shape}; {name} has {output.shape}")
-        if value.dtype.kind not in "biuf":
-            raise SpaceError(f"reference `{expression.text}` holds {value.dtype}, no numbers")
-        exact = value.dtype.kind != "f" and output.dtype.kind != "f"
-        outputs[name] = value.astype(np.uint64 if value.dtype == np.uint64 else np.int64 if exact else np.float64)
+        outputs[name] = as_answer(value, name, arrays[name], f"reference `{expression.text}`")
     return outputs, frozenset(names.read)
+
+
+def as_answer(value: Array, name: str, output: Array, origin: str) -> Array:
+    """`value` as the answer for `output`: float64, or 64-bit integers where both hold integers. Raises SpaceError,
+    which begins with `origin`, where it has another shape or holds no numbers."""
+    if value.ndim == 0 and output.size == 1:
+        value = value.reshape(output.shape)
+    if value.shape != output.shape:
+        raise SpaceError(f"{origin} has shape {value.shape}; {name} has {output.shape}")
+    if value.dtype.kind not in "biuf":
+        raise SpaceError(f"{origin} holds {shown(value.dtype)}, no numbers")
+    exact = value.dtype.kind != "f" and output.dtype.kind != "f"
+    return value.astype(np.uint64 if value.dtype == np.uint64 else np.int64 if exact else np.float64)
+
+
+def as_space(space: Space, form: KernelReference) -> Space:
+    """The kernel that gives the answers of `space`, as a space of one configuration without parameters."""
+    by_name = {argument.name: argument for argument in space.operation.arguments}
+    return replace(
+        space,
+        kernel=form.kernel,
+        source=form.source or space.source,
+        operation=replace(space.operation, arguments=tuple(by_name[name] for name in form.arguments)),
+        parameters={},
+        restrictions=(),
+        derived={},
+        grid=form.grid,
+        block=form.block,
+        shared_memory=parse(0),
+        default={},
+    )
 
 
 class _ProductsByName(ast.NodeTransformer):

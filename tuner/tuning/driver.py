@@ -11,13 +11,13 @@ from tuner import devices
 from tuner.devices import DeviceInfo
 from tuner.errors import RequestError
 from tuner.measure.method import PROTOCOL, STANDARD, TIMEOUT, Method, check_timeout
-from tuner.measure.process.supervisor import Supervisor, Task
+from tuner.measure.process.supervisor import Supervisor, Task, announce
 from tuner.measure.timing import NOISE
 from tuner.search import strategies
 from tuner.search.enumeration import enumerate_space
 from tuner.search.pool import Pool
 from tuner.search.strategies import Budget, Hints, Search
-from tuner.space import catalog, operation
+from tuner.space import catalog, identity, operation, source
 from tuner.space.model import Config, Scope, Space
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
@@ -114,12 +114,16 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     store = Store(space.name, request.results)
     store.check_writable()
     device_ids = devices.several(space, request.device)
+    signature = identity.of(space)
+    announce(space, progress.noted)
+    if space.operation.reference.kind == "none":
+        progress.noted("reference: none: no output is compared, and the results are unverified")
 
     with Crew(Task(space, sizes, options, request.method, request.timeout), device_ids, progress.noted) as crew:
         pool = Pool(space.parameters, enumerate_space(space, crew.scope).list)
         strategy = strategies.choose(request.strategy, budget, len(pool))
         query = Query.of(space, crew.scope, crew.device)
-        key = StudyKey(sizes, options, crew.device.name, query.signature, crew.device.toolchain, request.method)
+        key = StudyKey(sizes, options, crew.device.name, signature, crew.device.toolchain, request.method)
         hints = Hints.of(space, store.similar(query))
         with (
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
@@ -134,7 +138,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
             evaluated = crew.run(search, ledger, progress)
             selection = select(crew.lead, ledger, progress.finals, progress.noted)
         summary = Summary(len(pool), len(ledger.trials), ledger.failures, strategy)
-    record = _record(crew.lead, selection, summary, ledger, query.signature) if selection.finalists else None
+    record = _record(crew.lead, selection, summary, ledger, signature) if selection.finalists else None
     for doubt in _doubts(record, crew.device) if record else ():
         progress.noted(doubt)
 
@@ -194,7 +198,7 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
     default = default_trial(worker.task.space, ledger)
     default_times = [finalist.final.time_ms for finalist in finalists if finalist.trial == default]
     scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
-    library = finals.library
+    library, by = finals.library, op.reference.kind
     return Record(
         device=device.name,
         kind=device.kind,
@@ -209,8 +213,8 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         library=library.library if library else None,
         library_ms=library.time_ms if library else None,
         vs_library=library.time_ms / final.time_ms if library else None,
-        error=trial.outcome.error,
-        bound=trial.outcome.bound,
+        error=trial.outcome.error if by != "none" else None,
+        bound=trial.outcome.bound if by != "none" else None,
         signature=signature,
         toolchain=device.toolchain,
         configurations=summary.configurations,
@@ -232,4 +236,6 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         gbytes=operation.gbytes(op, scope, final.time_ms),
         protocol=PROTOCOL,
         input_sets=finals.input_sets,
+        verified=by,
+        code=source.code(worker.task.space),
     )

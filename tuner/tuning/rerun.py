@@ -15,6 +15,7 @@ from tuner.measure.floor import Floor
 from tuner.measure.process import answers
 from tuner.measure.process.attempts import patiently
 from tuner.measure.process.channel import Process
+from tuner.measure.process.supervisor import announce
 from tuner.measure.results import Final
 from tuner.measure.timing import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
@@ -27,7 +28,8 @@ SECONDS = 600.0  # for the look-up, and again for the run; the reference of a hu
 
 @dataclass(frozen=True)
 class Rerun:
-    """The result of a run: times in ms and rates if `verified`, else the `reason`. `error` is the largest error."""
+    """The result of a run: times in ms and rates, or the `reason` why it failed. `verified_by` is the kind of the
+    reference, and `error` the largest error; with the kind `none` nothing is compared."""
 
     kernel: str
     device: str
@@ -35,6 +37,7 @@ class Rerun:
     verified: bool
     error: float | None = None
     reason: str | None = None
+    verified_by: str | None = None
     time_ms: float | None = None
     spread: float | None = None
     gflops: float | None = None
@@ -56,6 +59,7 @@ def run(
     `noted` is called with messages for the user. Raises RequestError where the request is wrong, EnvironmentTrouble
     where the machine is in trouble for long.
     """
+    announce(catalog.load(kernel), noted)
     request: dict[str, Any] = {"kernel": kernel, "size": size, "device": device, "options": dict(options)}
     request["results"] = str(results) if results else None
     return patiently(functools.partial(_run, request), noted, time.sleep)
@@ -103,7 +107,8 @@ def _look_up(
 
 
 def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -> Rerun:
-    bench = Workbench(device, space.operation, scope)
+    bench = Workbench(device, space, scope)
+    by = space.operation.reference.kind
     try:
         call = bench.bind(Kernel(space, scope, device, candidate).function)
         verdict = bench.verify(call)
@@ -124,8 +129,9 @@ def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -
         kernel=space.name,
         device=device.name,
         candidate=candidate,
-        verified=True,
-        error=verdict.error,
+        verified=by != "none",
+        verified_by=by,
+        error=verdict.error if by != "none" else None,
         time_ms=own.time_ms,
         spread=own.spread,
         gflops=operation.gflops(space.operation, scope, own.time_ms),

@@ -1,7 +1,8 @@
 """The process that holds the device: `python -m tuner.measure.process.worker`. It answers its supervisor.
 
-The first request is the task; the reply describes the device. The second makes inputs and reference. Each later one is
-a configuration to measure, or several for the finals. A kill at any moment loses nothing but the request under way.
+The first request is the task; the reply describes the device. The second makes inputs and reference, and a later one
+those of the finals. Each other one is a configuration to measure, or several for the finals. A kill at any moment loses
+nothing but the request under way.
 """
 
 import functools
@@ -56,6 +57,9 @@ def _reopen(descriptor: int) -> BinaryIO:
 
 
 def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
+    if "renew" in request:
+        bench.renew()
+        return {}
     if "finals" in request:
         return bench.finals(request["finals"], with_library=request["with_library"]).to_json()
     return bench.measure(request["measure"], request["best_ms"]).to_json()
