@@ -96,7 +96,7 @@ def _check_order(kind: str, values: list[float]) -> None:
 
 def check_values(fill: Fill, dtype: str) -> None:
     """Raise ValueError for values that an array of `dtype` cannot hold."""
-    if fill.kind in ("file", *SEQUENCES):
+    if fill.kind in ("file", "python", *SEQUENCES):
         return
     element = np.dtype(dtype)
     if element.kind != "f" and fill.kind in ("uniform", "normal"):
