@@ -12,6 +12,9 @@ import yaml
 import tuner
 from helpers.operations import array
 from helpers.processes import Tune
+from helpers.spaces import scope_of
+from tuner.devices import Device
+from tuner.measure.benchmark import Bench
 from tuner.space import catalog, identity, source
 from tuner.store.store import Store
 
@@ -170,7 +173,8 @@ def test_a_kernel_of_the_same_file_may_take_other_arguments(tmp_path: Path, tune
     data["operation"]["reference"] = {"kernel": "slow", "arguments": ["n", "x", "y"]}
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     slow = "void slow(int n, const float *x, float *y) { for (int i = 0; i < n; i++) y[i] = 2 * x[i] + 1; }\n"
-    (tmp_path / "mine" / "f.c").write_text(C.replace("BODY", RIGHT) + slow)
+    code = (tmp_path / "mine" / "f.c").read_text()
+    (tmp_path / "mine" / "f.c").write_text(f"#ifndef step\n#define step 1\n#endif\n{code}{slow}")
     assert tune(file, "100", "--device", "host").status == 0
 
 
@@ -279,6 +283,64 @@ def test_what_is_wrong_with_a_reference_is_said_without_a_device(what: str, tmp_
     assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
     assert message.format(tmp_path / "mine") in done.err
     assert done.err.startswith(f"error: {file}:")
+
+
+@pytest.mark.parametrize("end", ["raise ValueError('too late')", "os._exit(0)"])
+def test_a_function_that_fails_in_the_finals_is_one_message(end: str, tmp_path: Path, tune: Tune) -> None:
+    file = space(tmp_path / "mine", PYTHON)
+    (tmp_path / "mine" / "check.py").write_text(
+        "import os, pathlib\nfile = pathlib.Path(__file__).parent / 'calls'\n"
+        "def expected(x, *, a):\n"
+        "    calls = len(file.read_text()) if file.exists() else 0\n"
+        "    file.write_text('x' * (calls + 1))\n"
+        f"    if calls == 2:\n        {end}\n"
+        "    return a * x + 1.0\n"
+    )
+    done = tune(file, "100", "--device", "host")
+    assert (done.status, done.out) == (2, ""), done.err
+    assert "too late" in done.err if "raise" in end else "cannot be computed" in done.err
+    assert " failed: " not in done.err
+    assert tune(file, "100", "--device", "host").status == 0
+
+
+def test_what_a_function_computed_is_kept_when_a_kernel_crashes(tmp_path: Path, tune: Tune) -> None:
+    file = space(tmp_path / "mine", PYTHON, body="a * x[i] + 1; if (step == 2) *(volatile int *)8 = 1")
+    file.write_text(file.read_text().replace("  step:\n  - 1\n", "  step:\n  - 1\n  - 2\n"))
+    (tmp_path / "mine" / "check.py").write_text(
+        "import pathlib\n"
+        "def expected(x, *, a):\n"
+        "    with open(pathlib.Path(__file__).parent / 'calls', 'a') as file:\n        file.write('x')\n"
+        "    return a * x + 1.0\n"
+    )
+    done = tune(file, "100", "--device", "host", "--json")
+    assert (done.status, done.json["failed"]) == (0, {"crash": 1}), done.err
+    assert len((tmp_path / "mine" / "calls").read_text()) == 3  # once for each set of inputs
+
+
+def test_inputs_that_a_function_draws_by_itself_are_refused(tmp_path: Path, tune: Tune) -> None:
+    file = space(
+        tmp_path / "mine",
+        PYTHON,
+        fill={"python": "data.py:drawn"},
+        body="a * x[i] + 1; if (step == 2) *(volatile int *)8 = 1",
+    )
+    file.write_text(file.read_text().replace("  step:\n  - 1\n", "  step:\n  - 2\n  - 1\n"))
+    (tmp_path / "mine" / "data.py").write_text(
+        "import numpy as np\ndef drawn(n):\n    return np.random.rand(n).astype('f')\n"
+    )
+    done = tune(file, "100", "--device", "host")
+    assert done.status == 2
+    assert "x: other contents for the same generator; draw from `rng` alone" in done.err
+
+
+def test_a_reference_that_takes_long_is_computed_for_one_set(
+    tmp_path: Path, host: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = catalog.load(str(space(tmp_path / "mine", PYTHON)))
+    scope = scope_of(loaded, host, "100")
+    assert Bench(host, loaded, scope).workbench.set_count == 2
+    monkeypatch.setattr("tuner.measure.input_sets.DEAR_SECONDS", 0.0)
+    assert Bench(host, loaded, scope).workbench.set_count == 1
 
 
 BAD_KERNELS = {
@@ -449,7 +511,6 @@ def test_code_has_one_identity_and_what_it_is_compared_with_another(tmp_path: Pa
     (folder / "beside.py").write_text("")
 
     def is_measured_before() -> bool:
-        assert tuner.load(file, 100, device="host", strict=True).match == "exact"  # of the same code all the time
         done = tune(file, "100", "--device", "host")
         assert done.status == 0, done.err
         return "1 measured before" in done.err
@@ -459,15 +520,11 @@ def test_code_has_one_identity_and_what_it_is_compared_with_another(tmp_path: Pa
     for name, text in {"check.py": "import beside\n\n" + CHECK, "beside.py": "x = 1", "data.py": DATA + "\n"}.items():
         (folder / name).write_text(text)
         assert not is_measured_before(), name
-        assert is_measured_before(), name
-    for changed in (
-        space(folder, PYTHON, fill={"python": "data.py:drawn"}, tolerance=1e-3),
-        space(folder, KERNEL, fill={"python": "data.py:drawn"}),
-        space(folder, KERNEL, fill={"uniform": [0, 1]}),
-        space(folder, "none"),
-    ):
-        assert changed == file
+    drawn = {"fill": {"python": "data.py:drawn"}}
+    for reference, more in ((PYTHON, {**drawn, "tolerance": 1e-3}), (KERNEL, drawn), (KERNEL, {})):
+        space(folder, reference, **more)
         assert not is_measured_before(), file.read_text()
+        assert tuner.load(file, 100, device="host", strict=True).match == "exact"  # the code is the same all the time
     (folder / "f.c").write_text(C.replace("BODY", "1 + a * x[i]"))
     with pytest.warns(UserWarning, match="an earlier version of the kernel"):
         tuner.load(file, 100, device="host")

@@ -9,13 +9,13 @@ from typing import Any
 
 from tuner import devices, launcher
 from tuner.devices import Device
-from tuner.errors import TrialError, WorkerDied
+from tuner.errors import DeviceError, TrialError, WorkerDied
 from tuner.kernel import Kernel
 from tuner.measure.floor import Floor
 from tuner.measure.process import answers
 from tuner.measure.process.attempts import patiently
 from tuner.measure.process.channel import Process
-from tuner.measure.process.supervisor import announce
+from tuner.measure.process.supervisor import announce, uncomputed
 from tuner.measure.results import Final
 from tuner.measure.timing import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
@@ -59,17 +59,22 @@ def run(
     `noted` is called with messages for the user. Raises RequestError where the request is wrong, EnvironmentTrouble
     where the machine is in trouble for long.
     """
-    announce(catalog.load(kernel), noted)
+    space = catalog.load(kernel)
+    announce(space, noted)
     request: dict[str, Any] = {"kernel": kernel, "size": size, "device": device, "options": dict(options)}
     request["results"] = str(results) if results else None
-    return patiently(functools.partial(_run, request), noted, time.sleep)
+    return patiently(functools.partial(_run, request, space), noted, time.sleep)
 
 
-def _run(request: dict[str, Any]) -> Rerun:
+def _run(request: dict[str, Any], space: Space) -> Rerun:
     child = Process("tuner.tuning.rerun")
     try:
         answer = child.ask(request, SECONDS)
         candidate = _from_json(answer["candidate"])
+        try:
+            child.ask({}, SECONDS)
+        except WorkerDied as died:
+            raise DeviceError(f"{answer['device']}: {uncomputed(space, died)}") from None
         try:
             return Rerun(**{**child.ask({}, SECONDS), "candidate": candidate})
         except WorkerDied as died:
@@ -85,14 +90,18 @@ def _from_json(candidate: dict[str, Any]) -> Candidate:
 
 
 def main() -> None:
-    """The child: answers the first request with the look-up, the second with the Rerun."""
+    """The child: answers the first request with the look-up, the second when inputs and answers are computed, the third
+    with the Rerun."""
     channel = answers.Channel()
     requests = iter(channel)
     with channel.reporting():
         space, scope, device, candidate = _look_up(**next(requests))
         channel.reply({"kernel": space.name, "device": device.name, "candidate": asdict(candidate)})
         next(requests)
-        channel.reply(asdict(_measure(space, scope, device, candidate)))
+        bench = Workbench(device, space, scope)
+        channel.reply({})
+        next(requests)
+        channel.reply(asdict(_measure(bench, space, scope, device, candidate)))
 
 
 def _look_up(
@@ -106,8 +115,7 @@ def _look_up(
     return space, scope, opened, launcher.find(space, scope, opened, Path(results) if results else None)
 
 
-def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -> Rerun:
-    bench = Workbench(device, space, scope)
+def _measure(bench: Workbench, space: Space, scope: Scope, device: Device, candidate: Candidate) -> Rerun:
     by = space.operation.reference.kind
     try:
         call = bench.bind(Kernel(space, scope, device, candidate).function)

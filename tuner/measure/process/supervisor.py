@@ -46,6 +46,14 @@ def announce(space: Space, noted: Callable[[str], None]) -> None:
         noted(f"runs {shown(' and '.join(map(str, functions)))} of {shown(space.files[-1])}")
 
 
+def uncomputed(space: Space, died: WorkerDied) -> str:
+    """The message for a process that died while it computed inputs and answers."""
+    what = f"the inputs and answers of {shown(space.files[-1] if space.files else space.name)}"
+    if died.reason == "timeout":
+        return f"{what} are not there after {START_TIMEOUT:g} s; compute them faster, or try a smaller size"
+    return f"{what} cannot be computed: {died}"
+
+
 class Supervisor:
     """A worker for one task on one device; `close` it at the end.
 
@@ -150,23 +158,19 @@ class Supervisor:
 
         Raises DeviceError where none comes: no configuration is to blame.
         """
-        return self._ask_unblamed(request, "the process that holds the device does not start")
+        return self._ask_unblamed(request, lambda died: f"the process that holds the device does not start: {died}")
 
     def _ask_computing(self, request: dict[str, Any]) -> dict[str, Any]:
         """The same while the worker makes inputs and references, and runs what the space names for them."""
-        form, files = self.task.space.operation.reference, self.task.space.files
-        what = f"the inputs and answers that {shown(files[-1] if files else self.task.space.name)} names"
-        if form.kind == "expression" and not self.task.space.operation.python_functions:
-            return self._ask_starting(request)
-        return self._ask_unblamed(request, f"{what} cannot be computed within {START_TIMEOUT:g} s")
+        return self._ask_unblamed(request, lambda died: uncomputed(self.task.space, died))
 
-    def _ask_unblamed(self, request: dict[str, Any], what: str) -> dict[str, Any]:
+    def _ask_unblamed(self, request: dict[str, Any], blame: Callable[[WorkerDied], str]) -> dict[str, Any]:
         assert self._worker is not None
         try:
             return self._worker.ask(request, START_TIMEOUT)
         except WorkerDied as died:
             self.close()
-            raise DeviceError(f"{self._device_id}: {what}: {died}") from None
+            raise DeviceError(f"{self._device_id}: {blame(died)}") from None
         except BaseException:
             self.close()
             raise
