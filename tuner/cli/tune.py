@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, storage_option
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, TYPES, storage_option
 from tuner.errors import RequestError
 from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
 
@@ -15,6 +15,7 @@ from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_ob
 @click.argument("size", required=False)
 @DEVICES
 @SET
+@TYPES
 @click.option(
     "--strategy",
     metavar="NAME",
@@ -86,6 +87,7 @@ def command(
         "kernel": result.kernel,
         "device": result.device.name,
         "size": result.sizes,
+        "types": result.types,
         "configurations": result.configurations,
         "evaluated": result.evaluated,
         "failed": result.failed,

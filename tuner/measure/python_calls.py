@@ -18,6 +18,7 @@ import numpy as np
 from tuner.errors import SpaceError
 from tuner.paths import shown
 from tuner.space import fills, operation
+from tuner.space.chosen_types import dtype
 from tuner.space.python_function import PythonFunction
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def filled(op: Operation, scope: Scope, seed: int) -> dict[str, Array]:
         returned = call(function, {GENERATOR: generator, **scope.sizes, **scope.options})
         for argument, value in zip(arguments, by_name(function, returned, [a.name for a in arguments]), strict=True):
             arrays[argument.name] = fills.exact(
-                value, argument.name, np.dtype(argument.dtype), operation.shape(argument, scope), origin(function)
+                value, argument.name, dtype(argument, scope), operation.shape(argument, scope), origin(function)
             )
     return arrays
 

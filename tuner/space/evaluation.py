@@ -13,7 +13,9 @@ from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
 from tuner.space import agreement, fills, operation, python_function, reference
 from tuner.space.array_functions import TRYING, bounded
+from tuner.space.chosen_types import Types
 from tuner.space.default import checks_by_depth
+from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
 from tuner.space.model import COMMON_GPU, Config, Operation, Restriction, Scope, Space, config_text, size_text
 from tuner.space.reference_forms import ExpressionReference, KernelReference, PythonReference
@@ -39,8 +41,8 @@ class Evaluation:
     message: str | None = None
 
 
-def evaluate(space: Space, sizes: Mapping[str, int], own_restrictions: int) -> Evaluation:
-    """The space at these sizes on a common GPU, in each of its languages, up to the first fault.
+def evaluate(space: Space, sizes: Mapping[str, int], types: Types, own_restrictions: int) -> Evaluation:
+    """The space at these sizes and with these types on a common GPU, in each of its languages, up to the first fault.
 
     The operation's formulas must have values. So must, for every configuration that breaks no restriction, each
     restriction and derived value, and the block and grid must be launchable. The first `own_restrictions` are those of
@@ -53,7 +55,7 @@ def evaluate(space: Space, sizes: Mapping[str, int], own_restrictions: int) -> E
         return fault
     for language in space.languages:
         tried = 0
-        scope = Scope(sizes, space.operation.options, language, COMMON_GPU)
+        scope = Scope(sizes, space.operation.options, language, COMMON_GPU, types)
         for where, check in _operation_checks(space):
             if (message := _fault(check, scope.names)) is not None:
                 return Evaluation(tried, ("operation", *where), f"{message}, at {size_text(sizes)}")
@@ -148,7 +150,8 @@ def _file_fault(op: Operation) -> Evaluation | None:
         fill, where = argument.fill, ("operation", "arguments", position, "fill")
         try:
             if fill is not None and fill.file is not None:
-                fills.opened(fill, argument.name, np.dtype(argument.dtype))
+                choices = op.types.get(argument.dtype, (argument.dtype,))
+                fills.opened(fill, argument.name, [DTYPES[choice] for choice in choices])
             elif fill is not None and fill.function is not None:
                 python_function.check(fill.function)
         except SpaceError as error:

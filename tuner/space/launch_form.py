@@ -65,6 +65,7 @@ def to_json(space: Space) -> dict[str, Any]:
             "flops": op.flops and op.flops.text,
             "bytes": op.bytes and op.bytes.text,
             "library": op.library,
+            "types": {name: list(allowed) for name, allowed in op.types.items()},
         },
     }
 
@@ -159,6 +160,7 @@ def from_json(data: Mapping[str, Any]) -> Space:
         flops=optional(op["flops"]),
         bytes=optional(op["bytes"]),
         library=op["library"],
+        types={name: tuple(allowed) for name, allowed in op["types"].items()},
     )
     return Space(
         name=data["name"],

@@ -85,14 +85,15 @@ def normalised(device: str) -> str:
 
 
 def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
-    """The records of this operation, the best fit first. Their configurations may not be valid at this size."""
+    """The records of this operation with these types, the best fit first. Their configurations may not be valid at
+    this size."""
     scope = query.scope
     entries, records = [], list(records)
     latest: dict[str, str] = {}
     for record in records:
         latest[record.problem] = max(latest.get(record.problem, ""), record.date)
     for position, record in enumerate(records):
-        if record.sizes.keys() != scope.sizes.keys():
+        if record.sizes.keys() != scope.sizes.keys() or record.types != scope.types:
             continue
         distance = _distance(record.sizes, scope.sizes)
         fit = _fit(record, query, distance)

@@ -32,7 +32,8 @@ class Record:
     compared; all are None in an imported record. `signature` names what was measured, with its data and reference;
     `code` the code alone. Earlier records have neither `verified` nor `code`. `registers`,
     `spills` (bytes) and `occupancy` (an upper bound, 0 to 1) are the build's. `protocol` is the number of the way in
-    which it was timed (`measure.method`). It was right on `input_sets` sets of inputs.
+    which it was timed (`measure.method`). It was right on `input_sets` sets of inputs. `types` are those that were
+    chosen, of a kernel that has a choice.
     """
 
     device: str
@@ -71,6 +72,7 @@ class Record:
     gbytes: float | None = None
     protocol: int = 1
     input_sets: int = 1
+    types: dict[str, str] = field(default_factory=dict)
     verified: str | None = None
     code: str | None = None
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
@@ -119,7 +121,8 @@ class Record:
     def problem(self) -> str:
         """What was asked for, whatever the kernel and its reference were then."""
         options = sorted((name, float(value)) for name, value in self.options.items())
-        return json.dumps([self.kind, self.device, sorted(self.sizes.items()), options, self.objective, self.caches])
+        problem = [self.kind, self.device, sorted(self.sizes.items()), options, sorted(self.types.items())]
+        return json.dumps([*problem, self.objective, self.caches])
 
     def to_json(self) -> dict[str, Any]:
         """All its fields by name, those of a newer version included."""
@@ -243,6 +246,7 @@ _FIELDS: Mapping[str, _Rule] = {
     "time_ms": _TIME,
     "sizes": _Rule(_maps_to(lambda value: _is_count(value) and value > 0), "whole numbers from 1 on, by name"),
     "options": _Rule(_maps_to(lambda value: isinstance(value, int | float) and abs(value) < 1e300), "numbers by name"),
+    "types": _Rule(_maps_to(_is_text), "text by name"),
     "failed": _Rule(_maps_to(_is_count), "whole numbers by reason"),
     "config": _Rule(_is_config, "numbers and text by name"),
     "next": _Rule(_are_runners_up, "a list of objects with config and time_ms"),

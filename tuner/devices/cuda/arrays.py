@@ -13,6 +13,7 @@ from typing import Any
 
 from tuner.devices.arguments import ArraySpec
 from tuner.errors import ArgumentError
+from tuner.space import dtypes
 
 Addresses = Callable[[Sequence[Any]], Sequence[int]]
 Stream = Callable[[Any], int]
@@ -108,6 +109,24 @@ def _library(kind: type) -> str:
         if array_type is not None and issubclass(kind, array_type):
             return name
     return ""
+
+
+def interface_of(array: Any) -> dict[str, Any]:
+    """The CUDA array interface of an array. Raises AttributeError, TypeError or RuntimeError where it has none.
+
+    torch gives none for its float8 types, which the interface has no words for, and in earlier versions none for
+    bfloat16. A view of such a tensor as integers has one.
+    """
+    try:
+        interface: dict[str, Any] = array.__cuda_array_interface__
+    except (KeyError, TypeError):
+        torch = sys.modules.get("torch")
+        bits = torch and {1: torch.uint8, 2: torch.int16}.get(array.element_size())
+        dtype = dtypes.DTYPES.get(str(array.dtype).rpartition(".")[2])
+        if bits is None or dtype is None or not dtype.foreign:
+            raise
+        interface = {**array.view(bits).__cuda_array_interface__, "typestr": dtype.typestrs[0]}
+    return interface
 
 
 def current_stream(kind: type, number: int) -> Stream:
