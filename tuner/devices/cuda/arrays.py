@@ -1,8 +1,8 @@
 """Arrays and streams of PyCUDA, CuPy and torch, and arrays of any library with the CUDA array interface.
 
-The interface alone would suffice. But each access builds it anew, which costs more than the rest of a launch. So the
-fast readers compare only the attributes that matter. If they differ, the slow reader checks the interface: it accepts
-the array after all, or reports the fault.
+The interface alone would suffice. But these three build it anew at each access, which costs more than the rest of a
+launch. So the fast readers compare only the attributes that matter. If they differ, the slow reader checks the
+interface: it accepts the array after all, or reports the fault.
 """
 
 import operator
@@ -33,7 +33,7 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
 
     def __missing__(self, kind: type) -> tuple[Addresses, Stream]:
         factory = {"pycuda": self._pycuda, "cupy": self._cupy, "torch": self._torch}.get(_library(kind))
-        entry = self[kind] = factory() if factory else self._slow, current_stream(kind, self._number)
+        entry = self[kind] = (factory or self._other)(), current_stream(kind, self._number)
         return entry
 
     def _pycuda(self) -> Addresses:
@@ -95,6 +95,28 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
             except (AttributeError, RuntimeError):  # RuntimeError: a tensor without memory of its own
                 pass
             return slow(tensors)
+
+        return addresses
+
+    def _other(self) -> Addresses:
+        slow, is_ours = self._slow, self._is_ours
+        # What has been taken once is taken again while the interfaces stay the same. Copies, because a library may
+        # change its dictionary in place.
+        last: tuple[list[dict[str, Any]], Sequence[int]] = [], ()
+
+        def addresses(arrays: Sequence[Any]) -> Sequence[int]:
+            nonlocal last
+            interfaces = None
+            try:
+                interfaces = [array.__cuda_array_interface__ for array in arrays]
+                if interfaces == last[0] and (is_ours is None or is_ours(last[1])):
+                    return last[1]
+            except (AttributeError, TypeError, RuntimeError, ValueError):  # ValueError: masks do not compare
+                pass
+            values = slow(arrays)
+            if interfaces is not None:
+                last = [dict(interface) for interface in interfaces], values
+            return values
 
         return addresses
 
