@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, warn
+from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, warn
 
 
 @click.command()
@@ -14,6 +14,7 @@ from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, warn
 @SIZE
 @DEVICE
 @SET
+@TYPES
 @RESULTS
 @JSON
 def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
@@ -23,7 +24,7 @@ def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
 
     Example: tune run sgemm/07_tiled_1xn 4096 --set alpha=2
     """
-    from tuner.space.model import config_text
+    from tuner.space.model import config_text, types_text
     from tuner.tuning import rerun
 
     result = rerun.run(kernel, size, **request, noted=output.say)
@@ -33,7 +34,8 @@ def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
     text = ""
     if result.verified:
         text = (
-            f"{result.kernel} at {size} on {result.device}: {config_text(best.config)} ({best.match})\n"
+            f"{result.kernel} at {size}{types_text(result.types)} on {result.device}: {config_text(best.config)} "
+            f"({best.match})\n"
             f"{output.timing(result)}; verified, largest error {result.error:.2g}"
         )
     output.answer(as_json, {"config": best.config, "match": best.match, "stale": best.stale, **fields}, text)

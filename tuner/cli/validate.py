@@ -5,14 +5,15 @@ from pathlib import Path
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON
+from tuner.cli.options import JSON, TYPES
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("size", required=False)
+@TYPES
 @JSON
-def command(file: Path, size: str | None, as_json: bool) -> None:
+def command(file: Path, size: str | None, types: dict[str, str], as_json: bool) -> None:
     """Check a space file, and name the line and key of its first fault.
 
     Its expressions are evaluated at SIZE, 1024 if omitted, for a common GPU: for all configurations of a small space,
@@ -21,10 +22,13 @@ def command(file: Path, size: str | None, as_json: bool) -> None:
     Example: tune validate my_kernel.yaml
     """
     from tuner.space import reader
-    from tuner.space.model import size_text
+    from tuner.space.model import problem_text
 
-    space, sizes, evaluation = reader.evaluate(file, size)
+    space, scope, evaluation = reader.evaluate(file, size, types)
     count, tried = len(space.parameters), evaluation.configurations
-    data = {"file": str(file), "valid": True, "kernel": space.name, "parameters": count, "tried": tried, "size": sizes}
+    data = {"file": str(file), "valid": True, "kernel": space.name, "parameters": count, "tried": tried}
+    data |= {"size": scope.sizes, "types": scope.types}
     evaluated = f"evaluated for {tried} configurations" if tried else "none of the configurations tried is valid"
-    output.answer(as_json, data, f"{file}: valid, {count} parameters; {evaluated} at {size_text(sizes)}")
+    output.answer(
+        as_json, data, f"{file}: valid, {count} parameters; {evaluated} at {problem_text(scope.sizes, scope.types)}"
+    )

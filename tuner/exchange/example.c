@@ -124,7 +124,7 @@ static address upload(const struct tuned_argument *argument) {
 
 static void print_element(const struct tuned_argument *argument, address array, size_t at) {
     union {
-        unsigned char bytes[8];
+        unsigned char bytes[16];
         float f;
         double d;
         int i;

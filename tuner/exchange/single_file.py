@@ -5,7 +5,8 @@ from tuner.exchange.names import comment
 from tuner.exchange.target import Target, choose_target
 from tuner.languages import LANGUAGES
 from tuner.space import source
-from tuner.space.model import config_text, size_text
+from tuner.space.chosen_types import dtype
+from tuner.space.model import config_text, problem_text
 
 
 def export(request: ExportRequest) -> Export:
@@ -19,9 +20,10 @@ def text(target: Target) -> str:
     """The text that tuner and launcher compile, byte for byte, under a comment that says how to launch it."""
     problem, best, language = target.problem, target.best, LANGUAGES[target.scope.language]
     rendered = source.render(problem.space, best.config, target.scope)
-    arguments = (f"{a.dtype}{'' if a.shape is None else ' *'} {a.name}" for a in problem.space.operation.arguments)
+    operation, scope = problem.space.operation, target.scope
+    arguments = (f"{dtype(a, scope).name}{'' if a.shape is None else ' *'} {a.name}" for a in operation.arguments)
     lines = [
-        f"{problem.space.name} at {size_text(problem.sizes)} for {target.device.name}: {best.match}.",
+        f"{problem.space.name} at {problem_text(problem.sizes, problem.types)} for {target.device.name}: {best.match}.",
         config_text(best.config),
         f"Entry point: {rendered.kernel}({', '.join(arguments)})",
     ]

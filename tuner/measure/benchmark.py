@@ -6,11 +6,10 @@ from typing import Any
 
 from tuner.devices import Device, Library, figures
 from tuner.devices.build import build
-from tuner.errors import DeviceError, LaunchError, TrialError, WrongResult
+from tuner.errors import LaunchError, TrialError, WrongResult
 from tuner.measure.floor import Floor
-from tuner.measure.input_sets import check_fits
 from tuner.measure.kernel_tuner_loop import BenchmarkLoop
-from tuner.measure.method import RUN_OBJECTIVES, STANDARD, Method
+from tuner.measure.method import STANDARD, Method
 from tuner.measure.results import Final, Finals, Outcome
 from tuner.measure.timing import (
     FINAL_SECONDS,
@@ -25,19 +24,6 @@ from tuner.measure.timing import (
 from tuner.measure.workbench import Workbench
 from tuner.space.model import Config, Scope, Space
 from tuner.space.reference_cache import ReferenceCache
-
-
-def check(device: Device, space: Space, scope: Scope, method: Method) -> None:
-    """Raise DeviceError where the arrays do not fit the device, or where it cannot measure an objective."""
-    check_fits(device, space.operation, scope)
-    if method.wants_energy and (device.sensors is None or device.sensors.energy_mj() is None):
-        raise DeviceError(f"--objective {','.join(method.objectives)}: {device.name} does not say what energy it uses")
-    for objective in method.objectives:
-        if objective not in RUN_OBJECTIVES and objective not in device.compiler.tells:
-            available = " and ".join(device.compiler.tells) or "nothing of the kind"
-            raise DeviceError(
-                f"--objective {objective}: the compiler for {device.id} does not tell it; it tells {available}"
-            )
 
 
 class Bench:

@@ -8,12 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tuner.errors import DeviceError
 from tuner.measure.comparison import bound
-from tuner.measure.dtypes import ELEMENTS
 from tuner.space import operation, reference
+from tuner.space.chosen_types import dtype
 from tuner.space.model import Argument, Operation, Scope
 from tuner.space.reference_cache import ReferenceCache
 
@@ -48,7 +46,7 @@ def answered(op: Operation, scope: Scope, contents: Mapping[str, Array], seed: i
     except MemoryError:
         size = operation.array_bytes(op, scope) / 1e9
         raise DeviceError(f"the reference for {size:.1f} GB of arrays does not fit in memory") from None
-    bounds = {a.name: bound(op, scope, a.dtype, answers[a.name]) for a in op.arrays if a.name in answers}
+    bounds = {a.name: bound(op, scope, dtype(a, scope), answers[a.name]) for a in op.arrays if a.name in answers}
     return InputSet(seed, contents, answers, bounds, frozenset(a.name for a in outputs(op)) - names_read)
 
 
@@ -97,11 +95,12 @@ def _device_bytes(op: Operation, scope: Scope, sets: int) -> int:
 
 
 def _reference_bytes(argument: Argument, scope: Scope) -> int:
-    itemsize = 8 if ELEMENTS[argument.dtype].real else np.dtype(argument.dtype).itemsize
+    element = dtype(argument, scope)
+    itemsize = element.itemsize if element.is_exact else element.wide.itemsize
     return math.prod(operation.shape(argument, scope)) * itemsize
 
 
 def _host_bytes(op: Operation, scope: Scope, sets: int) -> int:
-    """For each set the contents, and for each output the answer and a matrix product, both in float64."""
-    elements = sum(math.prod(operation.shape(argument, scope)) for argument in outputs(op))
-    return sets * (operation.array_bytes(op, scope) + 16 * elements)
+    """For each set the contents, and for each output the answer and a matrix product, both in a wide type."""
+    wide = sum(math.prod(operation.shape(a, scope)) * max(8, dtype(a, scope).wide.itemsize) for a in outputs(op))
+    return sets * (operation.array_bytes(op, scope) + 2 * wide)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from tuner.measure.comparison import Verdict, compare
 from tuner.measure.input_sets import InputSet
 from tuner.measure.layout import NAN, NUMBER, Layout
 from tuner.space import operation
+from tuner.space.chosen_types import dtype
+from tuner.space.dtypes import Kind
 from tuner.space.model import Operation, Scope
 from tuner.space.reference_cache import ReferenceCache
 
@@ -101,9 +104,9 @@ class Workbench:
 
         None where no option is 0 or 1, or where shapes depend on one.
         """
-        integers = {a.name for a in self.op.arguments if "int" in a.dtype}
-        options = {n: v + (2 if n in integers else 0.5) if v in (0, 1) else v for n, v in self.scope.options.items()}
-        scope = Scope(self.scope.sizes, options, self.scope.language, self.scope.limits)
+        kinds = {a.name: dtype(a, self.scope).kind for a in self.op.arguments}
+        options = {n: _other(v, kinds.get(n)) if v in (0, 1) else v for n, v in self.scope.options.items()}
+        scope = replace(self.scope, options=options)
         same_shapes = all(operation.shape(a, scope) == operation.shape(a, self.scope) for a in self.op.arrays)
         if options == self.scope.options or not same_shapes:
             return None
@@ -120,7 +123,7 @@ class Workbench:
         if self.op.library is None:
             return None
         handles = {name: buffer.handle for name, buffer in self.buffers.items()}
-        dtypes = {a.name: a.dtype for a in self.op.arrays}
+        dtypes = {a.name: dtype(a, self.scope).name for a in self.op.arrays}
         return self.device.library(self.op.library, {**self.scope.names, **handles}, dtypes)
 
     def bind(self, function: Function) -> Callable[[], None]:
@@ -259,6 +262,11 @@ class Workbench:
             self.device.synchronize()
             rates.append(nbytes / timer.milliseconds())
         return max(rates)
+
+
+def _other(option: float, kind: Kind | None) -> float:
+    """Another value than `option`, which is 0 or 1; neither of them where its type holds more."""
+    return 1 - option if kind == "boolean" else option + (2 if kind == "integer" else 0.5)
 
 
 def _drawn(deck: list[int], everything: Iterable[int]) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tuner.paths import shown
+from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument, Space
 from tuner.space.prototype import Parameter, Prototype, prototypes
@@ -68,16 +69,32 @@ def _argument(space: Space, position: int, argument: Argument, parameter: Parame
     if parameter.is_pointer is not None and parameter.is_pointer != is_array:
         array, scalar = "an array; say its `shape` and `role`", "a scalar; leave `shape` and `role` out"
         yield Fault(where, f"{takes}, {array if parameter.is_pointer else scalar}", fatal=True)
-    elif parameter.type not in (*space.parameters, *space.derived) and not _is_same(argument, parameter):
-        yield Fault((*where, "dtype"), f"{takes}, which is no {argument.dtype}; write {parameter.dtype}")
+    elif parameter.dtype is not None and parameter.type not in (*space.parameters, *space.derived):
+        choices = space.operation.types.get(argument.dtype, (argument.dtype,))
+        other = next((dtype for dtype in choices if not _is_same(DTYPES[dtype], is_array, parameter)), None)
+        if other is not None and len(choices) > 1:
+            advice = f"which is no {other}, as {argument.dtype} may be; write {argument.dtype} in the source"
+            yield Fault((*where, "dtype"), f"{takes}, {advice}")
+        elif other is not None:
+            yield Fault((*where, "dtype"), f"{takes}, which is no {other}; write {parameter.dtype}")
 
 
-def _is_same(argument: Argument, parameter: Parameter) -> bool:
-    """Whether the dtypes are the same. The sign of a scalar makes no difference; that of `char` differs by compiler."""
-    if parameter.dtype in (None, argument.dtype, "bool", "bfloat16"):
+def _is_same(dtype: DType, is_array: bool, parameter: Parameter) -> bool:
+    """Whether a source may mean `dtype` by the type of `parameter`. The sign of a scalar makes no difference; that of
+    `char` differs by compiler."""
+    given = DTYPES[str(parameter.dtype)]
+    if given == dtype or parameter.type in dtype.words:
         return True
-    signless = argument.shape is None or parameter.type == "char"
-    return signless and str(parameter.dtype).removeprefix("u") == argument.dtype.removeprefix("u")
+    if given.kind == dtype.kind == "integer":
+        return given.itemsize == dtype.itemsize and (not is_array or parameter.type == "char")
+    return _stands_for(given, dtype) or _stands_for(dtype, given)
+
+
+def _stands_for(plain: DType, dtype: DType) -> bool:
+    """Whether a language without `dtype` may take `plain` in its place: the bits of it, or its parts."""
+    if dtype.part:
+        return plain.name == dtype.part
+    return (dtype.foreign or dtype.kind == "boolean") and plain.kind == "integer" and plain.itemsize == dtype.itemsize
 
 
 def _parameters(space: Space, code: str) -> Iterator[Fault]:

@@ -39,8 +39,8 @@ def find(kernel: str) -> tuple[Path, str]:
     import difflib
 
     aliases = {name.rpartition("/")[2]: name for name in kernels} | {name: name for name in kernels}
-    near = dict.fromkeys(aliases[match] for match in difflib.get_close_matches(kernel, aliases, n=3, cutoff=0.4))
-    hint = f"did you mean {' or '.join(near)}?" if near else "`tune list` shows all"
+    near = dict.fromkeys(aliases[match] for match in difflib.get_close_matches(kernel, aliases, n=3))
+    hint = f"did you mean {' or '.join(near)}?" if near else "`tune list` shows all, `tune --help` the verbs"
     raise RequestError(f"kernel {quoted(kernel)}: there is no such kernel; {hint}")
 
 

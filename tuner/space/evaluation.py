@@ -12,7 +12,9 @@ from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
 from tuner.space import fills, operation, reference
 from tuner.space.array_functions import TRYING, bounded
+from tuner.space.chosen_types import Types
 from tuner.space.default import checks_by_depth
+from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
 from tuner.space.model import COMMON_GPU, Config, Operation, Restriction, Scope, Space, config_text, size_text
 
@@ -36,8 +38,8 @@ class Evaluation:
     message: str | None = None
 
 
-def evaluate(space: Space, sizes: Mapping[str, int], own_restrictions: int) -> Evaluation:
-    """The space at these sizes on a common GPU, in each of its languages, up to the first fault.
+def evaluate(space: Space, sizes: Mapping[str, int], types: Types, own_restrictions: int) -> Evaluation:
+    """The space at these sizes and with these types on a common GPU, in each of its languages, up to the first fault.
 
     The operation's formulas must have values. So must, for every configuration that breaks no restriction, each
     restriction and derived value, and the block and grid must be launchable. The first `own_restrictions` are those of
@@ -48,7 +50,7 @@ def evaluate(space: Space, sizes: Mapping[str, int], own_restrictions: int) -> E
         return fault
     for language in space.languages:
         tried = 0
-        scope = Scope(sizes, space.operation.options, language, COMMON_GPU)
+        scope = Scope(sizes, space.operation.options, language, COMMON_GPU, types)
         for where, check in _operation_checks(space):
             if (message := _fault(check, scope.names)) is not None:
                 return Evaluation(tried, ("operation", *where), f"{message}, at {size_text(sizes)}")
@@ -138,7 +140,8 @@ def _file_fault(op: Operation) -> Evaluation | None:
     for position, argument in enumerate(op.arguments):
         if argument.fill is not None and argument.fill.file is not None:
             try:
-                fills.opened(argument.fill, argument.name, np.dtype(argument.dtype))
+                choices = op.types.get(argument.dtype, (argument.dtype,))
+                fills.opened(argument.fill, argument.name, [DTYPES[choice] for choice in choices])
             except SpaceError as error:
                 return Evaluation(0, ("operation", "arguments", position, "fill"), str(error))
     return None

@@ -8,7 +8,7 @@ from tuner.space.expressions import ArrayExpression, Expression, parse
 from tuner.space.fills import Fill
 from tuner.space.model import Argument, Operation, Restriction, Space
 
-VERSION = 5
+VERSION = 6
 
 
 def to_json(space: Space) -> dict[str, Any]:
@@ -56,6 +56,7 @@ def to_json(space: Space) -> dict[str, Any]:
             "flops": op.flops and op.flops.text,
             "bytes": op.bytes and op.bytes.text,
             "library": op.library,
+            "types": {name: list(allowed) for name, allowed in op.types.items()},
         },
     }
 
@@ -104,6 +105,7 @@ def from_json(data: Mapping[str, Any]) -> Space:
         flops=optional(op["flops"]),
         bytes=optional(op["bytes"]),
         library=op["library"],
+        types={name: tuple(allowed) for name, allowed in op["types"].items()},
     )
     return Space(
         name=data["name"],

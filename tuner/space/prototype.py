@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tuner.space.dtypes import DTYPES
 from tuner.space.source import without_comments
 
 _WORD = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*|\d[\w.]*|::|\S')
@@ -21,18 +22,15 @@ _QUALIFIERS = {
 _CONTROL = {"if", "for", "while", "switch", "return", "sizeof", "catch", "defined"}
 _OPEN, _CLOSE = "([{", ")]}"
 
-# NumPy's names of the types that C, CUDA and OpenCL share. `long` has 8 bytes in all of them on Linux.
+# The types that C, CUDA and OpenCL share, by more names than they have in our sources. `long` has 8 bytes in all of
+# them on Linux. Pairs are read as vectors, and a type that stands for the bits of another as itself.
 _DTYPES = {
-    "half": "float16", "__half": "float16", "float": "float32", "double": "float64",
-    "char": "int8", "signed char": "int8", "int8_t": "int8",
-    "unsigned char": "uint8", "uchar": "uint8", "uint8_t": "uint8",
-    "short": "int16", "short int": "int16", "int16_t": "int16",
-    "unsigned short": "uint16", "ushort": "uint16", "uint16_t": "uint16",
-    "int": "int32", "signed": "int32", "signed int": "int32", "int32_t": "int32",
-    "unsigned": "uint32", "unsigned int": "uint32", "uint": "uint32", "uint32_t": "uint32",
-    "long": "int64", "long int": "int64", "long long": "int64", "long long int": "int64", "int64_t": "int64",
-    "ptrdiff_t": "int64", "unsigned long": "uint64", "ulong": "uint64", "unsigned long long": "uint64",
-    "uint64_t": "uint64", "size_t": "uint64", "bool": "bool", "__nv_bfloat16": "bfloat16",
+    **{word: dtype.name for dtype in DTYPES.values() if not dtype.part for word in dtype.words},
+    **{word: dtype.name for dtype in DTYPES.values() if dtype.kind == "integer" for word in dtype.words},
+    **{f"{name}_t": name for name, dtype in DTYPES.items() if dtype.kind == "integer"},
+    "char": "int8", "short int": "int16", "signed": "int32", "signed int": "int32", "unsigned": "uint32",
+    "long int": "int64", "long long": "int64", "long long int": "int64", "ptrdiff_t": "int64",
+    "unsigned long long": "uint64", "size_t": "uint64",
 }  # fmt: skip
 _TYPE_WORDS = {word for words in _DTYPES for word in words.split()}
 _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|half|float|double)([2348]|16)$")

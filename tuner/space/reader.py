@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from tuner.errors import SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, read_text, shown
-from tuner.space import agreement, expressions, yamlfile
+from tuner.space import agreement, chosen_types, expressions, yamlfile
 from tuner.space import evaluation as evaluations
 from tuner.space import operation as operations
 from tuner.space.evaluation import Evaluation
 from tuner.space.expressions import Expression
-from tuner.space.model import Limits, Operation, Restriction, Scope, Space, Value
+from tuner.space.model import COMMON_GPU, Limits, Operation, Restriction, Scope, Space, Value
 from tuner.space.name_check import check_names
 from tuner.space.operation_reader import OperationReader
 from tuner.space.prototype import prototypes
@@ -35,20 +36,24 @@ def read(path: Path, name: str | None = None) -> Space:
     return space
 
 
-def evaluate(path: Path, size: str | None = None) -> tuple[Space, dict[str, int], Evaluation]:
-    """The Space in `path`, and what its expressions are at `size`, or where that is None at COMMON_SIZE. Raises
-    SpaceError with file, line and key for the first that has no value, or none that can be launched; and RequestError
-    for a size that the operation does not have."""
+def evaluate(
+    path: Path, size: str | None = None, chosen: Mapping[str, str] | None = None
+) -> tuple[Space, Scope, Evaluation]:
+    """The Space in `path`, and what its expressions are at `size`, or where that is None at COMMON_SIZE, with the
+    `chosen` types: the Scope of its first language has both. Raises SpaceError with file, line and key for the first
+    that has no value, or none that can be launched; and RequestError for a size or type that the operation does not
+    have."""
     builder = _builder(path)
     space = builder.space()
     op = space.operation
     common = {name: COMMON_SIZE if default is None else default for name, default in op.sizes.items()}
-    sizes = operations.parse_size(common if size is None else size, op)
-    evaluation = evaluations.evaluate(space, sizes, len(builder.model.restrictions))
+    types = chosen_types.parse(chosen or {}, op)
+    sizes = operations.parse_size(common if size is None else size, op, types)
+    evaluation = evaluations.evaluate(space, sizes, types, len(builder.model.restrictions))
     if evaluation.message is not None:
         raise builder.error(evaluation.where, evaluation.message)
     builder.check_agreement(space)
-    return space, sizes, evaluation
+    return space, Scope(sizes, op.options, space.languages[0], COMMON_GPU, types), evaluation
 
 
 def _builder(path: Path, name: str | None = None) -> _SpaceBuilder:

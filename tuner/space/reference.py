@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
-from tuner.space import array_expressions
-from tuner.space.expressions import names_in
+from tuner.paths import shown
+from tuner.space import array_expressions, dtypes
+from tuner.space.dtypes import DType
+from tuner.space.expressions import Expression, names_in
 from tuner.space.model import Operation, Scope
 from tuner.space.reference_cache import ReferenceCache, SetCache
 
@@ -21,10 +23,10 @@ def answers(
 ) -> tuple[dict[str, Array], frozenset[str]]:
     """The correct contents of each output, and the names of the arrays that they were computed from.
 
-    They are float64, or int64 where the output and its reference hold integers. `cache` holds the matrix products of
-    these arrays, which do not depend on options. An output whose reference does not read it (C at beta = 0) may hold
-    anything before the launch. Raises SpaceError if a reference cannot be computed, or does not have the shape of its
-    output; a single number fits an output of one element.
+    They are float64, complex128 where the output is complex, or int64 where the output and its reference hold integers.
+    `cache` holds the matrix products of these arrays, which do not depend on options. An output whose reference does
+    not read it (C at beta = 0) may hold anything before the launch. Raises SpaceError if a reference cannot be
+    computed, holds what its output cannot, or has another shape; a single number fits an output of one element.
     """
     names = _Names(scope.names, arrays, cache or ReferenceCache().of(0))
     outputs: dict[str, Array] = {}
@@ -39,11 +41,23 @@ def answers(
             value = value.reshape(output.shape)
         if value.shape != output.shape:
             raise SpaceError(f"reference `{expression.text}` has shape {value.shape}; {name} has {output.shape}")
-        if value.dtype.kind not in "biuf":
-            raise SpaceError(f"reference `{expression.text}` holds {value.dtype}, no numbers")
-        exact = value.dtype.kind != "f" and output.dtype.kind != "f"
-        outputs[name] = value.astype(np.uint64 if value.dtype == np.uint64 else np.int64 if exact else np.float64)
+        outputs[name] = value.astype(_answer_dtype(expression, value, name, dtypes.of(output.dtype)))
     return outputs, frozenset(names.read)
+
+
+def _answer_dtype(expression: Expression, value: Array, name: str, output: DType) -> np.dtype[Any]:
+    """The type of the answer for an output. Raises SpaceError where the reference's `value` cannot be one."""
+    given = dtypes.DTYPES.get(value.dtype.name)
+    if given is None:
+        raise SpaceError(f"reference `{shown(expression.text)}` holds {value.dtype}, no numbers")
+    if given.kind == "complex" and output.kind != "complex":
+        raise SpaceError(
+            f"reference `{shown(expression.text)}` holds complex numbers, and {name} {output.name}; take abs, real or "
+            "imag of it"
+        )
+    if output.is_exact and given.is_exact:
+        return given.wide if given.name == "uint64" else np.dtype("int64")
+    return np.dtype("complex128" if output.kind == "complex" else "float64")
 
 
 class _ProductsByName(ast.NodeTransformer):
@@ -78,7 +92,5 @@ class _Names(dict[str, Any]):
 
 
 def _widened(array: Array) -> Array:
-    """The array as float64, or as int64 if it holds integers, so that sums neither round nor overflow."""
-    if array.dtype.kind in "iu":
-        return array.astype(np.uint64 if array.dtype == np.uint64 else np.int64)
-    return array if array.dtype.kind == "b" else array.astype(np.float64)
+    """The array as float64 or complex128, or as int64 if it holds integers, so that sums neither round nor overflow."""
+    return array.astype(dtypes.of(array.dtype).wide)

@@ -9,6 +9,7 @@ from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted
 from tuner.space import array_expressions, expressions
+from tuner.space.dtypes import ALIASES, DTYPES, canonical
 from tuner.space.expressions import Expression
 from tuner.space.fills import DISTRIBUTIONS, SEQUENCES
 from tuner.space.model import MAX_VALUES
@@ -48,6 +49,10 @@ def _value(value: object) -> object:
     return value
 
 
+def _dtype(value: object) -> object:
+    return canonical(value) if isinstance(value, str) else value
+
+
 def _restriction(value: object) -> object:
     return {"that": value} if isinstance(value, str) else value
 
@@ -66,6 +71,10 @@ Formulas = Annotated[
     Any, BeforeValidator(_expressions), WithJsonSchema({"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA}]})
 ]
 Allowed = Annotated[Any, BeforeValidator(_value), WithJsonSchema({"type": ["number", "boolean", "string"]})]
+DTypeName = Annotated[
+    Identifier, BeforeValidator(_dtype), WithJsonSchema({"anyOf": [{"enum": [*DTYPES, *ALIASES]}, {"type": "string"}]})
+]
+Types = dict[Identifier, Annotated[list[DTypeName], Field(min_length=1, max_length=len(DTYPES))]]
 _NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}, "minItems": 1}
 _FILL: dict[str, Any] = {
     "description": "what an input holds while it is tuned; without it, random numbers",
@@ -110,7 +119,7 @@ class ArgumentModel(StrictModel):
     """One argument of the kernel, in the kernel's order."""
 
     name: Identifier
-    dtype: Literal["float16", "float32", "float64", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"]
+    dtype: DTypeName = Field(description="the type of its elements, or a name of `types`")
     shape: list[Formula] | None = Field(None, description="extents of an array; a scalar has none")
     role: Literal["in", "out", "inout"] | None = Field(
         None, description="of an array: whether the kernel reads or writes it"
@@ -140,6 +149,7 @@ class OperationModel(StrictModel):
 
     sizes: dict[Identifier, int | None] = Field(min_length=1, description="name: default, or nothing if it is required")
     options: dict[Identifier, FiniteFloat] = Field({}, description="name: default; set at launch")
+    types: Types = Field({}, description="name: the dtypes that it may stand for; the first is the default")
     extent: list[Formula] = Field(min_length=1, max_length=3, description="of the result, x first; the grid covers it")
     arguments: list[ArgumentModel] = Field(min_length=1)
     reference: ArrayFormula | dict[Identifier, ArrayFormula] = Field(
@@ -174,6 +184,7 @@ class SpaceModel(StrictModel):
     compile_options: dict[LanguageName, list[Annotated[str, BeforeValidator(_option)]]] = {}
     extent: Annotated[list[Formula], Field(min_length=1, max_length=3)] | None = None
     arguments: list[ArgumentModel] | None = None
+    types: Types = {}
     source_note: str = ""
 
 

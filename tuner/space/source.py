@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tuner import paths
 from tuner.errors import ExpressionError, GeometryError, SpaceError
+from tuner.space import dtypes
 from tuner.space.model import Argument, Config, Geometry, Scope, Space, Value
 
 MAX_SOURCE = 10_000_000  # characters of a kernel file or header
@@ -32,15 +33,15 @@ class Source:
 
 
 def render(space: Space, config: Config, scope: Scope) -> Source:
-    """The Source of one configuration: parameters and derived values as macros, then the kernel file with its includes
-    expanded. Raises SpaceError if an include is missing, GeometryError if a derived value, the grid or the block cannot
-    be computed."""
+    """The Source of one configuration: types, parameters and derived values as macros, then the kernel file with its
+    includes expanded. Raises SpaceError if an include is missing, GeometryError if a derived value, the grid or the
+    block cannot be computed."""
     try:
         macros, geometry = _macros(space, config, scope), space.geometry(config, scope)
     except ExpressionError as error:
         raise GeometryError(str(error)) from None
     return Source(
-        text=f'{_defines(macros)}#line 1 "{space.source.name}"\n{inlined(space.source, macros)}',
+        text=f'{_prologue(scope)}{_defines(macros)}#line 1 "{space.source.name}"\n{inlined(space.source, macros)}',
         kernel=space.kernel,
         options=tuple(space.compile_options.get(scope.language, ())),
         geometry=geometry,
@@ -48,13 +49,18 @@ def render(space: Space, config: Config, scope: Scope) -> Source:
 
 
 def defines(space: Space, config: Config, scope: Scope) -> str:
-    """The macros of one configuration, one `#define` per line: parameters and derived values."""
-    return _defines(_macros(space, config, scope))
+    """The macros of one configuration, one `#define` per line: types, parameters and derived values."""
+    return _prologue(scope) + _defines(_macros(space, config, scope))
+
+
+def _prologue(scope: Scope) -> str:
+    return dtypes.prologue(scope.types, scope.language)
 
 
 def _macros(space: Space, config: Config, scope: Scope) -> dict[str, Value]:
     names = space.names(config, scope)
-    return {name: names[name] for name in (*space.parameters, *space.derived)}
+    types = {name: dtypes.spelling(dtype, scope.language) for name, dtype in scope.types.items()}
+    return types | {name: names[name] for name in (*space.parameters, *space.derived)}
 
 
 def _defines(macros: Mapping[str, Value]) -> str:

@@ -85,11 +85,12 @@ def normalised(device: str) -> str:
 
 
 def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
-    """The records of this operation, the best fit first. Their configurations may not be valid at this size."""
+    """The records of this operation with these types, the best fit first. Their configurations may not be valid at
+    this size."""
     scope = query.scope
     entries = []
     for position, record in enumerate(records):
-        if record.sizes.keys() != scope.sizes.keys():
+        if record.sizes.keys() != scope.sizes.keys() or record.types != scope.types:
             continue
         distance = _distance(record.sizes, scope.sizes)
         fit = _fit(record, query, distance)

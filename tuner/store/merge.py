@@ -88,10 +88,13 @@ def possible(space: Space, record: Record) -> bool:
     backend = devices.BACKENDS.get(record.kind)
     if backend is None or backend.language not in space.languages:
         return False
-    if record.sizes.keys() != space.operation.sizes.keys():
+    op, types = space.operation, record.types
+    if record.sizes.keys() != op.sizes.keys() or types.keys() != op.types.keys():
         return False
-    options = {**space.operation.options, **record.options}
-    scope = Scope(record.sizes, options, backend.language, backend.widest(record.architecture))
+    if not all(dtype in op.types[name] for name, dtype in types.items()):
+        return False
+    options = {**op.options, **record.options}
+    scope = Scope(record.sizes, options, backend.language, backend.widest(record.architecture), types)
     return space.valid(record.config, scope)
 
 

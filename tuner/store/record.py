@@ -27,7 +27,8 @@ class Record:
     `throttled` describe the board meanwhile. Tuning minimised `objective`, with `caches` warm or cold before each run.
     `error` and `bound` are the verification's, None in an imported record, which was never verified. `registers`,
     `spills` (bytes) and `occupancy` (an upper bound, 0 to 1) are the build's. `protocol` is the number of the way in
-    which it was timed (`measure.method`). It was right on `input_sets` sets of inputs.
+    which it was timed (`measure.method`). It was right on `input_sets` sets of inputs. `types` are those that were
+    chosen, of a kernel that has a choice.
     """
 
     device: str
@@ -66,6 +67,7 @@ class Record:
     gbytes: float | None = None
     protocol: int = 1
     input_sets: int = 1
+    types: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
 
     @property
@@ -94,7 +96,7 @@ class Record:
         """Records with the same key answer the same question; a store keeps one of them."""
         options = sorted((name, float(value)) for name, value in self.options.items())
         problem = [self.kind, self.device, sorted(self.sizes.items()), options]
-        return json.dumps([*problem, self.signature, self.objective, self.caches])
+        return json.dumps([*problem, self.signature, self.objective, self.caches, sorted(self.types.items())])
 
     def to_json(self) -> dict[str, Any]:
         """All its fields by name, those of a newer version included."""
@@ -218,6 +220,7 @@ _FIELDS: Mapping[str, _Rule] = {
     "time_ms": _TIME,
     "sizes": _Rule(_maps_to(lambda value: _is_count(value) and value > 0), "whole numbers from 1 on, by name"),
     "options": _Rule(_maps_to(lambda value: isinstance(value, int | float) and abs(value) < 1e300), "numbers by name"),
+    "types": _Rule(_maps_to(_is_text), "text by name"),
     "failed": _Rule(_maps_to(_is_count), "whole numbers by reason"),
     "config": _Rule(_is_config, "numbers and text by name"),
     "next": _Rule(_are_runners_up, "a list of objects with config and time_ms"),

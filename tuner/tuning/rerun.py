@@ -18,7 +18,7 @@ from tuner.measure.process.channel import Process
 from tuner.measure.results import Final
 from tuner.measure.timing import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
-from tuner.space import catalog, operation
+from tuner.space import catalog, chosen_types, operation
 from tuner.space.model import Scope, Space
 from tuner.store.store import Candidate, Record
 
@@ -31,6 +31,7 @@ class Rerun:
 
     kernel: str
     device: str
+    types: dict[str, str]
     candidate: Candidate
     verified: bool
     error: float | None = None
@@ -48,6 +49,7 @@ def run(
     size: str,
     device: str | None,
     options: Mapping[str, float],
+    types: Mapping[str, str],
     results: Path | None,
     noted: Callable[[str], None],
 ) -> Rerun:
@@ -57,7 +59,7 @@ def run(
     where the machine is in trouble for long.
     """
     request: dict[str, Any] = {"kernel": kernel, "size": size, "device": device, "options": dict(options)}
-    request["results"] = str(results) if results else None
+    request |= {"types": dict(types), "results": str(results) if results else None}
     return patiently(functools.partial(_run, request), noted, time.sleep)
 
 
@@ -70,7 +72,7 @@ def _run(request: dict[str, Any]) -> Rerun:
             return Rerun(**{**child.ask({}, SECONDS), "candidate": candidate})
         except WorkerDied as died:
             reason = f"{died.reason}: {died}"
-            return Rerun(answer["kernel"], answer["device"], candidate, verified=False, reason=reason)
+            return Rerun(answer["kernel"], answer["device"], answer["types"], candidate, verified=False, reason=reason)
     finally:
         child.close()
 
@@ -86,29 +88,36 @@ def main() -> None:
     requests = iter(channel)
     with channel.reporting():
         space, scope, device, candidate = _look_up(**next(requests))
-        channel.reply({"kernel": space.name, "device": device.name, "candidate": asdict(candidate)})
+        about = {"kernel": space.name, "device": device.name, "types": dict(scope.types)}
+        channel.reply({**about, "candidate": asdict(candidate)})
         next(requests)
         channel.reply(asdict(_measure(space, scope, device, candidate)))
 
 
 def _look_up(
-    kernel: str, size: str, device: str | None, options: Mapping[str, float], results: str | None
+    kernel: str,
+    size: str,
+    device: str | None,
+    options: Mapping[str, float],
+    types: Mapping[str, str],
+    results: str | None,
 ) -> tuple[Space, Scope, Device, Candidate]:
     space = catalog.load(kernel)
-    sizes = operation.parse_size(size, space.operation)
-    settings = operation.parse_options(options, space.operation)
+    chosen = chosen_types.parse(types, space.operation)
+    sizes = operation.parse_size(size, space.operation, chosen)
+    settings = operation.parse_options(options, space.operation, chosen)
     opened = devices.open_device(devices.for_space(space, device))
-    scope = Scope(sizes, settings, opened.language, opened.limits)
+    scope = Scope(sizes, settings, opened.language, opened.limits, chosen)
     return space, scope, opened, launcher.find(space, scope, opened, Path(results) if results else None)
 
 
 def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -> Rerun:
-    bench = Workbench(device, space.operation, scope)
+    bench, types = Workbench(device, space.operation, scope), dict(scope.types)
     try:
         call = bench.bind(Kernel(space, scope, device, candidate).function)
         verdict = bench.verify(call)
     except TrialError as error:
-        return Rerun(space.name, device.name, candidate, verified=False, reason=f"{error.reason}: {error}")
+        return Rerun(space.name, device.name, types, candidate, verified=False, reason=f"{error.reason}: {error}")
     library = bench.library()
     calls: list[Callable[[], None]] = [call, *([library] if library else [])]
     rounds = interleave(device, Stopwatch(device, bench), calls)
@@ -118,11 +127,12 @@ def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -
         bench.verify(call)  # its guards show what the rounds have written outside
         Floor(device, space.operation, scope, bench).check(Final(rounds.times[0]).time_ms)
     except TrialError as error:
-        return Rerun(space.name, device.name, candidate, verified=False, reason=f"{error.reason}: {error}")
+        return Rerun(space.name, device.name, types, candidate, verified=False, reason=f"{error.reason}: {error}")
     own, *peer = (Final(times) for times in rounds.times if times)
     return Rerun(
         kernel=space.name,
         device=device.name,
+        types=types,
         candidate=candidate,
         verified=True,
         error=verdict.error,

@@ -13,6 +13,7 @@ from typing import Any
 
 from tuner.devices.arguments import ArraySpec
 from tuner.errors import ArgumentError
+from tuner.space import dtypes
 
 Addresses = Callable[[Sequence[Any]], Sequence[int]]
 Stream = Callable[[Any], int]
@@ -111,7 +112,7 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
                 interfaces = [array.__cuda_array_interface__ for array in arrays]
                 if interfaces == last[0] and (is_ours is None or is_ours(last[1])):
                     return last[1]
-            except (AttributeError, TypeError, RuntimeError, ValueError):  # ValueError: masks do not compare
+            except (AttributeError, KeyError, TypeError, RuntimeError, ValueError):  # ValueError: of masks
                 pass
             values = slow(arrays)
             if interfaces is not None:
@@ -130,6 +131,24 @@ def _library(kind: type) -> str:
         if array_type is not None and issubclass(kind, array_type):
             return name
     return ""
+
+
+def interface_of(array: Any) -> dict[str, Any]:
+    """The CUDA array interface of an array. Raises AttributeError, KeyError, TypeError or RuntimeError where it has none.
+
+    torch gives none for its float8 types, which the interface has no words for, and in earlier versions none for
+    bfloat16. A view of such a tensor as integers has one.
+    """
+    try:
+        interface: dict[str, Any] = array.__cuda_array_interface__
+    except (KeyError, TypeError):
+        torch = sys.modules.get("torch")
+        bits = torch and {1: torch.uint8, 2: torch.int16}.get(array.element_size())
+        dtype = dtypes.DTYPES.get(str(array.dtype).rpartition(".")[2])
+        if bits is None or dtype is None or not dtype.foreign:
+            raise
+        interface = {**array.view(bits).__cuda_array_interface__, "typestr": dtype.typestrs[0]}
+    return interface
 
 
 def current_stream(kind: type, number: int) -> Stream:

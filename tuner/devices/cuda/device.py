@@ -15,7 +15,7 @@ from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Library, Sensors
 from tuner.devices.compiler import Build
 from tuner.devices.cuda import BACKEND, compiler, driver, gpu, peak, sensors
-from tuner.devices.cuda.arrays import Readers, stream_handle, stream_of
+from tuner.devices.cuda.arrays import Readers, interface_of, stream_handle, stream_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
 from tuner.errors import ArgumentError, DeviceError, LaunchError
@@ -126,7 +126,7 @@ class CudaDevice(Device):
         return call
 
     def packed(self, function: Function, scalars: Sequence[Any]) -> list[int]:
-        return [driver.bits(scalar) for scalar in scalars]
+        return [word for scalar in scalars for word in driver.words(scalar)]
 
     def _check_context(self, specs: Sequence[ArraySpec], addresses: Sequence[int]) -> None:
         """Raise ArgumentError if an array lies in another context than the kernel. Pooled memory lies in none."""
@@ -205,14 +205,15 @@ class CudaDevice(Device):
         """The address in `__cuda_array_interface__`, which arrays of PyCUDA, CuPy and torch have."""
         name = spec.argument.name
         try:
-            interface = array.__cuda_array_interface__
-        except (AttributeError, TypeError, RuntimeError):
+            interface = interface_of(array)
+        except (AttributeError, KeyError, TypeError, RuntimeError):
             if getattr(array, "requires_grad", False):
                 raise ArgumentError(f"{name}: requires grad, which a launch does not track; pass .detach()") from None
             kind = type(array).__name__
             raise ArgumentError(f"{name}: of type {kind}, which is not on the GPU; pass an array that is") from None
         address, read_only = int(interface["data"][0]), interface["data"][1]
-        dtype, strides = np.dtype(interface["typestr"]), interface.get("strides")
+        typestr, strides = interface["typestr"], interface.get("strides")
+        dtype = spec.dtype if typestr in spec.element.typestrs else np.dtype(typestr)
         check_array(spec, ArrayLayout(tuple(interface["shape"]), dtype, strides, not read_only))
         with self._context.active():
             number = driver.device_of(address)

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO, TypeVar
 
 from tuner.devices import DeviceInfo
@@ -29,6 +29,7 @@ class Task:
     options: dict[str, float]
     method: Method = STANDARD
     timeout: float = TIMEOUT
+    types: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """What a worker needs to know besides its device."""
@@ -36,6 +37,7 @@ class Task:
             "space": launch_form.to_json(self.space),
             "sizes": self.sizes,
             "options": self.options,
+            "types": self.types,
             "method": asdict(self.method),
         }
 
@@ -67,7 +69,8 @@ class Supervisor:
         allowance = asdict(Allowance.shared(self.task.timeout))
         task = {**self.task.to_json(), "device": self._device_id, "products": file, "allowance": allowance}
         self.device = DeviceInfo.from_json(self._ask_starting(task))
-        self.scope = Scope(self.task.sizes, self.task.options, self.device.language, self.device.limits)
+        language, limits = self.device.language, self.device.limits
+        self.scope = Scope(self.task.sizes, self.task.options, language, limits, self.task.types)
 
     def get_ready(self) -> None:
         """Have the worker make inputs and reference, unless it has them. Any thread may call this."""
