@@ -134,7 +134,7 @@ def _library(kind: type) -> str:
 
 
 def interface_of(array: Any) -> dict[str, Any]:
-    """The CUDA array interface of an array. Raises AttributeError, KeyError, TypeError or RuntimeError where it has none.
+    """The CUDA array interface of an array. Raises AttributeError, KeyError, TypeError or RuntimeError if it has none.
 
     torch gives none for its float8 types, which the interface has no words for, and in earlier versions none for
     bfloat16. A view of such a tensor as integers has one.
