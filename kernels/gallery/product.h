@@ -82,7 +82,7 @@ INLINE void copy_tiles(LOCAL float (*tile_a)[BM + 1], LOCAL float (*tile_b)[BN],
 // sum += the product of both tiles, for the outputs of this thread.
 INLINE void multiply_tiles(float (*sum)[TN], LOCAL float (*tile_a)[BM + 1], LOCAL float (*tile_b)[BN], int thread_row,
                            int thread_column) {
-#pragma unroll
+#pragma unroll 8 // all BK steps unrolled could outgrow the instruction cache
     for (int k = 0; k < BK; k++) {
         float a[TM], b[TN];
 #pragma unroll
