@@ -9,7 +9,9 @@ import pytest
 
 from helpers.operations import array, written
 from helpers.processes import Tune
+from tuner.devices import Device
 from tuner.measure import input_sets, mutants
+from tuner.measure.referee import Referee
 from tuner.space import catalog, operation
 from tuner.space.model import Limits, Scope, Space
 from tuner.space.reference_cache import ReferenceCache
@@ -104,10 +106,10 @@ def test_a_derived_value_that_hides_what_was_not_written_is_refused(tune: Tune, 
 
 @pytest.mark.parametrize("space", STAGES, ids=lambda space: space.name)
 @pytest.mark.parametrize("size", [1, 2, 5, 31, 100])
-def test_the_tolerance_of_every_stage_rejects_all_mutants(space: Space, size: int) -> None:
+def test_the_tolerance_of_every_stage_rejects_all_mutants(space: Space, size: int, host: Device) -> None:
     op = space.operation
     for options in (op.options, {"alpha": 1.5, "beta": -0.75}):
         scope = Scope(operation.parse_size(size, op), options, space.languages[0], Limits())
-        inputs = input_sets.draw(op, scope, 0, ReferenceCache())
+        inputs = input_sets.draw(Referee(host, space, ReferenceCache()), scope, 0)
         skipped = mutants.check(op, scope, inputs)
         assert skipped == (["shift of C", "replaced of C"] if size == 1 else [])

@@ -64,7 +64,8 @@ def rate(gflops: float | None, gbytes: float | None) -> str:
 
 def best(record: Record) -> str:
     """A record's configuration and times."""
-    return f"best: {config_text(record.config)}\n{timing(record)}{wrong(record.wrong)}"
+    doubt = "; unverified" if record.doubt == "unverified" else ""
+    return f"best: {config_text(record.config)}\n{timing(record)}{doubt}{wrong(record.wrong)}"
 
 
 def wrong(count: int) -> str:

@@ -43,10 +43,14 @@ class Bench:
         where reference or tolerance have no value, or would accept a wrong output."""
         self.device, self.space, self.scope, self.method = device, space, scope, method
         try:
-            self.workbench = Workbench(device, space.operation, scope, cache=cache)
+            self.workbench = Workbench(device, space, scope, cache=cache)
             self._skipped_mutants = mutants.check(space.operation, scope, self.workbench.inputs)
         except SpaceError as error:
-            raise SpaceError(f"{shown(space.files[0]) if space.files else space.name}: {error}") from None
+            file = shown(space.files[0]) if space.files else space.name
+            message = str(error)
+            raise SpaceError(message if message.startswith(file) else f"{file}: {message}") from None
+        self._other: Workbench | None = None  # with other options
+        self._is_renewed = False
         self._stopwatch = Stopwatch(device, self.workbench, method.cold)
         self._loop = BenchmarkLoop(device, self._stopwatch)
         self._energy_meter = EnergyMeter(device, self.workbench)
@@ -99,19 +103,26 @@ class Bench:
     def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:
         return self._energy_meter.measure(call, time_ms) if self.method.wants_energy else None
 
+    def renew(self) -> None:
+        """Compute what the finals compare with, besides what the search did: inputs that it has not used, and other
+        options. Once: it may take as long as the first set."""
+        if not self._is_renewed:
+            self._is_renewed = True
+            self.workbench.renew_inputs()
+            self._other = self.workbench.with_other_options()
+
     def finals(self, configs: Sequence[Config], seconds: float = FINAL_SECONDS, with_library: bool = True) -> Finals:
         """Verify and time the configurations again, interleaved with one another and with the vendor's library.
 
         They are verified on inputs that the search has not used, and with other options too. A configuration that fails
         has a Final with a `failure`.
         """
-        self.workbench.renew_inputs()
-        other = self.workbench.with_other_options()
+        self.renew()
         calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library comes after the last
         failures: dict[int, str] = {}
         for position, config in enumerate(configs):
             try:
-                calls[position] = self._prepare_verified(config, other)
+                calls[position] = self._prepare_verified(config, self._other)
             except TrialError as error:
                 failures[position] = f"{error.reason}: {error}"
         end = len(configs)

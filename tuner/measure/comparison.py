@@ -106,15 +106,17 @@ def bound(op: Operation, scope: Scope, name: str, dtype: DType, answer: Array) -
     """How far the elements of `name`, of this type, may lie from `answer`.
 
     The operation's `tolerance` says it, with `epsilon` the unit round-off of `dtype`. Where it gives no distance, that
-    is 16 epsilon times the largest finite magnitude in `answer` (at least 1), and 0 for integers. Raises SpaceError
-    for a tolerance without a value.
+    is 16 epsilon times the largest finite magnitude in `answer` (at least 1), twice that where the answer was rounded
+    too, by a kernel, and 0 for integers. Raises SpaceError for a tolerance without a value.
     """
     try:
         terms = op.tolerance.get(name, Tolerance()).values({**scope.names, EPSILON: dtype.epsilon})
     except ExpressionError as error:
         raise SpaceError(f"operation.tolerance: {name}: {error}") from None
     if terms.keys() <= {"wrong"} and not dtype.is_exact:
-        terms["atol"] = 16 * dtype.epsilon * float(np.max(np.abs(answer), initial=1.0, where=np.isfinite(answer)))
+        roundings = 2 if op.reference.kind in ("kernel", "config") else 1
+        largest = float(np.max(np.abs(answer), initial=1.0, where=np.isfinite(answer)))
+        terms["atol"] = 16 * roundings * dtype.epsilon * largest
     return Bound(dtype, **terms)
 
 

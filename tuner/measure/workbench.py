@@ -17,10 +17,11 @@ from tuner.measure.comparison import Verdict, compare
 from tuner.measure.input_sets import InputSet
 from tuner.measure.layout import Layout
 from tuner.measure.poison import NAN, NUMBER
+from tuner.measure.referee import Referee
 from tuner.space import derivation, operation
 from tuner.space.chosen_types import dtype
 from tuner.space.dtypes import Kind
-from tuner.space.model import Operation, Scope
+from tuner.space.model import Scope, Space
 from tuner.space.reference_cache import ReferenceCache
 
 # Guards of outputs hold other bytes than guards of inputs. A kernel may copy a NaN from beyond its input to beyond its
@@ -48,7 +49,7 @@ class Workbench:
     def __init__(
         self,
         device: Device,
-        op: Operation,
+        space: Space,
         scope: Scope,
         cache: ReferenceCache | None = None,
         of: Workbench | None = None,
@@ -58,24 +59,24 @@ class Workbench:
         `cache` keeps the references' matrix products. `of` is a workbench with other options, whose arrays and first
         set this one shares. Raises DeviceError where arrays and references do not fit in memory.
         """
-        self.device, self.op, self.scope = device, op, scope
+        self.device, self.op, self.scope = device, space.operation, scope
+        self.cache = of.cache if of is not None else cache or ReferenceCache()
+        self._referee = Referee(device, space, self.cache)
         self._current, self._is_renewed = 0, False
         self._until_frozen, self._is_mended = FREEZE_EVERY, False
         self._turns, self._fills = list[int](), list[int]()  # sets, and what fills outputs, that are still to be drawn
         self._owner, self._dirty = of or self, True  # dirty: the last kernel may have written outside its outputs
         if of is not None:
-            self.cache, self.buffers, self._kernels = of.cache, of.buffers, of._kernels
-            first = of._layouts[0]
-            inputs = input_sets.answered(op, scope, first.inputs.contents, first.inputs.seed, self.cache)
+            self.buffers, self._kernels, first = of.buffers, of._kernels, of._layouts[0]
+            inputs = input_sets.answered(self._referee, scope, first.inputs.contents, first.inputs.seed)
             self._layouts = [Layout(device, self._kernels, self.buffers, inputs, first.copies)]
         else:
-            input_sets.check_fits(device, op, scope)
-            self.cache = cache or ReferenceCache()
-            inputs = input_sets.draw(op, scope, 0, self.cache)
+            input_sets.check_fits(device, self.op, scope)
+            inputs = input_sets.draw(self._referee, scope, 0)
             self.buffers = {name: device.allocate(data.nbytes) for name, data in inputs.contents.items()}
             self._kernels = BenchKernels(device, list(self.buffers))
-            more = range(1, input_sets.affordable(device, op, scope, inputs, self.cache))
-            drawn = [inputs, *(input_sets.draw(op, scope, seed, self.cache) for seed in more)]
+            more = range(1, input_sets.affordable(device, self.op, scope, inputs, self.cache))
+            drawn = [inputs, *(input_sets.draw(self._referee, scope, seed) for seed in more)]
             self._layouts = [Layout(device, self._kernels, self.buffers, inputs) for inputs in drawn]
         self._guard_checks = [
             self._kernels.check_guards(name, buffer, self._guard(name)) for name, buffer in self.buffers.items()
@@ -101,22 +102,22 @@ class Workbench:
         first = self._layouts[0]
         if self._is_renewed or not input_sets.is_renewable(self.op, first.inputs, self.cache):
             return
-        inputs = input_sets.draw(self.op, self.scope, len(self._layouts), self.cache)
+        inputs = input_sets.draw(self._referee, self.scope, len(self._layouts))
         self._layouts[0] = Layout(self.device, self._kernels, self.buffers, inputs, first.copies, first.references)
         self._is_renewed = True
 
     def with_other_options(self) -> Workbench | None:
         """The same arrays, with options that are neither 0 nor 1: a kernel that ignores alpha is right at alpha = 1.
 
-        None where no option is 0 or 1, or where shapes depend on one.
+        None where no option is 0 or 1, where shapes depend on one, or where nothing tells what is right with them.
         """
         kinds = {a.name: dtype(a, self.scope).kind for a in self.op.arguments}
         options = {n: _other(v, kinds.get(n)) if v in (0, 1) else v for n, v in self.scope.options.items()}
         scope = replace(self.scope, options=options)
         same_shapes = all(operation.shape(a, scope) == operation.shape(a, self.scope) for a in self.op.arrays)
-        if options == self.scope.options or not same_shapes:
+        if options == self.scope.options or not same_shapes or not self._referee.covers(scope):
             return None
-        return Workbench(self.device, self.op, scope, of=self)
+        return Workbench(self.device, self._referee.space, scope, of=self)
 
     @property
     def arguments(self) -> list[Any]:
@@ -221,6 +222,8 @@ class Workbench:
         self.device.synchronize()
         verdicts = self._compare()
         self.inspect()
+        if not verdicts:  # nothing tells what is right
+            return Verdict(0.0, 0.0)
         worst = max(verdicts, key=lambda verdict: verdict.share)
         return replace(worst, wrong=sum(verdict.wrong for verdict in verdicts))
 
@@ -238,7 +241,7 @@ class Workbench:
             self._kernels.clear()  # those that are allowed do not add up over runs
         inputs = layout.inputs
         verdicts = [self._verdict(name, layout, counts[name]) for name in inputs.answers if name in inputs.outputs]
-        if self.op.derive:
+        if self.op.derive and inputs.answers:
             derived = self._derived(inputs).items()
             verdicts += [compare(name, value, inputs.answers[name], inputs.bounds[name]) for name, value in derived]
         return verdicts

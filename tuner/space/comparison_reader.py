@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tuner.errors import ExpressionError
 from tuner.paths import shown
-from tuner.space import expressions
+from tuner.space import array_expressions, expressions
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument
 from tuner.space.name_check import check_names
@@ -24,9 +24,13 @@ class Compared:
     needed: list[str]
     others: list[str]
 
+    def fits(self, names: Collection[str]) -> bool:
+        """Whether references of these names are those that are needed."""
+        return bool(self.needed) and set(self.needed) <= set(names) <= {*self.needed, *self.others}
+
 
 class ComparisonReader:
-    """Reads those keys from the operation at `prefix` in a document, whose arrays are `arrays`."""
+    """Reads those keys from the operation at `prefix` in a document, which has these `arguments`."""
 
     def __init__(
         self,
@@ -34,16 +38,22 @@ class ComparisonReader:
         prefix: Where,
         model: OperationModel,
         scope_names: set[str],
-        arrays: Mapping[str, Argument],
+        arguments: Sequence[Argument],
     ) -> None:
         self._document, self._prefix, self._model = document, prefix, model
-        self._scope_names, self._arrays = scope_names, arrays
-        self._outputs = [argument.name for argument in arrays.values() if argument.role != "in"]
+        self._scope_names = scope_names
+        self._arrays = [argument.name for argument in arguments if argument.shape is not None]
+        self._outputs = [a.name for a in arguments if a.shape is not None and a.role != "in"]
 
     def derive(self) -> dict[str, Expression]:
         """Raises SpaceError for a name that is taken, and for an expression that reads no output."""
-        for name, expression in self._model.derive.items():
+        derive: dict[str, Expression] = {}
+        for name, formula in self._model.derive.items():
             where = (*self._prefix, "derive", name)
+            try:
+                derive[name] = expression = array_expressions.parse(formula)
+            except ExpressionError as error:
+                raise self._document.error(where, str(error)) from None
             if name in self._scope_names or name in self._arrays or name in expressions.FUNCTIONS:
                 raise self._document.error(where, "this name is taken; choose another")
             check_names(self._document, where, expression, {*self._scope_names, *self._arrays})
@@ -52,7 +62,7 @@ class ComparisonReader:
                     where,
                     f"`{shown(expression.text)}` reads no output; name one of {', '.join(self._outputs) or 'none'}",
                 )
-        return dict(self._model.derive)
+        return derive
 
     def compared(self, derive: Mapping[str, Expression]) -> Compared:
         """The names that a reference may have."""

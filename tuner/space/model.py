@@ -18,6 +18,8 @@ from tuner.space.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from tuner.space.fills import Fill
+    from tuner.space.python_function import PythonFunction
+    from tuner.space.reference_forms import Reference
 
 Value = int | float | bool | str
 Config = dict[str, Value]
@@ -49,20 +51,19 @@ class Operation:
     """What a kernel computes.
 
     `sizes` have defaults, or None if a size is required. `arguments` are in the kernel's order; `extent` is that of the
-    result (x, y, z). Expressions give the reference, the floating-point operations and the least bytes moved. `library`
-    names the vendor routine to compare with. `types` are names of dtypes, each with the dtypes that it may stand for,
-    the default first.
+    result (x, y, z). `reference` says what is right. Expressions give the floating-point operations and the least bytes
+    moved. `library` names the vendor routine to compare with. `types` are names of dtypes, each with the dtypes that it
+    may stand for, the default first.
 
-    `reference` and `tolerance` are by the name of what is compared: an output, or a value that `derive` computes from
-    outputs. Where an output has no tolerance, the default holds. `accept` names the mutants that the check need not
-    reject.
+    `tolerance` is by the name of what is compared: an output, or a value that `derive` computes from outputs. Where it
+    has none, the default holds. `accept` names the mutants that the check need not reject.
     """
 
     sizes: Mapping[str, int | None]
     options: Mapping[str, float]
     extent: tuple[Expression, ...]
     arguments: tuple[Argument, ...]
-    reference: Mapping[str, Expression]
+    reference: Reference
     tolerance: Mapping[str, Tolerance]
     flops: Expression | None
     bytes: Expression | None
@@ -80,6 +81,24 @@ class Operation:
     def constants(self) -> tuple[Argument, ...]:
         """The arrays that have a value."""
         return tuple(a for a in self.arguments if a.shape is not None and a.value)
+
+    @property
+    def outputs(self) -> tuple[Argument, ...]:
+        """The arrays that a kernel writes."""
+        return tuple(a for a in self.arrays if a.role != "in")
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The names of what has an answer: derived values, and outputs that none of them reads."""
+        read = {name for expression in self.derive.values() for name in expression.names}
+        return (*self.derive, *(output.name for output in self.outputs if output.name not in read))
+
+    @property
+    def python_functions(self) -> tuple[PythonFunction, ...]:
+        """The functions in Python that verifying runs, each once."""
+        reference = getattr(self.reference, "function", None)
+        filling = [a.fill.function for a in self.arguments if a.fill is not None]
+        return tuple(dict.fromkeys(function for function in (*filling, reference) if function is not None))
 
 
 @dataclass(frozen=True)

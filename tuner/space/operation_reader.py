@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable
 
 from tuner.paths import quoted
 from tuner.space import expressions, fills
-from tuner.space.comparison_reader import Compared, ComparisonReader
+from tuner.space.comparison_reader import ComparisonReader
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
 from tuner.space.fills import Fill
 from tuner.space.model import Argument, Limits, Operation, Scope
 from tuner.space.name_check import check_names
+from tuner.space.reference_forms import ExpressionReference
+from tuner.space.reference_reader import ReferenceReader
 from tuner.space.schema import ArgumentModel, SpaceModel
 from tuner.space.yamlfile import Document, Where
 
@@ -31,8 +32,8 @@ class OperationReader:
         self.prefix: Where = () if shared is not document else ("operation",)
         self.types = {name: tuple(allowed) for name, allowed in (model.types or model.operation.types).items()}
 
-    def operation(self) -> Operation:
-        """Raises SpaceError for the first fault."""
+    def operation(self, languages: Collection[str]) -> Operation:
+        """The operation, whose kernel is written in one of `languages`. Raises SpaceError for the first fault."""
         model, op, shared = self.model, self.model.operation, self.shared
         prefix = self.prefix
         reserved = {*DEVICE_NAMES, *expressions.FUNCTIONS, *(op.sizes.keys() & op.options.keys())}
@@ -50,10 +51,13 @@ class OperationReader:
         for position, argument in enumerate(arguments):
             if argument.name in {a.name for a in arguments[:position]}:
                 raise document.error((*place, position), f"{argument.name}: two arguments of this name; rename one")
-        arrays = {a.name: a for a in arguments if a.shape is not None}
-        comparison = ComparisonReader(shared, prefix, op, self.scope_names, arrays)
+        comparison = ComparisonReader(shared, prefix, op, self.scope_names, arguments)
         derive = comparison.derive()
-        reference = self._reference(arrays, comparison.compared(derive))
+        compared = comparison.compared(derive)
+        of_reference = ReferenceReader(
+            shared, (*prefix, "reference"), model, arguments, self.scope_names, languages, compared
+        )
+        reference = of_reference.reference()
         for key in ("flops", "bytes"):
             if (expression := getattr(op, key)) is not None:
                 check_names(shared, (*prefix, key), expression, self.scope_names)
@@ -66,7 +70,9 @@ class OperationReader:
             extent=extent,
             arguments=arguments,
             reference=reference,
-            tolerance=comparison.tolerance(list(reference)),
+            tolerance=comparison.tolerance(
+                list(reference.outputs) if isinstance(reference, ExpressionReference) else compared.needed
+            ),
             flops=op.flops,
             bytes=op.bytes,
             library=op.library,
@@ -105,17 +111,6 @@ class OperationReader:
                 "`tolerance:` what error is right, as in `2 * epsilon` for results below 2",
             )
         return dtypes
-
-    def _reference(self, arrays: Mapping[str, Argument], compared: Compared) -> dict[str, Expression]:
-        shared, where = self.shared, (*self.prefix, "reference")
-        formula: Any = self.model.operation.reference
-        needed = compared.needed
-        reference: dict[str, Expression] = formula if isinstance(formula, dict) else dict.fromkeys(needed[:1], formula)
-        if not set(needed) <= set(reference) <= {*needed, *compared.others} or not needed:
-            raise shared.error(where, f"write one for each output: {', '.join(needed) or 'none'}")
-        for expression in reference.values():
-            check_names(shared, where, expression, {*self.scope_names, *arrays})
-        return reference
 
     def _argument(self, document: Document, place: Where, position: int, model: ArgumentModel) -> Argument:
         where = (*place, position)

@@ -52,7 +52,7 @@ def value_of(term: str, expression: Expression, names: Mapping[str, Any]) -> flo
 def text(op: Operation) -> str | None:
     """The tolerances of an operation for its signature: a bare expression as itself, None where there is none."""
     given = set(op.tolerance.values())
-    if len(given) == 1 and op.tolerance.keys() == op.reference.keys():
+    if len(given) == 1 and op.tolerance.keys() >= set(op.compared):
         (tolerance,) = given
         if list(tolerance.terms) == ["atol"]:
             return tolerance.terms["atol"].text
