@@ -243,6 +243,7 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         vs_library=library.time_ms / final.time_ms if library else None,
         error=trial.outcome.error if by != "none" else None,
         bound=trial.outcome.bound if by != "none" else None,
+        wrong=trial.outcome.wrong,
         signature=signature,
         toolchain=device.toolchain,
         configurations=summary.configurations,
@@ -264,6 +265,7 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         gbytes=operation.gbytes(op, scope, final.time_ms),
         protocol=PROTOCOL,
         input_sets=finals.input_sets,
+        skipped_mutants=finals.skipped_mutants,
         verified=by,
         code=source.code(worker.task.space),
     )
