@@ -204,6 +204,11 @@ FILES: dict[str, tuple[dict[str, Any], str]] = {
     "the name of a size": (changed(types={"n": ["float32"], "real": ["float32"]}), "types.n: this name is taken"),
     "the name of a parameter": (changed(types={"step": ["int32"], "real": ["float32"]}), "types.step: this name is"),
     "the name of a C type": (changed(types={"double": ["int32"], "real": ["float32"]}), "types.double: this name is"),
+    "the name of an argument": (changed(types={"x": ["int32"], "real": ["float32"]}), "types.x: this name is taken"),
+    "a type that nothing uses": (
+        changed(types={"real": ["float32"], "index": ["int32", "int64"]}),
+        "types.index: neither scale.c nor an argument uses it",
+    ),
     "an empty list": (changed(types={"real": []}), "types.real"),
     "a dtype that nobody knows": (changed(types={"other": ["int8"]}), "dtype: 'real': no dtype; there are float16"),
     "no tolerance for float8": (
