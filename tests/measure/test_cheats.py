@@ -126,6 +126,6 @@ def test_a_kernel_that_needs_no_inputs_has_one_set(host: Device, tmp_path: Path)
         "    - {name: s, dtype: int32, shape: [4], role: in, value: [1, 1, 1, 1]}\n    - {name: n, dtype: int32}\n"
     )
     space = catalog.load(str(tmp_path / "own.yaml"))
-    bench = Workbench(host, space.operation, scope_of(space, host, "1"))
+    bench = Workbench(host, space, scope_of(space, host, "1"))
     bench.renew_inputs()
     assert bench.set_count == 1
