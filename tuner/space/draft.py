@@ -14,6 +14,7 @@ from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, read_text, shown
 from tuner.space import expressions
+from tuner.space.dtypes import DTYPES
 from tuner.space.prototype import Parameter, Prototype, prototypes
 from tuner.space.source import MAX_SOURCE, inlined, without_comments
 
@@ -84,7 +85,7 @@ class Draft:
     @cached_property
     def sizes(self) -> list[str]:
         """Whole numbers that the kernel takes: most are sizes."""
-        return [p.name for p in self.parameters if p.is_pointer is False and "int" in (p.dtype or "")]
+        return [p.name for p in self.parameters if p.is_pointer is False and _is_whole(p)]
 
     @cached_property
     def options(self) -> list[str]:
@@ -262,6 +263,10 @@ class Draft:
         return len(self.block) == self.dimensions and all(e in self.knobs or e.isdecimal() for e in self.block)
 
 
+def _is_whole(parameter: Parameter) -> bool:
+    return parameter.dtype is not None and DTYPES[parameter.dtype].kind == "integer"
+
+
 def _is_type(kind: str) -> bool:
     return kind.partition(" ")[0] in ("typename", "class")
 
@@ -286,8 +291,7 @@ def _around(value: int) -> tuple[int, ...]:
 
 
 def _element_bytes(parameter: Parameter) -> int:
-    digits = re.search(r"\d+$", parameter.dtype or "float32")
-    return int(digits[0]) // 8 if digits else 1
+    return DTYPES[parameter.dtype or "float32"].itemsize
 
 
 def _word(text: str) -> str:
