@@ -79,7 +79,9 @@ class Draft:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        return self.prototype.parameters or ()
+        """Those of the kernel; none where the text leaves them open, or does not name them all."""
+        parameters = self.prototype.parameters or ()
+        return parameters if all(parameter.name.isidentifier() for parameter in parameters) else ()
 
     @cached_property
     def sizes(self) -> list[str]:
@@ -173,7 +175,7 @@ class Draft:
             types = ", ".join(f"{_word(name)}: [float32, float64]" for name in self.types)
             lines.append(f"  types: {{{types}}}  # ? which may they be? the first is the default")
         shapes = "are the shapes right? extents from the slowest to the fastest, such as [rows, columns]"
-        if self.prototype.parameters is None:
+        if not self.parameters:
             shapes = "the text leaves them open; write all, as {name: x, dtype: float32, shape: [n], role: in}"
         lines += [f"  arguments:  # ? {shapes}", *map(self._argument, self.parameters), *self._reference()]
         moved = sum(_element_bytes(p) for p in self.parameters if p.is_pointer)
