@@ -48,6 +48,7 @@ def command(kernel: str, size: str, device: str | None, types: dict[str, str], a
         "parameters": {name: list(values) for name, values in space.parameters.items()},
         "restrictions": [{"that": r.that.text, "because": r.because} for r in space.restrictions],
         "default": dict(space.default),
+        "reference": space.operation.reference.kind,
         "source": str(space.source),
         "source_note": space.source_note,
     }
@@ -60,4 +61,6 @@ def command(kernel: str, size: str, device: str | None, types: dict[str, str], a
         *(f"restriction {restriction}" for restriction in space.restrictions),
         f"source {space.source}",
     ]
+    if space.operation.reference.kind == "none":
+        lines.append("reference: none: its results are unverified")
     output.answer(as_json, data, "\n".join(lines))

@@ -87,7 +87,8 @@ def command(
     with progress.shown() as listener:
         result = tune(TuningRequest(kernel, size, method=method, **request), listener)
     record = result.record
-    best = record and {k: getattr(record, k) for k in ("config", "time_ms", "spread", "gflops", "gbytes", "vs_library")}
+    keys = ("config", "time_ms", "spread", "gflops", "gbytes", "vs_library", "verified")
+    best = record and {key: getattr(record, key) for key in keys}
     data = {
         "kernel": result.kernel,
         "device": result.device.name,

@@ -146,6 +146,7 @@ def _binary_json(binary: Binary) -> dict[str, Any]:
         "stale": candidate.stale,
         "device": record.device if record else None,
         "time_ms": record.time_ms if record and candidate.rank == 0 else None,
+        "verified": record.is_verified if record else None,
         "grid": list(geometry.grid),
         "block": list(geometry.block),
         "shared_memory": geometry.shared_memory,

@@ -152,6 +152,7 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
         error=None,
         bound=None,
         signature=source.signature(space),
+        code=source.code(space),
         toolchain=UNKNOWN,
         configurations=len(recording.entries),
         evaluated=len(recording.entries),

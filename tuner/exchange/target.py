@@ -8,8 +8,9 @@ from pathlib import Path
 
 from tuner import devices, paths
 from tuner.errors import RequestError
-from tuner.space import chosen_types, operation, source
+from tuner.space import chosen_types, operation
 from tuner.space.model import Limits, Scope, Space
+from tuner.space.source import Version
 from tuner.store.lookup import MATCHES, Candidate, Query, normalised
 from tuner.store.store import Store
 
@@ -81,7 +82,7 @@ class Target:
         """The target with what the store knows for it. Raises NoConfiguration where no configuration is valid."""
         space = problem.space
         scope = problem.scope(devices.BACKENDS[device.kind].language, device.limits)
-        query = Query(space, scope, device.name, device.kind, device.architecture, source.signature(space))
+        query = Query(space, scope, device.name, device.kind, device.architecture, Version.of(space))
         return Target(problem, device, scope, tuple(Store(space.name, problem.results).candidates(query)))
 
     @property

@@ -10,8 +10,9 @@ from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
 from tuner.exchange.recording import Entry, Recording, Row
 from tuner.exchange.target import Problem, TargetDevice, stored_devices
-from tuner.space import source
+from tuner.space import identity
 from tuner.space.model import problem_text
+from tuner.space.source import Version
 from tuner.store.store import Record, Store
 from tuner.tuning import address, journal, storage
 from tuner.tuning.study import stored_studies
@@ -70,7 +71,7 @@ def _with_device(problem: Problem, trials: Trials) -> Trials:
 
 def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
     """The studies of this version of the kernel: those at `url`, else those of this machine, the oldest first."""
-    space, signature = problem.space, source.signature(problem.space)
+    space, signature = problem.space, identity.of(problem.space)
     places: list[str] | list[Path]
     if url:
         _check_exists(url)
@@ -126,10 +127,10 @@ def _recordings(problem: Problem) -> Iterator[Trials]:
 
 
 def _records(problem: Problem) -> Iterator[Trials]:
-    signature = source.signature(problem.space)
+    version = Version.of(problem.space)
     for record in Store(problem.space.name, problem.results).records:
         is_same = record.sizes == dict(problem.sizes) and record.types == problem.types
-        if is_same and record.signature == signature:
+        if is_same and record.is_of(version):
             recording = _of_record(problem, record)
             yield Trials(recording, "record", record.toolchain, record.kind, record.architecture, record.protocol)
 

@@ -30,13 +30,15 @@ def bound(op: Operation, scope: Scope, dtype: DType, answer: Array) -> float:
     """The largest error an output of `dtype` may have, whose reference is `answer`.
 
     The operation's `tolerance` gives it, with `epsilon` the unit round-off of `dtype`. Without a tolerance it is
-    16 epsilon times the largest finite magnitude in `answer` (at least 1). Integers must be exact.
+    16 epsilon times the largest finite magnitude in `answer` (at least 1), and twice that where the answer was rounded
+    too, by a kernel. Integers must be exact.
     """
     if dtype.is_exact:
         return 0.0
     if op.tolerance is not None:
         return float(op.tolerance.evaluate({**scope.names, "epsilon": dtype.epsilon}))
-    return 16 * dtype.epsilon * float(np.max(np.abs(answer), initial=1.0, where=np.isfinite(answer)))
+    roundings = 2 if op.reference.kind in ("kernel", "config") else 1
+    return 16 * roundings * dtype.epsilon * float(np.max(np.abs(answer), initial=1.0, where=np.isfinite(answer)))
 
 
 def compare(name: str, output: Array, answer: Array, limit: float) -> float:

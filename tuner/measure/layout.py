@@ -30,12 +30,12 @@ class Layout:
         """`buffers` are the arrays of the launch. `copies` and `references` are memory of an earlier layout that this
         one takes over. Raises DeviceError where there is too little."""
         self._device, self.inputs = device, inputs
-        outputs = {name: dtypes.of(inputs.contents[name].dtype) for name in inputs.answers}
+        outputs = {name: dtypes.of(inputs.contents[name].dtype) for name in inputs.outputs}
         self._data = {name: data for name, data in inputs.contents.items() if name not in inputs.write_only}
         self._references = {
             name: reference
             for name, dtype in outputs.items()
-            if (reference := _reference(inputs.answers[name], dtype, device)) is not None
+            if name in inputs.answers and (reference := _reference(inputs.answers[name], dtype, device)) is not None
         }
         self.copies = {name: self._uploaded(data, (copies or {}).get(name)) for name, data in self._data.items()}
         self.references = {

@@ -89,8 +89,8 @@ def _to_form(space: Space, folder: Path) -> bytes:
     data = launch_form.to_json(space)
     data |= {"source": relative(space.source)}
     data |= {key: [relative(path) for path in data[key]] for key in ("files", "include")}
-    for fill in launch_form.fills_from_files(data):
-        fill["file"] = relative(fill["file"])
+    for part in launch_form.with_files(data):
+        part["file"] = relative(part["file"])
     return json.dumps({"files": digests, "space": data}).encode()
 
 
@@ -124,8 +124,8 @@ def _from_form(content: bytes, folder: Path) -> Space | None:
         space["source"] = os.path.normpath(folder / space["source"])
         for key in ("files", "include"):
             space[key] = [os.path.normpath(folder / path) for path in space[key]]
-        for fill in launch_form.fills_from_files(space):
-            fill["file"] = os.path.normpath(folder / fill["file"])
+        for part in launch_form.with_files(space):
+            part["file"] = os.path.normpath(folder / part["file"])
         return launch_form.from_json(space)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, TunerError, RecursionError):
         return None

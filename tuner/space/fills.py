@@ -1,11 +1,10 @@
-"""What the inputs of a kernel hold: random numbers of a distribution, a sequence, or a file.
+"""What the inputs of a kernel hold: random numbers of a distribution, a sequence, a file, or what Python returns.
 
 Without a `fill:` an input holds what `standard` draws.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,9 @@ import numpy as np
 
 from tuner.errors import SpaceError
 from tuner.paths import quoted, shown
+from tuner.space import python_function
 from tuner.space.dtypes import DTYPES, DType
+from tuner.space.python_function import PythonFunction
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SEQUENCES = ("zeros", "ones", "arange", "permutation")
@@ -28,24 +29,28 @@ MOST_FILE_BYTES = 1 << 34
 class Fill:
     """The contents of an input.
 
-    kind: a word of SEQUENCES or DISTRIBUTIONS, `choice` or `file`.
+    kind: a word of SEQUENCES or DISTRIBUTIONS, `choice`, `file` or `python`.
     values: the two numbers of a distribution, or what `choice` draws from.
     file: that of `file`; `tile` says whether its contents are repeated, or cut, until they fit.
+    function: that of `python`; arguments with the same one are filled by one call.
     """
 
     kind: str
     values: tuple[float, ...] = ()
     file: Path | None = None
     tile: bool = False
+    function: PythonFunction | None = None
 
     @property
     def is_random(self) -> bool:
         """Whether another seed gives other contents."""
-        return self.kind in DISTRIBUTIONS or self.kind in ("permutation", "choice")
+        return self.kind in DISTRIBUTIONS or self.kind in ("permutation", "choice", "python")
 
     @property
     def text(self) -> str:
         """What identifies the contents; a file by its name."""
+        if self.function is not None:
+            return f"{self.kind} {self.function}"
         name = self.file.name if self.file else ""
         return f"{self.kind} {list(self.values)} {name} {self.tile}"
 
@@ -60,6 +65,8 @@ def parse(value: object, folder: Path) -> Fill:
         return Fill("file", file=folder / value["file"], tile="fit" in value)
     if isinstance(value, dict) and len(value) == 1:
         ((kind, argument),) = value.items()
+        if kind == "python":
+            return Fill("python", function=python_function.parse(argument, folder))
         if isinstance(argument, list) and all(map(_is_number, argument)):
             if kind == "choice" and argument:
                 return Fill("choice", tuple(argument))
@@ -68,7 +75,8 @@ def parse(value: object, folder: Path) -> Fill:
                 return Fill(kind, tuple(argument))
     raise ValueError(
         f"{quoted(value)} is no way to fill an array; write {{uniform: [low, high]}}, {{normal: [mean, deviation]}}, "
-        f"{{integers: [low, high]}}, {{choice: [1, 2, 4]}}, {{file: x.npy}}, {', '.join(SEQUENCES)}"
+        f"{{integers: [low, high]}}, {{choice: [1, 2, 4]}}, {{file: x.npy}}, {{python: data.py:make}}, "
+        f"{', '.join(SEQUENCES)}"
     )
 
 
@@ -90,7 +98,7 @@ def _check_order(kind: str, values: list[float]) -> None:
 
 def check_values(fill: Fill, dtype: DType) -> None:
     """Raise ValueError for values that an array of `dtype` cannot hold."""
-    if fill.kind in ("file", *SEQUENCES):
+    if fill.kind in ("file", "python", *SEQUENCES):
         return
     if dtype.is_exact and fill.kind in ("uniform", "normal"):
         raise ValueError(
@@ -166,20 +174,6 @@ def opened(fill: Fill, name: str, dtypes: Sequence[DType]) -> Array:
     return data
 
 
-def identity(fill: Fill) -> str:
-    """What identifies the contents, those of a file included. Raises SpaceError for a file that cannot be read."""
-    if fill.file is None:
-        return fill.text
-    contents = hashlib.sha256()
-    try:
-        with fill.file.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                contents.update(chunk)
-    except OSError as error:
-        raise SpaceError(f"{shown(fill.file)}: cannot be read: {error.strerror}") from None
-    return f"{fill.text} {contents.hexdigest()}"
-
-
 def _from_file(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...]) -> Array:
     data = opened(fill, name, [dtype]).view(dtype.numpy)
     if fill.tile:
@@ -190,6 +184,16 @@ def _from_file(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...]) -> A
             "size that fits, or say fit: tile"
         )
     return np.array(data, order="C")
+
+
+def exact(value: Array, name: str, dtype: DType, shape: tuple[int, ...], origin: str) -> Array:
+    """`value` as the contents of the array `name`. Raises SpaceError, which begins with `origin`, for another type or
+    shape."""
+    if not dtype.is_held_by(value.dtype):
+        raise SpaceError(f"{origin} returns {value.dtype} for {name}; the kernel takes {dtype.name}; convert it")
+    if value.shape != shape:
+        raise SpaceError(f"{origin} returns shape {value.shape} for {name}; {shape} is needed at this size")
+    return np.array(value, order="C").view(dtype.numpy)
 
 
 def standard(dtype: DType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:

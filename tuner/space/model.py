@@ -17,6 +17,8 @@ from tuner.space.expressions import Expression
 
 if TYPE_CHECKING:
     from tuner.space.fills import Fill
+    from tuner.space.python_function import PythonFunction
+    from tuner.space.reference_forms import Reference
 
 Value = int | float | bool | str
 Config = dict[str, Value]
@@ -48,16 +50,16 @@ class Operation:
     """What a kernel computes.
 
     `sizes` have defaults, or None if a size is required. `arguments` are in the kernel's order; `extent` is that of the
-    result (x, y, z). Expressions give the reference, the error bound, the floating-point operations and the least
-    bytes moved. `library` names the vendor routine to compare with. `types` are names of dtypes, each with the dtypes
-    that it may stand for, the default first.
+    result (x, y, z). `reference` says what is right. Expressions give the error bound, the floating-point operations
+    and the least bytes moved. `library` names the vendor routine to compare with. `types` are names of dtypes, each
+    with the dtypes that it may stand for, the default first.
     """
 
     sizes: Mapping[str, int | None]
     options: Mapping[str, float]
     extent: tuple[Expression, ...]
     arguments: tuple[Argument, ...]
-    reference: Mapping[str, Expression]
+    reference: Reference
     tolerance: Expression | None
     flops: Expression | None
     bytes: Expression | None
@@ -73,6 +75,18 @@ class Operation:
     def constants(self) -> tuple[Argument, ...]:
         """The arrays that have a value."""
         return tuple(a for a in self.arguments if a.shape is not None and a.value)
+
+    @property
+    def outputs(self) -> tuple[Argument, ...]:
+        """The arrays that a kernel writes."""
+        return tuple(a for a in self.arrays if a.role != "in")
+
+    @property
+    def python_functions(self) -> tuple[PythonFunction, ...]:
+        """The functions in Python that verifying runs, each once."""
+        reference = getattr(self.reference, "function", None)
+        filling = [a.fill.function for a in self.arguments if a.fill is not None]
+        return tuple(dict.fromkeys(function for function in (*filling, reference) if function is not None))
 
 
 @dataclass(frozen=True)

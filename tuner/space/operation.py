@@ -4,6 +4,7 @@ import difflib
 import math
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -138,14 +139,18 @@ def nbytes(argument: Argument, scope: Scope) -> int:
     return math.prod(shape(argument, scope)) * dtype(argument, scope).itemsize
 
 
-def inputs(operation: Operation, scope: Scope, seed: int = 0) -> dict[str, Array]:
+def inputs(
+    operation: Operation, scope: Scope, seed: int = 0, filled: Mapping[str, Array] = MappingProxyType({})
+) -> dict[str, Array]:
     """The contents of the arrays that the caller passes, as they are filled with this seed, and the constants, by
-    name. Raises SpaceError for a fill that does not fit."""
+    name. `filled` has those that functions in Python fill. Raises SpaceError for a fill that does not fit."""
     arrays: dict[str, Array] = {}
     for position, argument in enumerate(operation.arrays):
         generator = np.random.default_rng([seed, position])
         element, size = dtype(argument, scope), shape(argument, scope)
-        if argument.fill is None:
+        if argument.name in filled:
+            arrays[argument.name] = filled[argument.name]
+        elif argument.fill is None:
             arrays[argument.name] = fills.standard(element, size, generator)
         else:
             arrays[argument.name] = fills.contents(argument.fill, argument.name, element, size, generator)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable
 
 from tuner.paths import quoted
 from tuner.space import expressions, fills
@@ -13,6 +12,7 @@ from tuner.space.expressions import Expression
 from tuner.space.fills import Fill
 from tuner.space.model import Argument, Limits, Operation, Scope
 from tuner.space.name_check import check_names
+from tuner.space.reference_reader import ReferenceReader
 from tuner.space.schema import ArgumentModel, SpaceModel
 from tuner.space.yamlfile import Document, Where
 
@@ -30,8 +30,8 @@ class OperationReader:
         self.prefix: Where = () if shared is not document else ("operation",)
         self.types = {name: tuple(allowed) for name, allowed in (model.types or model.operation.types).items()}
 
-    def operation(self) -> Operation:
-        """Raises SpaceError for the first fault."""
+    def operation(self, languages: Collection[str]) -> Operation:
+        """The operation, whose kernel is written in one of `languages`. Raises SpaceError for the first fault."""
         model, op, shared = self.model, self.model.operation, self.shared
         prefix = self.prefix
         reserved = {*DEVICE_NAMES, *expressions.FUNCTIONS, *(op.sizes.keys() & op.options.keys())}
@@ -49,8 +49,8 @@ class OperationReader:
         for position, argument in enumerate(arguments):
             if argument.name in {a.name for a in arguments[:position]}:
                 raise document.error((*place, position), f"{argument.name}: two arguments of this name; rename one")
-        arrays = {a.name: a for a in arguments if a.shape is not None}
-        reference = self._reference(arrays)
+        of_reference = ReferenceReader(shared, (*prefix, "reference"), model, arguments, self.scope_names, languages)
+        reference = of_reference.reference()
         for key, extra in (("tolerance", ["epsilon"]), ("flops", []), ("bytes", [])):
             if (expression := getattr(op, key)) is not None:
                 check_names(shared, (*prefix, key), expression, {*self.scope_names, *extra})
@@ -100,17 +100,6 @@ class OperationReader:
                 "`tolerance:` what error is right, as in `2 * epsilon` for results below 2",
             )
         return dtypes
-
-    def _reference(self, arrays: Mapping[str, Argument]) -> dict[str, Expression]:
-        shared, where = self.shared, (*self.prefix, "reference")
-        outputs = [a.name for a in arrays.values() if a.role != "in"]
-        formula: Any = self.model.operation.reference
-        reference: dict[str, Expression] = formula if isinstance(formula, dict) else dict.fromkeys(outputs[:1], formula)
-        if set(reference) != set(outputs) or not outputs:
-            raise shared.error(where, f"write one for each output: {', '.join(outputs) or 'none'}")
-        for expression in reference.values():
-            check_names(shared, where, expression, {*self.scope_names, *arrays})
-        return reference
 
     def _argument(self, document: Document, place: Where, position: int, model: ArgumentModel) -> Argument:
         where = (*place, position)

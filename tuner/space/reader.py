@@ -93,9 +93,9 @@ class _SpaceBuilder:
     def space(self) -> Space:
         model = self.model
         self._check_parameters()
-        operation = self.operation_reader.operation()
         include, source = self.source_reader.include(), self.source_reader.source()
         languages = self.source_reader.languages(source)
+        operation = self.operation_reader.operation(languages)
         self.source_reader.check_kernel(source, include)
         derived: dict[str, Expression] = {}
         for name, expression in model.derived.items():

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat,
 from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted
-from tuner.space import array_expressions, braces, expressions, ranges
+from tuner.space import braces, expressions, ranges
 from tuner.space.dtypes import ALIASES, DTYPES, canonical
 from tuner.space.expressions import Expression
 from tuner.space.fills import DISTRIBUTIONS, SEQUENCES
@@ -22,13 +22,6 @@ Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_lengt
 def _expression(value: object) -> Expression:
     try:
         return expressions.parse(value)
-    except ExpressionError as error:
-        raise ValueError(str(error)) from None
-
-
-def _array_expression(value: object) -> Expression:
-    try:
-        return array_expressions.parse(value)
     except ExpressionError as error:
         raise ValueError(str(error)) from None
 
@@ -77,7 +70,6 @@ def _option(value: object) -> object:
 
 _FORMULA: dict[str, Any] = {"type": ["string", "number"], "description": "an expression"}
 Formula = Annotated[Any, BeforeValidator(_expression), WithJsonSchema(_FORMULA)]
-ArrayFormula = Annotated[Any, BeforeValidator(_array_expression), WithJsonSchema(_FORMULA)]
 Formulas = Annotated[
     Any, BeforeValidator(_expressions), WithJsonSchema({"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA}]})
 ]
@@ -113,9 +105,34 @@ _FILL: dict[str, Any] = {
                 **dict.fromkeys(("choice", *DISTRIBUTIONS), _NUMBERS),
                 "file": {"type": "string"},
                 "fit": {"const": "tile"},
+                "python": {"type": "string"},
             },
             "additionalProperties": False,
         },
+    ],
+}
+_EXTENTS: dict[str, Any] = {"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA, "minItems": 1, "maxItems": 3}]}
+_REFERENCE: dict[str, Any] = {
+    "description": "the correct result, as NumPy would write it; `tune schema --functions` lists what it may call. Or "
+    "what computes it: a function in Python, a kernel, a configuration; or `none`",
+    "anyOf": [
+        _FORMULA,
+        {"const": "none"},
+        *(
+            {"type": "object", "properties": keys, "required": [*keys][:1], "additionalProperties": False}
+            for keys in (
+                {"python": {"type": "string"}},
+                {
+                    "kernel": {"type": "string"},
+                    "source": {"type": "string"},
+                    "arguments": {"type": "array", "items": {"type": "string"}},
+                    "grid": _EXTENTS,
+                    "block": _EXTENTS,
+                },
+                {"config": {"anyOf": [{"const": "default"}, {"type": "object"}]}},
+            )
+        ),
+        {"type": "object", "additionalProperties": _FORMULA},
     ],
 }
 
@@ -179,9 +196,7 @@ class OperationModel(StrictModel):
     types: Types = Field({}, description="name: the dtypes that it may stand for; the first is the default")
     extent: list[Formula] = Field([], max_length=3, description="of the result, x first; `grid_divisors` divide it")
     arguments: list[ArgumentModel] = Field(min_length=1)
-    reference: ArrayFormula | dict[Identifier, ArrayFormula] = Field(
-        description="the correct result, as NumPy would write it; `tune schema --functions` lists what it may call"
-    )
+    reference: Annotated[Any, WithJsonSchema(_REFERENCE)]
     tolerance: Formula | None = Field(None, description="largest error allowed; `epsilon` is the unit round-off")
     flops: Formula | None = None
     bytes: Formula | None = None

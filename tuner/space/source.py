@@ -4,7 +4,7 @@ import errno
 import os
 import re
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,23 +154,58 @@ def _fill(argument: Argument) -> tuple[str, ...]:
     return () if argument.fill is None else (f"fill {argument.fill.text}",)
 
 
-def signature(space: Space) -> str:
-    """The name of what a configuration of this space means: code without comments, arguments, geometry, reference.
+@dataclass(frozen=True)
+class Version:
+    """The names of a space as it is now: of its `code`, and of what it means."""
 
-    Adding values or restrictions does not change it, because earlier measurements stay true.
+    code: str
+    signature: str
+
+    @staticmethod
+    def of(space: Space) -> "Version":
+        text = without_comments(inlined(space.source, space.include))
+        return Version(_name(_code(space, text)), _name(_meaning(space, text)))
+
+
+def code(space: Space) -> str:
+    """The name of what a configuration of this space is: code without comments, arguments, geometry.
+
+    A launcher asks for no more: what the answers were compared with changes no code. Adding values or restrictions does
+    not change it, because earlier measurements stay true.
     """
+    return Version.of(space).code
+
+
+def signature(space: Space) -> str:
+    """The name of what a configuration of this space means: its code, and what inputs, reference and tolerance say.
+
+    The contents of files that these read are no part of it: see `identity.of`.
+    """
+    return Version.of(space).signature
+
+
+def _meaning(space: Space, text: str) -> dict[str, object]:
     op = space.operation
-    meaning: Mapping[str, object] = {
+    comparison = {"reference": op.reference.meaning, "tolerance": op.tolerance and op.tolerance.text}
+    return {**_code(space, text, _fill), **comparison}
+
+
+def _code(
+    space: Space, text: str, more: Callable[[Argument], tuple[str, ...]] = lambda argument: ()
+) -> dict[str, object]:
+    """What code consists of, whose `text` has no comments, with `more` about each argument."""
+    return {
         "kernel": space.kernel,
-        "text": without_comments(inlined(space.source, space.include)),
+        "text": text,
         "options": sorted(space.compile_options.items()),
         "arguments": [
-            (a.name, a.dtype, a.shape and [e.text for e in a.shape], a.role, *(e.text for e in a.value), *_fill(a))
-            for a in op.arguments
+            (a.name, a.dtype, a.shape and [e.text for e in a.shape], a.role, *(e.text for e in a.value), *more(a))
+            for a in space.operation.arguments
         ],
         "derived": [(name, e.text) for name, e in space.derived.items()],
         "geometry": [e.text for e in (*space.grid, *space.block, space.shared_memory)],
-        "reference": sorted((name, e.text) for name, e in op.reference.items()),
-        "tolerance": op.tolerance and op.tolerance.text,
     }
+
+
+def _name(meaning: Mapping[str, object]) -> str:
     return paths.digest(*(f"{key}={value}" for key, value in meaning.items()))

@@ -15,12 +15,12 @@ from tuner import devices
 from tuner.devices import DeviceInfo
 from tuner.errors import RequestError
 from tuner.measure.method import PROTOCOL, STANDARD, TIMEOUT, Method, check_timeout
-from tuner.measure.process.supervisor import Supervisor, Task
+from tuner.measure.process.supervisor import Supervisor, Task, announce
 from tuner.measure.timing import NOISE
 from tuner.search import strategies
 from tuner.search.pool import Pool
 from tuner.search.strategies import Budget, Hints, Search
-from tuner.space import catalog, chosen_types, operation
+from tuner.space import catalog, chosen_types, identity, operation, source
 from tuner.space.model import Config, Scope, Space
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
@@ -126,6 +126,10 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     store = Store(space.name, request.results)
     store.check_writable()
     device_ids = devices.several(space, request.device)
+    signature = identity.of(space)
+    announce(space, progress.noted)
+    if space.operation.reference.kind == "none":
+        progress.noted("reference: none: no output is compared, and the results are unverified")
 
     task = Task(space, sizes, options, request.method, request.timeout, types)
     progress.begun(f"opening {' and '.join(device_ids)}")
@@ -139,9 +143,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
         pool = Pool(space.parameters, enumerate_space(space, crew.scope).list)
         strategy = strategies.choose(request.strategy, budget, len(pool))
         query = Query.of(space, crew.scope, crew.device)
-        key = StudyKey(
-            sizes, options, crew.device.name, query.signature, crew.device.toolchain, request.method, types=types
-        )
+        key = StudyKey(sizes, options, crew.device.name, signature, crew.device.toolchain, request.method, types=types)
         hints = Hints.of(space, store.similar(query))
         with (
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
@@ -156,7 +158,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
             evaluated = crew.run(search, ledger, progress)
             selection = select(crew.lead, ledger, progress.finals, progress.noted)
         summary = Summary(len(pool), len(ledger.trials), ledger.failures, strategy)
-    record = _record(crew.lead, selection, summary, ledger, query.signature) if selection.finalists else None
+    record = _record(crew.lead, selection, summary, ledger, signature) if selection.finalists else None
     for doubt in _doubts(record, crew.device) if record else ():
         progress.noted(doubt)
 
@@ -217,7 +219,7 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
     default = default_trial(worker.task.space, ledger)
     default_times = [finalist.final.time_ms for finalist in finalists if finalist.trial == default]
     scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
-    library = finals.library
+    library, by = finals.library, op.reference.kind
     return Record(
         device=device.name,
         kind=device.kind,
@@ -233,8 +235,8 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         library=library.library if library else None,
         library_ms=library.time_ms if library else None,
         vs_library=library.time_ms / final.time_ms if library else None,
-        error=trial.outcome.error,
-        bound=trial.outcome.bound,
+        error=trial.outcome.error if by != "none" else None,
+        bound=trial.outcome.bound if by != "none" else None,
         signature=signature,
         toolchain=device.toolchain,
         configurations=summary.configurations,
@@ -256,4 +258,6 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         gbytes=operation.gbytes(op, scope, final.time_ms),
         protocol=PROTOCOL,
         input_sets=finals.input_sets,
+        verified=by,
+        code=source.code(worker.task.space),
     )

@@ -9,12 +9,13 @@ from typing import Any
 
 from tuner import devices, launcher
 from tuner.devices import Device
-from tuner.errors import TrialError, WorkerDied
+from tuner.errors import DeviceError, TrialError, WorkerDied
 from tuner.kernel import Kernel
 from tuner.measure.floor import Floor
 from tuner.measure.process import answers
 from tuner.measure.process.attempts import patiently
 from tuner.measure.process.channel import Process
+from tuner.measure.process.supervisor import announce, uncomputed
 from tuner.measure.results import Final
 from tuner.measure.timing import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
@@ -27,7 +28,8 @@ SECONDS = 600.0  # for the look-up, and again for the run; the reference of a hu
 
 @dataclass(frozen=True)
 class Rerun:
-    """The result of a run: times in ms and rates if `verified`, else the `reason`. `error` is the largest error."""
+    """The result of a run: times in ms and rates, or the `reason` why it failed. `verified_by` is the kind of the
+    reference, and `error` the largest error; with the kind `none` nothing is compared."""
 
     kernel: str
     device: str
@@ -36,6 +38,7 @@ class Rerun:
     verified: bool
     error: float | None = None
     reason: str | None = None
+    verified_by: str | None = None
     time_ms: float | None = None
     spread: float | None = None
     gflops: float | None = None
@@ -58,16 +61,22 @@ def run(
     `noted` is called with messages for the user. Raises RequestError where the request is wrong, EnvironmentTrouble
     where the machine is in trouble for long.
     """
+    space = catalog.load(kernel)
+    announce(space, noted)
     request: dict[str, Any] = {"kernel": kernel, "size": size, "device": device, "options": dict(options)}
     request |= {"types": dict(types), "results": str(results) if results else None}
-    return patiently(functools.partial(_run, request), noted, time.sleep)
+    return patiently(functools.partial(_run, request, space), noted, time.sleep)
 
 
-def _run(request: dict[str, Any]) -> Rerun:
+def _run(request: dict[str, Any], space: Space) -> Rerun:
     child = Process("tuner.tuning.rerun")
     try:
         answer = child.ask(request, SECONDS)
         candidate = _from_json(answer["candidate"])
+        try:
+            child.ask({}, SECONDS)
+        except WorkerDied as died:
+            raise DeviceError(f"{answer['device']}: {uncomputed(space, died)}") from None
         try:
             return Rerun(**{**child.ask({}, SECONDS), "candidate": candidate})
         except WorkerDied as died:
@@ -83,7 +92,8 @@ def _from_json(candidate: dict[str, Any]) -> Candidate:
 
 
 def main() -> None:
-    """The child: answers the first request with the look-up, the second with the Rerun."""
+    """The child: answers the first request with the look-up, the second when inputs and answers are computed, the third
+    with the Rerun."""
     channel = answers.Channel()
     requests = iter(channel)
     with channel.reporting():
@@ -91,7 +101,10 @@ def main() -> None:
         about = {"kernel": space.name, "device": device.name, "types": dict(scope.types)}
         channel.reply({**about, "candidate": asdict(candidate)})
         next(requests)
-        channel.reply(asdict(_measure(space, scope, device, candidate)))
+        bench = Workbench(device, space, scope)
+        channel.reply({})
+        next(requests)
+        channel.reply(asdict(_measure(bench, space, scope, device, candidate)))
 
 
 def _look_up(
@@ -111,8 +124,8 @@ def _look_up(
     return space, scope, opened, launcher.find(space, scope, opened, Path(results) if results else None)
 
 
-def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -> Rerun:
-    bench, types = Workbench(device, space.operation, scope), dict(scope.types)
+def _measure(bench: Workbench, space: Space, scope: Scope, device: Device, candidate: Candidate) -> Rerun:
+    by, types = space.operation.reference.kind, dict(scope.types)
     try:
         call = bench.bind(Kernel(space, scope, device, candidate).function)
         verdict = bench.verify(call)
@@ -134,8 +147,9 @@ def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -
         device=device.name,
         types=types,
         candidate=candidate,
-        verified=True,
-        error=verdict.error,
+        verified=by != "none",
+        verified_by=by,
+        error=verdict.error if by != "none" else None,
         time_ms=own.time_ms,
         spread=own.spread,
         gflops=operation.gflops(space.operation, scope, own.time_ms),

@@ -13,7 +13,6 @@ from optuna.study import StudyDirection
 
 from tuner import paths
 from tuner.measure.method import PROTOCOL, STANDARD, Method
-from tuner.space import fills
 from tuner.space.model import ConfigKey, Space, config_key, size_text
 from tuner.tuning.stored_trial import from_optuna
 from tuner.tuning.trial import Trial
@@ -22,8 +21,8 @@ from tuner.tuning.trial import Trial
 @dataclass(frozen=True)
 class StudyKey:
     """The conditions that the trials of one ledger share, besides the space: sizes, options, the device's name, the
-    signature of the source, toolchain, method, the protocol of measuring, and the chosen types. Times depend on all of
-    them."""
+    signature (`identity.of` the space), toolchain, method, the protocol of measuring, and the chosen types. Times
+    depend on all of them."""
 
     sizes: dict[str, int]
     options: dict[str, float]
@@ -39,10 +38,8 @@ class StudyKey:
         m = self.method
         method = f"Method(repeats={m.repeats}, cold={m.cold}, objectives={m.objectives}, race={m.race})"
         protocol = f" protocol {self.protocol}" if self.protocol > 1 else ""  # nobody named the first one
-        files = [a.fill for a in space.operation.arguments if a.fill is not None and a.fill.file is not None]
-        data = "".join(f" {fills.identity(fill)}" for fill in files)  # times may depend on the values in a file
         types = f" types {sorted(self.types.items())}" if self.types else ""
-        conditions = f"{self.signature} {self.toolchain} {method}{protocol}{data}{types}"
+        conditions = f"{self.signature} {self.toolchain} {method}{protocol}{types}"
         options, values = sorted(self.options.items()), sorted(space.parameters.items())
         return paths.digest(self.device, conditions, repr(options), repr(values))
 
