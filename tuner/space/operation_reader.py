@@ -85,9 +85,11 @@ class OperationReader:
         """Raise SpaceError for a name that would be the macro of something else, and for an unknown dtype."""
         own = bool(self.model.types)
         document, place = (self.document, ("types",)) if own else (self.shared, (*self.prefix, "types"))
-        words = {word for dtype in DTYPES.values() for word in (dtype.name, *dtype.words)}
+        taken = {word for dtype in DTYPES.values() for word in (dtype.name, *dtype.words)}
+        taken |= {*self.scope_names, *self.model.parameters, *self.model.derived}
+        taken |= {argument.name for argument in self.model.arguments or self.model.operation.arguments}
         for name, allowed in self.types.items():
-            if name in {*self.scope_names, *self.model.parameters, *self.model.derived, *words}:
+            if name in taken:
                 raise document.error((*place, name), "this name is taken; choose another")
             for position, dtype in enumerate(allowed):
                 if dtype not in DTYPES:
