@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
 import tuner
+from helpers import ROOT
 from helpers.operations import array
 from helpers.processes import Tune
 from helpers.references import DATA, PYTHON, space
@@ -268,3 +270,14 @@ def test_python_is_executed_by_nothing_but_tuning_and_verifying(tmp_path: Path, 
     source.signature(kernel.space)
     assert not executed.exists()
     assert not list((tmp_path / "mine").glob("__pycache__"))
+
+
+def test_the_example_of_the_page_is_tuned(tmp_path: Path, tune: Tune) -> None:
+    page = (ROOT / "docs/references.md").read_text()
+    for comment, name in re.findall(r"^```\w+\n(//|#) (spmv\.\w+)$", page, re.MULTILINE):
+        (tmp_path / name).write_text(page.partition(f"{comment} {name}\n")[2].partition("```")[0])
+    file = tmp_path / "spmv.yaml"
+    assert tune("validate", file).status == 0
+    done = tune(file, "500", "--device", "opencl")
+    assert done.status == 0, done.err
+    assert "runs spmv.py:csr and spmv.py:product of " in done.err
