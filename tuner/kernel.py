@@ -35,19 +35,19 @@ class Kernel:
         scope: Scope,
         device: Device,
         candidate: Candidate,
-        binaries: Mapping[str, bytes] | None = None,
+        builds: Mapping[str, Build] | None = None,
     ) -> None:
-        """Builds and loads. `binaries` holds exported builds by the digests of their sources.
+        """Builds and loads. `builds` holds exported builds by the digests of their sources.
 
         Raises TrialError where the configuration does not run here, DeviceError where it cannot be built.
         """
         self.space, self.scope, self.device, self.candidate = space, scope, device, candidate
         text = source.render(space, candidate.config, scope)
-        binary = (binaries or {}).get(text.digest)
-        build = device.build(text) if binary is None else Build(binary)
+        exported = (builds or {}).get(text.digest)
+        build = exported or device.build(text)
         figures.check(build.figures, text.geometry, scope.limits)
         self.function = device.load(build, text)
-        self._binaries = {} if binary is None else {text.digest: binary}  # a pickled Kernel needs no compiler either
+        self._builds = {} if exported is None else {text.digest: exported}  # a pickled Kernel needs no compiler either
         op = space.operation
         self._requirements = [
             ArraySpec.of(a, operation.shape(a, scope), dtype(a, scope), space.alignment) for a in op.arrays
@@ -118,7 +118,7 @@ class Kernel:
             dict(scope.types),
             self.device.id,
             self.candidate,
-            self._binaries,
+            self._builds,
         )
 
     def __repr__(self) -> str:
@@ -174,7 +174,7 @@ def _reload(
     types: Mapping[str, str],
     device_name: str,
     candidate: Candidate,
-    binaries: Mapping[str, bytes],
+    builds: Mapping[str, Build],
 ) -> Kernel:
     """The Kernel that was pickled. Raises RequestError where the kernel, the device or the configuration is not there
     any more, and what a Kernel raises."""
@@ -183,7 +183,7 @@ def _reload(
     types = chosen_types.parse(types, space.operation)
     scope = Scope(sizes, options, device.language, device.limits, types)
     space.checked(candidate.config, scope)
-    return Kernel(space, scope, device, candidate, binaries)
+    return Kernel(space, scope, device, candidate, builds)
 
 
 def fixed_options(space: Space) -> set[str]:

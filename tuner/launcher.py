@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner import devices
-from tuner.devices import Device, build_cache
+from tuner.devices import Build, Device, build_cache
 from tuner.devices.build_cache import ExportedBuild
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.kernel import Kernel, fixed_options
@@ -72,7 +72,7 @@ def load(
         candidates = _look_up(store, Query.of(space, scope, opened), strict, builds)
     if not candidates:
         raise RequestError(f"{space.name}: no exact record at this size on {opened.name}; tune it, or drop strict=True")
-    return _build(space, scope, opened, candidates, {build.source: build.binary for build in builds})
+    return _build(space, scope, opened, candidates, {b.source: Build(b.binary, entry=b.entry) for b in builds})
 
 
 def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Candidate:
@@ -122,13 +122,13 @@ def _is_exact(candidate: Candidate, query: Query) -> bool:
 
 
 def _build(
-    space: Space, scope: Scope, device: Device, candidates: Sequence[Candidate], binaries: Mapping[str, bytes]
+    space: Space, scope: Scope, device: Device, candidates: Sequence[Candidate], exported: Mapping[str, Build]
 ) -> Kernel:
     """The first of `candidates` that builds and loads. Raises the error of the very first where none does."""
     failures: list[TrialError | DeviceError] = []
     for candidate in candidates:
         try:
-            kernel = Kernel(space, scope, device, candidate, binaries)
+            kernel = Kernel(space, scope, device, candidate, exported)
         except (TrialError, DeviceError) as error:
             failures.append(error)
             continue

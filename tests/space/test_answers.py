@@ -151,6 +151,11 @@ def test_what_is_wrong_with_a_reference_is_said_without_a_device(what: str, tmp_
     assert done.err.startswith(f"error: {file}:")
 
 
+def test_a_kernel_of_blocks_needs_a_grid(tmp_path: Path, tune: Tune) -> None:
+    file = space(tmp_path / "mine", {"kernel": "naive", "source": "naive.cu", "block": 16}, "opencl")
+    assert "operation.reference.grid: write one to three numbers or expressions" in tune("validate", file).err
+
+
 BAD_KERNELS = {
     "does not compile": ("void naive(float *y, const float *x, int n, float a) { y[0] = none; }", "compile: "),
     "writes outside": (

@@ -1,5 +1,6 @@
 """`tune KERNEL SIZE`: the search for the fastest configuration."""
 
+import difflib
 from typing import Any
 
 import click
@@ -8,6 +9,7 @@ from tuner.cli import output
 from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, TYPES, storage_option
 from tuner.errors import RequestError
 from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
+from tuner.paths import quoted
 
 
 @click.command("kernel", hidden=True)
@@ -66,12 +68,16 @@ def command(
 
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
     """
+    from tuner.cli.app import VERBS
     from tuner.space import catalog
 
-    if size is None:
-        from tuner.cli.app import VERBS
-
+    try:
         catalog.find(kernel)
+    except RequestError:
+        if near := difflib.get_close_matches(kernel, VERBS, n=1):
+            raise RequestError(f"{quoted(kernel)} is no verb and no kernel; did you mean `tune {near[0]}`?") from None
+        raise
+    if size is None:
         verbs = ", ".join(VERBS)
         raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
     from tuner.cli import progress

@@ -51,6 +51,7 @@ class Backend:
     may_be_processor: whether a device of this kind may be the processor that compiles, too.
     follows_context: whether each caller opens it anew, in the context that is current at that time.
     toolchain: the common beginning of its toolchains' names, or None.
+    common: architectures that are compiled for where there is no device.
     binaries: the suffix of its binaries if they run on every device of their architecture, else None.
     """
 
@@ -67,6 +68,7 @@ class Backend:
     may_be_processor: bool = False
     follows_context: bool = False
     toolchain: str | None = None
+    common: tuple[str, ...] = ("",)
     binaries: str | None = None
 
     @property

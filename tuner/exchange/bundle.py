@@ -42,6 +42,10 @@ class Binary:
     def file(self) -> str:
         return f"{self.target.device.architecture}{devices.BACKENDS[self.target.device.kind].binaries}"
 
+    @property
+    def entry(self) -> str:
+        return self.build.entry or self.source.kernel
+
 
 def export(request: ExportRequest) -> Export:
     """Write the bundle into a folder. Raises RequestError where a device is not a CUDA device, or nothing compiles."""
@@ -121,7 +125,6 @@ def _json(problem: Problem, binaries: Sequence[Binary]) -> dict[str, Any]:
         "version": BUNDLE[1],
         "tuner": VERSION,
         "kernel": space.name,
-        "entry": space.kernel,
         "signature": sources.signature(space),
         "size": dict(problem.sizes),
         "options": dict(problem.options),
@@ -136,6 +139,7 @@ def _binary_json(binary: Binary) -> dict[str, Any]:
     record = candidate.record
     return {
         "file": binary.file,
+        "entry": binary.entry,
         "architecture": binary.target.device.architecture,
         "config": candidate.config,
         "match": candidate.match,
@@ -158,7 +162,7 @@ _TYPES = """\
 #define TUNED_BUNDLE
 /* A build runs on devices of its major compute capability, if their minor one is equal or, unless `exact`, higher. */
 struct tuned_build {
-    const char *file;
+    const char *file, *kernel;
     int major, minor, exact;
     unsigned grid[3], block[3], shared_memory; /* blocks; threads; bytes of dynamic shared memory */
 };
@@ -192,7 +196,6 @@ def _header(problem: Problem, binaries: Sequence[Binary], prefix: str) -> str:
     return (
         comment(f"{space.name} at {problem_text(problem.sizes, problem.types)}. Written by `tune export --to cubin`.")
         + f"#ifndef {prefix.upper()}_LAUNCH_H\n#define {prefix.upper()}_LAUNCH_H\n\n#include <stddef.h>\n\n{_TYPES}\n"
-        + f'#define {prefix}_kernel "{space.kernel}"\n\n'
         + "".join(arrays)
         + f"static const struct tuned_argument {prefix}_arguments[] = {{\n{''.join(rows)}}};\n\n"
         + f"static const struct tuned_build {prefix}_builds[] = {{\n{''.join(builds)}}};\n\n#endif\n"
@@ -217,4 +220,5 @@ def _row(binary: Binary) -> str:
     major, minor = capability
     grid, block = (", ".join(map(str, extents)) for extents in (geometry.grid, geometry.block))
     exact = int(architecture.endswith("a"))  # sm_100f runs on later minor versions too
-    return f'"{binary.file}", {major}, {minor}, {exact}, {{{grid}}}, {{{block}}}, {geometry.shared_memory}'
+    names = f'"{binary.file}", "{binary.entry}"'
+    return f"{names}, {major}, {minor}, {exact}, {{{grid}}}, {{{block}}}, {geometry.shared_memory}"

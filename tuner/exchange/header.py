@@ -6,7 +6,7 @@ from tuner import devices
 from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import comment, identifier
 from tuner.exchange.target import Problem, Target, TargetDevice, stored_devices
-from tuner.space import source
+from tuner.space import braces, source
 from tuner.space.default import first_valid
 from tuner.space.model import COMMON_GPU, Config, Scope, config_text, problem_text
 
@@ -64,4 +64,7 @@ def _macros(problem: Problem, config: Config, scope: Scope) -> str:
     values |= {f"BLOCK_{axis}": extent for axis, extent in zip("XYZ", geometry.block, strict=True)}
     values["SHARED_MEMORY"] = geometry.shared_memory
     launch = "".join(f"#define {prefix}_{name} {value}\n" for name, value in values.items())
-    return source.defines(problem.space, config, scope) + launch
+    space = problem.space
+    if braces.names(space.kernel):
+        launch = f"#define {prefix}_KERNEL {source.kernel_of(space, config, scope)}\n{launch}"
+    return source.defines(space, config, scope) + launch

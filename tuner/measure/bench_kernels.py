@@ -73,8 +73,8 @@ class BenchKernels:
         count = output.nbytes // dtype.itemsize
         arguments = [output.handle, reference.handle, *self._slot(name), np.int64(count)]
         if dtype.is_exact:
-            return self._bind("check_bits", count * _WORD, arguments, _macros(dtype))
-        return self._bind("check_reals", count * _WORD, [*arguments, np.float64(bound)], _macros(dtype))
+            return self._bind("check_bits", count * _WORD, arguments, macros(dtype))
+        return self._bind("check_reals", count * _WORD, [*arguments, np.float64(bound)], macros(dtype))
 
     def check_guards(self, name: str, array: Buffer, expected: int) -> Call:
         """Looks for a byte other than `expected` before and after `array`."""
@@ -114,7 +114,7 @@ class BenchKernels:
         return self._device.bind(replace(function, geometry=geometry), arguments)
 
 
-def _macros(dtype: DType) -> str:
+def macros(dtype: DType) -> str:
     """What `bench_kernels.cu` needs to know of a type: that of the bits, and how the value is made of them."""
     stored = f"#define STORED {_STORED[dtype.bits.itemsize]}\n"
     if dtype.is_exact:

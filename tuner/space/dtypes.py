@@ -158,8 +158,20 @@ def spelling(dtype: str, language: str) -> str:
     return word
 
 
+_HEADERS = {
+    "float16": "cuda_fp16.h",
+    "bfloat16": "cuda_bf16.h",
+    "float8_e4m3fn": "cuda_fp8.h",
+    "float8_e5m2": "cuda_fp8.h",
+}
+
+
 def prologue(names: Mapping[str, str], language: str) -> str:
     """What a source in `language` needs before it may use the types of these names, by the names in a space file."""
+    if language == "cuda":  # a template need not name the type that it is instantiated with
+        return "".join(
+            f"#include <{header}>\n" for header in dict.fromkeys(filter(None, map(_HEADERS.get, names.values())))
+        )
     if language != "opencl" or "float16" not in names.values():
         return ""
     return "#ifdef cl_khr_fp16\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n#endif\n"

@@ -11,7 +11,7 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space import agreement, fills, operation, python_function, reference
+from tuner.space import agreement, braces, fills, operation, python_function, reference, source
 from tuner.space.array_functions import TRYING, bounded
 from tuner.space.chosen_types import Types
 from tuner.space.default import checks_by_depth
@@ -22,7 +22,7 @@ from tuner.space.reference_forms import ExpressionReference, KernelReference, Py
 from tuner.space.source import inlined, without_comments
 
 MOST_CONFIGURATIONS = 1000  # of a space that is tried as a whole; of a larger one, a sample is
-SAMPLE = 300
+SAMPLE = 300  # configurations, in all languages together
 MOST_EVALUATIONS = 100_000  # of restrictions, which take some microseconds each
 MOST_BYTES = 1 << 22  # of the arrays that a reference is tried on
 SMALL = (4, 5)  # the sizes of those
@@ -61,8 +61,8 @@ def evaluate(space: Space, sizes: Mapping[str, int], types: Types, own_restricti
                 return Evaluation(tried, ("operation", *where), f"{message}, at {size_text(sizes)}")
         if (message := _reference_fault(space, scope)) is not None:
             return Evaluation(tried, ("operation", "reference"), message)
-        checks = list(_configuration_checks(space, own_restrictions))
-        for config in _configurations(space, scope):
+        checks = [*_configuration_checks(space, own_restrictions), (("kernel",), _kernel(space, scope))]
+        for config in _configurations(space, scope, SAMPLE // len(space.languages)):
             tried += 1
             names = space.names(config, scope)
             for where, check in checks:
@@ -113,6 +113,13 @@ def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check
     yield ("shared_memory",), _whole(space.shared_memory, 0)
     for restriction in space.restrictions[own_restrictions:]:
         yield (), _number(restriction.that)
+
+
+def _kernel(space: Space, scope: Scope) -> Callable[[Mapping[str, Any]], object]:
+    def check(names: Mapping[str, Any]) -> None:
+        source.kernel_of(space, {name: names[name] for name in space.parameters}, scope)
+
+    return check
 
 
 def _number(expression: Expression) -> Callable[[Mapping[str, Any]], object]:
@@ -167,8 +174,8 @@ def _reference_code_fault(space: Space) -> Evaluation | None:
             python_function.check(form.function)
         elif isinstance(form, KernelReference):
             of_reference = reference.as_space(space, form)
-            text = inlined(of_reference.source)
-            if not re.search(rf"\b{form.kernel}\b", without_comments(text)):
+            text = inlined(of_reference.source, space.include)
+            if not re.search(rf"\b{braces.pattern(form.kernel)}\b", without_comments(text)):
                 return Evaluation(0, (*where, "kernel"), f"{shown(of_reference.source)} has no kernel {form.kernel}")
             for fault in agreement.faults(of_reference, text):
                 return Evaluation(0, where, fault.message)
@@ -206,8 +213,8 @@ def _reference_fault(space: Space, scope: Scope) -> str | None:
     return message
 
 
-def _configurations(space: Space, scope: Scope) -> Iterator[Config]:
-    """Configurations that break no restriction: all of a small space, else the default and a random sample."""
+def _configurations(space: Space, scope: Scope, sample: int) -> Iterator[Config]:
+    """Configurations that break no restriction: all of a small space, else the default and a random `sample`."""
     combinations = math.prod(len(values) for values in space.parameters.values())
     if combinations <= min(MOST_CONFIGURATIONS, MOST_EVALUATIONS // (1 + len(space.restrictions))):
         for config in space.walk():
@@ -217,7 +224,7 @@ def _configurations(space: Space, scope: Scope) -> Iterator[Config]:
     if space.default and not _any_broken(space.restrictions, space.names(space.default, scope)):
         yield dict(space.default)
     checks, draw = checks_by_depth(space), random.Random(0)  # noqa: S311
-    for number in range(SAMPLE):
+    for number in range(sample):
         descent = _Descent(space, scope, checks, draw, MOST_EVALUATIONS // SAMPLE, odd_first=bool(number % 2))
         if (found := descent.extend({})) is not None:
             yield found

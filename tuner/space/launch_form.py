@@ -45,6 +45,7 @@ def to_json(space: Space) -> dict[str, Any]:
         "alignment": space.alignment,
         "source_note": space.source_note,
         "files": [str(file) for file in space.files],
+        "include": [str(folder) for folder in space.include],
         "operation": {
             "sizes": dict(op.sizes),
             "options": dict(op.options),
@@ -180,4 +181,5 @@ def from_json(data: Mapping[str, Any]) -> Space:
         alignment=data["alignment"],
         source_note=data["source_note"],
         files=tuple(Path(file) for file in data["files"]),
+        include=tuple(Path(folder) for folder in data["include"]),
     )

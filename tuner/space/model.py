@@ -170,7 +170,8 @@ class Geometry:
 class Space:
     """One stage: a kernel, what it computes, and the configurations that it can be compiled with.
 
-    Arrays begin at multiples of `alignment` bytes, and of the size of their elements.
+    Arrays begin at multiples of `alignment` bytes, and of the size of their elements. `kernel` and `compile_options`
+    may hold names in braces; see `braces`.
     """
 
     name: str
@@ -190,6 +191,7 @@ class Space:
     alignment: int = 1
     source_note: str = ""
     files: tuple[Path, ...] = ()  # the YAML files it was read from
+    include: tuple[Path, ...] = ()  # folders of the user's own headers
 
     def names(self, config: Mapping[str, Value], scope: Scope) -> Mapping[str, Any]:
         """The value of every name that an expression of this space may use: scope, configuration, derived values.

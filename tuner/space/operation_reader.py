@@ -49,7 +49,9 @@ class OperationReader:
         for position, argument in enumerate(arguments):
             if argument.name in {a.name for a in arguments[:position]}:
                 raise document.error((*place, position), f"{argument.name}: two arguments of this name; rename one")
-        reference = ReferenceReader(shared, (*prefix, "reference"), model, arguments, self.scope_names).reference()
+        place = (*prefix, "reference")
+        self.reference_reader = ReferenceReader(shared, place, model, arguments, self.scope_names, self.types)
+        reference = self.reference_reader.reference()
         for key, extra in (("tolerance", ["epsilon"]), ("flops", []), ("bytes", [])):
             if (expression := getattr(op, key)) is not None:
                 check_names(shared, (*prefix, key), expression, {*self.scope_names, *extra})

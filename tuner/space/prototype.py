@@ -6,7 +6,7 @@ from it.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.space.dtypes import DTYPES
@@ -61,11 +61,17 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Prototype:
-    """A kernel of CUDA or OpenCL, or a function of C: its parameters in order, or None where they are open."""
+    """A kernel of CUDA or OpenCL, or a function of C: its parameters in order, or None where they are open.
+
+    `template` are the parameters of a template by name, with what they are (`typename`, `int`); None if it is none.
+    `block` are the threads per block, as its launch bounds or its attribute say; empty if neither does.
+    """
 
     name: str
     parameters: tuple[Parameter, ...] | None
     is_kernel: bool
+    template: Mapping[str, str] | None = None
+    block: tuple[str, ...] = ()
 
 
 def prototypes(text: str) -> list[Prototype]:
@@ -78,10 +84,31 @@ def prototypes(text: str) -> list[Prototype]:
     kernels, functions = [], []
     for prefix, name, inner in _definitions(_WORD.findall(_without_directives(code))):
         if portable.intersection(prefix) or _KERNEL_WORDS & set(prefix):
-            kernels.append(Prototype(name, _parameters(inner, lists, types), is_kernel=True))
+            template, block = _template(prefix), _block(prefix)
+            kernels.append(Prototype(name, _parameters(inner, lists, types), True, template, block))
         elif "static" not in prefix and "inline" not in prefix and "template" not in prefix:
-            functions.append(Prototype(name, _parameters(inner, lists, types), is_kernel=False))
+            functions.append(Prototype(name, _parameters(inner, lists, types), False))
     return kernels or functions
+
+
+def _template(prefix: list[str]) -> dict[str, str] | None:
+    if "template" not in prefix:
+        return None
+    words = prefix[prefix.index("template") + 2 :]
+    depth, end = 1, 0
+    while end < len(words) and depth:
+        depth += (words[end] == "<") - (words[end] == ">")
+        end += 1
+    parts = [_before(part, "=") for part in _split(words[: end - 1])]
+    return {part[-1]: " ".join(part[:-1]) for part in parts if len(part) > 1}
+
+
+def _block(prefix: list[str]) -> tuple[str, ...]:
+    for word in ("reqd_work_group_size", "__launch_bounds__"):
+        if word in prefix[:-1] and prefix[(at := prefix.index(word)) + 1] == "(":
+            extents = [" ".join(part) for part in _split(prefix[at + 2 : _matching(prefix, at + 1)])]
+            return tuple(extents if word == "reqd_work_group_size" else extents[:1])
+    return ()
 
 
 def _without_directives(code: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, shown
-from tuner.space import array_expressions, expressions, python_function
+from tuner.space import array_expressions, braces, expressions, python_function
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument
 from tuner.space.name_check import check_names
@@ -32,16 +32,20 @@ FORMS = {
 }
 
 
+EXTENTS = "write one to three numbers or expressions over sizes: x, y, z"
+
+
 @dataclass(frozen=True)
 class ReferenceReader:
-    """Reads the reference at `where` in `document`, of an operation with these arguments, for a space like `model`.
-    `names` are those that expressions over sizes may use."""
+    """Reads the reference at `where` in `document`, of an operation with these arguments and types to choose, for a
+    space like `model`. `names` are those that expressions over sizes may use."""
 
     document: Document
     where: Where
     model: SpaceModel
     arguments: tuple[Argument, ...]
     names: Collection[str]
+    types: Collection[str]
 
     def reference(self) -> Reference:
         """Raises SpaceError for the first fault."""
@@ -57,6 +61,14 @@ class ReferenceReader:
         if value == "none":
             return NoReference()
         return self._expressions(value, outputs)
+
+    def check_languages(self, languages: Collection[str]) -> None:
+        """Raise SpaceError where a kernel lacks the grid and the block that these languages need."""
+        value: Any = self.model.operation.reference
+        if isinstance(self.reference(), KernelReference) and any(LANGUAGES[name].has_grid for name in languages):
+            for key in ("grid", "block"):
+                if not value.get(key):
+                    raise self._error((key,), EXTENTS)
 
     def _check_keys(self, form: str, value: Mapping[str, Any]) -> None:
         for key in value:
@@ -110,13 +122,14 @@ class ReferenceReader:
 
     def _kernel(self, value: Mapping[str, Any]) -> KernelReference:
         kernel, source = value["kernel"], value.get("source")
-        if not isinstance(kernel, str) or not kernel.isidentifier() or not kernel.isascii():
+        if not isinstance(kernel, str) or not braces.KERNEL.fullmatch(kernel):
             raise self._error(("kernel",), f"{quoted(kernel)}: write the name of a kernel in the source")
+        if (fault := braces.fault(kernel, self.types)) is not None:
+            raise self._error(("kernel",), fault)
         if source is not None and (not isinstance(source, str) or not source or "\0" in source):
             raise self._error(("source",), f"{quoted(source)}: write the name of a file, relative to this one")
         file = None if source is None else self.document.path.resolve().parent / source
-        has_grid = any(LANGUAGES[name].has_grid for name in self.model.languages)
-        grid, block = (self._extents(key, value, required=has_grid) for key in ("grid", "block"))
+        grid, block = (self._extents(key, value) for key in ("grid", "block"))
         return KernelReference(kernel, file, self._names(value.get("arguments")), grid, block)
 
     def _names(self, value: object) -> tuple[str, ...]:
@@ -134,11 +147,11 @@ class ReferenceReader:
                 raise self._error(("arguments",), f"{argument.name} is missing, which is an output; add it")
         return tuple(value)
 
-    def _extents(self, key: str, value: Mapping[str, Any], required: bool) -> Extents:
+    def _extents(self, key: str, value: Mapping[str, Any]) -> Extents:
         given = value.get(key)
         texts: list[object] = given if isinstance(given, list) else [] if given is None else [given]
-        if not 1 <= len(texts) <= 3 and (required or texts):
-            raise self._error((key,), "write one to three numbers or expressions over sizes: x, y, z")
+        if len(texts) > 3:
+            raise self._error((key,), EXTENTS)
         extents: list[Expression] = []
         for position, text in enumerate(texts):
             try:

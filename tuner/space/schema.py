@@ -8,13 +8,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat,
 from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted
-from tuner.space import expressions
+from tuner.space import braces, expressions, ranges
 from tuner.space.dtypes import ALIASES, DTYPES, canonical
 from tuner.space.expressions import Expression
 from tuner.space.fills import DISTRIBUTIONS, SEQUENCES
 from tuner.space.model import MAX_VALUES
 from tuner.space.routines import ROUTINES
 
+MAX_KERNEL = 300  # characters of a kernel's name
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
 
 
@@ -50,10 +51,20 @@ def _restriction(value: object) -> object:
     return {"that": value} if isinstance(value, str) else value
 
 
+def _values(value: object) -> object:
+    return ranges.expanded(value) if isinstance(value, dict) else value
+
+
+def _kernel(value: object) -> object:
+    if isinstance(value, str) and (len(value) > MAX_KERNEL or not braces.KERNEL.fullmatch(value)):
+        raise ValueError(f"{quoted(value)} is not the name of a kernel, such as add, ns::add or add<{{threads}}>")
+    return value
+
+
 def _option(value: object) -> object:
     """A header behind -I would not be part of a build's name, so edits to it would go unnoticed."""
     if isinstance(value, str) and value.startswith(("-I", "--include", "-include", "-isystem", "-iquote")):
-        raise ValueError(f'{quoted(value)}: include headers of your own as #include "name.h", from beside the kernel')
+        raise ValueError(f"{quoted(value)}: name folders of your own headers in `include:`, a key of the space")
     return value
 
 
@@ -67,6 +78,22 @@ DTypeName = Annotated[
     Identifier, BeforeValidator(_dtype), WithJsonSchema({"anyOf": [{"enum": [*DTYPES, *ALIASES]}, {"type": "string"}]})
 ]
 Types = dict[Identifier, Annotated[list[DTypeName], Field(min_length=1, max_length=len(DTYPES))]]
+_RANGES: list[dict[str, Any]] = [
+    {
+        "type": "object",
+        "description": "numbers, both ends included",
+        "properties": {name: {"type": "number"} for name in ("from", "to", "step")},
+        "required": ["from", "to"],
+        "additionalProperties": False,
+    },
+    {
+        "type": "object",
+        "description": "the first and the last",
+        "properties": {"powers_of_two": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}},
+        "required": ["powers_of_two"],
+        "additionalProperties": False,
+    },
+]
 _NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}, "minItems": 1}
 _FILL: dict[str, Any] = {
     "description": "what an input holds while it is tuned; without it, random numbers",
@@ -167,7 +194,7 @@ class OperationModel(StrictModel):
     sizes: dict[Identifier, int | None] = Field(min_length=1, description="name: default, or nothing if it is required")
     options: dict[Identifier, FiniteFloat] = Field({}, description="name: default; set at launch")
     types: Types = Field({}, description="name: the dtypes that it may stand for; the first is the default")
-    extent: list[Formula] = Field(min_length=1, max_length=3, description="of the result, x first; the grid covers it")
+    extent: list[Formula] = Field([], max_length=3, description="of the result, x first; `grid_divisors` divide it")
     arguments: list[ArgumentModel] = Field(min_length=1)
     reference: Annotated[Any, WithJsonSchema(_REFERENCE)]
     tolerance: Formula | None = Field(None, description="largest error allowed; `epsilon` is the unit round-off")
@@ -181,12 +208,17 @@ class SpaceModel(StrictModel):
 
     title: str = Field(min_length=1, max_length=200)
     operation: OperationModel
-    kernel: Identifier = Field(description="entry point in the source")
-    source: str | None = Field(None, description="kernel file, relative to this one")
-    languages: list[LanguageName] = Field(min_length=1)
-    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=MAX_VALUES)]] = Field(
-        min_length=1, max_length=100
+    kernel: Annotated[str, BeforeValidator(_kernel)] = Field(
+        description="entry point in the source; {NAME} is the value of a parameter, as in add<{threads}>"
     )
+    source: str | None = Field(None, description="kernel file, relative to this one")
+    include: list[str] = Field([], max_length=100, description="folders of your own headers, relative to this file")
+    languages: Annotated[list[LanguageName], Field(min_length=1)] | None = Field(
+        None, description="those of the source by its suffix, if omitted"
+    )
+    parameters: dict[
+        Identifier, Annotated[list[Allowed], BeforeValidator(_values), Field(min_length=1, max_length=MAX_VALUES)]
+    ] = Field(min_length=1, max_length=100)
     restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = Field([], max_length=1000)
     derived: dict[Identifier, Formula] = Field({}, max_length=1000)
     grid_divisors: DivisorsModel | None = None
@@ -208,6 +240,9 @@ def json_schema() -> dict[str, Any]:
     # In a file, `operation:` is a path or a mapping, and a restriction may be a string.
     published: type[BaseModel] = create_model("Space", __base__=SpaceModel, operation=(str | OperationModel, ...))
     schema = published.model_json_schema()
+    parameters = schema["properties"]["parameters"]["patternProperties"]
+    for pattern, values in parameters.items():
+        parameters[pattern] = {"anyOf": [values, *_RANGES]}
     restrictions = schema["properties"]["restrictions"]
     restrictions["items"] = {"anyOf": [{"type": "string"}, restrictions["items"]]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "tuner space file"}

@@ -101,6 +101,8 @@ class Summary:
 class Progress(TrialListener, Protocol):
     """Hears of every step of a run; `measured_before` counts the trials of earlier runs."""
 
+    def begun(self, step: str) -> None: ...
+
     def started(self, space: Space, device: DeviceInfo, scope: Scope, total: int, measured_before: int) -> None: ...
 
     def finals(self, count: int) -> None: ...
@@ -130,8 +132,10 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
         progress.noted("reference: none: no output is compared, and the results are unverified")
 
     task = Task(space, sizes, options, request.method, request.timeout, types)
+    progress.begun(f"opening {' and '.join(device_ids)}")
     threading.Thread(target=lambda: [importlib.import_module(name) for name in SLOW_IMPORTS]).start()
     with Crew(task, device_ids, progress.noted) as crew:
+        progress.begun("listing the valid configurations")
         from tuner.search.enumeration import enumerate_space
         from tuner.tuning.ledger import Ledger
         from tuner.tuning.study import StudyKey

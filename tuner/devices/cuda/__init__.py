@@ -15,5 +15,6 @@ BACKEND = Backend(
     widest=architectures.widest,
     follows_context=True,
     toolchain="NVRTC ",
+    common=("sm_80", "sm_90a"),
     binaries=".cubin",
 )

@@ -94,7 +94,7 @@ class CudaDevice(Device):
         for axis, blocks, most in zip("xyz", geometry.grid, self.limits.max_grid, strict=True):
             if blocks > most:
                 raise LaunchError(f"{blocks} blocks in {axis}; the device launches at most {most}")
-        module = driver.Module(self._context, build.binary, source.kernel, geometry)
+        module = driver.Module(self._context, build.binary, build.entry or source.kernel, geometry)
         return Function(module, source.kernel, geometry)
 
     def bind(

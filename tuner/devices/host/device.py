@@ -19,7 +19,7 @@ import numpy as np
 from tuner.devices import build_cache, caches, environment
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
-from tuner.devices.compiler import Build
+from tuner.devices.compiler import Build, missing_kernel
 from tuner.devices.host import BACKEND
 from tuner.devices.host.compiler import HostCompiler, default, processor, version
 from tuner.errors import ArgumentError, DeviceError, LaunchError
@@ -80,9 +80,11 @@ class HostDevice(Device):
         try:
             library = ctypes.CDLL(str(path))
             function = library[source.kernel]
-        except (OSError, AttributeError) as error:
+        except OSError as error:
             what = f"loading {source.kernel}"
             raise environment.of_log(str(error), what) or LaunchError(f"{what}: {error}") from None
+        except AttributeError:
+            raise LaunchError(missing_kernel(source)) from None
         function.restype = None
         return Function(function, source.kernel, source.geometry)
 

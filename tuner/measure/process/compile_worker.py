@@ -94,7 +94,7 @@ def _launch_once(device: Device, space: Space, scope: Scope, source: Source, bin
         device.bind(function, arguments)()
         device.synchronize()
         if (compiled := device.exported(function)) is not None:
-            device.compiler.keep(source, Build(compiled, binary.figures))
+            device.compiler.keep(source, replace(binary, binary=compiled))
 
 
 if __name__ == "__main__":
