@@ -26,6 +26,7 @@ from tuner.devices import Device
 from tuner.errors import TrialError, TunerError
 from tuner.measure import input_sets
 from tuner.measure.benchmark import Bench
+from tuner.measure.referee import Referee
 from tuner.measure.timing import Stopwatch, spread
 from tuner.search.enumeration import enumerate_space
 from tuner.space import catalog, operation
@@ -143,7 +144,7 @@ def cost(bench: Bench, cache: ReferenceCache, count: int) -> str:
     total = time.perf_counter() - began
     began = time.perf_counter()
     for seed in range(1, bench_arrays.set_count + 1):
-        input_sets.draw(bench.space.operation, bench.scope, seed + 100, cache)
+        input_sets.draw(Referee(bench.device, bench.space, cache), bench.scope, seed + 100)
     sets = time.perf_counter() - began
     shares = "   ".join(f"{name} {seconds / total:5.1%}" for name, seconds in spent.items())
     return f"{total:7.2f} s for {len(configs)} configurations: {shares}   {sets:.2f} s for other sets, once"

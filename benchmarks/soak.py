@@ -39,6 +39,7 @@ LEAST_IDLE = 0.8  # where other programs leave less of the processors, any confi
 GONE_SECONDS = 10.0  # in which all processes of a run are gone
 SIZES = {"cuda": 4_000_000}
 SIZE = 40_000  # of other devices
+ROUNDS = {"cuda": 1000}  # of work, so that it takes longer than the memory does
 MOUNT, UMOUNT = (shutil.which(name) or name for name in ("mount", "umount"))
 WORK = (1, 2, 4, 8)
 VARIANTS = range(6)
@@ -60,13 +61,13 @@ parameters:
   variant: VARIANTS
 LAUNCH
 """
-# `volatile` keeps compilers from leaving out the work that is done in vain.
+# No compiler leaves the work out: 0 times a number that it does not know may be NaN.
 BODY = """\
-        volatile int count = variant;
-        for (int k = 0; k < 100 * work; k++) {
-            count = count + 1;
+        float vain = x[i];
+        for (int k = 0; k < ROUNDS * work; k++) {
+            vain = 0.5f * vain + variant;
         }
-        y[i] = x[i] + (count - 100 * work - variant + 1);
+        y[i] = x[i] + 1 + 0.0f * vain;
 """
 TEXTS = {
     "host": f"void add_one(float *y, const float *x, int n) {{\n    for (int i = 0; i < n; i++) {{\n{BODY}    }}\n}}\n",
@@ -100,7 +101,8 @@ class Study:
         for word, value in words.items():
             text = text.replace(word, str(value if isinstance(value, str) else list(value)))
         (self.folder / "soak.yaml").write_text(text)
-        (self.folder / ("soak.c" if host else "soak.cu")).write_text(TEXTS["host" if host else "gpu"])
+        body = TEXTS["host" if host else "gpu"].replace("ROUNDS", str(ROUNDS.get(self.device, 100)))
+        (self.folder / ("soak.c" if host else "soak.cu")).write_text(body)
         (self.folder / "tmp").mkdir()
 
     def tune(self, *arguments: str, cache: Path | None = None) -> subprocess.Popen[str]:

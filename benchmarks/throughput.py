@@ -107,6 +107,8 @@ class Clock:
         self.times: list[float] = []
         self.failed = 0
 
+    def begun(self, step: str) -> None: ...
+
     def started(self, *_: Any) -> None: ...
 
     def measured(self, trial: Trial, done: int, best: Trial | None) -> None:

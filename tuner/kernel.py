@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tuner import devices, paths
@@ -10,7 +11,8 @@ from tuner.devices import Build, Device, figures
 from tuner.devices.arguments import ArraySpec
 from tuner.errors import RequestError
 from tuner.paths import quoted
-from tuner.space import catalog, operation, source
+from tuner.space import catalog, chosen_types, operation, source
+from tuner.space.chosen_types import dtype
 from tuner.space.model import Config, Scope, Space, config_text
 from tuner.store.store import Candidate, Match, Record
 
@@ -33,21 +35,23 @@ class Kernel:
         scope: Scope,
         device: Device,
         candidate: Candidate,
-        binaries: Mapping[str, bytes] | None = None,
+        builds: Mapping[str, Build] | None = None,
     ) -> None:
-        """Builds and loads. `binaries` holds exported builds by the digests of their sources.
+        """Builds and loads. `builds` holds exported builds by the digests of their sources.
 
         Raises TrialError where the configuration does not run here, DeviceError where it cannot be built.
         """
         self.space, self.scope, self.device, self.candidate = space, scope, device, candidate
         text = source.render(space, candidate.config, scope)
-        binary = (binaries or {}).get(text.digest)
-        build = device.build(text) if binary is None else Build(binary)
+        exported = (builds or {}).get(text.digest)
+        build = exported or device.build(text)
         figures.check(build.figures, text.geometry, scope.limits)
         self.function = device.load(build, text)
-        self._binaries = {} if binary is None else {text.digest: binary}  # a pickled Kernel needs no compiler either
+        self._builds = {} if exported is None else {text.digest: exported}  # a pickled Kernel needs no compiler either
         op = space.operation
-        self._requirements = [ArraySpec.of(a, operation.shape(a, scope), space.alignment) for a in op.arrays]
+        self._requirements = [
+            ArraySpec.of(a, operation.shape(a, scope), dtype(a, scope), space.alignment) for a in op.arrays
+        ]
         self._constants = {name: device.upload(data) for name, data in operation.constants(op, scope).items()}
         self._fixed = fixed_options(space)
         self._scalars = self._pack({})
@@ -111,13 +115,15 @@ class Kernel:
             name,
             dict(scope.sizes),
             dict(scope.options),
+            dict(scope.types),
             self.device.id,
             self.candidate,
-            self._binaries,
+            self._builds,
         )
 
     def __repr__(self) -> str:
-        return f"<{self.space.name} on {self.device.name}, {self.match}: {config_text(self.config)}>"
+        types = "".join(f" {name}={value}" for name, value in self.scope.types.items())
+        return f"<{self.space.name}{types} on {self.device.name}, {self.match}: {config_text(self.config)}>"
 
     def _launch(self) -> Launch:
         arguments = self._arguments([None] * len(self._requirements), {})
@@ -149,7 +155,7 @@ class Kernel:
         """The scalars with these options, as NumPy scalars in the kernel's order."""
         scope = self.scope
         if options:
-            values = operation.parse_options(options, self.space.operation)
+            values = operation.parse_options(options, self.space.operation, scope.types)
             for name in options.keys() & self._fixed:
                 if values[name] != scope.options[name]:
                     raise RequestError(
@@ -157,7 +163,7 @@ class Kernel:
                         f"it is fixed when the kernel is loaded; load it with options={{{name!r}: ...}}"
                     )
             overridden = {**scope.options, **{name: values[name] for name in options}}
-            scope = Scope(scope.sizes, overridden, scope.language, scope.limits)
+            scope = replace(scope, options=overridden)
         return operation.scalars(self.space.operation, scope)
 
 
@@ -165,17 +171,19 @@ def _reload(
     name: str,
     sizes: Mapping[str, int],
     options: Mapping[str, float],
+    types: Mapping[str, str],
     device_name: str,
     candidate: Candidate,
-    binaries: Mapping[str, bytes],
+    builds: Mapping[str, Build],
 ) -> Kernel:
     """The Kernel that was pickled. Raises RequestError where the kernel, the device or the configuration is not there
     any more, and what a Kernel raises."""
     space = catalog.load(name)
     device = devices.shared(devices.for_space(space, device_name))
-    scope = Scope(sizes, options, device.language, device.limits)
+    types = chosen_types.parse(types, space.operation)
+    scope = Scope(sizes, options, device.language, device.limits, types)
     space.checked(candidate.config, scope)
-    return Kernel(space, scope, device, candidate, binaries)
+    return Kernel(space, scope, device, candidate, builds)
 
 
 def fixed_options(space: Space) -> set[str]:

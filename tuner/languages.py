@@ -22,6 +22,7 @@ class Language:
     has_grid: its kernels run in blocks of threads; otherwise they are functions, called once.
     has_compute_capability: its devices have a compute capability, which expressions may compare.
     dynamic_shared_memory: a launch may add shared memory to what the source declares.
+    has_cpp_names: its kernels may be templates, and stand in namespaces.
     counts_threads: a launch's global size counts threads; otherwise it counts blocks.
     """
 
@@ -32,6 +33,7 @@ class Language:
     has_grid: bool = True
     has_compute_capability: bool = False
     dynamic_shared_memory: bool = True
+    has_cpp_names: bool = False
     counts_threads: bool = False
 
 
@@ -39,7 +41,7 @@ class Language:
 LANGUAGES: Mapping[str, Language] = {
     language.name: language
     for language in (
-        Language("cuda", "CUDA", ".cu", (".cu", ".cl"), has_compute_capability=True),
+        Language("cuda", "CUDA", ".cu", (".cu", ".cl"), has_compute_capability=True, has_cpp_names=True),
         Language("opencl", "OpenCL", ".cl", (".cu", ".cl"), dynamic_shared_memory=False, counts_threads=True),
         Language("c", "C", ".c", (".c",), has_grid=False),
     )

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tuner import devices
-from tuner.devices import Device, build_cache
+from tuner.devices import Build, Device, build_cache
 from tuner.devices.build_cache import ExportedBuild
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.kernel import Kernel, fixed_options
 from tuner.paths import quoted
-from tuner.space import catalog, operation
+from tuner.space import catalog, chosen_types, operation
 from tuner.space.model import Scope, Space, Value, config_text
 from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
@@ -27,6 +27,7 @@ def load(
     device: str | Device | None = None,
     config: Mapping[str, Value] | None = None,
     options: Mapping[str, float] | None = None,
+    types: Mapping[str, str] | None = None,
     strict: bool = False,
     results: str | Path | None = None,
     binaries: str | Path | None = None,
@@ -37,7 +38,8 @@ def load(
     `tune`: 4096, "4096x2048x1024", {"M": 100, "N": 37, "K": 53}. `device` is a name such as "cuda:1", or an open
     device; if omitted, the first that speaks the kernel's language. Kernels loaded by one name other than cuda's share
     one open device, and so its arrays. `config` replaces the look-up. `strict` refuses all but an exact match.
-    `options` are the operation's, such as alpha; a launch may override them. `results` is a folder of records, instead
+    `options` are the operation's, such as alpha; a launch may override them. `types` are those of a kernel that has a
+    choice, as in {"real": "float16"}. `results` is a folder of records, instead
     of the user's own. `binaries` is a folder that `tune export --to cubin` wrote: its configuration precedes all
     others, and its cubin needs no compiler. The match of `config` and of `binaries` is "default". A configuration that
     does not run here is passed over for the next best, with a warning.
@@ -49,15 +51,19 @@ def load(
         raise RequestError(
             f"load({quoted(kernel)}, device={quoted(device)}): write a kernel's name or path, and a device's name"
         )
-    _check_types(folders={"results": results, "binaries": binaries}, mappings={"config": config, "options": options})
+    _check_types(
+        folders={"results": results, "binaries": binaries},
+        mappings={"config": config, "options": options, "types": types},
+    )
     if config is not None and strict:
         raise RequestError("load(config=..., strict=True): a given configuration is not looked up; leave out one")
     space = catalog.load(str(kernel))
-    sizes = operation.parse_size(size, space.operation)
-    settings = operation.parse_options(options or {}, space.operation)
+    chosen = chosen_types.parse(types or {}, space.operation)
+    sizes = operation.parse_size(size, space.operation, chosen)
+    settings = operation.parse_options(options or {}, space.operation, chosen)
     opened = device if isinstance(device, Device) else devices.shared(devices.for_space(space, device))
     devices.for_space(space, opened.id)  # raises where an open device speaks no language of the kernel
-    scope = Scope(sizes, settings, opened.language, opened.limits)
+    scope = Scope(sizes, settings, opened.language, opened.limits, chosen)
     builds = _bundled_builds(Path(binaries), space, opened) if binaries else []
     if config is not None:
         candidates = [Candidate(space.checked(config, scope), "default")]
@@ -66,7 +72,7 @@ def load(
         candidates = _look_up(store, Query.of(space, scope, opened), strict, builds)
     if not candidates:
         raise RequestError(f"{space.name}: no exact record at this size on {opened.name}; tune it, or drop strict=True")
-    return _build(space, scope, opened, candidates, {build.source: build.binary for build in builds})
+    return _build(space, scope, opened, candidates, {b.source: Build(b.binary, entry=b.entry) for b in builds})
 
 
 def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Candidate:
@@ -116,13 +122,13 @@ def _is_exact(candidate: Candidate, query: Query) -> bool:
 
 
 def _build(
-    space: Space, scope: Scope, device: Device, candidates: Sequence[Candidate], binaries: Mapping[str, bytes]
+    space: Space, scope: Scope, device: Device, candidates: Sequence[Candidate], exported: Mapping[str, Build]
 ) -> Kernel:
     """The first of `candidates` that builds and loads. Raises the error of the very first where none does."""
     failures: list[TrialError | DeviceError] = []
     for candidate in candidates:
         try:
-            kernel = Kernel(space, scope, device, candidate, binaries)
+            kernel = Kernel(space, scope, device, candidate, exported)
         except (TrialError, DeviceError) as error:
             failures.append(error)
             continue

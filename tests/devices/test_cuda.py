@@ -27,7 +27,7 @@ def test_the_bound_follows_from_lanes_and_clock() -> None:
 @pytest.mark.parametrize("name", ["sgemm/07_tiled_1xn", "hgemm/07_mma_unrolled"])
 def test_the_vendors_product_is_right(name: str, size: str, cuda: Device) -> None:
     space = catalog.load(name)
-    bench = Workbench(cuda, space.operation, scope_of(space, cuda, size, alpha=1.5, beta=-0.75))
+    bench = Workbench(cuda, space, scope_of(space, cuda, size, alpha=1.5, beta=-0.75))
     library = bench.library()
     assert library is not None
     bench.verify(library)

@@ -135,6 +135,31 @@ def test_the_example_asks_the_driver_for_the_right_launch(
     assert lines[-2:] == [f"sgemm_naive on a test's own, {file}.cubin: 1 ms per launch", "C: 256 -256"]
 
 
+TEMPLATE = """
+namespace ns {
+template <int threads>
+__global__ void product(float *C, const float *A, const float *B, int M, int N, int K, int batch, float a, float b) {
+    C[blockIdx.x * threads + threadIdx.x] = a;
+}
+}
+"""
+
+
+@pytest.mark.skipif(devices.count("cuda") > 0, reason="there is a driver; the stand-in is for machines without")
+def test_the_example_asks_for_a_template_by_its_name_in_the_binary(tune: Tune, stage: Stage, tmp_path: Path) -> None:
+    more = "grid: [1]\nblock: [threads]"
+    file = stage(TEMPLATE, "f", "{threads: [32]}", "cuda", more)
+    file.write_text(file.read_text().replace("kernel: f", 'kernel: "ns::product<{threads}>"'))
+    bundle(tune, tmp_path, str(file), "64x128x256", "--architecture", "sm_90a")
+    flags = ["-DMAJOR=9", "-DMINOR=0", "-shared", "-fPIC", "-x", "c"]
+    run("cc", *flags, "-o", tmp_path / "libcuda.so.1", "-", text=DRIVER)
+    done = subprocess.run(
+        [compiled_example(tmp_path), str(tmp_path)],
+        capture_output=True, text=True, check=False, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.stdout.splitlines()[1] == "get _ZN2ns7productILi32EEEvPfPKfS3_iiiiff", done.stderr
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("kernel", ["sgemm/04_strided", "sgemm/07_tiled_1xn", "hgemm/08_mma_pipelined"])
 def test_an_exported_bundle_runs_without_us(kernel: str, tune: Tune, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tuner.space import catalog
+from tuner.space.dtypes import spelling
 from tuner.space.model import Space
 
 CHEATS = {
@@ -19,7 +20,7 @@ CHEATS = {
     "leaves the poison where it lies": 6,
     "is right only where its output holds no number": 7,
 }
-TYPES = {"float32": "float", "float64": "double", "int32": "int", "int8": "char"}
+TYPES = ("float32", "float64", "int32", "int8", "uint16")
 
 C = """
 #include <string.h>
@@ -115,7 +116,7 @@ def written(folder: Path, language: str, dtype: str = "float32") -> Path:
     """Writes the kernel in `language` for vectors of `dtype`, and the file of its space."""
     text, suffix = (C, "c") if language == "c" else (GPU, "cu")
     more = "" if language == "c" else GEOMETRY
-    (folder / f"twice.{suffix}").write_text(f"#define real {TYPES[dtype]}\n{text}")
+    (folder / f"twice.{suffix}").write_text(f"#define real {spelling(dtype, language)}\n{text}")
     file = folder / "twice.yaml"
     file.write_text(SPACE.format(language=language, dtype=dtype, more=more))
     return file

@@ -8,6 +8,7 @@ from tuner.devices import Device
 from tuner.space import operation
 from tuner.space.expressions import parse
 from tuner.space.model import Limits, Operation, Restriction, Scope, Space, Value
+from tuner.space.reference_forms import ExpressionReference
 
 
 def scope_of(space: Space, device: Device, size: str | dict[str, int], **options: float) -> Scope:
@@ -16,7 +17,7 @@ def scope_of(space: Space, device: Device, size: str | dict[str, int], **options
     return Scope(sizes, operation.parse_options(options, space.operation), device.language, device.limits)
 
 
-OPERATION = Operation({"M": None}, {}, (parse("M"),), (), {}, None, None, None, None)
+OPERATION = Operation({"M": None}, {}, (parse("M"),), (), ExpressionReference({}), None, None, None, None)
 ONE = parse(1)
 
 

@@ -73,7 +73,7 @@ def right(space: Space, device: Device, size: tuple[int, ...], config: Config | 
     scope = scope_of(space, device, sized(space, size), **options)
     config = config or first_valid(space, scope)
     made = source.render(space, config, scope)
-    bench = Workbench(device, space.operation, scope)
+    bench = Workbench(device, space, scope)
     bench.verify(bench.bind(device.load(device.build(made), made)))
 
 

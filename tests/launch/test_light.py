@@ -75,10 +75,12 @@ def test_the_package_without_its_dependencies_launches_beside_numpy_and_the_devi
 @pytest.mark.gpu
 def test_a_launch_on_a_gpu_with_a_warm_cache_neither_compiles_nor_imports_the_tuning_side() -> None:
     script = f"""
-import sys, numpy as np, tuner
+import sys
+sys.path.append({str(ROOT / "tests")!r})
+import numpy as np, tuner
+from helpers.gpu_arrays import Own
 kernel = tuner.load("sgemm/07_tiled_1xn", 64, device="cuda")
-from pycuda import gpuarray
-C, A, B = (gpuarray.to_gpu(np.ones((1, 64, 64), np.float32)) for _ in "CAB")
+C, A, B = (Own(kernel.device, np.ones((1, 64, 64), np.float32)) for _ in "CAB")
 kernel(C, A, B)
 assert (C.get() == 64).all()
 print(sorted({{*{HEAVY!r}, "cuda.bindings.nvrtc"}} & set(sys.modules)))

@@ -39,14 +39,14 @@ def test_no_cheat_of_a_host_kernel_is_stored(tune: Tune, tmp_path: Path) -> None
     assert record["input_sets"] == 3
 
 
-@pytest.mark.parametrize("dtype", ["float64", "int8"])
+@pytest.mark.parametrize("dtype", ["float64", "int8", "uint16", "float16", "complex64"])
 def test_every_cheat_is_caught_for_every_kind_of_number(dtype: str, host: Device, tmp_path: Path) -> None:
     found = outcomes(tmp_path, host, dtype, CHEATS.values())
     assert found.pop(0).failure is None
     assert {outcome.failure for outcome in found.values()} <= {"changes from run to run", "wrong result"}
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint16"])
 def test_what_a_cheat_leaves_is_seen_on_opencl(dtype: str, opencl: Device, tmp_path: Path) -> None:
     found = outcomes(tmp_path, opencl, dtype, ON_OPENCL)
     assert found.pop(0).failure is None
@@ -126,6 +126,6 @@ def test_a_kernel_that_needs_no_inputs_has_one_set(host: Device, tmp_path: Path)
         "    - {name: s, dtype: int32, shape: [4], role: in, value: [1, 1, 1, 1]}\n    - {name: n, dtype: int32}\n"
     )
     space = catalog.load(str(tmp_path / "own.yaml"))
-    bench = Workbench(host, space.operation, scope_of(space, host, "1"))
+    bench = Workbench(host, space, scope_of(space, host, "1"))
     bench.renew_inputs()
     assert bench.set_count == 1

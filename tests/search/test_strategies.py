@@ -15,7 +15,7 @@ import pytest
 from helpers.pools import PARAMETERS, VALID, time_of
 from helpers.processes import strategies_of
 from tuner.errors import RequestError
-from tuner.search import foreign, strategies
+from tuner.search import foreign, optuna_strategies, strategies
 from tuner.search.pool import Pool
 from tuner.search.strategies import STRATEGIES, Budget, Hints, Search
 from tuner.space.model import Config, Value
@@ -233,3 +233,11 @@ def test_a_pool_refuses_what_is_no_list_of_configurations() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             Pool(PARAMETERS, wrong)
+
+
+def test_the_table_names_what_the_packages_have() -> None:
+    from kernel_tuner.interface import strategy_map
+
+    # The first does not run with Kernel Tuner 1.5.0; the second takes a second per evaluation.
+    assert set(strategies.KERNEL_TUNER_STRATEGIES) == set(strategy_map) - {"pyatf_strategies", "skopt"}
+    assert set(strategies.OPTUNA_SAMPLERS) == set(optuna_strategies.SAMPLERS)

@@ -64,6 +64,22 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
     "a parameter in a comment alone": (
         CODE + "// unroll", [Y, X], {"parameters": {"SCALE": [2], "unroll": [1, 2]}}, "parameters.unroll", "no text"
     ),
+    "a parameter that the source defines anew": (
+        "#define SCALE 4\n" + CODE, [Y, X], {}, "parameters.SCALE", "f.cu defines it itself, so that no value"
+    ),
+    "a parameter of the name of an argument": (
+        CODE, [Y, X], {"parameters": {"SCALE": [2], "y": [1, 2]}}, "parameters.y", "takes an argument of this name"
+    ),
+    "a parameter that is a word of C": (
+        CODE, [Y, X], {"parameters": {"SCALE": [2], "float": [1]}}, "parameters.float", "a word of C"
+    ),
+    "a template's parameter as a macro": (
+        "template <int SCALE, int M> __global__ void f(float *y, const int *x, int n) {}", [Y, X],
+        {"languages": ["cuda"]}, "kernel", "the macro of that name replaces it; write f<{SCALE}, {M}>",
+    ),
+    "a grid divisor without an extent": (
+        CODE, [Y, X], {"grid_divisors": {"y": ["SCALE"]}, "grid": None}, "grid_divisors.y", "has no extent in y"
+    ),
     "a header that is missing": (
         '#include "mine.h"\n' + CODE, [Y, X], {}, "source", '#include "mine.h" is in none of'
     ),
@@ -119,6 +135,8 @@ def test_from_what_the_text_leaves_open_nothing_is_concluded(what: str, tmp_path
 
 
 AGREE: dict[str, tuple[str, dict[str, Any]]] = {
+    "a default of the source": ("#ifndef SCALE\n#define SCALE 4\n#endif\n" + CODE, {}),
+    "a definition that depends": ("#if SCALE > 2\n#undef SCALE\n#define SCALE 4\n#endif\n" + CODE, {}),
     "as it should be": (CODE, {}),
     "a scalar of another sign": (CODE.replace("int n", "unsigned n"), {}),
     "a vector of the type": (CODE.replace("const int *", "const int4 *"), {}),

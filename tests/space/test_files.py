@@ -160,3 +160,17 @@ def test_the_published_schema_accepts_every_shipped_file(path: Path, tune: Tune)
 def test_the_published_schema_refuses_what_the_reader_refuses(tune: Tune) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(yaml.safe_load(SPACE + "restrictons: []\n"), tune("schema").json)
+
+
+def test_a_call_in_brackets_stays_whole_though_yaml_parts_it_at_commas(tmp_path: Path, tune: Tune) -> None:
+    file = tmp_path / "own.yaml"
+    calls = "grid: [ceil_div(M, block_size_x), max(1, min(2, 1), 3), 1]\n"
+    mapping = "restrictions: [{that: max(block_size_x, 1) < 64, because: we (you, I) say so}, min(M, N) > 0]\n"
+    file.write_text(SPACE.replace("2, 0]", "2]") + calls + mapping)
+    space = reader.read(file)
+    assert [e.text for e in space.grid] == ["ceil_div(M, block_size_x)", "max(1, min(2, 1), 3)", "1"]
+    assert [str(r) for r in space.restrictions[:2]] == [
+        "`max(block_size_x, 1) < 64` (we (you, I) say so)", "`min(M, N) > 0`"
+    ]  # fmt: skip
+    file.write_text(SPACE + "grid: [ceil_div(M, 2, 1]\n")
+    assert "'(' was never closed" in tune("validate", file).err

@@ -15,7 +15,6 @@ from helpers.records import (
     H200,
     H200_NVL,
     KERNEL,
-    SIGNATURE,
     SLICE,
     SPACE,
     at,
@@ -27,6 +26,7 @@ from helpers.records import (
 from tuner.errors import NoConfiguration
 from tuner.space import operation
 from tuner.space.model import Limits, Scope
+from tuner.space.source import Version
 from tuner.store.lookup import Candidate, Query, normalised
 from tuner.store.record import Record
 from tuner.store.store import Store
@@ -51,7 +51,7 @@ def look_up(tmp_path: Path, records: list[Record], device: str = H200) -> list[C
     scope = Scope(
         operation.parse_size("4096", SPACE.operation), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9)
     )
-    asked = Query(SPACE, scope, device, "cuda", "sm_90a", SIGNATURE)
+    asked = Query(SPACE, scope, device, "cuda", "sm_90a", Version.of(SPACE))
     found = store.candidates(asked)
     assert store.look_up(asked) == found[0]
     return found
@@ -68,7 +68,7 @@ def test_a_hand_written_store_gives_what_fits_best(name: str, tmp_path: Path) ->
 
 def words(one: Record) -> str:
     about = {
-        "of an earlier version of the kernel": one.signature != SIGNATURE,
+        "of an earlier version of the kernel": not one.is_of(Version.of(SPACE)),
         "imported": not one.is_verified,
         "of a value that the space does not declare": one.config["tile_size_y"] == 7,
     }
@@ -179,4 +179,4 @@ def test_a_device_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
     Store(KERNEL, tmp_path).add(at(4096))
     scope = Scope(sizes(4096), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(max_threads=1))
     with pytest.raises(NoConfiguration):
-        Store(KERNEL, tmp_path).candidates(Query(SPACE, scope, H200, "cuda", "sm_90a", SIGNATURE))
+        Store(KERNEL, tmp_path).candidates(Query(SPACE, scope, H200, "cuda", "sm_90a", Version.of(SPACE)))

@@ -11,16 +11,19 @@ from typing import Any
 import pytest
 
 from helpers.processes import Tune, nobody
-from helpers.records import EXACT, FAR, HOST_KERNEL, HOST_SIGNATURE, HOST_SPACE, NEAR, host_config, record, sizes
+from helpers.records import EXACT, FAR, HOST_KERNEL, HOST_SPACE, NEAR, host_config, record, sizes
 from helpers.spaces import scope_of
 from tuner.devices import Device
 from tuner.errors import RequestError
+from tuner.space.source import Version
 from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
 
 
 def look_up(store: Store, host: Device) -> Candidate:
-    return store.look_up(Query(HOST_SPACE, scope_of(HOST_SPACE, host, "64"), "Here", "host", "x86_64", HOST_SIGNATURE))
+    return store.look_up(
+        Query(HOST_SPACE, scope_of(HOST_SPACE, host, "64"), "Here", "host", "x86_64", Version.of(HOST_SPACE))
+    )
 
 
 KIN = record(device="Sibling", config=host_config(32), sizes=sizes(4096))

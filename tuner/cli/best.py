@@ -5,16 +5,19 @@ from pathlib import Path
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SIZE, TARGET_DEVICE, warn
+from tuner.cli.options import JSON, KERNEL, RESULTS, SIZE, TARGET_DEVICE, TYPES, warn
 
 
 @click.command()
 @KERNEL
 @SIZE
 @TARGET_DEVICE
+@TYPES
 @RESULTS
 @JSON
-def command(kernel: str, size: str, device: str | None, results: Path | None, as_json: bool) -> None:
+def command(
+    kernel: str, size: str, device: str | None, types: dict[str, str], results: Path | None, as_json: bool
+) -> None:
     """Show the best known configuration of KERNEL at SIZE.
 
     It comes from the store: from this device at this size, else at the nearest size, else from the most similar device.
@@ -24,29 +27,29 @@ def command(kernel: str, size: str, device: str | None, results: Path | None, as
     """
     from tuner import devices, launcher
     from tuner.exchange.target import Problem, choose_target
-    from tuner.space import catalog, operation
-    from tuner.space.model import Scope, config_text, size_text
+    from tuner.space import catalog
+    from tuner.space.model import config_text, problem_text, types_text
 
     space = catalog.load(kernel)
-    sizes = operation.parse_size(size, space.operation)
+    problem = Problem.parse(space, size, {}, types, results)
     if device is None or devices.is_name(device):
         local_device = devices.open_device(devices.for_space(space, device))
-        scope = Scope(sizes, space.operation.options, local_device.language, local_device.limits)
+        scope = problem.scope(local_device.language, local_device.limits)
         name, best = local_device.name, launcher.find(space, scope, local_device, results)
     else:  # a device that the store knows
-        target = choose_target(Problem.parse(space, size, {}, results), device)
+        target = choose_target(problem, device)
         name, best = target.device.name, target.best
     warn(best.notes)
     record = best.record
-    problem = {"kernel": space.name, "device": name, "size": sizes}
+    about = {"kernel": space.name, "device": name, "size": problem.sizes, "types": problem.types}
     match = {"match": best.match, "variant": best.variant, "stale": best.stale, "config": best.config}
-    data = {**problem, **match, "record": record and record.to_json()}
+    data = {**about, **match, "record": record and record.to_json()}
     how = f"{best.match}{', of a variant' if best.variant else ''}{', stale' if best.stale else ''}"
-    lines = [f"{space.name} at {size} on {name}: {how}"]
+    lines = [f"{space.name} at {size}{types_text(problem.types)} on {name}: {how}"]
     if record is None:
         lines.append(f"never tuned; the default: {config_text(best.config)}")
     else:
         if best.match != "exact":
-            lines.append(f"measured on {record.device} at {size_text(record.sizes)}:")
+            lines.append(f"measured on {record.device} at {problem_text(record.sizes, record.types)}:")
         lines.append(output.best(record))
     output.answer(as_json, data, "\n".join(lines))

@@ -6,7 +6,18 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, output_option, storage_option, warn
+from tuner.cli.options import (
+    JSON,
+    KERNEL,
+    RESULTS,
+    SET,
+    SIZE,
+    TARGET_DEVICE,
+    TYPES,
+    output_option,
+    storage_option,
+    warn,
+)
 from tuner.exchange.formats import FORMATS
 
 
@@ -29,10 +40,18 @@ from tuner.exchange.formats import FORMATS
 )
 @storage_option("Database that `tune --storage` wrote; its trials alone are exported.")
 @SET
+@TYPES
 @RESULTS
 @JSON
 def command(
-    kernel: str, size: str, to: str, options: dict[str, float], results: Path | None, as_json: bool, **request: Any
+    kernel: str,
+    size: str,
+    to: str,
+    options: dict[str, float],
+    types: dict[str, str],
+    results: Path | None,
+    as_json: bool,
+    **request: Any,
 ) -> None:
     """Export the results of KERNEL at SIZE for other programs.
 
@@ -45,11 +64,12 @@ def command(
     from tuner.exchange.target import Problem
     from tuner.space import catalog
 
-    problem = Problem.parse(catalog.load(kernel), size, options, results)
+    problem = Problem.parse(catalog.load(kernel), size, options, types, results)
     export = formats.export(to, formats.ExportRequest(problem, **request))
     warn(export.notes)
     files = [str(file) for file in export.files]
-    data = {"kernel": problem.space.name, "size": problem.sizes, "to": to, "files": files, **export.summary}
+    about = {"kernel": problem.space.name, "size": problem.sizes, "types": problem.types}
+    data = {**about, "to": to, "files": files, **export.summary}
     lines = [*files]
     if "from" in export.summary:
         lines.append("{trials} trials on {device}, from a {from}".format(**export.summary))

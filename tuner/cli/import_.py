@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, RESULTS, output_option
+from tuner.cli.options import JSON, RESULTS, TYPES, output_option
 from tuner.languages import KINDS
 
 
@@ -21,6 +21,7 @@ from tuner.languages import KINDS
     help="Kind of that device, if not in the files; that of the kernel's first language if omitted.",
 )
 @output_option("FILE", "Space file to write for a T1 file; named after it if omitted.")
+@TYPES
 @RESULTS
 @JSON
 def command(files: tuple[Path, ...], as_json: bool, **statements: Any) -> None:

@@ -35,6 +35,19 @@ def _settings(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]
     return settings
 
 
+def _types(_ctx: click.Context, _param: click.Parameter, texts: Iterable[str]) -> dict[str, str]:
+    """Types by name. Raises RequestError for a text that is not NAME=DTYPE, and for a name that is given twice."""
+    types: dict[str, str] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not (name and value):
+            raise RequestError(f"--type {paths.shown(text)}: write NAME=DTYPE, such as real=float16")
+        if name in types:
+            raise RequestError(f"--type {paths.shown(text)}: {paths.shown(name)} is given twice; keep one")
+        types[name] = value
+    return types
+
+
 def _output_path(_ctx: click.Context, _param: click.Parameter, path: str | None) -> Path | None:
     """Raises RequestError for "", which Path would take for the current folder, and for "-"."""
     if path in ("", "-"):
@@ -67,6 +80,9 @@ RESULTS = click.option(
 )
 SET = click.option(
     "--set", "options", multiple=True, callback=_settings, metavar="NAME=NUMBER", help="Kernel option, such as alpha=2."
+)
+TYPES = click.option(
+    "--type", "types", multiple=True, callback=_types, metavar="NAME=DTYPE", help="Type of the kernel, as real=float16."
 )
 SEED = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Random seed of the strategy."

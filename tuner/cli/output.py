@@ -64,7 +64,8 @@ def rate(gflops: float | None, gbytes: float | None) -> str:
 
 def best(record: Record) -> str:
     """A record's configuration and times."""
-    return f"best: {config_text(record.config)}\n{timing(record)}"
+    doubt = "; unverified" if record.doubt == "unverified" else ""
+    return f"best: {config_text(record.config)}\n{timing(record)}{doubt}"
 
 
 def front(points: Sequence[Point]) -> str:

@@ -5,7 +5,9 @@ import time
 from collections.abc import Iterator
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.status import Status
 
 from tuner.cli import output
 from tuner.cli.options import INTERRUPTS
@@ -23,13 +25,24 @@ class TuningProgress:
     def __init__(self) -> None:
         self._console = Console(stderr=True, markup=False, highlight=False)
         self._live: Progress | None = None
+        self._status: Status | None = None
         self._last = 0.0
         self._shown: Trial | None = None
         self.total = self.done = 0
 
+    def begun(self, step: str) -> None:
+        """Show, on a terminal, what goes on before the first configuration."""
+        if not self._console.is_terminal:
+            return
+        if self._status is None:
+            self._status = self._console.status("", spinner="line")
+            self._status.start()
+        self._status.update(f"[dim]{escape(step)}[/dim]")
+
     def started(self, space: Space, device: DeviceInfo, scope: Scope, total: int, known: int) -> None:
         self._space, self._scope, self.total = space, scope, total
         self._began = time.monotonic()
+        self.close()
         resumed = f", {known} measured before" if known else ""
         self.noted(f"{space.name} at {size_text(scope.sizes)} on {device.name}: {total} configurations{resumed}")
         if self._console.is_terminal:
@@ -65,7 +78,10 @@ class TuningProgress:
             self.noted(f"measuring the best {count} again, interleaved")
 
     def close(self) -> None:
-        """Remove the live line."""
+        """Remove what is live."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
         if self._live is not None:
             self._live.stop()
             self._live = None

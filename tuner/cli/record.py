@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, check_writable
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, check_writable
 
 
 @click.command()
@@ -14,6 +14,7 @@ from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, check_w
 @SIZE
 @DEVICES
 @SET
+@TYPES
 @click.option(
     "--output",
     "path",
@@ -43,8 +44,9 @@ def command(kernel: str, size: str, path: Path | None, as_json: bool, **request:
     with progress.shown() as listener:
         method = Method(race=False)
         result = tune(TuningRequest(kernel, size, strategy="brute_force", method=method, **request), listener)
-    recording = recordings.of_trials(space, result.sizes, result.device.name, result.trials)
-    path = path or Path(f"{space.name.rpartition('/')[2]}-{size}-{result.device.name}.json.gz".replace(" ", "_"))
+    recording = recordings.of_trials(space, result.sizes, result.types, result.device.name, result.trials)
+    name = "-".join([space.name.rpartition("/")[2], size, *result.types.values(), result.device.name])
+    path = path or Path(f"{name}.json.gz".replace(" ", "_"))
     recordings.write(path, recording)
     count = len(recording.entries)
     data = {"file": str(path), "configurations": count, "failed": result.failed}

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, warn
+from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, warn
 
 
 @click.command()
@@ -14,6 +14,7 @@ from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, warn
 @SIZE
 @DEVICE
 @SET
+@TYPES
 @RESULTS
 @JSON
 def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
@@ -23,7 +24,7 @@ def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
 
     Example: tune run sgemm/07_tiled_1xn 4096 --set alpha=2
     """
-    from tuner.space.model import config_text
+    from tuner.space.model import config_text, types_text
     from tuner.tuning import rerun
 
     result = rerun.run(kernel, size, **request, noted=output.say)
@@ -31,12 +32,14 @@ def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
     warn(best.notes)
     fields = {name: value for name, value in asdict(result).items() if name != "candidate"}
     text = ""
-    if result.verified:
+    if result.reason is None:
+        found = f"verified, largest error {result.error:.2g}" if result.verified else "unverified: `reference: none`"
         text = (
-            f"{result.kernel} at {size} on {result.device}: {config_text(best.config)} ({best.match})\n"
-            f"{output.timing(result)}; verified, largest error {result.error:.2g}"
+            f"{result.kernel} at {size}{types_text(result.types)} on {result.device}: {config_text(best.config)} "
+            f"({best.match})\n"
+            f"{output.timing(result)}; {found}"
         )
     output.answer(as_json, {"config": best.config, "match": best.match, "stale": best.stale, **fields}, text)
-    if not result.verified:
+    if result.reason is not None:
         output.say(f"{result.kernel}: {output.first_lines(result.reason or '')}")
-    return 0 if result.verified else 1
+    return 0 if result.reason is None else 1

@@ -3,15 +3,16 @@
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICE, JSON, KERNEL
+from tuner.cli.options import DEVICE, JSON, KERNEL, TYPES
 
 
 @click.command()
 @KERNEL
 @click.argument("size", required=False, default="1024")
 @DEVICE
+@TYPES
 @JSON
-def command(kernel: str, size: str, device: str | None, as_json: bool) -> None:
+def command(kernel: str, size: str, device: str | None, types: dict[str, str], as_json: bool) -> None:
     """Show the parameters, restrictions and default of KERNEL at SIZE.
 
     SIZE is 1024 if omitted. Configurations are counted for the device that `tune KERNEL SIZE` would take. Where this
@@ -22,37 +23,44 @@ def command(kernel: str, size: str, device: str | None, as_json: bool) -> None:
     """
     from tuner import devices
     from tuner.search.enumeration import count
-    from tuner.space import catalog, operation
-    from tuner.space.model import COMMON_GPU, Scope
+    from tuner.space import catalog, chosen_types, operation
+    from tuner.space.model import COMMON_GPU, Scope, types_text
 
     space = catalog.load(kernel)
-    sizes = operation.parse_size(size, space.operation)
+    op = space.operation
+    chosen = chosen_types.parse(types, op)
+    sizes = operation.parse_size(size, op, chosen)
     if device is None and not any(map(devices.count, devices.kinds_of(space))):
         counted_for, language, limits = "a common GPU", space.languages[0], COMMON_GPU
     else:
         local_device = devices.open_device(devices.for_space(space, device))
         counted_for, language, limits = local_device.name, local_device.language, local_device.limits
         local_device.close()
-    configurations = count(space, Scope(sizes, space.operation.options, language, limits))
+    configurations = count(space, Scope(sizes, op.options, language, limits, chosen))
     data = {
         "kernel": space.name,
         "title": space.title,
         "languages": list(space.languages),
         "size": sizes,
+        "types": {name: list(allowed) for name, allowed in op.types.items()},
         "configurations": configurations,
         "counted_for": counted_for,
         "parameters": {name: list(values) for name, values in space.parameters.items()},
         "restrictions": [{"that": r.that.text, "because": r.because} for r in space.restrictions],
         "default": dict(space.default),
+        "reference": space.operation.reference.kind,
         "source": str(space.source),
         "source_note": space.source_note,
     }
     rows = [[n, " ".join(map(str, v)), space.default.get(n, "")] for n, v in space.parameters.items()]
     lines = [
         f"{space.name}: {space.title}",
-        f"{configurations} configurations are valid at {size} on {counted_for}",
+        f"{configurations} configurations are valid at {size}{types_text(chosen)} on {counted_for}",
+        *(f"type {name}: {', '.join(allowed)}" for name, allowed in op.types.items()),
         output.table(["parameter", "values", "default"], rows),
         *(f"restriction {restriction}" for restriction in space.restrictions),
         f"source {space.source}",
     ]
+    if space.operation.reference.kind == "none":
+        lines.append("reference: none: its results are unverified")
     output.answer(as_json, data, "\n".join(lines))

@@ -1,13 +1,15 @@
 """`tune KERNEL SIZE`: the search for the fastest configuration."""
 
+import difflib
 from typing import Any
 
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, storage_option
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, TYPES, storage_option
 from tuner.errors import RequestError
 from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
+from tuner.paths import quoted
 
 
 @click.command("kernel", hidden=True)
@@ -15,6 +17,7 @@ from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_ob
 @click.argument("size", required=False)
 @DEVICES
 @SET
+@TYPES
 @click.option(
     "--strategy",
     metavar="NAME",
@@ -65,12 +68,16 @@ def command(
 
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
     """
+    from tuner.cli.app import VERBS
     from tuner.space import catalog
 
-    if size is None:
-        from tuner.cli.app import VERBS
-
+    try:
         catalog.find(kernel)
+    except RequestError:
+        if near := difflib.get_close_matches(kernel, VERBS, n=1):
+            raise RequestError(f"{quoted(kernel)} is no verb and no kernel; did you mean `tune {near[0]}`?") from None
+        raise
+    if size is None:
         verbs = ", ".join(VERBS)
         raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
     from tuner.cli import progress
@@ -80,11 +87,13 @@ def command(
     with progress.shown() as listener:
         result = tune(TuningRequest(kernel, size, method=method, **request), listener)
     record = result.record
-    best = record and {k: getattr(record, k) for k in ("config", "time_ms", "spread", "gflops", "gbytes", "vs_library")}
+    keys = ("config", "time_ms", "spread", "gflops", "gbytes", "vs_library", "verified")
+    best = record and {key: getattr(record, key) for key in keys}
     data = {
         "kernel": result.kernel,
         "device": result.device.name,
         "size": result.sizes,
+        "types": result.types,
         "configurations": result.configurations,
         "evaluated": result.evaluated,
         "failed": result.failed,

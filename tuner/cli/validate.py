@@ -1,30 +1,45 @@
 """`tune validate`: a space file checked."""
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON
+from tuner.cli.options import JSON, TYPES
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("size", required=False)
+@click.option("--compile", "compiles", is_flag=True, help="Also compile the default configuration, as far as can be.")
+@TYPES
 @JSON
-def command(file: Path, size: str | None, as_json: bool) -> None:
+def command(file: Path, size: str | None, types: dict[str, str], compiles: bool, as_json: bool) -> None:
     """Check a space file, and name the line and key of its first fault.
 
     Its expressions are evaluated at SIZE, 1024 if omitted, for a common GPU: for all configurations of a small space,
     and for a sample of those of a large one.
 
+    With --compile, the default configuration is built for each kind of device whose compiler is here. No device is
+    needed for CUDA.
+
     Example: tune validate my_kernel.yaml
     """
     from tuner.space import reader
-    from tuner.space.model import size_text
+    from tuner.space.model import problem_text
 
-    space, sizes, evaluation = reader.evaluate(file, size)
+    space, scope, evaluation = reader.evaluate(file, size, types)
     count, tried = len(space.parameters), evaluation.configurations
-    data = {"file": str(file), "valid": True, "kernel": space.name, "parameters": count, "tried": tried, "size": sizes}
+    data: dict[str, Any] = {"file": str(file), "valid": True, "kernel": space.name, "parameters": count, "tried": tried}
+    data |= {"size": scope.sizes, "types": scope.types}
     evaluated = f"evaluated for {tried} configurations" if tried else "none of the configurations tried is valid"
-    output.answer(as_json, data, f"{file}: valid, {count} parameters; {evaluated} at {size_text(sizes)}")
+    lines = [f"{file}: valid, {count} parameters; {evaluated} at {problem_text(scope.sizes, scope.types)}"]
+    if compiles:
+        from tuner.devices import sample_build
+
+        samples = sample_build.samples(space, scope)
+        data["builds"] = [asdict(sample) for sample in samples]
+        lines += map(str, samples)
+    output.answer(as_json, data, "\n".join(lines))

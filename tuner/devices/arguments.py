@@ -12,6 +12,7 @@ import numpy as np
 from tuner.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from tuner.space.dtypes import DType
     from tuner.space.model import Argument
 
 
@@ -22,18 +23,20 @@ class ArraySpec:
 
     argument: Argument
     shape: tuple[int, ...]
+    element: DType
     dtype: np.dtype[Any]
     strides: tuple[int, ...]
     nbytes: int
     alignment: int
 
     @staticmethod
-    def of(argument: Argument, shape: tuple[int, ...], alignment: int) -> ArraySpec:
-        """The spec of `argument` at this shape. The alignment is at least that of the elements."""
-        dtype = np.dtype(argument.dtype)
-        size = dtype.itemsize
+    def of(argument: Argument, shape: tuple[int, ...], element: DType, alignment: int) -> ArraySpec:
+        """The spec of `argument` at this shape and of this type. The alignment is at least that of the elements."""
+        size = element.itemsize
         strides = tuple(math.prod(shape[axis + 1 :]) * size for axis in range(len(shape)))
-        return ArraySpec(argument, shape, dtype, strides, math.prod(shape) * size, max(alignment, size))
+        return ArraySpec(
+            argument, shape, element, element.numpy, strides, math.prod(shape) * size, max(alignment, size)
+        )
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,12 @@ class ArrayLayout:
 def check_array(spec: ArraySpec, layout: ArrayLayout) -> None:
     """Raise ArgumentError, which names the argument, unless `layout` meets `spec` and an output is writable."""
     name = spec.argument.name
-    if tuple(layout.shape) != spec.shape or layout.dtype != spec.dtype:
+    element = spec.element
+    if tuple(layout.shape) != spec.shape or not element.is_held_by(layout.dtype):
+        view = f", or a view of its bits as {element.bits}" if element.foreign else ""
         raise ArgumentError(
             f"{name}: has shape {tuple(layout.shape)} and dtype {layout.dtype}; "
-            f"needed are {spec.shape} and {spec.dtype}"
+            f"needed are {spec.shape} and {element.name}{view}"
         )
     for extent, stride, expected in zip(spec.shape, layout.strides or (), spec.strides, strict=False):
         if extent > 1 and stride != expected:

@@ -39,18 +39,21 @@ class Backend:
 
     kind: the word before the number in its devices' names, as in `cuda:0`.
     language: the name of the language that it compiles.
-    count: how many of its devices this machine has. Called only if `package` is installed.
+    count: how many of its devices this machine has. Called only if one of `modules` is installed. Raises DeviceError
+        if the environment asks for what is missing.
     open: opens the device with a number. Raises DeviceError.
     compiler: the compiler for an architecture, without a device; raises DeviceError if it is missing. None if only an
         open device compiles.
     needs: the software that its devices need, for people.
-    package: the Python package that drives it, by pip's name.
+    package: the Python package to install for it, by pip's name.
+    modules: the modules of Python packages any one of which drives it; none if it needs none.
     remedy: what to do if there is no device although `package` is installed.
     limits_of: the limits of an architecture, as far as they are known without a device.
     widest: limits that no device of an architecture exceeds. A configuration that breaks them is valid nowhere.
     may_be_processor: whether a device of this kind may be the processor that compiles, too.
     follows_context: whether each caller opens it anew, in the context that is current at that time.
     toolchain: the common beginning of its toolchains' names, or None.
+    common: architectures that are compiled for where there is no device.
     binaries: the suffix of its binaries if they run on every device of their architecture, else None.
     """
 
@@ -61,15 +64,25 @@ class Backend:
     compiler: Callable[[str], Compiler] | None
     needs: str
     package: str | None = None
+    modules: tuple[str, ...] = ()
     remedy: str | None = None
     limits_of: Callable[[str], Limits] = unknown_limits
     widest: Callable[[str], Limits] = widest_processor
     may_be_processor: bool = False
     follows_context: bool = False
     toolchain: str | None = None
+    common: tuple[str, ...] = ("",)
     binaries: str | None = None
 
     @property
     def is_installed(self) -> bool:
-        """Whether `package` is installed."""
-        return self.package is None or importlib.util.find_spec(self.package) is not None
+        """Whether a package that drives it is installed."""
+        return not self.modules or any(map(_is_module, self.modules))
+
+
+def _is_module(name: str) -> bool:
+    """Whether a module could be imported, as far as can be told without importing it."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:  # a package that it would lie in is missing
+        return False

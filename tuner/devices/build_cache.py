@@ -62,12 +62,14 @@ _MOST_LAUNCH = 10_000_000  # characters of a launch.json
 
 @dataclass(frozen=True)
 class ExportedBuild:
-    """A build in a folder of `tune export --to cubin`. `source` is the digest of its Source."""
+    """A build in a folder of `tune export --to cubin`. `source` is the digest of its Source; `entry` is the kernel's
+    name in the binary, None if it is that in the source."""
 
     architecture: str
     source: str
     config: dict[str, Any]
     binary: bytes
+    entry: str | None = None
 
 
 def stem(kernel: str) -> str:
@@ -93,6 +95,7 @@ def read_bundle(bundle: Path, kernel: str) -> list[ExportedBuild]:
                 str(build["source"]),
                 dict(build["config"]),
                 (bundle / Path(build["file"]).name).read_bytes(),
+                None if build.get("entry") is None else str(build["entry"]),
             )
             for build in data["builds"]
         ]

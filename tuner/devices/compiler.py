@@ -15,21 +15,27 @@ from tuner import paths
 from tuner.devices import build_cache, environment
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.errors import BuildError, DeviceError
+from tuner.paths import quoted, shown
 
 if TYPE_CHECKING:
     from tuner.space.source import Source
 
 MEMORY_SHARE = 0.75  # of the memory, for all builders together
 LEAST_MEMORY = 1 << 30  # bytes of a builder
+MOST_MESSAGE = 1000  # characters of what a source defines
 
 
 @dataclass(frozen=True)
 class Build:
-    """A binary and the figures that its compiler reported. `fresh` if it did not come from the cache."""
+    """A binary and the figures that its compiler reported. `fresh` if it did not come from the cache.
+
+    `entry` is the kernel's name in the binary, which C++ mangles; None if it is that in the source.
+    """
 
     binary: bytes
     figures: Figures = NO_FIGURES
     fresh: bool = True
+    entry: str | None = None
 
 
 @dataclass(frozen=True)
@@ -136,7 +142,8 @@ class Compiler(ABC):
     def keep(self, source: Source, build: Build) -> None:
         """Write a build to the cache."""
         key = self.key(source)
-        build_cache.write(key + build_cache.FIGURES, json.dumps(build.figures.to_json()).encode())
+        told = build.figures.to_json() | ({} if build.entry is None else {"entry": build.entry})
+        build_cache.write(key + build_cache.FIGURES, json.dumps(told).encode())
         build_cache.write(key, build.binary)
 
 
@@ -146,6 +153,17 @@ def _from_cache(name: str) -> Build | None:
     if binary is None or figures is None:
         return None
     try:
-        return Build(binary, Figures.from_json(json.loads(figures)), fresh=False)
-    except (ValueError, TypeError):  # written by another version of this package
+        told = json.loads(figures)
+        entry = told.pop("entry", None)
+        return Build(binary, Figures.from_json(told), fresh=False, entry=entry)
+    except (ValueError, TypeError, AttributeError):  # written by another version of this package
         return None
+
+
+def missing_kernel(source: Source, reason: str = "") -> str:
+    """The message for a source that compiles, but has no such kernel: it lists what there is."""
+    from tuner.space.prototype import prototypes
+
+    found = sorted({p.name if p.template is None else f"{p.name}<...>" for p in prototypes(source.text)})
+    there = f"it defines {', '.join(found)}" if found else "it defines no kernel"
+    return shown(f"the source has no kernel {quoted(source.kernel)}{reason and ': '}{reason}; {there}", MOST_MESSAGE)

@@ -19,7 +19,8 @@ from tuner.exchange.names import comment, identifier
 from tuner.exchange.target import Problem, Target, TargetDevice, best_fit, choose_target, stored_devices
 from tuner.space import operation
 from tuner.space import source as sources
-from tuner.space.model import Scope, size_text
+from tuner.space.chosen_types import dtype
+from tuner.space.model import Scope, problem_text
 from tuner.space.source import Source
 from tuner.store.lookup import Candidate
 from tuner.version import VERSION
@@ -40,6 +41,10 @@ class Binary:
     @property
     def file(self) -> str:
         return f"{self.target.device.architecture}{devices.BACKENDS[self.target.device.kind].binaries}"
+
+    @property
+    def entry(self) -> str:
+        return self.build.entry or self.source.kernel
 
 
 def export(request: ExportRequest) -> Export:
@@ -107,23 +112,23 @@ def _json(problem: Problem, binaries: Sequence[Binary]) -> dict[str, Any]:
     scalars, constants = _scalars(problem, scope), operation.constants(space.operation, scope)
     arguments: list[dict[str, Any]] = []
     for a in space.operation.arguments:
-        description: dict[str, Any] = {"name": a.name, "dtype": a.dtype}
+        description: dict[str, Any] = {"name": a.name, "dtype": dtype(a, scope).name}
         if a.shape is None:
-            description["value"] = scalars[a.name].item()
+            description["value"] = _json_value(scalars[a.name])
         else:
             description |= {"shape": list(operation.shape(a, scope)), "role": a.role}
         if a.name in constants:
-            description["value"] = constants[a.name].ravel().tolist()
+            description["value"] = [_json_value(value) for value in constants[a.name].ravel()]
         arguments.append(description)
     return {
         "format": BUNDLE[0],
         "version": BUNDLE[1],
         "tuner": VERSION,
         "kernel": space.name,
-        "entry": space.kernel,
         "signature": sources.signature(space),
         "size": dict(problem.sizes),
         "options": dict(problem.options),
+        "types": dict(problem.types),
         "arguments": arguments,
         "builds": [_binary_json(binary) for binary in binaries],
     }
@@ -134,12 +139,14 @@ def _binary_json(binary: Binary) -> dict[str, Any]:
     record = candidate.record
     return {
         "file": binary.file,
+        "entry": binary.entry,
         "architecture": binary.target.device.architecture,
         "config": candidate.config,
         "match": candidate.match,
         "stale": candidate.stale,
         "device": record.device if record else None,
         "time_ms": record.time_ms if record and candidate.rank == 0 else None,
+        "verified": record.is_verified if record else None,
         "grid": list(geometry.grid),
         "block": list(geometry.block),
         "shared_memory": geometry.shared_memory,
@@ -155,7 +162,7 @@ _TYPES = """\
 #define TUNED_BUNDLE
 /* A build runs on devices of its major compute capability, if their minor one is equal or, unless `exact`, higher. */
 struct tuned_build {
-    const char *file;
+    const char *file, *kernel;
     int major, minor, exact;
     unsigned grid[3], block[3], shared_memory; /* blocks; threads; bytes of dynamic shared memory */
 };
@@ -164,7 +171,7 @@ struct tuned_build {
 struct tuned_argument {
     const char *name;
     size_t bytes, element;
-    unsigned char value[8];
+    unsigned char value[16];
     const unsigned char *contents;
     char type;
     int output;
@@ -180,20 +187,25 @@ def _header(problem: Problem, binaries: Sequence[Binary], prefix: str) -> str:
     arrays = [f"static const unsigned char {prefix}_{n}[] = {{{_bytes(v)}}};\n" for n, v in constants.items()]
     rows = []
     for a in space.operation.arguments:
-        value = scalars[a.name] if a.shape is None else np.ones((), a.dtype)[()]
+        value = scalars[a.name] if a.shape is None else dtype(a, scope).scalar(1)
         nbytes = 0 if a.shape is None else operation.nbytes(a, scope)
         contents = f"{prefix}_{a.name}" if a.name in constants else "NULL"
         kind = f"'{value.dtype.char}', {int(a.role in ('out', 'inout'))}"
         rows.append(f'    {{"{a.name}", {nbytes}u, {value.itemsize}, {{{_bytes(value)}}}, {contents}, {kind}}},\n')
     builds = [f"    {{{_row(binary)}}},\n" for binary in binaries]
     return (
-        comment(f"{space.name} at {size_text(problem.sizes)}. Written by `tune export --to cubin`.")
+        comment(f"{space.name} at {problem_text(problem.sizes, problem.types)}. Written by `tune export --to cubin`.")
         + f"#ifndef {prefix.upper()}_LAUNCH_H\n#define {prefix.upper()}_LAUNCH_H\n\n#include <stddef.h>\n\n{_TYPES}\n"
-        + f'#define {prefix}_kernel "{space.kernel}"\n\n'
         + "".join(arrays)
         + f"static const struct tuned_argument {prefix}_arguments[] = {{\n{''.join(rows)}}};\n\n"
         + f"static const struct tuned_build {prefix}_builds[] = {{\n{''.join(builds)}}};\n\n#endif\n"
     )
+
+
+def _json_value(value: np.generic) -> Any:
+    """A number; the two parts of a complex one."""
+    number = value.item()
+    return [number.real, number.imag] if isinstance(number, complex) else number
 
 
 def _bytes(value: np.generic | np.ndarray[Any, Any]) -> str:
@@ -208,4 +220,5 @@ def _row(binary: Binary) -> str:
     major, minor = capability
     grid, block = (", ".join(map(str, extents)) for extents in (geometry.grid, geometry.block))
     exact = int(architecture.endswith("a"))  # sm_100f runs on later minor versions too
-    return f'"{binary.file}", {major}, {minor}, {exact}, {{{grid}}}, {{{block}}}, {geometry.shared_memory}'
+    names = f'"{binary.file}", "{binary.entry}"'
+    return f"{names}, {major}, {minor}, {exact}, {{{grid}}}, {{{block}}}, {geometry.shared_memory}"

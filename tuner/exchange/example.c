@@ -124,7 +124,7 @@ static address upload(const struct tuned_argument *argument) {
 
 static void print_element(const struct tuned_argument *argument, address array, size_t at) {
     union {
-        unsigned char bytes[8];
+        unsigned char bytes[16];
         float f;
         double d;
         int i;
@@ -166,7 +166,7 @@ int main(int argc, char **argv) {
 
     snprintf(path, sizeof path, "%s/%s", argc > 1 ? argv[1] : ".", build->file);
     CHECK(ModuleLoad(&module, path));
-    CHECK(ModuleGetFunction(&function, module, PREFIX_kernel));
+    CHECK(ModuleGetFunction(&function, module, build->kernel));
     if (build->shared_memory > 48 * 1024) {
         CHECK(FuncSetAttribute(function, MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)build->shared_memory));
     }
@@ -194,7 +194,7 @@ int main(int argc, char **argv) {
     CHECK(CtxSynchronize());
     CHECK(EventElapsedTime(&milliseconds, start, stop));
 
-    printf("%s on %s, %s: %g ms per launch\n", PREFIX_kernel, name, build->file, milliseconds / REPEATS);
+    printf("%s on %s, %s: %g ms per launch\n", build->kernel, name, build->file, milliseconds / REPEATS);
     for (size_t i = 0; i < ARGUMENTS; i++) {
         const struct tuned_argument *argument = &PREFIX_arguments[i];
         if (argument->output) {

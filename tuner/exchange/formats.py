@@ -34,9 +34,10 @@ class ExportRequest:
     storage: str | None = None
 
     def path(self, suffix: str) -> Path:
-        """`output`, or a file in the current folder, named after the kernel and the size, with this suffix."""
-        stem = self.problem.space.name.rpartition("/")[2]
-        return self.output or Path(f"{stem}-{short_size(self.problem.sizes)}{suffix}")
+        """`output`, or a file in the current folder, named after the kernel, the size and the types, with this
+        suffix."""
+        stem, problem = self.problem.space.name.rpartition("/")[2], self.problem
+        return self.output or Path("-".join([stem, short_size(problem.sizes), *problem.types.values()]) + suffix)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from tuner import devices
 from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import comment, identifier
 from tuner.exchange.target import Problem, Target, TargetDevice, stored_devices
-from tuner.space import source
+from tuner.space import braces, source
 from tuner.space.default import first_valid
-from tuner.space.model import COMMON_GPU, Config, Scope, config_text, size_text
+from tuner.space.model import COMMON_GPU, Config, Scope, config_text, problem_text
 
 
 def export(request: ExportRequest) -> Export:
@@ -33,7 +33,7 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
         macros.append(identifier(f"TUNED FOR {target.device.kind} {target.device.name}".upper(), macros))
     parts = [
         comment(
-            f"{space.name} at {size_text(problem.sizes)}: {space.title}.",
+            f"{space.name} at {problem_text(problem.sizes, problem.types)}: {space.title}.",
             "Written by `tune export --to header`: macros and launch for this size.",
             "Include it before the kernel's source, with at most one of these macros defined:",
             *macros,
@@ -42,7 +42,7 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
     ]
     for number, (macro, target) in enumerate(zip(macros, targets, strict=True)):
         parts.append(f"#{'elif' if number else 'if'} defined({macro})\n{_section(target)}\n")
-    scope = Scope(problem.sizes, problem.options, space.languages[0], COMMON_GPU)
+    scope = problem.scope(space.languages[0], COMMON_GPU)
     default = first_valid(space, scope)
     section = comment(f"the default: {config_text(default)}") + _macros(problem, default, scope)
     parts.append(f"#else\n{section}\n#endif\n\n#endif\n" if targets else f"{section}\n#endif\n")
@@ -51,7 +51,7 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
 
 def _section(target: Target) -> str:
     record, best = target.best.record, target.best
-    origin = f"measured on {record.device} at {size_text(record.sizes)}" if record else "never tuned"
+    origin = f"measured on {record.device} at {problem_text(record.sizes, record.types)}" if record else "never tuned"
     title = f"{target.device.name} ({target.device.kind}): {best.match}, {origin}"
     notes = [note.partition(": ")[2] for note in best.notes if best.stale or (record and not record.is_verified)]
     return comment(title, *notes) + _macros(target.problem, best.config, target.scope)
@@ -64,4 +64,7 @@ def _macros(problem: Problem, config: Config, scope: Scope) -> str:
     values |= {f"BLOCK_{axis}": extent for axis, extent in zip("XYZ", geometry.block, strict=True)}
     values["SHARED_MEMORY"] = geometry.shared_memory
     launch = "".join(f"#define {prefix}_{name} {value}\n" for name, value in values.items())
-    return source.defines(problem.space, config, scope) + launch
+    space = problem.space
+    if braces.names(space.kernel):
+        launch = f"#define {prefix}_KERNEL {source.kernel_of(space, config, scope)}\n{launch}"
+    return source.defines(space, config, scope) + launch

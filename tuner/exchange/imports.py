@@ -123,7 +123,8 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
     origin = provenance.of(where, recording, statements)
     space, backend = origin.space, devices.BACKENDS[origin.kind]
     architecture = _architecture(origin, recording, statements.results)
-    scope = Scope(origin.sizes, space.operation.options, backend.language, backend.widest(architecture))
+    limits = backend.widest(architecture)
+    scope = Scope(origin.sizes, space.operation.options, backend.language, limits, origin.types)
     ranking = _ranking(recording, space)
     valid = list(itertools.islice((trial for trial in ranking if space.valid(trial[0], scope)), 1 + RUNNERS_UP))
     if not valid:
@@ -138,6 +139,7 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
         kind=origin.kind,
         architecture=architecture,
         sizes=origin.sizes,
+        types=origin.types,
         options=dict(space.operation.options),
         config=config,
         time_ms=time_ms,
@@ -150,6 +152,7 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
         error=None,
         bound=None,
         signature=source.signature(space),
+        code=source.code(space),
         toolchain=UNKNOWN,
         configurations=len(recording.entries),
         evaluated=len(recording.entries),

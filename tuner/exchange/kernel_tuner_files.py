@@ -15,7 +15,7 @@ from tuner.exchange.recording import Entry, Recording, Row, is_value, millisecon
 from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials, gather
 from tuner.paths import quoted, shown
-from tuner.space.model import Limits, Scope, Value
+from tuner.space.model import Limits, Value
 
 TOP = 0.03  # Kernel Tuner stores configurations that are less than this share slower than the best
 RESULTS_VERSION = "1.0"
@@ -40,7 +40,9 @@ def cache(problem: Problem, trials: Trials) -> Recording:
 def _about(problem: Problem, trials: Trials) -> dict[str, Any]:
     """What `tune import` reads and Kernel Tuner ignores, without what is unknown."""
     device = {"kind": trials.kind, "architecture": trials.architecture}
-    problem_names = {"kernel": problem.space.name, "sizes": dict(problem.sizes)}
+    problem_names: dict[str, Any] = {"kernel": problem.space.name, "sizes": dict(problem.sizes)}
+    if problem.types:
+        problem_names["types"] = dict(problem.types)
     return problem_names | {name: value for name, value in device.items() if value}
 
 
@@ -75,7 +77,7 @@ def results(problem: Problem, trials: Trials) -> dict[str, Any]:
 
 
 def _problem_size(problem: Problem) -> list[int]:
-    scope = Scope(problem.sizes, problem.options, problem.space.languages[0], Limits())
+    scope = problem.scope(problem.space.languages[0], Limits())
     extent = [e.integer(scope.names) for e in problem.space.operation.extent]
     while len(extent) > 1 and extent[-1] == 1:
         extent.pop()
@@ -116,7 +118,7 @@ def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
         for i, name in enumerate(names)
     }
     kernel, device = (text if isinstance(text := data.get(n), str) else "" for n in ("kernel_name", "device"))
-    about = {name: data[name] for name in ("kernel", "sizes", "kind", "architecture") if name in data}
+    about = {name: data[name] for name in ("kernel", "sizes", "types", "kind", "architecture") if name in data}
     if len(groups) > 1:  # Kernel Tuner has added results to those of the export
         about.pop("sizes", None)
     by_group = []

@@ -5,14 +5,15 @@ they were not measured with.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tuner import devices, paths
 from tuner.errors import RequestError
 from tuner.exchange.recording import Recording
-from tuner.space import catalog, operation
+from tuner.space import catalog, chosen_types, operation
 from tuner.space.model import Space, size_text
 
 LONGEST = 200  # characters of a name
@@ -20,25 +21,27 @@ LONGEST = 200  # characters of a name
 
 @dataclass(frozen=True)
 class Statements:
-    """What the user states about the files: kernel, size, device (its name) and kind of device. `output` is the space
-    file to write, `results` the store."""
+    """What the user states about the files: kernel, size, types, device (its name) and kind of device. `output` is the
+    space file to write, `results` the store."""
 
     kernel: str | None = None
     size: str | None = None
     device: str | None = None
     kind: str | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
     output: Path | None = None
     results: Path | None = None
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """The kernel, device and sizes that times were measured with."""
+    """The kernel, device, sizes and types that times were measured with."""
 
     space: Space
     device: str
     kind: str
     sizes: dict[str, int]
+    types: dict[str, str]
 
 
 def of(where: str, recording: Recording, statements: Statements) -> Provenance:
@@ -49,7 +52,8 @@ def of(where: str, recording: Recording, statements: Statements) -> Provenance:
     space = _space(where, recording, statements)
     device = _device(where, recording, statements)
     kind = _kind(where, recording, space, statements)
-    return Provenance(space, device, kind, _sizes(where, recording, space, statements))
+    types = _types(where, recording, space, statements)
+    return Provenance(space, device, kind, _sizes(where, recording, space, types, statements), types)
 
 
 def _contradiction(where: str, what: str, file_value: object, user_value: str) -> RequestError:
@@ -141,11 +145,30 @@ def _kind(where: str, recording: Recording, space: Space, statements: Statements
     return file_kind or user_kind or kinds[0]
 
 
-def _sizes(where: str, recording: Recording, space: Space, statements: Statements) -> dict[str, int]:
+def _types(where: str, recording: Recording, space: Space, statements: Statements) -> dict[str, str]:
+    """The types by name, from the user, else from the file, else the defaults."""
+    given = recording.about.get("types") or {}
+    try:
+        of_file = chosen_types.parse(given, space.operation)
+    except RequestError as error:
+        raise RequestError(f"{where}: {error}") from None
+    types = chosen_types.parse({**given, **statements.types}, space.operation)
+    if any(types[name] != of_file[name] for name in given):
+        raise _contradiction(where, "type", _text(of_file), _text(types))
+    return types
+
+
+def _text(types: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in types.items())
+
+
+def _sizes(
+    where: str, recording: Recording, space: Space, types: Mapping[str, str], statements: Statements
+) -> dict[str, int]:
     """The sizes by name, from the user, else from the file."""
     op, file_sizes = space.operation, _file_sizes(recording, space)
     if statements.size is not None:
-        sizes = operation.parse_size(statements.size, op)
+        sizes = operation.parse_size(statements.size, op, types)
         if any(isinstance(size, int) and sizes.get(name, size) != size for name, size in file_sizes.items()):
             raise _contradiction(where, "size", size_text(file_sizes), size_text(sizes))
         return sizes
@@ -155,7 +178,7 @@ def _sizes(where: str, recording: Recording, space: Space, statements: Statement
         gap = f"its size is {size}, which leaves" if recording.size else "does not say"
         raise RequestError(f"{where}: {gap} {', '.join(missing)} of {space.name}; write --size")
     try:
-        return operation.parse_size(file_sizes, op)
+        return operation.parse_size(file_sizes, op, types)
     except RequestError as error:
         raise RequestError(f"{where}: {error}") from None
 

@@ -78,7 +78,9 @@ class Recording:
             yield dict(zip(self.parameters, row, strict=True)), entry
 
 
-def of_trials(space: Space, sizes: Mapping[str, int], device: str, trials: Iterable[Trial]) -> Recording:
+def of_trials(
+    space: Space, sizes: Mapping[str, int], types: Mapping[str, str], device: str, trials: Iterable[Trial]
+) -> Recording:
     """The recording of these trials."""
     entries: dict[Row, Entry] = {}
     for trial in trials:
@@ -89,7 +91,8 @@ def of_trials(space: Space, sizes: Mapping[str, int], device: str, trials: Itera
         extra = {name: value for name, value in extra.items() if value is not None}
         row = tuple(trial.config[name] for name in space.parameters)
         entries[row] = Entry(trial.time_ms, outcome.times, outcome.failure, extra)
-    return Recording(space.name, device, space.parameters, entries, dict(sizes))
+    about = {"types": dict(types)} if types else {}
+    return Recording(space.name, device, space.parameters, entries, dict(sizes), about)
 
 
 def read(path: Path) -> Recording:

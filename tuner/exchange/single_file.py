@@ -1,11 +1,15 @@
 """The source of one configuration, as a file that compiles alone."""
 
+from tuner import devices
+from tuner.errors import DeviceError, TrialError
 from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import comment
 from tuner.exchange.target import Target, choose_target
 from tuner.languages import LANGUAGES
-from tuner.space import source
-from tuner.space.model import config_text, size_text
+from tuner.space import source as sources
+from tuner.space.chosen_types import dtype
+from tuner.space.model import config_text, problem_text
+from tuner.space.source import Source
 
 
 def export(request: ExportRequest) -> Export:
@@ -18,12 +22,14 @@ def export(request: ExportRequest) -> Export:
 def text(target: Target) -> str:
     """The text that tuner and launcher compile, byte for byte, under a comment that says how to launch it."""
     problem, best, language = target.problem, target.best, LANGUAGES[target.scope.language]
-    rendered = source.render(problem.space, best.config, target.scope)
-    arguments = (f"{a.dtype}{'' if a.shape is None else ' *'} {a.name}" for a in problem.space.operation.arguments)
+    rendered = sources.render(problem.space, best.config, target.scope)
+    operation, scope = problem.space.operation, target.scope
+    arguments = (f"{dtype(a, scope).name}{'' if a.shape is None else ' *'} {a.name}" for a in operation.arguments)
     lines = [
-        f"{problem.space.name} at {size_text(problem.sizes)} for {target.device.name}: {best.match}.",
+        f"{problem.space.name} at {problem_text(problem.sizes, problem.types)} for {target.device.name}: {best.match}.",
         config_text(best.config),
         f"Entry point: {rendered.kernel}({', '.join(arguments)})",
+        *_name_in_binary(target, rendered),
     ]
     if language.has_grid:
         geometry = rendered.geometry
@@ -32,3 +38,15 @@ def text(target: Target) -> str:
     if rendered.options:
         lines.append(f"Compile with: {' '.join(rendered.options)}")
     return comment(*lines, "Written by `tune export --to cu`.") + rendered.text
+
+
+def _name_in_binary(target: Target, source: Source) -> list[str]:
+    """A line with the name that C++ gives the kernel, where there is one and the build is there or can be made."""
+    backend = devices.BACKENDS[target.device.kind]
+    if not backend.binaries or 'extern "C"' in source.text:
+        return []
+    try:
+        entry = devices.compiler_for(target.device.kind, target.device.architecture).build(source).entry
+    except (TrialError, DeviceError):
+        return []
+    return [f"Its name in the binary: {entry}"] if entry else []

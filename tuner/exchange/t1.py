@@ -23,11 +23,12 @@ from tuner.exchange.t1_values import values
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted
 from tuner.space import expressions
+from tuner.space.dtypes import DTYPES
 from tuner.space.schema import SpaceModel
 
 _LANGUAGES = {language.title: name for name, language in LANGUAGES.items() if language.has_grid}
-_FLOATS = {"half": "float16", "float": "float32", "double": "float64"}
-_DTYPES = _FLOATS | {name: name for name in ("int8", "uint8", "int16", "int32", "uint32", "int64", "uint64")}
+_FLOATS = {dtype.words.opencl: name for name, dtype in DTYPES.items() if dtype.kind == "real" and not dtype.foreign}
+_DTYPES = _FLOATS | {name: name for name, dtype in DTYPES.items() if dtype.is_exact}
 _ROLES = {"ReadOnly": "in", "WriteOnly": "out", "ReadWrite": "inout"}
 
 

@@ -77,6 +77,7 @@ def metadata(problem: Problem, trials: Trials) -> dict[str, Any]:
     """The contents of the metadata file: the origin of the results. It says nothing of the machine that exports."""
     device = {"device": trials.recording.device, "kind": trials.kind, "architecture": trials.architecture}
     query = {"toolchain": trials.toolchain, "kernel": problem.space.name, "size": dict(problem.sizes)}
+    query |= {"types": dict(problem.types)} if problem.types else {}
     return {
         "metadata": {
             "hardware": {"hardware_description": [device]},
@@ -98,6 +99,7 @@ def with_metadata(path: Path, recording: Recording) -> Recording:
         data = json.loads(jsonfile.text(file))["metadata"]
         device, query = data["hardware"]["hardware_description"][0], data["environment"]["device_query"]
         about = {"kernel": query.get("kernel"), "kind": device.get("kind"), "architecture": device.get("architecture")}
+        about["types"] = query.get("types")
         name, size = device.get("device"), query.get("size")
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return recording

@@ -21,6 +21,7 @@ def text(trials: Trials) -> str:
     extra = sorted({name for entry in recording.entries.values() for name in entry.extra})
     problem = {"kernel": recording.kernel, "device": recording.device}
     problem |= recording.size if isinstance(recording.size, dict) else {"size": recording.size}
+    problem |= recording.about.get("types", {})
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*problem, *recording.parameters, "time_ms", "times_ms", "failure", *extra])

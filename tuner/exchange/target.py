@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tuner import devices, paths
 from tuner.errors import RequestError
-from tuner.space import operation, source
+from tuner.space import chosen_types, operation
 from tuner.space.model import Limits, Scope, Space
+from tuner.space.source import Version
 from tuner.store.lookup import MATCHES, Candidate, Query, normalised
 from tuner.store.store import Store
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A kernel at a size. `results` is the user's store (None: the usual folder)."""
+    """A kernel at a size, with the chosen types. `results` is the user's store (None: the usual folder)."""
 
     space: Space
     sizes: Mapping[str, int]
     options: Mapping[str, float]
+    types: Mapping[str, str] = field(default_factory=dict)
     results: Path | None = None
 
     @staticmethod
-    def parse(space: Space, size: str, options: Mapping[str, float], results: Path | None = None) -> Problem:
-        """Raises RequestError for a size or an option that the kernel does not have."""
-        sizes = operation.parse_size(size, space.operation)
-        return Problem(space, sizes, operation.parse_options(options, space.operation), results)
+    def parse(
+        space: Space,
+        size: str,
+        options: Mapping[str, float],
+        types: Mapping[str, str] | None = None,
+        results: Path | None = None,
+    ) -> Problem:
+        """Raises RequestError for a size, an option or a type that the kernel does not have."""
+        chosen = chosen_types.parse(types or {}, space.operation)
+        sizes = operation.parse_size(size, space.operation, chosen)
+        return Problem(space, sizes, operation.parse_options(options, space.operation, chosen), chosen, results)
+
+    def scope(self, language: str, limits: Limits) -> Scope:
+        """The problem on a device."""
+        return Scope(self.sizes, self.options, language, limits, self.types)
 
 
 @dataclass(frozen=True)
@@ -68,8 +81,8 @@ class Target:
     def of(problem: Problem, device: TargetDevice) -> Target:
         """The target with what the store knows for it. Raises NoConfiguration where no configuration is valid."""
         space = problem.space
-        scope = Scope(problem.sizes, problem.options, devices.BACKENDS[device.kind].language, device.limits)
-        query = Query(space, scope, device.name, device.kind, device.architecture, source.signature(space))
+        scope = problem.scope(devices.BACKENDS[device.kind].language, device.limits)
+        query = Query(space, scope, device.name, device.kind, device.architecture, Version.of(space))
         return Target(problem, device, scope, tuple(Store(space.name, problem.results).candidates(query)))
 
     @property

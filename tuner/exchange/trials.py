@@ -10,8 +10,9 @@ from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
 from tuner.exchange.recording import Entry, Recording, Row
 from tuner.exchange.target import Problem, TargetDevice, stored_devices
-from tuner.space import source
-from tuner.space.model import size_text
+from tuner.space import identity
+from tuner.space.model import problem_text
+from tuner.space.source import Version
 from tuner.store.store import Record, Store
 from tuner.tuning import address, journal, storage
 from tuner.tuning.study import stored_studies
@@ -49,7 +50,7 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
             # the latest of equals
             return max(reversed(candidates), key=lambda trials: (trials.protocol, len(trials.recording.entries)))
     where = f" on {paths.shown(device)}" if device is not None else ""
-    subject = f"{problem.space.name} at {size_text(problem.sizes)}{where}"
+    subject = f"{problem.space.name} at {problem_text(problem.sizes, problem.types)}{where}"
     if url:
         raise RequestError(f"--storage {address.shown(url)}: nothing of {subject} in it; name another, or leave it out")
     raise RequestError(f"{subject}: nothing has been measured; tune it first, or name another device")
@@ -70,7 +71,7 @@ def _with_device(problem: Problem, trials: Trials) -> Trials:
 
 def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
     """The studies of this version of the kernel: those at `url`, else those of this machine, the oldest first."""
-    space, signature = problem.space, source.signature(problem.space)
+    space, signature = problem.space, identity.of(problem.space)
     places: list[str] | list[Path]
     if url:
         _check_exists(url)
@@ -81,8 +82,8 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
         try:
             studies = storage.at(place) if isinstance(place, str) else journal.read(place)
             for study in stored_studies(studies, space, problem.sizes):
-                if study.signature == signature and study.trials:
-                    recording = recordings.of_trials(space, problem.sizes, study.device, study.trials)
+                if study.signature == signature and study.types == problem.types and study.trials:
+                    recording = recordings.of_trials(space, problem.sizes, study.types, study.device, study.trials)
                     yield Trials(recording, "ledger", study.toolchain, protocol=study.protocol)
         except (LookupError, TypeError, ValueError, AssertionError, AttributeError):
             continue  # damaged; the next tuning repairs it
@@ -120,14 +121,16 @@ def _recordings(problem: Problem) -> Iterator[Trials]:
     roots = dict.fromkeys((problem.results or paths.user_results(), paths.shipped("results")))
     for path in (path for root in roots for path in sorted((root / "recordings").glob(f"{stem}-*.json*"))):
         recording = recordings.read(path)
-        if (recording.kernel, recording.size) == (problem.space.name, dict(problem.sizes)):
+        about = recording.kernel, recording.size, recording.about.get("types", {})
+        if about == (problem.space.name, dict(problem.sizes), problem.types):
             yield Trials(recording, "recording")
 
 
 def _records(problem: Problem) -> Iterator[Trials]:
-    signature = source.signature(problem.space)
+    version = Version.of(problem.space)
     for record in Store(problem.space.name, problem.results).records:
-        if record.sizes == dict(problem.sizes) and record.signature == signature:
+        is_same = record.sizes == dict(problem.sizes) and record.types == problem.types
+        if is_same and record.is_of(version):
             recording = _of_record(problem, record)
             yield Trials(recording, "record", record.toolchain, record.kind, record.architecture, record.protocol)
 

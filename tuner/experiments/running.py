@@ -12,7 +12,7 @@ from tuner.experiments.stage import Audience, ReproductionRequest, Stage
 from tuner.languages import LANGUAGES
 from tuner.measure.method import LOOPS_TIMEOUT, TIMEOUT, check_timeout
 from tuner.measure.process import scratch
-from tuner.measure.process.supervisor import Supervisor, Task
+from tuner.measure.process.supervisor import Supervisor, Task, announce
 from tuner.paths import quoted
 from tuner.search.strategies import Budget
 from tuner.space import operation
@@ -98,6 +98,7 @@ def _stage(
         sizes = dict(table.small if small else table.sizes)
         timeout = request.timeout or (TIMEOUT if has_grid else LOOPS_TIMEOUT)
         task = Task(space, sizes, dict(space.operation.options), timeout=timeout)
+        announce(space, audience.say)
         with scratch.file() as products, contextlib.closing(Supervisor(task, device_id, products)) as worker:
             worker.start()
             return Stage(worker, rows, request, audience).measure()

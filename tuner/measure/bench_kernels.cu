@@ -2,7 +2,8 @@
 // outputs, and compares. One text for CUDA, OpenCL C and C.
 //
 // Without STORED, it holds the kernels for arrays of any type. With it, it holds the comparison of outputs: STORED is the
-// type of an element's bits, and REAL(bits) the element's value as a double, for floating-point types.
+// type of an element's bits, REAL(bits) the element's value, for types that are not exact, and PARTS the numbers in an
+// element: two for a complex one, each with bits of its own.
 //
 // `counters` holds five numbers for each array, from `slot` on: wrong elements; the largest error of a right one, as the
 // bits of a float (non-negative floats order as their bits do); changed bytes in the guard before; in the guard after;
@@ -182,8 +183,11 @@ KERNEL void check_bits(GLOBAL const STORED *output, GLOBAL const STORED *referen
 
 #else
 
+#define float32_value(bits) FLOAT_OF(bits)
+#define float64_value(bits) DOUBLE_OF(bits)
+
 // Only integer arithmetic and exact scaling: some devices take a subnormal number for 0.
-FUNCTION float half_value(unsigned short bits) {
+FUNCTION float float16_value(unsigned short bits) {
     const int exponent = bits >> 10 & 31;
     const unsigned int fraction = bits & 1023u, sign = (bits & 0x8000u) << 16;
     if (exponent == 0) {
@@ -192,18 +196,48 @@ FUNCTION float half_value(unsigned short bits) {
     return FLOAT_OF(sign | (exponent == 31 ? 255u : exponent + 112u) << 23 | fraction << 13);
 }
 
-// An element is right within `bound` of its reference, or where it is the same infinity, or where both are NaN. It is
-// wrong wherever it still holds the poison that is NaN: then nobody has written it.
+FUNCTION float bfloat16_value(unsigned short bits) {
+    return FLOAT_OF((unsigned int)bits << 16);
+}
+
+FUNCTION float float8_e5m2_value(unsigned char bits) {
+    return float16_value((unsigned short)((unsigned int)bits << 8));
+}
+
+// It has no infinity, and one NaN of either sign.
+FUNCTION float float8_e4m3fn_value(unsigned char bits) {
+    const unsigned int exponent = bits >> 3 & 15u, fraction = bits & 7u, sign = (bits & 0x80u) << 24;
+    if (exponent == 0) {
+        return (sign ? -1.0f : 1.0f) * (float)fraction / 512.0f;
+    }
+    return FLOAT_OF((bits & 0x7fu) == 0x7fu ? 0x7fc00000u : sign | (exponent + 120u) << 23 | fraction << 20);
+}
+
+// How far two numbers lie apart. The same infinity, or NaN in both, is no error.
+FUNCTION double error_of(double value, double expected) {
+    const int same = (value == expected) | ((value != value) & (expected != expected));
+    return same ? 0.0 : fabs(value - expected);
+}
+
+// An element is right within `bound` of its reference. It is wrong wherever it still holds the poison that is NaN: then
+// nobody has written it.
 KERNEL void check_reals(GLOBAL const STORED *output, GLOBAL const double *reference, GLOBAL unsigned int *counters,
                         int slot, long count, double bound) {
     unsigned int wrong = 0;
     double worst = 0.0;
     for (long i = FIRST; i < count; i += STRIDE) {
+#if PARTS == 2
+        const STORED bits = output[2 * i], imaginary = output[2 * i + 1];
+        const double error = hypot(error_of(REAL(bits), reference[2 * i]),
+                                   error_of(REAL(imaginary), reference[2 * i + 1]));
+        const int is_poison = (bits == (STORED)-1) | (imaginary == (STORED)-1);
+#else
         const STORED bits = output[i];
-        const double value = REAL(bits), expected = reference[i], error = fabs(value - expected);
+        const double error = error_of(REAL(bits), reference[i]);
+        const int is_poison = bits == (STORED)-1;
+#endif
         const int close = error <= bound;
-        const int same = (value == expected) | ((value != value) & (expected != expected));
-        wrong += !(close | same) | (bits == (STORED)-1);
+        wrong += !close | is_poison;
         worst = close && error > worst ? error : worst;
     }
     if (wrong) {

@@ -10,7 +10,7 @@ import numpy as np
 
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
 from tuner.devices.compiler import Build
-from tuner.measure.dtypes import ELEMENTS
+from tuner.space.dtypes import DType
 from tuner.space.model import Geometry
 from tuner.space.source import Source
 
@@ -18,6 +18,7 @@ Call = Callable[[], None]
 _THREADS, _MOST_BLOCKS = 256, 2048
 _WORD = 16  # bytes that a thread reads at once
 _COUNTERS = 5  # for each array
+_STORED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long"}  # by bytes
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,14 @@ class BenchKernels:
         arguments = [array.handle, self._counters.handle, np.int64(array.nbytes)]
         return self._bind("touch", array.nbytes, arguments)
 
-    def check_output(self, name: str, dtype: str, output: Buffer, reference: Buffer, bound: float) -> Call:
-        """Compares `output` with `reference`: doubles if `dtype` is a floating-point type, else elements of `dtype`."""
-        element, count = ELEMENTS[dtype], output.nbytes // np.dtype(dtype).itemsize
+    def check_output(self, name: str, dtype: DType, output: Buffer, reference: Buffer, bound: float) -> Call:
+        """Compares `output` with `reference`: elements of `dtype` if that is exact, else doubles, two for a complex
+        number."""
+        count = output.nbytes // dtype.itemsize
         arguments = [output.handle, reference.handle, *self._slot(name), np.int64(count)]
-        if element.real:
-            return self._bind("check_reals", count * _WORD, [*arguments, np.float64(bound)], element.macros)
-        return self._bind("check_bits", count * _WORD, arguments, element.macros)
+        if dtype.is_exact:
+            return self._bind("check_bits", count * _WORD, arguments, macros(dtype))
+        return self._bind("check_reals", count * _WORD, [*arguments, np.float64(bound)], macros(dtype))
 
     def check_guards(self, name: str, array: Buffer, expected: int) -> Call:
         """Looks for a byte other than `expected` before and after `array`."""
@@ -110,6 +112,14 @@ class BenchKernels:
                 self._builds[macros] = self._device.build(source)
             function = self._functions[kernel, macros] = self._device.load(self._builds[macros], source)
         return self._device.bind(replace(function, geometry=geometry), arguments)
+
+
+def macros(dtype: DType) -> str:
+    """What `bench_kernels.cu` needs to know of a type: that of the bits, and how the value is made of them."""
+    stored = f"#define STORED {_STORED[dtype.bits.itemsize]}\n"
+    if dtype.is_exact:
+        return stored
+    return f"{stored}#define REAL(bits) {dtype.part or dtype.name}_value(bits)\n#define PARTS {dtype.parts}\n"
 
 
 def _counts(row: Array) -> Counts:

@@ -6,11 +6,10 @@ from typing import Any
 
 from tuner.devices import Device, Library, figures
 from tuner.devices.build import build
-from tuner.errors import DeviceError, LaunchError, TrialError, WrongResult
+from tuner.errors import LaunchError, TrialError, WrongResult
 from tuner.measure.floor import Floor
-from tuner.measure.input_sets import check_fits
 from tuner.measure.kernel_tuner_loop import BenchmarkLoop
-from tuner.measure.method import RUN_OBJECTIVES, STANDARD, Method
+from tuner.measure.method import STANDARD, Method
 from tuner.measure.results import Final, Finals, Outcome
 from tuner.measure.timing import (
     FINAL_SECONDS,
@@ -27,19 +26,6 @@ from tuner.space.model import Config, Scope, Space
 from tuner.space.reference_cache import ReferenceCache
 
 
-def check(device: Device, space: Space, scope: Scope, method: Method) -> None:
-    """Raise DeviceError where the arrays do not fit the device, or where it cannot measure an objective."""
-    check_fits(device, space.operation, scope)
-    if method.wants_energy and (device.sensors is None or device.sensors.energy_mj() is None):
-        raise DeviceError(f"--objective {','.join(method.objectives)}: {device.name} does not say what energy it uses")
-    for objective in method.objectives:
-        if objective not in RUN_OBJECTIVES and objective not in device.compiler.tells:
-            available = " and ".join(device.compiler.tells) or "nothing of the kind"
-            raise DeviceError(
-                f"--objective {objective}: the compiler for {device.id} does not tell it; it tells {available}"
-            )
-
-
 class Bench:
     """Measures configurations of one space at one size on one device."""
 
@@ -53,7 +39,9 @@ class Bench:
     ) -> None:
         """`cache` keeps the reference's matrix products. Raises DeviceError where the arrays do not fit."""
         self.device, self.space, self.scope, self.method = device, space, scope, method
-        self.workbench = Workbench(device, space.operation, scope, cache=cache)
+        self.workbench = Workbench(device, space, scope, cache=cache)
+        self._other: Workbench | None = None  # with other options
+        self._is_renewed = False
         self._stopwatch = Stopwatch(device, self.workbench, method.cold)
         self._loop = BenchmarkLoop(device, self._stopwatch)
         self._energy_meter = EnergyMeter(device, self.workbench)
@@ -106,19 +94,26 @@ class Bench:
     def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:
         return self._energy_meter.measure(call, time_ms) if self.method.wants_energy else None
 
+    def renew(self) -> None:
+        """Compute what the finals compare with, besides what the search did: inputs that it has not used, and other
+        options. Once: it may take as long as the first set."""
+        if not self._is_renewed:
+            self._is_renewed = True
+            self.workbench.renew_inputs()
+            self._other = self.workbench.with_other_options()
+
     def finals(self, configs: Sequence[Config], seconds: float = FINAL_SECONDS, with_library: bool = True) -> Finals:
         """Verify and time the configurations again, interleaved with one another and with the vendor's library.
 
         They are verified on inputs that the search has not used, and with other options too. A configuration that fails
         has a Final with a `failure`.
         """
-        self.workbench.renew_inputs()
-        other = self.workbench.with_other_options()
+        self.renew()
         calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library comes after the last
         failures: dict[int, str] = {}
         for position, config in enumerate(configs):
             try:
-                calls[position] = self._prepare_verified(config, other)
+                calls[position] = self._prepare_verified(config, self._other)
             except TrialError as error:
                 failures[position] = f"{error.reason}: {error}"
         end = len(configs)

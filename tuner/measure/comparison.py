@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.errors import WrongResult
+from tuner.space import dtypes
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array
+    from tuner.space.dtypes import DType
     from tuner.space.model import Operation, Scope
 
 _CHUNK = 1 << 20  # elements compared at a time; keeps the temporaries in cache
@@ -24,19 +26,19 @@ class Verdict:
     bound: float
 
 
-def bound(op: Operation, scope: Scope, dtype: str, answer: Array) -> float:
+def bound(op: Operation, scope: Scope, dtype: DType, answer: Array) -> float:
     """The largest error an output of `dtype` may have, whose reference is `answer`.
 
     The operation's `tolerance` gives it, with `epsilon` the unit round-off of `dtype`. Without a tolerance it is
-    16 epsilon times the largest finite magnitude in `answer` (at least 1). Integers must be exact.
+    16 epsilon times the largest finite magnitude in `answer` (at least 1), and twice that where the answer was rounded
+    too, by a kernel. Integers must be exact.
     """
-    element = np.dtype(dtype)
-    if element.kind != "f":
+    if dtype.is_exact:
         return 0.0
-    epsilon = float(np.finfo(element).eps) / 2
     if op.tolerance is not None:
-        return float(op.tolerance.evaluate({**scope.names, "epsilon": epsilon}))
-    return 16 * epsilon * float(np.max(np.abs(answer), initial=1.0, where=np.isfinite(answer)))
+        return float(op.tolerance.evaluate({**scope.names, "epsilon": dtype.epsilon}))
+    roundings = 2 if op.reference.kind in ("kernel", "config") else 1
+    return 16 * roundings * dtype.epsilon * float(np.max(np.abs(answer), initial=1.0, where=np.isfinite(answer)))
 
 
 def compare(name: str, output: Array, answer: Array, limit: float) -> float:
@@ -45,22 +47,22 @@ def compare(name: str, output: Array, answer: Array, limit: float) -> float:
     An element is right within `limit` of its answer, or where it is the same infinity, or where both are NaN. It is
     wrong wherever it still holds the poison that is NaN. Raises WrongResult, which names the first wrong element.
     """
-    actual, expected = output.reshape(-1), answer.reshape(-1)
-    exact = "f" not in (actual.dtype.kind, expected.dtype.kind)  # beyond 2**53, a difference in float64 is not
+    dtype, actual, expected = dtypes.of(output.dtype), output.reshape(-1), answer.reshape(-1)
+    if dtype.kind == "boolean":
+        actual = actual.view(dtype.bits)  # any other byte than 0 and 1 is wrong, too
+    exact = dtype.is_exact and dtypes.of(answer.dtype).is_exact  # beyond 2**53, a difference in float64 is not
     worst, wrong, first = 0.0, 0, -1
     for start in range(0, actual.size, _CHUNK):
         chunk = slice(start, start + _CHUNK)
         with np.errstate(invalid="ignore", over="ignore"):
-            error = np.abs(np.subtract(actual[chunk], expected[chunk], dtype=np.float64))
-        close = actual[chunk] == expected[chunk] if exact else error <= limit
-        right = close
-        if not close.all():
-            same = (actual[chunk] == expected[chunk]) | (np.isnan(actual[chunk]) & np.isnan(expected[chunk]))
-            right = (close | same) & ~_is_poison(actual[chunk])
+            error = _error(actual[chunk].astype(dtype.wide, copy=False), expected[chunk])
+        right = actual[chunk] == expected[chunk] if exact else error <= limit
+        if not dtype.is_exact:
+            right &= ~_is_poison(actual[chunk], dtype)
         if not right.all():
             wrong += int(right.size - np.count_nonzero(right))
             first = start + int(np.argmin(right)) if first < 0 else first
-        worst = max(worst, float(np.max(error, initial=0.0, where=close)))
+        worst = max(worst, float(np.max(error, initial=0.0, where=right)))
     if wrong:
         index = ", ".join(str(int(i)) for i in np.unravel_index(first, answer.shape))
         raise WrongResult(
@@ -72,12 +74,21 @@ def compare(name: str, output: Array, answer: Array, limit: float) -> float:
 
 
 def _shown(element: np.generic) -> str:
-    return f"{element:.7g}" if element.dtype.kind == "f" else str(element)
+    return str(element) if dtypes.of(element.dtype).is_exact else f"{element.item():.7g}"
 
 
-def _is_poison(elements: Array) -> Array:
-    """Where a floating-point element is the NaN whose bits are all 1."""
-    if elements.dtype.kind != "f":
-        return np.zeros(elements.shape, dtype=bool)
-    bits = elements.view(f"u{elements.dtype.itemsize}")
-    return np.asarray(bits == np.iinfo(bits.dtype).max)
+def _error(actual: Array, expected: Array) -> Array:
+    """How far the elements lie apart; those of a complex array by the absolute value of their difference. The same
+    infinity, or NaN in both, is no error."""
+    if np.iscomplexobj(actual):
+        return np.hypot(_error(actual.real, expected.real), _error(actual.imag, expected.imag))
+    error = np.asarray(np.abs(np.subtract(actual, expected, dtype=np.float64)))
+    if not np.isfinite(error).all():
+        error[(actual == expected) | (np.isnan(actual) & np.isnan(expected))] = 0.0
+    return error
+
+
+def _is_poison(elements: Array, dtype: DType) -> Array:
+    """Where an element, or a part of it, is the NaN whose bits are all 1."""
+    bits = elements.view(dtype.bits).reshape(-1, dtype.parts)
+    return np.asarray((bits == np.array(-1).astype(dtype.bits)).any(axis=1))

@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tuner.errors import DeviceError
 from tuner.measure.comparison import bound
-from tuner.measure.dtypes import ELEMENTS
-from tuner.space import operation, reference
+from tuner.space import operation
+from tuner.space.chosen_types import dtype
 from tuner.space.model import Argument, Operation, Scope
-from tuner.space.reference_cache import ReferenceCache
+from tuner.space.reference_forms import ConfigReference, KernelReference
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array, Device
+    from tuner.measure.referee import Referee
+    from tuner.space.reference_cache import ReferenceCache
 
 SEARCH_SETS = 2  # that a search takes turns with
 DEAR_SECONDS = 60.0  # products of one set that take longer are computed for that set alone
@@ -27,34 +27,33 @@ DEAR_SECONDS = 60.0  # products of one set that take longer are computed for tha
 @dataclass(frozen=True)
 class InputSet:
     """`contents` of every array before a launch, drawn from `seed`; of each output the `answers` in float64 and the
-    `bounds` of its error; the outputs that are `write_only`, because no answer depends on what they held."""
+    `bounds` of its error, where something tells; all `outputs`, and those that are `write_only`, because no answer
+    depends on what they held."""
 
     seed: int
     contents: Mapping[str, Array]
     answers: Mapping[str, Array]
     bounds: Mapping[str, float]
+    outputs: frozenset[str]
     write_only: frozenset[str]
 
 
-def draw(op: Operation, scope: Scope, seed: int, cache: ReferenceCache) -> InputSet:
-    """The set of a seed. `cache` keeps the products of its matrices."""
-    return answered(op, scope, operation.inputs(op, scope, seed), seed, cache)
+def draw(referee: Referee, scope: Scope, seed: int) -> InputSet:
+    """The set of a seed. Raises SpaceError where its contents or answers cannot be computed."""
+    return answered(referee, scope, referee.inputs(scope, seed), seed)
 
 
-def answered(op: Operation, scope: Scope, contents: Mapping[str, Array], seed: int, cache: ReferenceCache) -> InputSet:
+def answered(referee: Referee, scope: Scope, contents: Mapping[str, Array], seed: int) -> InputSet:
     """The set with these contents. Raises DeviceError where its reference does not fit in memory."""
+    op = referee.space.operation
     try:
-        answers, names_read = reference.answers(op, scope, contents, cache.of(seed))
+        answers, names_read = referee.answers(scope, contents, seed)
     except MemoryError:
         size = operation.array_bytes(op, scope) / 1e9
         raise DeviceError(f"the reference for {size:.1f} GB of arrays does not fit in memory") from None
-    bounds = {a.name: bound(op, scope, a.dtype, answers[a.name]) for a in op.arrays if a.name in answers}
-    return InputSet(seed, contents, answers, bounds, frozenset(a.name for a in outputs(op)) - names_read)
-
-
-def outputs(op: Operation) -> list[Argument]:
-    """The arrays that a kernel writes."""
-    return [argument for argument in op.arrays if argument.role != "in"]
+    bounds = {a.name: bound(op, scope, dtype(a, scope), answers[a.name]) for a in op.arrays if a.name in answers}
+    outputs = frozenset(a.name for a in op.outputs)
+    return InputSet(seed, contents, answers, bounds, outputs, outputs - names_read)
 
 
 def is_renewable(op: Operation, inputs: InputSet, cache: ReferenceCache) -> bool:
@@ -90,18 +89,20 @@ def affordable(device: Device, op: Operation, scope: Scope, inputs: InputSet, ca
 def _device_bytes(op: Operation, scope: Scope, sets: int) -> int:
     """The arrays; for each set, a copy of what a launch reads and a reference for each output."""
     arrays = operation.array_bytes(op, scope)
-    references = sum(_reference_bytes(argument, scope) for argument in outputs(op))
+    references = sum(_reference_bytes(argument, scope) for argument in op.outputs)
     other_options = references
     only_written = sum(operation.nbytes(a, scope) for a in op.arrays if a.role == "out")
-    return arrays + sets * (arrays - only_written + references) + other_options
+    launched = arrays if isinstance(op.reference, KernelReference | ConfigReference) else 0
+    return arrays + sets * (arrays - only_written + references) + other_options + launched
 
 
 def _reference_bytes(argument: Argument, scope: Scope) -> int:
-    itemsize = 8 if ELEMENTS[argument.dtype].real else np.dtype(argument.dtype).itemsize
+    element = dtype(argument, scope)
+    itemsize = element.itemsize if element.is_exact else element.wide.itemsize
     return math.prod(operation.shape(argument, scope)) * itemsize
 
 
 def _host_bytes(op: Operation, scope: Scope, sets: int) -> int:
-    """For each set the contents, and for each output the answer and a matrix product, both in float64."""
-    elements = sum(math.prod(operation.shape(argument, scope)) for argument in outputs(op))
-    return sets * (operation.array_bytes(op, scope) + 16 * elements)
+    """For each set the contents, and for each output the answer and a matrix product, both in a wide type."""
+    wide = sum(math.prod(operation.shape(a, scope)) * max(8, dtype(a, scope).wide.itemsize) for a in op.outputs)
+    return sets * (operation.array_bytes(op, scope) + 2 * wide)

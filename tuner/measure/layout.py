@@ -6,8 +6,9 @@ import numpy as np
 
 from tuner.devices.base import Array, Buffer, Device
 from tuner.measure.bench_kernels import BenchKernels
-from tuner.measure.dtypes import ELEMENTS
 from tuner.measure.input_sets import InputSet
+from tuner.space import dtypes
+from tuner.space.dtypes import DType
 
 # The bytes that a floating-point output is filled with. A run of the first is NaN in every type. A run of the second is
 # a number in every type: a kernel may be right only where its output holds none.
@@ -29,12 +30,12 @@ class Layout:
         """`buffers` are the arrays of the launch. `copies` and `references` are memory of an earlier layout that this
         one takes over. Raises DeviceError where there is too little."""
         self._device, self.inputs = device, inputs
-        outputs = {name: inputs.contents[name].dtype.name for name in inputs.answers}
+        outputs = {name: dtypes.of(inputs.contents[name].dtype) for name in inputs.outputs}
         self._data = {name: data for name, data in inputs.contents.items() if name not in inputs.write_only}
         self._references = {
             name: reference
             for name, dtype in outputs.items()
-            if (reference := _reference(inputs.answers[name], dtype, device)) is not None
+            if name in inputs.answers and (reference := _reference(inputs.answers[name], dtype, device)) is not None
         }
         self.copies = {name: self._uploaded(data, (copies or {}).get(name)) for name, data in self._data.items()}
         self.references = {
@@ -46,7 +47,7 @@ class Layout:
         self._poison = {
             fill: [
                 kernels.poison(buffers[name], fill)
-                if ELEMENTS[outputs[name]].real or name not in self.references
+                if not outputs[name].is_exact or name not in self.references
                 else kernels.scramble(buffers[name], self.references[name])
                 for name in sorted(inputs.write_only)
             ]
@@ -100,10 +101,10 @@ class Layout:
         return True
 
 
-def _reference(answer: Array, dtype: str, device: Device) -> Array | None:
+def _reference(answer: Array, dtype: DType, device: Device) -> Array | None:
     """`answer` in the type that the device compares with; None where only the host can compare."""
-    if ELEMENTS[dtype].real:
+    if not dtype.is_exact:
         return answer if device.has_doubles else None
     with np.errstate(invalid="ignore"):
-        reference = answer.astype(dtype)
+        reference = answer.astype(dtype.numpy)
     return reference if np.array_equal(reference, answer) else None

@@ -23,6 +23,9 @@ START_UP_MS = 1.0  # by which a kernel's first run may exceed the later ones
 STEADY = 0.01
 MOST_BATCHES = 3
 NOISE = 0.5  # a spread that says more of the machine than of the kernel
+STEADY_ROUNDS = 10  # after which the final round may end early
+RIVAL = 1.05  # times the fastest; what takes longer need not be known as well
+RESOLUTION = 0.001  # of a median that is known
 LONGER = 4  # times as many rounds, in as many times the seconds, while the times are noise
 LOOKS, ALIKE = 5, 1.25  # at a hopeless time of a busy processor, until the two shortest differ by this factor at most
 HICCUP_MS, HICCUP = 1000.0, 4.0  # the most that other programs add to a time, and multiply it by
@@ -101,9 +104,10 @@ def interleave(
 ) -> Rounds:
     """Time every call once per round, for MIN_ROUNDS to MAX_ROUNDS rounds and about `seconds`, after a warm-up round.
 
-    Calls that follow one another find the device at its working clocks. A call that is timed alone after a compilation
-    finds it idle. A call that is wrong in a round takes no part in later ones. While the times of the fastest are
-    noise, there are up to LONGER times as many rounds. Raises LaunchError where a call fails.
+    The rounds end earlier where the times of the fastest and of its rivals are steady. Calls that follow one another
+    find the device at its working clocks. A call that is timed alone after a compilation finds it idle. A call that is
+    wrong in a round takes no part in later ones. While the times of the fastest are noise, there are up to LONGER times
+    as many rounds. Raises LaunchError where a call fails.
     """
     times: dict[int, list[float]] = {position: [] for position in range(len(calls))}
     errors: dict[int, WrongResult] = {}
@@ -128,9 +132,19 @@ def interleave(
 
 def _goes_on(times: Mapping[int, Sequence[float]], rounds: int, share: float) -> bool:
     """Whether another round follows `rounds`, after this share of the seconds that they should take."""
-    fastest = min((taken[1:] for taken in times.values()), key=median)
+    counted = [taken[1:] for taken in times.values()]
+    fastest = min(counted, key=median)
     longer = LONGER if spread(fastest) > NOISE else 1
-    return rounds <= longer * MAX_ROUNDS and share < longer
+    if rounds > longer * MAX_ROUNDS or share >= longer:
+        return False
+    rivals = (taken for taken in counted if median(taken) <= RIVAL * median(fastest))
+    return rounds <= STEADY_ROUNDS or not all(map(_is_known, rivals))
+
+
+def _is_known(times: Sequence[float]) -> bool:
+    """Whether the median of normally distributed times has a standard error of RESOLUTION at most, which is 0.93 times
+    the interquartile range over the root of their number (Kendall and Stuart, The Advanced Theory of Statistics)."""
+    return 0.93 * spread(times) <= RESOLUTION * math.sqrt(len(times))
 
 
 class Stopwatch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,11 @@ from tuner.measure.bench_kernels import BenchKernels
 from tuner.measure.comparison import Verdict, compare
 from tuner.measure.input_sets import InputSet
 from tuner.measure.layout import NAN, NUMBER, Layout
+from tuner.measure.referee import Referee
 from tuner.space import operation
-from tuner.space.model import Operation, Scope
+from tuner.space.chosen_types import dtype
+from tuner.space.dtypes import Kind
+from tuner.space.model import Scope, Space
 from tuner.space.reference_cache import ReferenceCache
 
 # Guards of outputs hold other bytes than guards of inputs. A kernel may copy a NaN from beyond its input to beyond its
@@ -44,7 +48,7 @@ class Workbench:
     def __init__(
         self,
         device: Device,
-        op: Operation,
+        space: Space,
         scope: Scope,
         cache: ReferenceCache | None = None,
         of: Workbench | None = None,
@@ -54,24 +58,24 @@ class Workbench:
         `cache` keeps the references' matrix products. `of` is a workbench with other options, whose arrays and first
         set this one shares. Raises DeviceError where arrays and references do not fit in memory.
         """
-        self.device, self.op, self.scope = device, op, scope
+        self.device, self.op, self.scope = device, space.operation, scope
+        self.cache = of.cache if of is not None else cache or ReferenceCache()
+        self._referee = Referee(device, space, self.cache)
         self._current, self._is_renewed = 0, False
         self._until_frozen, self._is_mended = FREEZE_EVERY, False
         self._turns, self._fills = list[int](), list[int]()  # sets, and what fills outputs, that are still to be drawn
         self._owner, self._dirty = of or self, True  # dirty: the last kernel may have written outside its outputs
         if of is not None:
-            self.cache, self.buffers, self._kernels = of.cache, of.buffers, of._kernels
-            first = of._layouts[0]
-            inputs = input_sets.answered(op, scope, first.inputs.contents, first.inputs.seed, self.cache)
+            self.buffers, self._kernels, first = of.buffers, of._kernels, of._layouts[0]
+            inputs = input_sets.answered(self._referee, scope, first.inputs.contents, first.inputs.seed)
             self._layouts = [Layout(device, self._kernels, self.buffers, inputs, first.copies)]
         else:
-            input_sets.check_fits(device, op, scope)
-            self.cache = cache or ReferenceCache()
-            inputs = input_sets.draw(op, scope, 0, self.cache)
+            input_sets.check_fits(device, self.op, scope)
+            inputs = input_sets.draw(self._referee, scope, 0)
             self.buffers = {name: device.allocate(data.nbytes) for name, data in inputs.contents.items()}
             self._kernels = BenchKernels(device, list(self.buffers))
-            more = range(1, input_sets.affordable(device, op, scope, inputs, self.cache))
-            drawn = [inputs, *(input_sets.draw(op, scope, seed, self.cache) for seed in more)]
+            more = range(1, input_sets.affordable(device, self.op, scope, inputs, self.cache))
+            drawn = [inputs, *(input_sets.draw(self._referee, scope, seed) for seed in more)]
             self._layouts = [Layout(device, self._kernels, self.buffers, inputs) for inputs in drawn]
         self._guard_checks = [
             self._kernels.check_guards(name, buffer, self._guard(name)) for name, buffer in self.buffers.items()
@@ -92,22 +96,22 @@ class Workbench:
         first = self._layouts[0]
         if self._is_renewed or not input_sets.is_renewable(self.op, first.inputs, self.cache):
             return
-        inputs = input_sets.draw(self.op, self.scope, len(self._layouts), self.cache)
+        inputs = input_sets.draw(self._referee, self.scope, len(self._layouts))
         self._layouts[0] = Layout(self.device, self._kernels, self.buffers, inputs, first.copies, first.references)
         self._is_renewed = True
 
     def with_other_options(self) -> Workbench | None:
         """The same arrays, with options that are neither 0 nor 1: a kernel that ignores alpha is right at alpha = 1.
 
-        None where no option is 0 or 1, or where shapes depend on one.
+        None where no option is 0 or 1, where shapes depend on one, or where nothing tells what is right with them.
         """
-        integers = {a.name for a in self.op.arguments if "int" in a.dtype}
-        options = {n: v + (2 if n in integers else 0.5) if v in (0, 1) else v for n, v in self.scope.options.items()}
-        scope = Scope(self.scope.sizes, options, self.scope.language, self.scope.limits)
+        kinds = {a.name: dtype(a, self.scope).kind for a in self.op.arguments}
+        options = {n: _other(v, kinds.get(n)) if v in (0, 1) else v for n, v in self.scope.options.items()}
+        scope = replace(self.scope, options=options)
         same_shapes = all(operation.shape(a, scope) == operation.shape(a, self.scope) for a in self.op.arrays)
-        if options == self.scope.options or not same_shapes:
+        if options == self.scope.options or not same_shapes or not self._referee.covers(scope):
             return None
-        return Workbench(self.device, self.op, scope, of=self)
+        return Workbench(self.device, self._referee.space, scope, of=self)
 
     @property
     def arguments(self) -> list[Any]:
@@ -120,7 +124,7 @@ class Workbench:
         if self.op.library is None:
             return None
         handles = {name: buffer.handle for name, buffer in self.buffers.items()}
-        dtypes = {a.name: a.dtype for a in self.op.arrays}
+        dtypes = {a.name: dtype(a, self.scope).name for a in self.op.arrays}
         return self.device.library(self.op.library, {**self.scope.names, **handles}, dtypes)
 
     def bind(self, function: Function) -> Callable[[], None]:
@@ -212,6 +216,8 @@ class Workbench:
         self.device.synchronize()
         errors = self._compare()
         self.inspect()
+        if not errors:  # nothing tells what is right
+            return Verdict(0.0, 0.0)
         worst = max(errors, key=lambda name: errors[name])
         return Verdict(errors[worst], self._layouts[0].inputs.bounds[worst])
 
@@ -239,7 +245,7 @@ class Workbench:
         return compare(name, output, inputs.answers[name], inputs.bounds[name])
 
     def _guard(self, name: str) -> int:
-        return OUTPUT_GUARD if name in self._layouts[0].inputs.answers else INPUT_GUARD
+        return OUTPUT_GUARD if name in self._layouts[0].inputs.outputs else INPUT_GUARD
 
     def _write_guards(self) -> None:
         for name, buffer in self.buffers.items():
@@ -259,6 +265,11 @@ class Workbench:
             self.device.synchronize()
             rates.append(nbytes / timer.milliseconds())
         return max(rates)
+
+
+def _other(option: float, kind: Kind | None) -> float:
+    """Another value than `option`, which is 0 or 1; neither of them where its type holds more."""
+    return 1 - option if kind == "boolean" else option + (2 if kind == "integer" else 0.5)
 
 
 def _drawn(deck: list[int], everything: Iterable[int]) -> int:

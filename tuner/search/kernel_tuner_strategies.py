@@ -28,8 +28,6 @@ from tuner.search.proposer import Exhausted, Proposer
 
 # bayes_opt drops an acquisition function by the time that it took, which no seed repeats.
 _STOPPED_CLOCK = types.SimpleNamespace(perf_counter=lambda: 0.0, perf_counter_ns=lambda: 0)
-_EXCLUDED = ("pyatf_strategies", "skopt")  # does not run with 1.5.0; takes a second per evaluation
-NAMES = tuple(sorted(set(strategy_map) - set(_EXCLUDED)))
 MOST_STALE = 500  # calls in a row without a new configuration, before a strategy is started again
 
 

@@ -16,15 +16,13 @@ from tuner.errors import RequestError
 from tuner.search.pool import Pool
 from tuner.search.proposer import Proposer
 
-_SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
+SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
     "tpe": lambda seed: TPESampler(seed=seed, constant_liar=True),
     "gp": lambda seed: GPSampler(seed=seed),
     "cmaes": lambda seed: CmaEsSampler(seed=seed, with_margin=True),
     "nsga2": lambda seed: NSGAIISampler(seed=seed),
     "qmc": lambda seed: QMCSampler(seed=seed, scramble=True),
 }
-NAMES = tuple(_SAMPLERS)
-MULTI_OBJECTIVE = ("tpe", "gp", "nsga2", "qmc")
 _NUMBERS_ONLY = ("cmaes", "qmc")
 _PACKAGES = {"gp": ("torch", "scipy"), "cmaes": ("cmaes",)}
 
@@ -57,7 +55,7 @@ class OptunaStrategy(Proposer):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna calls parts of itself experimental
             self._study = optuna.create_study(
-                storage=self._storage, sampler=_SAMPLERS[name](seed), directions=["minimize"] * objectives
+                storage=self._storage, sampler=SAMPLERS[name](seed), directions=["minimize"] * objectives
             )
         self._distributions: dict[str, BaseDistribution] = {}
         self._is_choice = np.zeros(len(pool.names), dtype=bool)

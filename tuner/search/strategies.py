@@ -11,12 +11,18 @@ from types import TracebackType
 
 from tuner.errors import RequestError
 from tuner.paths import quoted
-from tuner.search import kernel_tuner_strategies, optuna_strategies
 from tuner.search.foreign import Foreign
 from tuner.search.pool import Pool
-from tuner.search.pool_gp import PoolGP
 from tuner.search.proposer import FixedOrder, Proposer
 from tuner.space.model import Config, Space, Value
+
+# The names stand here, because Optuna and Kernel Tuner take a second to import. A test compares them with the packages.
+OPTUNA_SAMPLERS = {"tpe": True, "gp": True, "cmaes": False, "nsga2": True, "qmc": True}  # whether of many objectives
+KERNEL_TUNER_STRATEGIES = (
+    "adaptive_tabu_greywolf", "basinhopping", "bayes_opt", "brute_force", "diff_evo", "dual_annealing",
+    "firefly_algorithm", "genetic_algorithm", "greedy_ils", "greedy_mls", "hybrid_vndx", "minimize", "mls", "nsga2",
+    "nsga3", "ordered_greedy_mls", "pso", "random_sample", "simulated_annealing",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -98,37 +104,51 @@ class Strategy:
     begins_warm: bool = False
 
 
-def _of_optuna(name: str) -> Strategy:
+def _of_optuna(name: str, many_objectives: bool) -> Strategy:
     def propose(work: Assignment) -> Proposer:
-        make = partial(optuna_strategies.OptunaStrategy, name, work.pool, work.seed, work.objectives)
+        from tuner.search.optuna_strategies import OptunaStrategy
+
+        make = partial(OptunaStrategy, name, work.pool, work.seed, work.objectives)
         return Foreign(work.pool, f"optuna:{name}", make, work.seed, work.say)
 
-    many_objectives = name in optuna_strategies.MULTI_OBJECTIVE
-    return Strategy(f"optuna:{name}", propose, partial(optuna_strategies.check, name), many_objectives)
+    def check() -> None:
+        from tuner.search import optuna_strategies
+
+        optuna_strategies.check(name)
+
+    return Strategy(f"optuna:{name}", propose, check, many_objectives)
 
 
 def _of_kernel_tuner(name: str) -> Strategy:
     def propose(work: Assignment) -> Proposer:
+        from tuner.search.kernel_tuner_strategies import KernelTunerStrategy
+
         budget = (work.budget.evaluations or len(work.pool), work.budget.seconds)
-        make = partial(kernel_tuner_strategies.KernelTunerStrategy, name, work.pool, work.seed, *budget)
+        make = partial(KernelTunerStrategy, name, work.pool, work.seed, *budget)
         return Foreign(work.pool, f"kt:{name}", make, work.seed, work.say)
 
-    return Strategy(f"kt:{name}", propose, partial(kernel_tuner_strategies.check, name))
+    def check() -> None:
+        from tuner.search import kernel_tuner_strategies
+
+        kernel_tuner_strategies.check(name)
+
+    return Strategy(f"kt:{name}", propose, check)
+
+
+def _gaussian_process(work: Assignment) -> Proposer:
+    from tuner.search.pool_gp import PoolGP  # SciPy takes long to import
+
+    return PoolGP(work.pool, work.seed, work.hints.warm, work.hints.block)
 
 
 STRATEGIES: Mapping[str, Strategy] = {
     strategy.name: strategy
     for strategy in (
-        Strategy(
-            "optuna",
-            lambda work: PoolGP(work.pool, work.seed, work.hints.warm, work.hints.block),
-            many_objectives=True,
-            begins_warm=True,
-        ),
-        *map(_of_optuna, optuna_strategies.NAMES),
+        Strategy("optuna", _gaussian_process, many_objectives=True, begins_warm=True),
+        *(_of_optuna(*sampler) for sampler in OPTUNA_SAMPLERS.items()),
         Strategy("random", lambda work: FixedOrder.shuffled(work.pool, work.seed), many_objectives=True),
         Strategy("brute_force", lambda work: FixedOrder.declared(work.pool), many_objectives=True),
-        *map(_of_kernel_tuner, kernel_tuner_strategies.NAMES),
+        *map(_of_kernel_tuner, KERNEL_TUNER_STRATEGIES),
     )
 }
 

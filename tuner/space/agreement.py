@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tuner.paths import shown
+from tuner.space import braces
+from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument, Space
 from tuner.space.prototype import Parameter, Prototype, prototypes
-from tuner.space.source import without_comments
+from tuner.space.source import macro_names, without_comments
 
 MOST_TEXT = 1 << 20  # characters; of a longer source, nothing is concluded
 
@@ -31,17 +33,58 @@ def faults(space: Space, text: str) -> Iterator[Fault]:
     """Where `space` and the `text` of its source, headers included, do not agree."""
     if len(text) > MOST_TEXT:
         return
-    yield from _arguments(space, text)
-    yield from _parameters(space, without_comments(text))
+    code = without_comments(text)
+    if (prototype := _prototype(space, text, code)) is not None:
+        yield from _against(space, prototype)
+        yield from _replaced(space, prototype)
+    yield from _parameters(space, code)
+    yield from _defined(space, code)
 
 
-def _arguments(space: Space, text: str) -> Iterator[Fault]:
-    named = [prototype for prototype in prototypes(text) if prototype.name == space.kernel]
+def _prototype(space: Space, text: str, code: str) -> Prototype | None:
+    """The kernel, if there is one of its name alone: else one may be another's alternative, under an #if."""
+    named = [prototype for prototype in prototypes(text) if re.fullmatch(braces.pattern(space.kernel), prototype.name)]
     if "c" not in space.languages:
         named = [prototype for prototype in named if prototype.is_kernel]
-    mentions = re.findall(rf"\b{space.kernel}\s*\(", without_comments(text))
-    if len(mentions) == len(named) == 1:  # else one may be another's alternative, under an #if
-        yield from _against(space, named[0])
+    mentions = re.findall(rf"\b{braces.pattern(space.kernel)}\s*\(", code)
+    return named[0] if len(mentions) == len(named) == 1 else None
+
+
+def _replaced(space: Space, prototype: Prototype) -> Iterator[Fault]:
+    """Macros that replace a name of the kernel's own, so that it does not compile."""
+    template, own = prototype.template or {}, {p.name for p in prototype.parameters or ()}
+    for name in macro_names(space):
+        where = _key(space, name)
+        if name in template:
+            arguments = ", ".join(f"{{{each}}}" for each in template)
+            yield Fault(
+                ("kernel",),
+                f"{name} is a parameter of the template in {space.source.name}, where the macro of that name replaces "
+                f"it; write {braces.function(space.kernel)}<{arguments}>",
+            )
+        elif name in own:
+            yield Fault(
+                (where, name),
+                f"{space.kernel} in {space.source.name} takes an argument of this name, which the macro replaces; "
+                "rename one of them",
+            )
+
+
+def _key(space: Space, name: str) -> str:
+    return "parameters" if name in space.parameters else "derived" if name in space.derived else "types"
+
+
+def _defined(space: Space, code: str) -> Iterator[Fault]:
+    """Macros that the source defines anew, whatever their values, so that these make no difference."""
+    depth = 0
+    for directive, name in re.findall(r"^\s*#\s*(if|endif|define)\w*(?:[ \t]+(\w+))?", code, re.MULTILINE):
+        depth += (directive == "if") - (directive == "endif")
+        if directive == "define" and depth == 0 and name in macro_names(space):
+            yield Fault(
+                (_key(space, name), name),
+                f"{space.source.name} defines it itself, so that no value has an effect; write #ifndef {name} before "
+                "that line, and #endif after it",
+            )
 
 
 def _against(space: Space, prototype: Prototype) -> Iterator[Fault]:
@@ -68,16 +111,32 @@ def _argument(space: Space, position: int, argument: Argument, parameter: Parame
     if parameter.is_pointer is not None and parameter.is_pointer != is_array:
         array, scalar = "an array; say its `shape` and `role`", "a scalar; leave `shape` and `role` out"
         yield Fault(where, f"{takes}, {array if parameter.is_pointer else scalar}", fatal=True)
-    elif parameter.type not in (*space.parameters, *space.derived) and not _is_same(argument, parameter):
-        yield Fault((*where, "dtype"), f"{takes}, which is no {argument.dtype}; write {parameter.dtype}")
+    elif parameter.dtype is not None and parameter.type not in (*space.parameters, *space.derived):
+        choices = space.operation.types.get(argument.dtype, (argument.dtype,))
+        other = next((dtype for dtype in choices if not _is_same(DTYPES[dtype], is_array, parameter)), None)
+        if other is not None and len(choices) > 1:
+            advice = f"which is no {other}, as {argument.dtype} may be; write {argument.dtype} in the source"
+            yield Fault((*where, "dtype"), f"{takes}, {advice}")
+        elif other is not None:
+            yield Fault((*where, "dtype"), f"{takes}, which is no {other}; write {parameter.dtype}")
 
 
-def _is_same(argument: Argument, parameter: Parameter) -> bool:
-    """Whether the dtypes are the same. The sign of a scalar makes no difference; that of `char` differs by compiler."""
-    if parameter.dtype in (None, argument.dtype, "bool", "bfloat16"):
+def _is_same(dtype: DType, is_array: bool, parameter: Parameter) -> bool:
+    """Whether a source may mean `dtype` by the type of `parameter`. The sign of a scalar makes no difference; that of
+    `char` differs by compiler."""
+    given = DTYPES[str(parameter.dtype)]
+    if given == dtype or parameter.type in dtype.words:
         return True
-    signless = argument.shape is None or parameter.type == "char"
-    return signless and str(parameter.dtype).removeprefix("u") == argument.dtype.removeprefix("u")
+    if given.kind == dtype.kind == "integer":
+        return given.itemsize == dtype.itemsize and (not is_array or parameter.type == "char")
+    return _stands_for(given, dtype) or _stands_for(dtype, given)
+
+
+def _stands_for(plain: DType, dtype: DType) -> bool:
+    """Whether a language without `dtype` may take `plain` in its place: the bits of it, or its parts."""
+    if dtype.part:
+        return plain.name == dtype.part
+    return (dtype.foreign or dtype.kind == "boolean") and plain.kind == "integer" and plain.itemsize == dtype.itemsize
 
 
 def _parameters(space: Space, code: str) -> Iterator[Fault]:
@@ -89,7 +148,7 @@ def _parameters(space: Space, code: str) -> Iterator[Fault]:
         *(restriction.that for restriction in space.restrictions),
     ]  # fmt: skip
     options = [option for options in space.compile_options.values() for option in options]
-    used = set(re.findall(r"\w+", " ".join([code, *options])))
+    used = set(re.findall(r"\w+", " ".join([code, space.kernel, *options])))
     used |= {name for expression in expressions for name in expression.names}
     for name, values in space.parameters.items():
         if name not in used and len(values) > 1:

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ExpressionError
+from tuner.space.dtypes import DTYPES
 
 Array = np.ndarray[Any, np.dtype[Any]]
-DTYPES = (
-    "bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -117,9 +115,9 @@ def _extreme(reduce: Callable[..., Any], pair: Callable[[Any, Any], Any]) -> Cal
 
 
 def _astype(array: Any, dtype: Any) -> Any:
-    if dtype not in DTYPES:
+    if not isinstance(dtype, str) or dtype not in DTYPES:
         raise ExpressionError(f"astype(x, {dtype!r}): known are {', '.join(DTYPES)}")
-    return np.asarray(array).astype(dtype)
+    return np.asarray(array).astype(DTYPES[dtype].numpy)
 
 
 def _take(array: Any, indices: Any, axis: int | None = None) -> Any:

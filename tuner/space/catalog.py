@@ -39,8 +39,8 @@ def find(kernel: str) -> tuple[Path, str]:
     import difflib
 
     aliases = {name.rpartition("/")[2]: name for name in kernels} | {name: name for name in kernels}
-    near = dict.fromkeys(aliases[match] for match in difflib.get_close_matches(kernel, aliases, n=3, cutoff=0.4))
-    hint = f"did you mean {' or '.join(near)}?" if near else "`tune list` shows all"
+    near = dict.fromkeys(aliases[match] for match in difflib.get_close_matches(kernel, aliases, n=3))
+    hint = f"did you mean {' or '.join(near)}?" if near else "`tune list` shows all, `tune --help` the verbs"
     raise RequestError(f"kernel {quoted(kernel)}: there is no such kernel; {hint}")
 
 
@@ -87,9 +87,10 @@ def _to_form(space: Space, folder: Path) -> bytes:
 
     digests = {relative(file): paths.digest(file.read_bytes()) for file in (*space.files, space.source)}
     data = launch_form.to_json(space)
-    data |= {"source": relative(space.source), "files": [relative(file) for file in space.files]}
-    for fill in launch_form.fills_from_files(data):
-        fill["file"] = relative(fill["file"])
+    data |= {"source": relative(space.source)}
+    data |= {key: [relative(path) for path in data[key]] for key in ("files", "include")}
+    for part in launch_form.with_files(data):
+        part["file"] = relative(part["file"])
     return json.dumps({"files": digests, "space": data}).encode()
 
 
@@ -121,9 +122,10 @@ def _from_form(content: bytes, folder: Path) -> Space | None:
             if paths.digest((folder / file).read_bytes()) != digest:
                 return None
         space["source"] = os.path.normpath(folder / space["source"])
-        space["files"] = [os.path.normpath(folder / file) for file in space["files"]]
-        for fill in launch_form.fills_from_files(space):
-            fill["file"] = os.path.normpath(folder / fill["file"])
+        for key in ("files", "include"):
+            space[key] = [os.path.normpath(folder / path) for path in space[key]]
+        for part in launch_form.with_files(space):
+            part["file"] = os.path.normpath(folder / part["file"])
         return launch_form.from_json(space)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, TunerError, RecursionError):
         return None

@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,14 +11,18 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space import fills, operation, reference
+from tuner.space import agreement, fills, operation, python_function, reference, source
 from tuner.space.array_functions import TRYING, bounded
+from tuner.space.chosen_types import Types
 from tuner.space.default import checks_by_depth
+from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
 from tuner.space.model import COMMON_GPU, Config, Operation, Restriction, Scope, Space, config_text, size_text
+from tuner.space.reference_forms import ExpressionReference, KernelReference, PythonReference
+from tuner.space.source import inlined, without_comments
 
 MOST_CONFIGURATIONS = 1000  # of a space that is tried as a whole; of a larger one, a sample is
-SAMPLE = 300
+SAMPLE = 300  # configurations, in all languages together
 MOST_EVALUATIONS = 100_000  # of restrictions, which take some microseconds each
 MOST_BYTES = 1 << 22  # of the arrays that a reference is tried on
 SMALL = (4, 5)  # the sizes of those
@@ -36,8 +41,8 @@ class Evaluation:
     message: str | None = None
 
 
-def evaluate(space: Space, sizes: Mapping[str, int], own_restrictions: int) -> Evaluation:
-    """The space at these sizes on a common GPU, in each of its languages, up to the first fault.
+def evaluate(space: Space, sizes: Mapping[str, int], types: Types, own_restrictions: int) -> Evaluation:
+    """The space at these sizes and with these types on a common GPU, in each of its languages, up to the first fault.
 
     The operation's formulas must have values. So must, for every configuration that breaks no restriction, each
     restriction and derived value, and the block and grid must be launchable. The first `own_restrictions` are those of
@@ -46,16 +51,18 @@ def evaluate(space: Space, sizes: Mapping[str, int], own_restrictions: int) -> E
     most_tried = 0
     if (fault := _file_fault(space.operation)) is not None:
         return fault
+    if (fault := _reference_code_fault(space)) is not None:
+        return fault
     for language in space.languages:
         tried = 0
-        scope = Scope(sizes, space.operation.options, language, COMMON_GPU)
+        scope = Scope(sizes, space.operation.options, language, COMMON_GPU, types)
         for where, check in _operation_checks(space):
             if (message := _fault(check, scope.names)) is not None:
                 return Evaluation(tried, ("operation", *where), f"{message}, at {size_text(sizes)}")
         if (message := _reference_fault(space, scope)) is not None:
             return Evaluation(tried, ("operation", "reference"), message)
-        checks = list(_configuration_checks(space, own_restrictions))
-        for config in _configurations(space, scope):
+        checks = [*_configuration_checks(space, own_restrictions), (("kernel",), _kernel(space, scope))]
+        for config in _configurations(space, scope, SAMPLE // len(space.languages)):
             tried += 1
             names = space.names(config, scope)
             for where, check in checks:
@@ -88,6 +95,10 @@ def _operation_checks(space: Space) -> Iterator[Check]:
             yield (key,), _number(formula)
     if op.tolerance is not None:
         yield ("tolerance",), _not_negative(op.tolerance)
+    if isinstance(op.reference, KernelReference):
+        for key, extents in (("grid", op.reference.grid), ("block", op.reference.block)):
+            for position, extent in enumerate(extents):
+                yield ("reference", key, position), _whole(extent, 1)
 
 
 def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check]:
@@ -102,6 +113,13 @@ def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check
     yield ("shared_memory",), _whole(space.shared_memory, 0)
     for restriction in space.restrictions[own_restrictions:]:
         yield (), _number(restriction.that)
+
+
+def _kernel(space: Space, scope: Scope) -> Callable[[Mapping[str, Any]], object]:
+    def check(names: Mapping[str, Any]) -> None:
+        source.kernel_of(space, {name: names[name] for name in space.parameters}, scope)
+
+    return check
 
 
 def _number(expression: Expression) -> Callable[[Mapping[str, Any]], object]:
@@ -136,11 +154,33 @@ def _whole(expression: Expression, least: int) -> Callable[[Mapping[str, Any]], 
 def _file_fault(op: Operation) -> Evaluation | None:
     """What is wrong with a file that fills an input; whether it fits is known once the size is."""
     for position, argument in enumerate(op.arguments):
-        if argument.fill is not None and argument.fill.file is not None:
-            try:
-                fills.opened(argument.fill, argument.name, np.dtype(argument.dtype))
-            except SpaceError as error:
-                return Evaluation(0, ("operation", "arguments", position, "fill"), str(error))
+        fill, where = argument.fill, ("operation", "arguments", position, "fill")
+        try:
+            if fill is not None and fill.file is not None:
+                choices = op.types.get(argument.dtype, (argument.dtype,))
+                fills.opened(fill, argument.name, [DTYPES[choice] for choice in choices])
+            elif fill is not None and fill.function is not None:
+                python_function.check(fill.function)
+        except SpaceError as error:
+            return Evaluation(0, where, str(error))
+    return None
+
+
+def _reference_code_fault(space: Space) -> Evaluation | None:
+    """What is wrong with a function or a kernel that gives the answers, as far as its text tells."""
+    where, form = ("operation", "reference"), space.operation.reference
+    try:
+        if isinstance(form, PythonReference):
+            python_function.check(form.function)
+        elif isinstance(form, KernelReference):
+            of_reference = reference.as_space(space, form)
+            text = inlined(of_reference.source)
+            if not re.search(rf"\b{form.kernel}\b", without_comments(text)):
+                return Evaluation(0, (*where, "kernel"), f"{shown(of_reference.source)} has no kernel {form.kernel}")
+            for fault in agreement.faults(of_reference, text):
+                return Evaluation(0, where, fault.message)
+    except SpaceError as error:
+        return Evaluation(0, where, str(error))
     return None
 
 
@@ -153,6 +193,8 @@ def _tiled(op: Operation) -> Operation:
 def _reference_fault(space: Space, scope: Scope) -> str | None:
     """What is wrong with the reference at each of two small sizes, as of the second."""
     op, message = space.operation, None
+    if not isinstance(op.reference, ExpressionReference) or any(a.fill and a.fill.function for a in op.arguments):
+        return None  # nothing is run that the file names
     for size in SMALL:
         sizes = {name: size if default is None else min(default, size) for name, default in op.sizes.items()}
         small = replace(scope, sizes=sizes)
@@ -164,15 +206,15 @@ def _reference_fault(space: Space, scope: Scope) -> str | None:
             return None  # the kernel has no such small sizes
         try:
             with np.errstate(all="ignore"), bounded(TRYING):
-                reference.answers(op, small, arrays)
+                reference.answers(op.reference, small, arrays)
             return None
         except SpaceError as error:
             message = f"{error}, at {size_text(sizes)}"
     return message
 
 
-def _configurations(space: Space, scope: Scope) -> Iterator[Config]:
-    """Configurations that break no restriction: all of a small space, else the default and a random sample."""
+def _configurations(space: Space, scope: Scope, sample: int) -> Iterator[Config]:
+    """Configurations that break no restriction: all of a small space, else the default and a random `sample`."""
     combinations = math.prod(len(values) for values in space.parameters.values())
     if combinations <= min(MOST_CONFIGURATIONS, MOST_EVALUATIONS // (1 + len(space.restrictions))):
         for config in space.walk():
@@ -182,7 +224,7 @@ def _configurations(space: Space, scope: Scope) -> Iterator[Config]:
     if space.default and not _any_broken(space.restrictions, space.names(space.default, scope)):
         yield dict(space.default)
     checks, draw = checks_by_depth(space), random.Random(0)  # noqa: S311
-    for number in range(SAMPLE):
+    for number in range(sample):
         descent = _Descent(space, scope, checks, draw, MOST_EVALUATIONS // SAMPLE, odd_first=bool(number % 2))
         if (found := descent.extend({})) is not None:
             yield found

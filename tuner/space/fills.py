@@ -1,12 +1,12 @@
-"""What the inputs of a kernel hold: random numbers of a distribution, a sequence, or a file.
+"""What the inputs of a kernel hold: random numbers of a distribution, a sequence, a file, or what Python returns.
 
 Without a `fill:` an input holds what `standard` draws.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ import numpy as np
 
 from tuner.errors import SpaceError
 from tuner.paths import quoted, shown
+from tuner.space import python_function
+from tuner.space.dtypes import DTYPES, DType
+from tuner.space.python_function import PythonFunction
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SEQUENCES = ("zeros", "ones", "arange", "permutation")
@@ -26,24 +29,28 @@ MOST_FILE_BYTES = 1 << 34
 class Fill:
     """The contents of an input.
 
-    kind: a word of SEQUENCES or DISTRIBUTIONS, `choice` or `file`.
+    kind: a word of SEQUENCES or DISTRIBUTIONS, `choice`, `file` or `python`.
     values: the two numbers of a distribution, or what `choice` draws from.
     file: that of `file`; `tile` says whether its contents are repeated, or cut, until they fit.
+    function: that of `python`; arguments with the same one are filled by one call.
     """
 
     kind: str
     values: tuple[float, ...] = ()
     file: Path | None = None
     tile: bool = False
+    function: PythonFunction | None = None
 
     @property
     def is_random(self) -> bool:
         """Whether another seed gives other contents."""
-        return self.kind in DISTRIBUTIONS or self.kind in ("permutation", "choice")
+        return self.kind in DISTRIBUTIONS or self.kind in ("permutation", "choice", "python")
 
     @property
     def text(self) -> str:
         """What identifies the contents; a file by its name."""
+        if self.function is not None:
+            return f"{self.kind} {self.function}"
         name = self.file.name if self.file else ""
         return f"{self.kind} {list(self.values)} {name} {self.tile}"
 
@@ -58,6 +65,8 @@ def parse(value: object, folder: Path) -> Fill:
         return Fill("file", file=folder / value["file"], tile="fit" in value)
     if isinstance(value, dict) and len(value) == 1:
         ((kind, argument),) = value.items()
+        if kind == "python":
+            return Fill("python", function=python_function.parse(argument, folder))
         if isinstance(argument, list) and all(map(_is_number, argument)):
             if kind == "choice" and argument:
                 return Fill("choice", tuple(argument))
@@ -66,7 +75,8 @@ def parse(value: object, folder: Path) -> Fill:
                 return Fill(kind, tuple(argument))
     raise ValueError(
         f"{quoted(value)} is no way to fill an array; write {{uniform: [low, high]}}, {{normal: [mean, deviation]}}, "
-        f"{{integers: [low, high]}}, {{choice: [1, 2, 4]}}, {{file: x.npy}}, {', '.join(SEQUENCES)}"
+        f"{{integers: [low, high]}}, {{choice: [1, 2, 4]}}, {{file: x.npy}}, {{python: data.py:make}}, "
+        f"{', '.join(SEQUENCES)}"
     )
 
 
@@ -86,62 +96,66 @@ def _check_order(kind: str, values: list[float]) -> None:
         raise ValueError(f"integers: {values}: the bounds fit 64 bits")
 
 
-def check_values(fill: Fill, dtype: str) -> None:
+def check_values(fill: Fill, dtype: DType) -> None:
     """Raise ValueError for values that an array of `dtype` cannot hold."""
-    if fill.kind in ("file", *SEQUENCES):
+    if fill.kind in ("file", "python", *SEQUENCES):
         return
-    element = np.dtype(dtype)
-    if element.kind != "f" and fill.kind in ("uniform", "normal"):
-        raise ValueError(f"{fill.kind} gives fractions, which {dtype} cannot hold; write {{integers: [low, high]}}")
-    if element.kind != "f" and any(value != int(value) for value in fill.values):
-        raise ValueError(f"{list(fill.values)}: {dtype} holds whole numbers")
-    low, high = limits(element)
-    if not low <= min(fill.values) <= max(fill.values) <= high:
-        raise ValueError(f"{list(fill.values)}: {dtype} holds {low} to {high}")
+    if dtype.is_exact and fill.kind in ("uniform", "normal"):
+        raise ValueError(
+            f"{fill.kind} gives fractions, which {dtype.name} cannot hold; write {{integers: [low, high]}}"
+        )
+    if dtype.is_exact and any(value != int(value) for value in fill.values):
+        raise ValueError(f"{list(fill.values)}: {dtype.name} holds whole numbers")
+    if not dtype.low <= min(fill.values) <= max(fill.values) <= dtype.high:
+        raise ValueError(f"{list(fill.values)}: {dtype.name} holds {dtype.low} to {dtype.high}")
 
 
-def limits(dtype: np.dtype[Any]) -> tuple[float, float]:
-    """The least and the largest number that an element holds."""
-    if dtype.kind == "f":
-        return float(np.finfo(dtype).min), float(np.finfo(dtype).max)
-    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-
-
-def contents(
-    fill: Fill, name: str, dtype: np.dtype[Any], shape: tuple[int, ...], generator: np.random.Generator
-) -> Array:
-    """The contents of the array `name`. Raises SpaceError for a sequence or a file that does not fit."""
+def contents(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    """The contents of the array `name`. Both parts of a complex number are drawn alike, and those of a sequence are
+    real. Raises SpaceError for a sequence or a file that does not fit."""
     match fill.kind:
         case "file":
             return _from_file(fill, name, dtype, shape)
         case "zeros" | "ones":
-            return np.full(shape, int(fill.kind == "ones"), dtype)
+            return np.full(shape, int(fill.kind == "ones"), dtype.numpy)
         case "arange" | "permutation":
             count = math.prod(shape)
-            if count - 1 > limits(dtype)[1]:
+            if count - 1 > dtype.high:
                 raise SpaceError(
-                    f"argument {name}: fill {fill.kind} ends with {count - 1} at this size; {dtype} holds "
-                    f"{limits(dtype)[1]} at most; try a smaller size, or {{integers: [low, high]}}"
+                    f"argument {name}: fill {fill.kind} ends with {count - 1} at this size; {dtype.name} holds "
+                    f"{dtype.high} at most; try a smaller size, or {{integers: [low, high]}}"
                 )
             numbers = np.arange(count) if fill.kind == "arange" else generator.permutation(count)
-            return numbers.astype(dtype).reshape(shape)
+            return numbers.astype(dtype.numpy).reshape(shape)
+    return _of_parts(dtype, shape, lambda part, extents: _drawn(fill, part, extents, generator))
+
+
+def _drawn(fill: Fill, dtype: DType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    match fill.kind:
         case "choice":
-            values = np.asarray([dtype.type(value) for value in fill.values])
+            values = np.asarray([dtype.scalar(value) for value in fill.values], dtype.numpy)
             return np.asarray(values[generator.integers(0, len(values), shape)])
         case "integers":
             first, last = map(int, fill.values)
-            drawn = np.int64 if dtype.kind == "f" else dtype
-            return np.asarray(generator.integers(first, last, shape, dtype=drawn, endpoint=True)).astype(dtype)
+            drawn: Any = dtype.numpy if dtype.is_exact else np.int64
+            return np.asarray(generator.integers(first, last, shape, dtype=drawn, endpoint=True)).astype(dtype.numpy)
         case "uniform":
             low, high = fill.values
-            return (low + (high - low) * generator.random(shape)).astype(dtype)
+            return (low + (high - low) * generator.random(shape)).astype(dtype.numpy)
     mean, deviation = fill.values
-    return (mean + deviation * generator.standard_normal(shape)).astype(dtype)
+    return (mean + deviation * generator.standard_normal(shape)).astype(dtype.numpy)
 
 
-def opened(fill: Fill, name: str, dtype: np.dtype[Any]) -> Array:
+def _of_parts(dtype: DType, shape: tuple[int, ...], draw: Callable[[DType, tuple[int, ...]], Array]) -> Array:
+    """An array whose elements are drawn; those of a complex array as pairs of its part."""
+    if not dtype.part:
+        return draw(dtype, shape)
+    return draw(DTYPES[dtype.part], (*shape, 2)).view(dtype.numpy).reshape(shape)
+
+
+def opened(fill: Fill, name: str, dtypes: Sequence[DType]) -> Array:
     """The array in the fill's file, which is not read yet. Raises SpaceError for one that cannot be read, or that is
-    of another type."""
+    of none of `dtypes`. Files have no words for the types of ml_dtypes: they hold the bits."""
     file = fill.file
     assert file is not None
     try:
@@ -152,29 +166,16 @@ def opened(fill: Fill, name: str, dtype: np.dtype[Any]) -> Array:
             raise ValueError("it holds several arrays")
     except (OSError, ValueError, EOFError) as error:
         raise SpaceError(f"argument {name}: {shown(file)} is no .npy file that can be read: {shown(error)}") from None
-    if data.dtype != dtype:
-        raise SpaceError(f"argument {name}: {shown(file)} holds {data.dtype}; the kernel takes {dtype}; convert it")
+    if not any(dtype.is_held_by(data.dtype) for dtype in dtypes):
+        names = " or ".join(f"the bits of {d.name} as {d.bits}" if d.foreign else d.name for d in dtypes)
+        raise SpaceError(f"argument {name}: {shown(file)} holds {data.dtype}; the kernel takes {names}; convert it")
     if not data.size:
         raise SpaceError(f"argument {name}: {shown(file)} holds no element")
     return data
 
 
-def identity(fill: Fill) -> str:
-    """What identifies the contents, those of a file included. Raises SpaceError for a file that cannot be read."""
-    if fill.file is None:
-        return fill.text
-    contents = hashlib.sha256()
-    try:
-        with fill.file.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                contents.update(chunk)
-    except OSError as error:
-        raise SpaceError(f"{shown(fill.file)}: cannot be read: {error.strerror}") from None
-    return f"{fill.text} {contents.hexdigest()}"
-
-
-def _from_file(fill: Fill, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    data = opened(fill, name, dtype)
+def _from_file(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...]) -> Array:
+    data = opened(fill, name, [dtype]).view(dtype.numpy)
     if fill.tile:
         return np.resize(data, shape)
     if data.shape != shape:
@@ -185,18 +186,34 @@ def _from_file(fill: Fill, name: str, dtype: np.dtype[Any], shape: tuple[int, ..
     return np.array(data, order="C")
 
 
-def standard(dtype: np.dtype[Any], shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+def exact(value: Array, name: str, dtype: DType, shape: tuple[int, ...], origin: str) -> Array:
+    """`value` as the contents of the array `name`. Raises SpaceError, which begins with `origin`, for another type or
+    shape."""
+    if not dtype.is_held_by(value.dtype):
+        raise SpaceError(f"{origin} returns {value.dtype} for {name}; the kernel takes {dtype.name}; convert it")
+    if value.shape != shape:
+        raise SpaceError(f"{origin} returns shape {value.shape} for {name}; {shape} is needed at this size")
+    return np.array(value, order="C").view(dtype.numpy)
+
+
+def standard(dtype: DType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
     """What an input holds unless it says otherwise.
 
     Floating-point values have random sign and magnitude in [0.5, 1.5). The product of any two is then at least 0.25:
     a kernel that drops a single one differs by far more than rounding does. Integers are drawn from -8 to 8 without 0
-    (1 to 8 if unsigned).
+    (1 to 8 if unsigned). Both parts of a complex number are such values.
     """
-    if dtype.kind == "f":
+    return _of_parts(dtype, shape, lambda part, extents: _standard(part, extents, generator))
+
+
+def _standard(dtype: DType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    if dtype.kind == "boolean":
+        return np.asarray(generator.integers(0, 2, shape)).astype(bool)
+    if not dtype.is_exact:
         values = generator.random(shape, dtype=np.float32)
         values += np.float32(0.5)
         np.copysign(values, generator.random(shape, dtype=np.float32) - np.float32(0.5), out=values)
-        return values.astype(dtype, copy=False)
+        return values.astype(dtype.numpy, copy=False)
     magnitude = generator.integers(1, 9, shape)
-    sign = generator.integers(0, 2, shape) * 2 - 1 if dtype.kind == "i" else 1
-    return np.asarray(magnitude * sign).astype(dtype)
+    sign = generator.integers(0, 2, shape) * 2 - 1 if dtype.low < 0 else 1
+    return np.asarray(magnitude * sign).astype(dtype.numpy)

@@ -7,8 +7,17 @@ from typing import Any
 from tuner.space.expressions import ArrayExpression, Expression, parse
 from tuner.space.fills import Fill
 from tuner.space.model import Argument, Operation, Restriction, Space
+from tuner.space.python_function import PythonFunction
+from tuner.space.reference_forms import (
+    ConfigReference,
+    ExpressionReference,
+    KernelReference,
+    NoReference,
+    PythonReference,
+    Reference,
+)
 
-VERSION = 5
+VERSION = 6
 
 
 def to_json(space: Space) -> dict[str, Any]:
@@ -36,6 +45,7 @@ def to_json(space: Space) -> dict[str, Any]:
         "alignment": space.alignment,
         "source_note": space.source_note,
         "files": [str(file) for file in space.files],
+        "include": [str(folder) for folder in space.include],
         "operation": {
             "sizes": dict(op.sizes),
             "options": dict(op.options),
@@ -51,30 +61,81 @@ def to_json(space: Space) -> dict[str, Any]:
                 ]
                 for a in op.arguments
             ],
-            "reference": {name: e.text for name, e in op.reference.items()},
+            "reference": _reference_data(op.reference),
             "tolerance": op.tolerance and op.tolerance.text,
             "flops": op.flops and op.flops.text,
             "bytes": op.bytes and op.bytes.text,
             "library": op.library,
+            "types": {name: list(allowed) for name, allowed in op.types.items()},
         },
     }
 
 
-def fills_from_files(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The fills in this JSON data that name a file."""
-    return [fill for *_, fill in data["operation"]["arguments"] if fill and fill["file"]]
+def with_files(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The fills, and the reference, in this JSON data that name a `file`."""
+    operation = data["operation"]
+    parts = [operation["reference"], *(fill for *_, fill in operation["arguments"] if fill)]
+    return [part for part in parts if part.get("file")]
 
 
 def _fill_data(fill: Fill | None) -> dict[str, Any] | None:
     if fill is None:
         return None
+    if fill.function is not None:
+        return {"kind": fill.kind, **_function_data(fill.function)}
     return {"kind": fill.kind, "values": fill.values, "file": fill.file and str(fill.file), "tile": fill.tile}
 
 
 def _fill(data: Mapping[str, Any] | None) -> Fill | None:
     if data is None:
         return None
+    if data["kind"] == "python":
+        return Fill("python", function=_function(data))
     return Fill(data["kind"], tuple(data["values"]), data["file"] and Path(data["file"]), data["tile"])
+
+
+def _function_data(function: PythonFunction) -> dict[str, Any]:
+    return {"file": str(function.file), "name": function.name}
+
+
+def _function(data: Mapping[str, Any]) -> PythonFunction:
+    return PythonFunction(Path(data["file"]), data["name"])
+
+
+def _reference_data(reference: Reference) -> dict[str, Any]:
+    kind = {"kind": reference.kind}
+    match reference:
+        case ExpressionReference(outputs):
+            return {**kind, "outputs": {name: e.text for name, e in outputs.items()}}
+        case PythonReference(function):
+            return {**kind, **_function_data(function)}
+        case KernelReference(kernel, source, arguments, grid, block):
+            extents = {"grid": [e.text for e in grid], "block": [e.text for e in block]}
+            return {**kind, "kernel": kernel, "file": source and str(source), "arguments": [*arguments], **extents}
+        case ConfigReference(config):
+            return {**kind, "config": dict(config)}
+        case NoReference():
+            return {**kind}
+
+
+def _reference(data: Mapping[str, Any]) -> Reference:
+    match data["kind"]:
+        case "expression":
+            return ExpressionReference({name: ArrayExpression(text) for name, text in data["outputs"].items()})
+        case "python":
+            return PythonReference(_function(data))
+        case "kernel":
+            source = data["file"] and Path(data["file"])
+            grid, block = _three(data["grid"]), _three(data["block"])
+            return KernelReference(data["kernel"], source, tuple(data["arguments"]), grid, block)
+        case "config":
+            return ConfigReference(data["config"])
+    return NoReference()
+
+
+def _three(texts: list[str]) -> tuple[Expression, Expression, Expression]:
+    x, y, z = (parse(text) for text in texts)
+    return x, y, z
 
 
 def from_json(data: Mapping[str, Any]) -> Space:
@@ -83,10 +144,6 @@ def from_json(data: Mapping[str, Any]) -> Space:
 
     def expressions(texts: list[str]) -> tuple[Expression, ...]:
         return tuple(parse(text) for text in texts)
-
-    def three(texts: list[str]) -> tuple[Expression, Expression, Expression]:
-        x, y, z = expressions(texts)
-        return x, y, z
 
     def optional(text: str | None) -> Expression | None:
         return None if text is None else parse(text)
@@ -99,11 +156,12 @@ def from_json(data: Mapping[str, Any]) -> Space:
             Argument(name, dtype, None if shape is None else expressions(shape), role, expressions(value), _fill(fill))
             for name, dtype, shape, role, value, fill in op["arguments"]
         ),
-        reference={name: ArrayExpression(text) for name, text in op["reference"].items()},
+        reference=_reference(op["reference"]),
         tolerance=optional(op["tolerance"]),
         flops=optional(op["flops"]),
         bytes=optional(op["bytes"]),
         library=op["library"],
+        types={name: tuple(allowed) for name, allowed in op["types"].items()},
     )
     return Space(
         name=data["name"],
@@ -115,12 +173,13 @@ def from_json(data: Mapping[str, Any]) -> Space:
         parameters={name: tuple(values) for name, values in data["parameters"].items()},
         restrictions=tuple(Restriction(parse(that), because) for that, because in data["restrictions"]),
         derived={name: parse(text) for name, text in data["derived"].items()},
-        grid=three(data["grid"]),
-        block=three(data["block"]),
+        grid=_three(data["grid"]),
+        block=_three(data["block"]),
         shared_memory=parse(data["shared_memory"]),
         default=data["default"],
         compile_options={language: tuple(options) for language, options in data["compile_options"].items()},
         alignment=data["alignment"],
         source_note=data["source_note"],
         files=tuple(Path(file) for file in data["files"]),
+        include=tuple(Path(folder) for folder in data["include"]),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from tuner.space.expressions import Expression
 
 if TYPE_CHECKING:
     from tuner.space.fills import Fill
+    from tuner.space.python_function import PythonFunction
+    from tuner.space.reference_forms import Reference
 
 Value = int | float | bool | str
 Config = dict[str, Value]
@@ -30,6 +32,7 @@ MAX_FILE_BYTES = 1_000_000  # of a space or operation file
 class Argument:
     """One argument of the kernel. An array has a shape and a role (in, out, inout); a scalar has neither.
 
+    `dtype` is a name of `dtypes.DTYPES`, or of the operation's `types`; `chosen_types.dtype` tells which type that is.
     `value` is its content: one expression for a scalar, one per element for an array. Without it, a scalar is the size
     or option of its name, and the caller passes the array. `fill` says what such an array holds while it is tuned.
     """
@@ -47,19 +50,21 @@ class Operation:
     """What a kernel computes.
 
     `sizes` have defaults, or None if a size is required. `arguments` are in the kernel's order; `extent` is that of the
-    result (x, y, z). Expressions give the reference, the error bound, the floating-point operations and the least
-    bytes moved. `library` names the vendor routine to compare with.
+    result (x, y, z). `reference` says what is right. Expressions give the error bound, the floating-point operations
+    and the least bytes moved. `library` names the vendor routine to compare with. `types` are names of dtypes, each
+    with the dtypes that it may stand for, the default first.
     """
 
     sizes: Mapping[str, int | None]
     options: Mapping[str, float]
     extent: tuple[Expression, ...]
     arguments: tuple[Argument, ...]
-    reference: Mapping[str, Expression]
+    reference: Reference
     tolerance: Expression | None
     flops: Expression | None
     bytes: Expression | None
     library: str | None
+    types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def arrays(self) -> tuple[Argument, ...]:
@@ -70,6 +75,18 @@ class Operation:
     def constants(self) -> tuple[Argument, ...]:
         """The arrays that have a value."""
         return tuple(a for a in self.arguments if a.shape is not None and a.value)
+
+    @property
+    def outputs(self) -> tuple[Argument, ...]:
+        """The arrays that a kernel writes."""
+        return tuple(a for a in self.arrays if a.role != "in")
+
+    @property
+    def python_functions(self) -> tuple[PythonFunction, ...]:
+        """The functions in Python that verifying runs, each once."""
+        reference = getattr(self.reference, "function", None)
+        filling = [a.fill.function for a in self.arguments if a.fill is not None]
+        return tuple(dict.fromkeys(function for function in (*filling, reference) if function is not None))
 
 
 @dataclass(frozen=True)
@@ -115,12 +132,14 @@ COMMON_GPU = Limits(compute_capability=8.0)
 
 @dataclass(frozen=True)
 class Scope:
-    """A problem on a device: everything that an expression may use besides the configuration."""
+    """A problem on a device: everything that an expression may use besides the configuration, and the dtype that each
+    of the operation's `types` stands for, which no expression sees."""
 
     sizes: Mapping[str, int]
     options: Mapping[str, float]
     language: str
     limits: Limits
+    types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> dict[str, Any]:
@@ -151,7 +170,8 @@ class Geometry:
 class Space:
     """One stage: a kernel, what it computes, and the configurations that it can be compiled with.
 
-    Arrays begin at multiples of `alignment` bytes, and of the size of their elements.
+    Arrays begin at multiples of `alignment` bytes, and of the size of their elements. `kernel` and `compile_options`
+    may hold names in braces; see `braces`.
     """
 
     name: str
@@ -171,6 +191,7 @@ class Space:
     alignment: int = 1
     source_note: str = ""
     files: tuple[Path, ...] = ()  # the YAML files it was read from
+    include: tuple[Path, ...] = ()  # folders of the user's own headers
 
     def names(self, config: Mapping[str, Value], scope: Scope) -> Mapping[str, Any]:
         """The value of every name that an expression of this space may use: scope, configuration, derived values.
@@ -258,6 +279,16 @@ class _Names(dict[str, Any]):
 def size_text(sizes: Mapping[str, int]) -> str:
     """`M=100, N=37, K=53`, in the order of the operation."""
     return ", ".join(f"{name}={value}" for name, value in sizes.items())
+
+
+def problem_text(sizes: Mapping[str, int], types: Mapping[str, str]) -> str:
+    """`n=4096, real=float16`: the sizes, and the chosen types of a kernel that has a choice."""
+    return size_text(sizes) + types_text(types)
+
+
+def types_text(types: Mapping[str, str]) -> str:
+    """`, real=float16`, to be put behind a size; empty for a kernel that has no choice."""
+    return "".join(f", {name}={value}" for name, value in types.items())
 
 
 def config_text(config: Mapping[str, Value]) -> str:

@@ -4,6 +4,7 @@ import difflib
 import math
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from tuner.errors import RequestError, SpaceError
 from tuner.paths import quoted, shown
 from tuner.space import fills
+from tuner.space.chosen_types import Types, defaults, dtype, dtype_of
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument, Operation, Scope, size_text
 
@@ -18,11 +20,11 @@ MAX_SIZE = 2**63 - 1
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def parse_size(text: str | int | Mapping[str, int], operation: Operation) -> dict[str, int]:
+def parse_size(text: str | int | Mapping[str, int], operation: Operation, types: Types | None = None) -> dict[str, int]:
     """Sizes from `4096`, `4096x2048x1024`, `M=100,N=37,K=53` or `1000,batch=100`.
 
-    A single number sets every size that has no default; several numbers set the sizes in order. Raises RequestError
-    for a size that is unknown, missing, or not a whole number from 1 to MAX_SIZE.
+    A single number sets every size that has no default; several numbers set the sizes in order. `types` are chosen, or
+    the defaults. Raises RequestError for a size that is unknown, missing, or not a whole number from 1 to MAX_SIZE.
     """
     if isinstance(text, Mapping):
         text = ",".join(f"{name}={value}" for name, value in text.items())
@@ -33,12 +35,12 @@ def parse_size(text: str | int | Mapping[str, int], operation: Operation) -> dic
             if name in values:
                 raise RequestError(f"size {quoted(text)}: {name} is given twice; {_examples(operation)}")
             values[name] = value
-    defaults = {name: default for name, default in operation.sizes.items() if default is not None}
-    missing = [name for name in operation.sizes if name not in values and name not in defaults]
+    default = {name: size for name, size in operation.sizes.items() if size is not None}
+    missing = [name for name in operation.sizes if name not in values and name not in default]
     if missing:
         raise RequestError(f"size {quoted(text)}: {', '.join(missing)} not given; {_examples(operation)}")
-    sizes = {name: values[name] if name in values else defaults[name] for name in operation.sizes}
-    _check_scalars(sizes, operation)
+    sizes = {name: values[name] if name in values else default[name] for name in operation.sizes}
+    _check_scalars(sizes, operation, defaults(operation) if types is None else types)
     return sizes
 
 
@@ -82,20 +84,21 @@ def _examples(operation: Operation) -> str:
     return f"write 1024, {'x'.join(['1024'] * len(required))} or {','.join(f'{name}=1024' for name in required)}"
 
 
-def _check_scalars(sizes: Mapping[str, int], operation: Operation) -> None:
+def _check_scalars(sizes: Mapping[str, int], operation: Operation, types: Types) -> None:
     """Raise RequestError for a size that does not fit the kernel's scalar of its name."""
     for argument in operation.arguments:
-        limits = np.iinfo(argument.dtype) if "int" in argument.dtype else None
-        if argument.shape is None and limits is not None and sizes.get(argument.name, 0) > limits.max:
+        element = dtype_of(argument, types)
+        if argument.shape is None and not element.holds(sizes.get(argument.name, 0)):
             raise RequestError(
-                f"size {argument.name} = {sizes[argument.name]} does not fit the kernel's {argument.dtype}; "
-                f"at most {limits.max} is allowed"
+                f"size {argument.name} = {sizes[argument.name]} does not fit the kernel's {element.name}; "
+                f"at most {element.high} is allowed"
             )
 
 
-def parse_options(settings: Mapping[str, float], operation: Operation) -> dict[str, float]:
-    """The operation's options, with `settings` in place of defaults. Raises RequestError for an unknown option, or a
-    value that does not fit the kernel's argument of that name."""
+def parse_options(settings: Mapping[str, float], operation: Operation, types: Types | None = None) -> dict[str, float]:
+    """The operation's options, with `settings` in place of defaults. `types` are chosen, or the defaults. Raises
+    RequestError for an unknown option, or a value that does not fit the kernel's argument of that name."""
+    types = defaults(operation) if types is None else types
     for name, value in settings.items():
         if name not in operation.options:
             names = ", ".join(operation.options) or "none"
@@ -103,8 +106,8 @@ def parse_options(settings: Mapping[str, float], operation: Operation) -> dict[s
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not _is_finite(value):
             raise RequestError(f"option {name} = {quoted(value)}: a finite number is needed")
         for argument in operation.arguments:
-            if argument.name == name and not _representable(value, argument.dtype):
-                raise RequestError(f"option {name} = {quoted(value)} does not fit the kernel's {argument.dtype}")
+            if argument.name == name and not (element := dtype_of(argument, types)).holds(value):
+                raise RequestError(f"option {name} = {quoted(value)} does not fit the kernel's {element.name}")
     return {**operation.options, **{name: float(value) for name, value in settings.items()}}
 
 
@@ -113,13 +116,6 @@ def _is_finite(value: float) -> bool:
         return math.isfinite(value)
     except OverflowError:  # an integer too large for a float
         return False
-
-
-def _representable(value: float, dtype: str) -> bool:
-    """Whether `value` is in the range of `dtype`, and whole if `dtype` is an integer type."""
-    if "int" in dtype:
-        return value == int(value) and np.iinfo(dtype).min <= int(value) <= np.iinfo(dtype).max
-    return bool(abs(value) <= float(np.finfo(dtype).max))
 
 
 def shape(argument: Argument, scope: Scope) -> tuple[int, ...]:
@@ -140,20 +136,24 @@ def array_bytes(operation: Operation, scope: Scope) -> int:
 
 def nbytes(argument: Argument, scope: Scope) -> int:
     """Bytes of one array argument."""
-    return math.prod(shape(argument, scope)) * np.dtype(argument.dtype).itemsize
+    return math.prod(shape(argument, scope)) * dtype(argument, scope).itemsize
 
 
-def inputs(operation: Operation, scope: Scope, seed: int = 0) -> dict[str, Array]:
+def inputs(
+    operation: Operation, scope: Scope, seed: int = 0, filled: Mapping[str, Array] = MappingProxyType({})
+) -> dict[str, Array]:
     """The contents of the arrays that the caller passes, as they are filled with this seed, and the constants, by
-    name. Raises SpaceError for a fill that does not fit."""
+    name. `filled` has those that functions in Python fill. Raises SpaceError for a fill that does not fit."""
     arrays: dict[str, Array] = {}
     for position, argument in enumerate(operation.arrays):
         generator = np.random.default_rng([seed, position])
-        dtype, size = np.dtype(argument.dtype), shape(argument, scope)
-        if argument.fill is None:
-            arrays[argument.name] = fills.standard(dtype, size, generator)
+        element, size = dtype(argument, scope), shape(argument, scope)
+        if argument.name in filled:
+            arrays[argument.name] = filled[argument.name]
+        elif argument.fill is None:
+            arrays[argument.name] = fills.standard(element, size, generator)
         else:
-            arrays[argument.name] = fills.contents(argument.fill, argument.name, dtype, size, generator)
+            arrays[argument.name] = fills.contents(argument.fill, argument.name, element, size, generator)
     return arrays | constants(operation, scope)
 
 
@@ -161,21 +161,21 @@ def constants(operation: Operation, scope: Scope) -> dict[str, Array]:
     """The contents of the arrays that have a value, by name. Raises SpaceError if an element does not fit its dtype."""
     arrays: dict[str, Array] = {}
     for argument in operation.constants:
-        values = np.array([_value(argument, expression, scope) for expression in argument.value])
+        numbers = [_value(argument, expression, scope) for expression in argument.value]
+        values = np.array(numbers, dtype(argument, scope).numpy)
         arrays[argument.name] = values.reshape(shape(argument, scope))
     return arrays
 
 
 def _value(argument: Argument, expression: Expression, scope: Scope) -> np.generic:
     """The value of one expression of the argument's `value:` at this size, in its dtype."""
-    value = expression.evaluate(scope.names)
-    if not isinstance(value, int | float) or not _representable(value, argument.dtype):
+    value, element = expression.evaluate(scope.names), dtype(argument, scope)
+    if not isinstance(value, int | float) or not (math.isfinite(value) and element.holds(value)):
         raise SpaceError(
             f"argument {argument.name}: `{expression.text}` is {quoted(value)} at {size_text(scope.sizes)}, and does "
-            f"not fit its {argument.dtype}; try a smaller size, or declare a wider dtype"
+            f"not fit its {element.name}; try a smaller size, or declare a wider dtype"
         )
-    typed: np.generic = np.dtype(argument.dtype).type(value)
-    return typed
+    return element.scalar(value)
 
 
 def scalars(operation: Operation, scope: Scope) -> list[np.generic]:
@@ -186,7 +186,7 @@ def scalars(operation: Operation, scope: Scope) -> list[np.generic]:
         if argument.shape is None and argument.value:
             values.append(_value(argument, argument.value[0], scope))
         elif argument.shape is None:
-            values.append(np.dtype(argument.dtype).type(scope.names[argument.name]))
+            values.append(dtype(argument, scope).scalar(scope.names[argument.name]))
     return values
 
 

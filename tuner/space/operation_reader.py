@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Iterable
 
 from tuner.paths import quoted
 from tuner.space import expressions, fills
+from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
 from tuner.space.fills import Fill
 from tuner.space.model import Argument, Limits, Operation, Scope
 from tuner.space.name_check import check_names
+from tuner.space.reference_reader import ReferenceReader
 from tuner.space.schema import ArgumentModel, SpaceModel
 from tuner.space.yamlfile import Document, Where
 
@@ -27,9 +28,10 @@ class OperationReader:
         op = model.operation
         self.scope_names: set[str] = {*op.sizes, *op.options, *DEVICE_NAMES}
         self.prefix: Where = () if shared is not document else ("operation",)
+        self.types = {name: tuple(allowed) for name, allowed in (model.types or model.operation.types).items()}
 
-    def operation(self) -> Operation:
-        """Raises SpaceError for the first fault."""
+    def operation(self, languages: Collection[str]) -> Operation:
+        """The operation, whose kernel is written in one of `languages`. Raises SpaceError for the first fault."""
         model, op, shared = self.model, self.model.operation, self.shared
         prefix = self.prefix
         reserved = {*DEVICE_NAMES, *expressions.FUNCTIONS, *(op.sizes.keys() & op.options.keys())}
@@ -40,14 +42,15 @@ class OperationReader:
         for name, size in op.sizes.items():
             if size is not None and size < 1:
                 raise shared.error((*prefix, "sizes", name), f"{size}: a size is at least 1")
+        self._check_types()
         own = model.arguments is not None
         document, place = (self.document, ("arguments",)) if own else (shared, (*prefix, "arguments"))
         arguments = tuple(self._argument(document, place, i, a) for i, a in enumerate(model.arguments or op.arguments))
         for position, argument in enumerate(arguments):
             if argument.name in {a.name for a in arguments[:position]}:
                 raise document.error((*place, position), f"{argument.name}: two arguments of this name; rename one")
-        arrays = {a.name: a for a in arguments if a.shape is not None}
-        reference = self._reference(arrays)
+        of_reference = ReferenceReader(shared, (*prefix, "reference"), model, arguments, self.scope_names, languages)
+        reference = of_reference.reference()
         for key, extra in (("tolerance", ["epsilon"]), ("flops", []), ("bytes", [])):
             if (expression := getattr(op, key)) is not None:
                 check_names(shared, (*prefix, key), expression, {*self.scope_names, *extra})
@@ -64,21 +67,43 @@ class OperationReader:
             flops=op.flops,
             bytes=op.bytes,
             library=op.library,
+            types=self.types,
         )
 
-    def _reference(self, arrays: Mapping[str, Argument]) -> dict[str, Expression]:
-        shared, where = self.shared, (*self.prefix, "reference")
-        outputs = [a.name for a in arrays.values() if a.role != "in"]
-        formula: Any = self.model.operation.reference
-        reference: dict[str, Expression] = formula if isinstance(formula, dict) else dict.fromkeys(outputs[:1], formula)
-        if set(reference) != set(outputs) or not outputs:
-            raise shared.error(where, f"write one for each output: {', '.join(outputs) or 'none'}")
-        for expression in reference.values():
-            check_names(shared, where, expression, {*self.scope_names, *arrays})
-        return reference
+    def _check_types(self) -> None:
+        """Raise SpaceError for a name that would be the macro of something else, and for an unknown dtype."""
+        own = bool(self.model.types)
+        document, place = (self.document, ("types",)) if own else (self.shared, (*self.prefix, "types"))
+        words = {word for dtype in DTYPES.values() for word in (dtype.name, *dtype.words)}
+        for name, allowed in self.types.items():
+            if name in {*self.scope_names, *self.model.parameters, *self.model.derived, *words}:
+                raise document.error((*place, name), "this name is taken; choose another")
+            for position, dtype in enumerate(allowed):
+                if dtype not in DTYPES:
+                    raise document.error((*place, name, position), f"{quoted(dtype)}: {_known_dtypes()}")
+                if dtype in allowed[:position]:
+                    raise document.error((*place, name, position), f"{dtype} stands twice; keep one")
+
+    def _dtypes(self, document: Document, where: Where, model: ArgumentModel) -> list[DType]:
+        """The dtypes that an argument may have. Raises SpaceError for an unknown one, and for an output whose error
+        nothing bounds."""
+        names = self.types.get(model.dtype, (model.dtype,))
+        if model.dtype not in DTYPES and model.dtype not in self.types:
+            named = f", or a name of `types`: {', '.join(self.types)}" if self.types else ""
+            raise document.error((*where, "dtype"), f"{quoted(model.dtype)}: {_known_dtypes()}{named}")
+        dtypes = [DTYPES[name] for name in names]
+        coarse = next((dtype.name for dtype in dtypes if dtype.is_coarse), None)
+        if coarse and model.role in ("out", "inout") and self.model.operation.tolerance is None:
+            raise document.error(
+                (*where, "dtype"),
+                f"{model.name} is written as {coarse}, which rounds by up to {DTYPES[coarse].epsilon:.0%}: say by "
+                "`tolerance:` what error is right, as in `2 * epsilon` for results below 2",
+            )
+        return dtypes
 
     def _argument(self, document: Document, place: Where, position: int, model: ArgumentModel) -> Argument:
         where = (*place, position)
+        dtypes = self._dtypes(document, where, model)
         if (model.shape is None) != (model.role is None):
             raise document.error(where, f"{model.name}: an array has both `shape` and `role`, a scalar neither")
         value: list[Expression] = model.value or []
@@ -106,15 +131,20 @@ class OperationReader:
                     f"{len(value)} values; {model.name} is {kind}: write one for each element, the shape in numbers",
                 )
         shape = None if model.shape is None else tuple(model.shape)
-        fill = None if model.fill is None else self._fill(document, (*where, "fill"), model)
+        fill = None if model.fill is None else self._fill(document, (*where, "fill"), model, dtypes)
         return Argument(model.name, model.dtype, shape, model.role, tuple(value), fill)
 
-    def _fill(self, document: Document, where: Where, model: ArgumentModel) -> Fill:
+    def _fill(self, document: Document, where: Where, model: ArgumentModel, dtypes: Iterable[DType]) -> Fill:
         if model.role not in ("in", "inout") or model.value is not None:
             raise document.error(where, f"{model.name}: only an array of role in or inout, without `value`, is filled")
         try:
             fill = fills.parse(model.fill, document.path.resolve().parent)
-            fills.check_values(fill, model.dtype)
+            for dtype in dtypes:
+                fills.check_values(fill, dtype)
         except ValueError as error:
             raise document.error(where, f"{model.name}: {error}") from None
         return fill
+
+
+def _known_dtypes() -> str:
+    return f"no dtype; there are {', '.join(DTYPES)}"

@@ -6,9 +6,10 @@ from it.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.space.dtypes import DTYPES
 from tuner.space.source import without_comments
 
 _WORD = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*|\d[\w.]*|::|\S')
@@ -21,18 +22,15 @@ _QUALIFIERS = {
 _CONTROL = {"if", "for", "while", "switch", "return", "sizeof", "catch", "defined"}
 _OPEN, _CLOSE = "([{", ")]}"
 
-# NumPy's names of the types that C, CUDA and OpenCL share. `long` has 8 bytes in all of them on Linux.
+# The types that C, CUDA and OpenCL share, by more names than they have in our sources. `long` has 8 bytes in all of
+# them on Linux. Pairs are read as vectors, and a type that stands for the bits of another as itself.
 _DTYPES = {
-    "half": "float16", "__half": "float16", "float": "float32", "double": "float64",
-    "char": "int8", "signed char": "int8", "int8_t": "int8",
-    "unsigned char": "uint8", "uchar": "uint8", "uint8_t": "uint8",
-    "short": "int16", "short int": "int16", "int16_t": "int16",
-    "unsigned short": "uint16", "ushort": "uint16", "uint16_t": "uint16",
-    "int": "int32", "signed": "int32", "signed int": "int32", "int32_t": "int32",
-    "unsigned": "uint32", "unsigned int": "uint32", "uint": "uint32", "uint32_t": "uint32",
-    "long": "int64", "long int": "int64", "long long": "int64", "long long int": "int64", "int64_t": "int64",
-    "ptrdiff_t": "int64", "unsigned long": "uint64", "ulong": "uint64", "unsigned long long": "uint64",
-    "uint64_t": "uint64", "size_t": "uint64", "bool": "bool", "__nv_bfloat16": "bfloat16",
+    **{word: dtype.name for dtype in DTYPES.values() if not dtype.part for word in dtype.words},
+    **{word: dtype.name for dtype in DTYPES.values() if dtype.kind == "integer" for word in dtype.words},
+    **{f"{name}_t": name for name, dtype in DTYPES.items() if dtype.kind == "integer"},
+    "char": "int8", "short int": "int16", "signed": "int32", "signed int": "int32", "unsigned": "uint32",
+    "long int": "int64", "long long": "int64", "long long int": "int64", "ptrdiff_t": "int64",
+    "unsigned long long": "uint64", "size_t": "uint64",
 }  # fmt: skip
 _TYPE_WORDS = {word for words in _DTYPES for word in words.split()}
 _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|half|float|double)([2348]|16)$")
@@ -63,11 +61,17 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Prototype:
-    """A kernel of CUDA or OpenCL, or a function of C: its parameters in order, or None where they are open."""
+    """A kernel of CUDA or OpenCL, or a function of C: its parameters in order, or None where they are open.
+
+    `template` are the parameters of a template by name, with what they are (`typename`, `int`); None if it is none.
+    `block` are the threads per block, as its launch bounds or its attribute say; empty if neither does.
+    """
 
     name: str
     parameters: tuple[Parameter, ...] | None
     is_kernel: bool
+    template: Mapping[str, str] | None = None
+    block: tuple[str, ...] = ()
 
 
 def prototypes(text: str) -> list[Prototype]:
@@ -80,10 +84,31 @@ def prototypes(text: str) -> list[Prototype]:
     kernels, functions = [], []
     for prefix, name, inner in _definitions(_WORD.findall(_without_directives(code))):
         if portable.intersection(prefix) or _KERNEL_WORDS & set(prefix):
-            kernels.append(Prototype(name, _parameters(inner, lists, types), is_kernel=True))
+            template, block = _template(prefix), _block(prefix)
+            kernels.append(Prototype(name, _parameters(inner, lists, types), True, template, block))
         elif "static" not in prefix and "inline" not in prefix and "template" not in prefix:
-            functions.append(Prototype(name, _parameters(inner, lists, types), is_kernel=False))
+            functions.append(Prototype(name, _parameters(inner, lists, types), False))
     return kernels or functions
+
+
+def _template(prefix: list[str]) -> dict[str, str] | None:
+    if "template" not in prefix:
+        return None
+    words = prefix[prefix.index("template") + 2 :]
+    depth, end = 1, 0
+    while end < len(words) and depth:
+        depth += (words[end] == "<") - (words[end] == ">")
+        end += 1
+    parts = [_before(part, "=") for part in _split(words[: end - 1])]
+    return {part[-1]: " ".join(part[:-1]) for part in parts if len(part) > 1}
+
+
+def _block(prefix: list[str]) -> tuple[str, ...]:
+    for word in ("reqd_work_group_size", "__launch_bounds__"):
+        if word in prefix[:-1] and prefix[(at := prefix.index(word)) + 1] == "(":
+            extents = [" ".join(part) for part in _split(prefix[at + 2 : _matching(prefix, at + 1)])]
+            return tuple(extents if word == "reqd_work_group_size" else extents[:1])
+    return ()
 
 
 def _without_directives(code: str) -> str:

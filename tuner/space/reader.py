@@ -2,57 +2,72 @@
 
 from __future__ import annotations
 
-import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from tuner.errors import SpaceError
 from tuner.languages import LANGUAGES
-from tuner.paths import quoted, read_text, shown
-from tuner.space import agreement, expressions, yamlfile
+from tuner.paths import quoted, shown
+from tuner.space import agreement, chosen_types, expressions, yamlfile
 from tuner.space import evaluation as evaluations
 from tuner.space import operation as operations
 from tuner.space.evaluation import Evaluation
 from tuner.space.expressions import Expression
-from tuner.space.model import Limits, Operation, Restriction, Scope, Space, Value
+from tuner.space.model import COMMON_GPU, Limits, Operation, Restriction, Scope, Space, Value
 from tuner.space.name_check import check_names
 from tuner.space.operation_reader import OperationReader
-from tuner.space.prototype import prototypes
 from tuner.space.schema import DivisorsModel, OperationModel, SpaceModel
-from tuner.space.source import MAX_SOURCE, inlined, without_comments
+from tuner.space.source import inlined
+from tuner.space.source_reader import SourceReader
 from tuner.space.validation import validated
 from tuner.space.yamlfile import Document, Where
 
+# Words of C and CUDA, which no macro may replace.
+RESERVED = frozenset(
+    re.findall(
+        r"\w+",
+        """auto bool break case char class const continue default defined do double else enum extern float for goto if
+        inline int long namespace register restrict return short signed sizeof static struct switch template typedef
+        typename union unsigned using void volatile while threadIdx blockIdx blockDim gridDim""",
+    )
+)
 COMMON_SIZE = 1024  # of an operation that requires one
 DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).names)
 
 
 def read(path: Path, name: str | None = None) -> Space:
     """The Space in `path`. Raises SpaceError with file, line and key if it is invalid."""
-    builder = _builder(path, name)
+    builder = _builder(yamlfile.read(path), name)
     space = builder.space()
     builder.check_agreement(space, only_fatal=True)
     return space
 
 
-def evaluate(path: Path, size: str | None = None) -> tuple[Space, dict[str, int], Evaluation]:
-    """The Space in `path`, and what its expressions are at `size`, or where that is None at COMMON_SIZE. Raises
-    SpaceError with file, line and key for the first that has no value, or none that can be launched; and RequestError
-    for a size that the operation does not have."""
-    builder = _builder(path)
+def evaluate(
+    path: Path, size: str | None = None, chosen: Mapping[str, str] | None = None
+) -> tuple[Space, Scope, Evaluation]:
+    """The Space in `path`, and what its expressions are at `size`, or where that is None at COMMON_SIZE, with the
+    `chosen` types: the Scope of its first language has both. Raises SpaceError with file, line and key for the first
+    that has no value, or none that can be launched; and RequestError for a size or type that the operation does not
+    have."""
+    document = yamlfile.read(path)
+    document.check_answered()
+    builder = _builder(document)
     space = builder.space()
     op = space.operation
     common = {name: COMMON_SIZE if default is None else default for name, default in op.sizes.items()}
-    sizes = operations.parse_size(common if size is None else size, op)
-    evaluation = evaluations.evaluate(space, sizes, len(builder.model.restrictions))
+    types = chosen_types.parse(chosen or {}, op)
+    sizes = operations.parse_size(common if size is None else size, op, types)
+    evaluation = evaluations.evaluate(space, sizes, types, len(builder.model.restrictions))
     if evaluation.message is not None:
         raise builder.error(evaluation.where, evaluation.message)
     builder.check_agreement(space)
-    return space, sizes, evaluation
+    return space, Scope(sizes, op.options, space.languages[0], COMMON_GPU, types), evaluation
 
 
-def _builder(path: Path, name: str | None = None) -> _SpaceBuilder:
-    document = yamlfile.read(path)
+def _builder(document: Document, name: str | None = None) -> _SpaceBuilder:
+    path = document.path
     if "parameters" not in document.data and "arguments" in document.data:
         raise SpaceError(f"{path}: describes an operation, not a space: it has no `parameters:`")
     shared = document
@@ -70,6 +85,7 @@ class _SpaceBuilder:
     def __init__(self, document: Document, shared: Document, model: SpaceModel, name: str) -> None:
         self.document, self.shared, self.model, self.name = document, shared, model, name
         self.operation_reader = OperationReader(document, shared, model)
+        self.source_reader = SourceReader(document, model)
         self.scope_names = self.operation_reader.scope_names
         self.names = {*self.scope_names, *model.parameters}
         self.depths: dict[str, int] = {}  # of derived values
@@ -77,7 +93,10 @@ class _SpaceBuilder:
     def space(self) -> Space:
         model = self.model
         self._check_parameters()
-        operation = self.operation_reader.operation()
+        include, source = self.source_reader.include(), self.source_reader.source()
+        languages = self.source_reader.languages(source)
+        operation = self.operation_reader.operation(languages)
+        self.source_reader.check_kernel(source, include)
         derived: dict[str, Expression] = {}
         for name, expression in model.derived.items():
             if name in self.names:
@@ -86,15 +105,16 @@ class _SpaceBuilder:
             self.names.add(name)
             self.depths[name] = expressions.depth(expression.tree, self.depths)
             derived[name] = expression
-        block, grid = self._triple("block", model.block), self._grid(operation)
+        self.source_reader.check_braces({*model.parameters, *derived, *operation.types})
+        block, grid = self._triple("block", model.block), self._grid(operation, languages)
         self._check_names(("shared_memory",), model.shared_memory)
         return Space(
             name=self.name,
             title=model.title,
             operation=operation,
             kernel=model.kernel,
-            source=self._source(),
-            languages=tuple(model.languages),
+            source=source,
+            languages=languages,
             parameters={name: tuple(values) for name, values in model.parameters.items()},
             restrictions=self._restrictions(block, grid),
             derived=derived,
@@ -106,13 +126,14 @@ class _SpaceBuilder:
             alignment=model.alignment,
             source_note=model.source_note,
             files=tuple(dict.fromkeys(d.path.resolve() for d in (self.document, self.shared))),
+            include=include,
         )
 
     def check_agreement(self, space: Space, only_fatal: bool = False) -> None:
         """Raise SpaceError where the space and the text of its source do not agree; with `only_fatal`, where it could
         not be launched."""
         try:
-            text = inlined(space.source)
+            text = inlined(space.source, space.include)
         except SpaceError as error:
             if only_fatal:  # a header that is missing is told when it is needed
                 return
@@ -141,6 +162,10 @@ class _SpaceBuilder:
         for name, values in self.model.parameters.items():
             if name in self.scope_names or name in expressions.FUNCTIONS:
                 raise self.document.error(("parameters", name), "this name is taken; choose another")
+            if name in RESERVED:
+                raise self.document.error(
+                    ("parameters", name), "a word of C, which a macro must not replace; rename it"
+                )
             earlier: set[Value] = set()
             for position, value in enumerate(values):
                 if value in earlier:  # 1, 1.0 and true are equal here
@@ -154,13 +179,24 @@ class _SpaceBuilder:
         x, y, z = (*extents, *[expressions.parse(1)] * (3 - len(extents)))
         return x, y, z
 
-    def _grid(self, operation: Operation) -> tuple[Expression, Expression, Expression]:
+    def _grid(self, operation: Operation, languages: tuple[str, ...]) -> tuple[Expression, Expression, Expression]:
         model = self.model
         if model.grid is not None and model.grid_divisors is not None:
             raise self.document.error(("grid",), "both `grid` and `grid_divisors`; keep one")
         if model.grid is not None:
             return self._triple("grid", model.grid)
         divisors = model.grid_divisors or DivisorsModel()
+        if not operation.extent and model.grid_divisors is None and any(LANGUAGES[n].has_grid for n in languages):
+            raise self.document.error(
+                ("grid",),
+                "the number of blocks is missing; write `grid:`, or `grid_divisors:` and the `extent:` of the result",
+            )
+        for axis in "xyz"[len(operation.extent) :]:
+            if getattr(divisors, axis):
+                raise self.error(
+                    ("grid_divisors", axis),
+                    f"the result has no extent in {axis}; write one in `extent:`, or `grid:` instead",
+                )
         blocks: list[Expression] = []
         for axis, extent in zip("xyz", operation.extent, strict=False):
             factors: list[Expression] = getattr(divisors, axis)
@@ -214,31 +250,3 @@ class _SpaceBuilder:
         if model.default and missing:
             raise self.document.error(("default",), f"no value for {shown(', '.join(missing))}")
         return dict(model.default)
-
-    def _source(self) -> Path:
-        """The kernel file: `source:`, or the file with the YAML's stem, beside the YAML or in kernels/."""
-        path, model = self.document.path.resolve(), self.model
-        suffixes = dict.fromkeys(suffix for name in model.languages for suffix in LANGUAGES[name].suffixes)
-        if model.source is not None:
-            candidates = [path.parent / model.source]
-        else:
-            kernels = path.parent.parent.parent / "kernels" / path.parent.name
-            candidates = [folder / f"{path.stem}{s}" for folder in (path.parent, kernels) for s in suffixes]
-        source = next((c for c in candidates if os.path.isfile(c)), None)
-        if source is None:
-            files = " or ".join(shown(c) for c in candidates)
-            raise self.document.error(("source",), f"the kernel file is missing: {files}; write it, or name another")
-        try:
-            text = read_text(source, MAX_SOURCE, errors="replace")
-        except OSError as error:
-            raise self.document.error(("source",), f"{shown(source)}: cannot be read: {error.strerror}") from None
-        if not self._mentions(text) and not self._mentions(text := inlined(source)):
-            defined = ", ".join(sorted({prototype.name for prototype in prototypes(text)}))
-            hint = f"; it defines {defined}" if defined else ""
-            raise self.document.error(("kernel",), f"{source} has no entry point {model.kernel!r}{shown(hint)}")
-        return source
-
-    def _mentions(self, text: str) -> bool:
-        """Whether a source names the entry point; a macro may do the rest."""
-        name = self.model.kernel
-        return re.search(rf"\b{name}\s*\(|^\w+\([^;{{}}]*\b{name}\b", without_comments(text), re.MULTILINE) is not None

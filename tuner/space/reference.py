@@ -1,49 +1,87 @@
-"""The answers that outputs are compared with, from the expressions of an operation's `reference`."""
+"""The answers that outputs are compared with: from expressions, and in the form that all references give them."""
 
 import ast
 import copy
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
-from tuner.space import array_expressions
-from tuner.space.expressions import names_in
-from tuner.space.model import Operation, Scope
+from tuner.paths import shown
+from tuner.space import array_expressions, dtypes
+from tuner.space.dtypes import DType
+from tuner.space.expressions import names_in, parse
+from tuner.space.model import Scope, Space
 from tuner.space.reference_cache import ReferenceCache, SetCache
+from tuner.space.reference_forms import ExpressionReference, KernelReference
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def answers(
-    operation: Operation, scope: Scope, arrays: Mapping[str, Array], cache: SetCache | None = None
+    reference: ExpressionReference, scope: Scope, arrays: Mapping[str, Array], cache: SetCache | None = None
 ) -> tuple[dict[str, Array], frozenset[str]]:
     """The correct contents of each output, and the names of the arrays that they were computed from.
 
-    They are float64, or int64 where the output and its reference hold integers. `cache` holds the matrix products of
-    these arrays, which do not depend on options. An output whose reference does not read it (C at beta = 0) may hold
-    anything before the launch. Raises SpaceError if a reference cannot be computed, or does not have the shape of its
-    output; a single number fits an output of one element.
+    They are float64, complex128 where the output is complex, or int64 where the output and its reference hold integers.
+    `cache` holds the matrix products of these arrays, which do not depend on options. An output whose reference does
+    not read it (C at beta = 0) may hold anything before the launch. Raises SpaceError if a reference cannot be
+    computed, holds what its output cannot, or has another shape; a single number fits an output of one element.
     """
     names = _Names(scope.names, arrays, cache or ReferenceCache().of(0))
     outputs: dict[str, Array] = {}
-    for name, expression in operation.reference.items():
+    for name, expression in reference.outputs.items():
         tree = _ProductsByName(arrays.keys()).visit(copy.deepcopy(expression.tree))
         try:
             value = np.asarray(array_expressions.value_of(tree, names, expression.text))
         except ExpressionError as error:
             raise SpaceError(f"reference {error}") from None
-        output = arrays[name]
-        if value.ndim == 0 and output.size == 1:
-            value = value.reshape(output.shape)
-        if value.shape != output.shape:
-            raise SpaceError(f"reference `{expression.text}` has shape {value.shape}; {name} has {output.shape}")
-        if value.dtype.kind not in "biuf":
-            raise SpaceError(f"reference `{expression.text}` holds {value.dtype}, no numbers")
-        exact = value.dtype.kind != "f" and output.dtype.kind != "f"
-        outputs[name] = value.astype(np.uint64 if value.dtype == np.uint64 else np.int64 if exact else np.float64)
+        outputs[name] = as_answer(value, name, arrays[name], f"reference `{shown(expression.text)}`")
     return outputs, frozenset(names.read)
+
+
+def as_answer(value: Array, name: str, output: Array, origin: str) -> Array:
+    """`value` as the answer for `output`: float64 or complex128, or 64-bit integers where both hold integers.
+
+    Raises SpaceError, which begins with `origin`, where it has another shape or holds no numbers.
+    """
+    if value.ndim == 0 and output.size == 1:
+        value = value.reshape(output.shape)
+    if value.shape != output.shape:
+        raise SpaceError(f"{origin} has shape {value.shape}; {name} has {output.shape}")
+    return value.astype(_answer_dtype(value, name, dtypes.of(output.dtype), origin))
+
+
+def _answer_dtype(value: Array, name: str, output: DType, origin: str) -> np.dtype[Any]:
+    """The type of the answer for an output. Raises SpaceError where `value` cannot be one."""
+    given = dtypes.DTYPES.get(value.dtype.name)
+    if given is None:
+        raise SpaceError(f"{origin} holds {shown(value.dtype)}, no numbers")
+    if given.kind == "complex" and output.kind != "complex":
+        raise SpaceError(f"{origin} holds complex numbers, and {name} {output.name}; take abs, real or imag of it")
+    if output.is_exact and given.is_exact:
+        return given.wide if given.name == "uint64" else np.dtype("int64")
+    return np.dtype("complex128" if output.kind == "complex" else "float64")
+
+
+def as_space(space: Space, form: KernelReference) -> Space:
+    """The kernel that gives the answers of `space`, as a space of one configuration without parameters."""
+    by_name = {argument.name: argument for argument in space.operation.arguments}
+    return replace(
+        space,
+        kernel=form.kernel,
+        source=form.source or space.source,
+        operation=replace(space.operation, arguments=tuple(by_name[name] for name in form.arguments)),
+        parameters={},
+        restrictions=(),
+        derived={},
+        grid=form.grid,
+        block=form.block,
+        shared_memory=parse(0),
+        default={},
+    )
 
 
 class _ProductsByName(ast.NodeTransformer):
@@ -78,7 +116,5 @@ class _Names(dict[str, Any]):
 
 
 def _widened(array: Array) -> Array:
-    """The array as float64, or as int64 if it holds integers, so that sums neither round nor overflow."""
-    if array.dtype.kind in "iu":
-        return array.astype(np.uint64 if array.dtype == np.uint64 else np.int64)
-    return array if array.dtype.kind == "b" else array.astype(np.float64)
+    """The array as float64 or complex128, or as int64 if it holds integers, so that sums neither round nor overflow."""
+    return array.astype(dtypes.of(array.dtype).wide)

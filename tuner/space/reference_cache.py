@@ -1,4 +1,4 @@
-"""Matrix products of a reference, computed once per run, even if its worker is replaced.
+"""Answers, and matrix products of expressions, computed once per run, even if its worker is replaced.
 
 They dominate the time of a reference: 8192 x 8192 in float64 takes seconds on many cores. The rest is one pass over the
 arrays.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -48,6 +48,15 @@ class ReferenceCache:
                 except OSError:  # the disk is full: the next worker computes again; a torn product stays the last one
                     self._file = None
         return self._products[key]
+
+    @contextlib.contextmanager
+    def timed(self, number: int) -> Iterator[None]:
+        """What is done meanwhile counts among what the products of a set take."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[number] += time.perf_counter() - began
 
     def seconds(self, number: int) -> float:
         """The time that it took to compute the products of a set, in whichever process."""

@@ -8,25 +8,20 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat,
 from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted
-from tuner.space import array_expressions, expressions
+from tuner.space import braces, expressions, ranges
+from tuner.space.dtypes import ALIASES, DTYPES, canonical
 from tuner.space.expressions import Expression
 from tuner.space.fills import DISTRIBUTIONS, SEQUENCES
 from tuner.space.model import MAX_VALUES
 from tuner.space.routines import ROUTINES
 
+MAX_KERNEL = 300  # characters of a kernel's name
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
 
 
 def _expression(value: object) -> Expression:
     try:
         return expressions.parse(value)
-    except ExpressionError as error:
-        raise ValueError(str(error)) from None
-
-
-def _array_expression(value: object) -> Expression:
-    try:
-        return array_expressions.parse(value)
     except ExpressionError as error:
         raise ValueError(str(error)) from None
 
@@ -48,24 +43,57 @@ def _value(value: object) -> object:
     return value
 
 
+def _dtype(value: object) -> object:
+    return canonical(value) if isinstance(value, str) else value
+
+
 def _restriction(value: object) -> object:
     return {"that": value} if isinstance(value, str) else value
+
+
+def _values(value: object) -> object:
+    return ranges.expanded(value) if isinstance(value, dict) else value
+
+
+def _kernel(value: object) -> object:
+    if isinstance(value, str) and (len(value) > MAX_KERNEL or not braces.KERNEL.fullmatch(value)):
+        raise ValueError(f"{quoted(value)} is not the name of a kernel, such as add, ns::add or add<{{threads}}>")
+    return value
 
 
 def _option(value: object) -> object:
     """A header behind -I would not be part of a build's name, so edits to it would go unnoticed."""
     if isinstance(value, str) and value.startswith(("-I", "--include", "-include", "-isystem", "-iquote")):
-        raise ValueError(f'{quoted(value)}: include headers of your own as #include "name.h", from beside the kernel')
+        raise ValueError(f"{quoted(value)}: name folders of your own headers in `include:`, a key of the space")
     return value
 
 
 _FORMULA: dict[str, Any] = {"type": ["string", "number"], "description": "an expression"}
 Formula = Annotated[Any, BeforeValidator(_expression), WithJsonSchema(_FORMULA)]
-ArrayFormula = Annotated[Any, BeforeValidator(_array_expression), WithJsonSchema(_FORMULA)]
 Formulas = Annotated[
     Any, BeforeValidator(_expressions), WithJsonSchema({"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA}]})
 ]
 Allowed = Annotated[Any, BeforeValidator(_value), WithJsonSchema({"type": ["number", "boolean", "string"]})]
+DTypeName = Annotated[
+    Identifier, BeforeValidator(_dtype), WithJsonSchema({"anyOf": [{"enum": [*DTYPES, *ALIASES]}, {"type": "string"}]})
+]
+Types = dict[Identifier, Annotated[list[DTypeName], Field(min_length=1, max_length=len(DTYPES))]]
+_RANGES: list[dict[str, Any]] = [
+    {
+        "type": "object",
+        "description": "numbers, both ends included",
+        "properties": {name: {"type": "number"} for name in ("from", "to", "step")},
+        "required": ["from", "to"],
+        "additionalProperties": False,
+    },
+    {
+        "type": "object",
+        "description": "the first and the last",
+        "properties": {"powers_of_two": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}},
+        "required": ["powers_of_two"],
+        "additionalProperties": False,
+    },
+]
 _NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}, "minItems": 1}
 _FILL: dict[str, Any] = {
     "description": "what an input holds while it is tuned; without it, random numbers",
@@ -77,9 +105,34 @@ _FILL: dict[str, Any] = {
                 **dict.fromkeys(("choice", *DISTRIBUTIONS), _NUMBERS),
                 "file": {"type": "string"},
                 "fit": {"const": "tile"},
+                "python": {"type": "string"},
             },
             "additionalProperties": False,
         },
+    ],
+}
+_EXTENTS: dict[str, Any] = {"anyOf": [_FORMULA, {"type": "array", "items": _FORMULA, "minItems": 1, "maxItems": 3}]}
+_REFERENCE: dict[str, Any] = {
+    "description": "the correct result, as NumPy would write it; `tune schema --functions` lists what it may call. Or "
+    "what computes it: a function in Python, a kernel, a configuration; or `none`",
+    "anyOf": [
+        _FORMULA,
+        {"const": "none"},
+        *(
+            {"type": "object", "properties": keys, "required": [*keys][:1], "additionalProperties": False}
+            for keys in (
+                {"python": {"type": "string"}},
+                {
+                    "kernel": {"type": "string"},
+                    "source": {"type": "string"},
+                    "arguments": {"type": "array", "items": {"type": "string"}},
+                    "grid": _EXTENTS,
+                    "block": _EXTENTS,
+                },
+                {"config": {"anyOf": [{"const": "default"}, {"type": "object"}]}},
+            )
+        ),
+        {"type": "object", "additionalProperties": _FORMULA},
     ],
 }
 
@@ -110,7 +163,7 @@ class ArgumentModel(StrictModel):
     """One argument of the kernel, in the kernel's order."""
 
     name: Identifier
-    dtype: Literal["float16", "float32", "float64", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"]
+    dtype: DTypeName = Field(description="the type of its elements, or a name of `types`")
     shape: list[Formula] | None = Field(None, description="extents of an array; a scalar has none")
     role: Literal["in", "out", "inout"] | None = Field(
         None, description="of an array: whether the kernel reads or writes it"
@@ -140,11 +193,10 @@ class OperationModel(StrictModel):
 
     sizes: dict[Identifier, int | None] = Field(min_length=1, description="name: default, or nothing if it is required")
     options: dict[Identifier, FiniteFloat] = Field({}, description="name: default; set at launch")
-    extent: list[Formula] = Field(min_length=1, max_length=3, description="of the result, x first; the grid covers it")
+    types: Types = Field({}, description="name: the dtypes that it may stand for; the first is the default")
+    extent: list[Formula] = Field([], max_length=3, description="of the result, x first; `grid_divisors` divide it")
     arguments: list[ArgumentModel] = Field(min_length=1)
-    reference: ArrayFormula | dict[Identifier, ArrayFormula] = Field(
-        description="the correct result, as NumPy would write it; `tune schema --functions` lists what it may call"
-    )
+    reference: Annotated[Any, WithJsonSchema(_REFERENCE)]
     tolerance: Formula | None = Field(None, description="largest error allowed; `epsilon` is the unit round-off")
     flops: Formula | None = None
     bytes: Formula | None = None
@@ -156,12 +208,17 @@ class SpaceModel(StrictModel):
 
     title: str = Field(min_length=1, max_length=200)
     operation: OperationModel
-    kernel: Identifier = Field(description="entry point in the source")
-    source: str | None = Field(None, description="kernel file, relative to this one")
-    languages: list[LanguageName] = Field(min_length=1)
-    parameters: dict[Identifier, Annotated[list[Allowed], Field(min_length=1, max_length=MAX_VALUES)]] = Field(
-        min_length=1, max_length=100
+    kernel: Annotated[str, BeforeValidator(_kernel)] = Field(
+        description="entry point in the source; {NAME} is the value of a parameter, as in add<{threads}>"
     )
+    source: str | None = Field(None, description="kernel file, relative to this one")
+    include: list[str] = Field([], max_length=100, description="folders of your own headers, relative to this file")
+    languages: Annotated[list[LanguageName], Field(min_length=1)] | None = Field(
+        None, description="those of the source by its suffix, if omitted"
+    )
+    parameters: dict[
+        Identifier, Annotated[list[Allowed], BeforeValidator(_values), Field(min_length=1, max_length=MAX_VALUES)]
+    ] = Field(min_length=1, max_length=100)
     restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = Field([], max_length=1000)
     derived: dict[Identifier, Formula] = Field({}, max_length=1000)
     grid_divisors: DivisorsModel | None = None
@@ -174,6 +231,7 @@ class SpaceModel(StrictModel):
     compile_options: dict[LanguageName, list[Annotated[str, BeforeValidator(_option)]]] = {}
     extent: Annotated[list[Formula], Field(min_length=1, max_length=3)] | None = None
     arguments: list[ArgumentModel] | None = None
+    types: Types = {}
     source_note: str = ""
 
 
@@ -182,6 +240,9 @@ def json_schema() -> dict[str, Any]:
     # In a file, `operation:` is a path or a mapping, and a restriction may be a string.
     published: type[BaseModel] = create_model("Space", __base__=SpaceModel, operation=(str | OperationModel, ...))
     schema = published.model_json_schema()
+    parameters = schema["properties"]["parameters"]["patternProperties"]
+    for pattern, values in parameters.items():
+        parameters[pattern] = {"anyOf": [values, *_RANGES]}
     restrictions = schema["properties"]["restrictions"]
     restrictions["items"] = {"anyOf": [{"type": "string"}, restrictions["items"]]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "tuner space file"}

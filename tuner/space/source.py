@@ -3,22 +3,28 @@
 import errno
 import os
 import re
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tuner import paths
 from tuner.errors import ExpressionError, GeometryError, SpaceError
+from tuner.space import braces, dtypes
 from tuner.space.model import Argument, Config, Geometry, Scope, Space, Value
 
 MAX_SOURCE = 10_000_000  # characters of a kernel file or header
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<[^>\n]+>)', re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<([^>\n]+)>)', re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Source:
-    """The text of one configuration, its compiler options and its launch geometry. Equal Sources give equal builds."""
+    """The text of one configuration, its compiler options and its launch geometry. Equal Sources give equal builds.
+
+    `kernel` is its name in the text, such as `add<64>`; a build knows the one in its binary.
+    """
 
     text: str
     kernel: str
@@ -32,52 +38,79 @@ class Source:
 
 
 def render(space: Space, config: Config, scope: Scope) -> Source:
-    """The Source of one configuration: parameters and derived values as macros, then the kernel file with its includes
-    expanded. Raises SpaceError if an include is missing, GeometryError if a derived value, the grid or the block cannot
-    be computed."""
+    """The Source of one configuration: types, parameters and derived values as macros, then the kernel file with its
+    includes expanded. Raises SpaceError if an include is missing, GeometryError if a derived value, the grid or the
+    block cannot be computed."""
     try:
-        macros, geometry = _macros(space, config, scope), space.geometry(config, scope)
+        names, geometry = named(space, config, scope), space.geometry(config, scope)
+        macros, kernel = _macros(space, config, scope), kernel_of(space, config, scope)
+        options = tuple(braces.filled(option, names) for option in space.compile_options.get(scope.language, ()))
     except ExpressionError as error:
         raise GeometryError(str(error)) from None
+    text = inlined(space.source, space.include, macros)
     return Source(
-        text=f'{_defines(macros)}#line 1 "{space.source.name}"\n{inlined(space.source, macros)}',
-        kernel=space.kernel,
-        options=tuple(space.compile_options.get(scope.language, ())),
+        text=f'{_prologue(scope)}{_defines(macros)}#line 1 "{space.source.name}"\n{text}',
+        kernel=kernel,
+        options=options,
         geometry=geometry,
     )
 
 
 def defines(space: Space, config: Config, scope: Scope) -> str:
-    """The macros of one configuration, one `#define` per line: parameters and derived values."""
-    return _defines(_macros(space, config, scope))
+    """The macros of one configuration, one `#define` per line: types, parameters and derived values, but not those
+    that a template takes."""
+    return _prologue(scope) + _defines(_macros(space, config, scope))
+
+
+def _prologue(scope: Scope) -> str:
+    return dtypes.prologue(scope.types, scope.language)
 
 
 def _macros(space: Space, config: Config, scope: Scope) -> dict[str, Value]:
-    names = space.names(config, scope)
-    return {name: names[name] for name in (*space.parameters, *space.derived)}
+    names = named(space, config, scope)
+    return {name: names[name] for name in macro_names(space)}
+
+
+def macro_names(space: Space) -> tuple[str, ...]:
+    """The names of the macros: what a template takes is none, because the source uses these names."""
+    template = braces.template_names(space.kernel)
+    names = (*space.operation.types, *space.parameters, *space.derived)
+    return tuple(name for name in names if name not in template)
+
+
+def named(space: Space, config: Config, scope: Scope) -> Mapping[str, Any]:
+    """The value of every name that braces may hold; of a type, what the language calls it."""
+    types = {name: dtypes.spelling(dtype, scope.language) for name, dtype in scope.types.items()}
+    values: Any = space.names(config, scope)  # computed when they are read
+    return ChainMap(types, values)
+
+
+def kernel_of(space: Space, config: Config, scope: Scope) -> str:
+    """The kernel's name in the text of a configuration. Raises ExpressionError if it has none."""
+    return braces.entry(space.kernel, named(space, config, scope))
 
 
 def _defines(macros: Mapping[str, Value]) -> str:
-    literals = {name: int(value) if isinstance(value, bool) else value for name, value in macros.items()}
-    return "".join(f"#define {name} {literal}\n" for name, literal in literals.items())
+    return "".join(f"#define {name} {braces.literal(value)}\n" for name, value in macros.items())
 
 
-def inlined(path: Path, macros: Mapping[str, Value] | None = None) -> str:
-    """The text of `path` with every `#include "..."` expanded. Headers are looked up beside the file, in the folder
-    above, and in the shipped kernels (portable.h).
+def inlined(path: Path, folders: Sequence[Path] = (), macros: Mapping[str, Value] | None = None) -> str:
+    """The text of `path` with every `#include "..."` expanded. Headers are looked up beside the file, in `folders`, in
+    the folder above, and in the shipped kernels (portable.h). Those in <> are looked up in `folders` alone.
 
-    The text then stands alone: it can be hashed, cached, exported and compiled anywhere. Includes in <> are left to the
-    compiler, and none of `macros` is defined in them. Each file is included once. Raises SpaceError for a missing file.
+    The text then stands alone: it can be hashed, cached, exported and compiled anywhere. Other includes in <> are left
+    to the compiler, and none of `macros` is defined in them. Each file is included once. Raises SpaceError for a
+    missing file.
     """
     try:
-        return _inlined(path, set(), macros or {})
+        return _inlined(path, set(), folders, macros or {})
     except RecursionError:
         raise SpaceError(
             f"{paths.shown(path)}: its headers include one another too deeply; include fewer in a row"
         ) from None
 
 
-def _inlined(path: Path, included: set[Path], macros: Mapping[str, Value]) -> str:
+def _inlined(path: Path, included: set[Path], folders: Sequence[Path], macros: Mapping[str, Value]) -> str:
     try:
         text = paths.read_text(path, MAX_SOURCE)
     except (OSError, UnicodeDecodeError) as error:
@@ -87,17 +120,20 @@ def _inlined(path: Path, included: set[Path], macros: Mapping[str, Value]) -> st
 
     def expand(match: re.Match[str]) -> str:
         line = text.count("\n", 0, match.start()) + 1
-        if match[1] is None:
-            return f'{_shield(match[0], macros)}#line {line} "{path.name}"\n' if macros else match[0]
         folder = path.resolve().parent
-        folders = (folder, folder.parent, paths.shipped("kernels"))
-        header = next((p for f in folders if os.path.isfile(p := f / match[1])), None)
+        searched = [folder, *folders, folder.parent, paths.shipped("kernels")] if match[1] else folders
+        header = next((p for f in searched if os.path.isfile(p := f / (match[1] or match[2]))), None)
+        if header is None and match[1] is None:
+            return f'{_shield(match[0], macros)}#line {line} "{path.name}"\n' if macros else match[0]
         if header is None:
-            raise SpaceError(f'{path}:{line}: #include "{match[1]}" is in none of {", ".join(map(str, folders))}')
+            names = ", ".join(map(str, searched))
+            raise SpaceError(
+                f'{path}:{line}: #include "{match[1]}" is in none of {names}; name its folder in `include:`'
+            )
         if header.resolve() in included:
             return ""
         included.add(header.resolve())
-        return f'#line 1 "{header.name}"\n{_inlined(header, included, macros)}\n#line {line + 1} "{path.name}"'
+        return f'#line 1 "{header.name}"\n{_inlined(header, included, folders, macros)}\n#line {line + 1} "{path.name}"'
 
     return _INCLUDE.sub(expand, text)
 
@@ -118,23 +154,58 @@ def _fill(argument: Argument) -> tuple[str, ...]:
     return () if argument.fill is None else (f"fill {argument.fill.text}",)
 
 
-def signature(space: Space) -> str:
-    """The name of what a configuration of this space means: code without comments, arguments, geometry, reference.
+@dataclass(frozen=True)
+class Version:
+    """The names of a space as it is now: of its `code`, and of what it means."""
 
-    Adding values or restrictions does not change it, because earlier measurements stay true.
+    code: str
+    signature: str
+
+    @staticmethod
+    def of(space: Space) -> "Version":
+        text = without_comments(inlined(space.source, space.include))
+        return Version(_name(_code(space, text)), _name(_meaning(space, text)))
+
+
+def code(space: Space) -> str:
+    """The name of what a configuration of this space is: code without comments, arguments, geometry.
+
+    A launcher asks for no more: what the answers were compared with changes no code. Adding values or restrictions does
+    not change it, because earlier measurements stay true.
     """
+    return Version.of(space).code
+
+
+def signature(space: Space) -> str:
+    """The name of what a configuration of this space means: its code, and what inputs, reference and tolerance say.
+
+    The contents of files that these read are no part of it: see `identity.of`.
+    """
+    return Version.of(space).signature
+
+
+def _meaning(space: Space, text: str) -> dict[str, object]:
     op = space.operation
-    meaning: Mapping[str, object] = {
+    comparison = {"reference": op.reference.meaning, "tolerance": op.tolerance and op.tolerance.text}
+    return {**_code(space, text, _fill), **comparison}
+
+
+def _code(
+    space: Space, text: str, more: Callable[[Argument], tuple[str, ...]] = lambda argument: ()
+) -> dict[str, object]:
+    """What code consists of, whose `text` has no comments, with `more` about each argument."""
+    return {
         "kernel": space.kernel,
-        "text": without_comments(inlined(space.source)),
+        "text": text,
         "options": sorted(space.compile_options.items()),
         "arguments": [
-            (a.name, a.dtype, a.shape and [e.text for e in a.shape], a.role, *(e.text for e in a.value), *_fill(a))
-            for a in op.arguments
+            (a.name, a.dtype, a.shape and [e.text for e in a.shape], a.role, *(e.text for e in a.value), *more(a))
+            for a in space.operation.arguments
         ],
         "derived": [(name, e.text) for name, e in space.derived.items()],
         "geometry": [e.text for e in (*space.grid, *space.block, space.shared_memory)],
-        "reference": sorted((name, e.text) for name, e in op.reference.items()),
-        "tolerance": op.tolerance and op.tolerance.text,
     }
+
+
+def _name(meaning: Mapping[str, object]) -> str:
     return paths.digest(*(f"{key}={value}" for key, value in meaning.items()))

@@ -4,6 +4,7 @@ Anchors, aliases, tags and duplicate keys are refused, as are more than 1 MB or 
 one by one, so no input makes it recurse.
 """
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,28 @@ from tuner.space.model import MAX_FILE_BYTES
 MAX_LEVELS = 12
 MOST_MESSAGE = 1000  # characters
 
+_QUESTION = re.compile(r"(?:^|\s)# \? (.*)$")
+
 Where = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Document:
-    """The data of one file. `lines` maps the path of each key and list item to its line."""
+    """The data of one file. `lines` maps the path of each key and list item to its line; `questions` are the comments
+    that ask, as `tune new` writes them, by their lines."""
 
     path: Path
     data: dict[str, Any]
     lines: dict[Where, int]
+    questions: dict[int, str]
+
+    def check_answered(self) -> None:
+        """Raise SpaceError for the first open question."""
+        for line, question in self.questions.items():
+            raise SpaceError(
+                f"{shown(self.path)}:{line}: an open question: {shown(question)} (answer it there, and take the "
+                "comment `# ?` away)"
+            )
 
     def error(self, where: Where, message: str) -> SpaceError:
         """A SpaceError with file and key of `where`, and the line of the nearest enclosing key that has one."""
@@ -36,6 +49,8 @@ class Document:
         message = shown(message, MOST_MESSAGE)  # whatever of the file it quotes
         key = shown(".".join(str(part) for part in where))
         line = self.lines.get(enclosing, 1)
+        if line in self.questions:
+            message = f"{message} (its line still asks: {shown(self.questions[line])})"
         return SpaceError(
             f"{shown(self.path)}:{line}: {key}: {message}" if key else f"{shown(self.path)}:{line}: {message}"
         )
@@ -68,17 +83,26 @@ def read(path: Path) -> Document:
         raise SpaceError(
             f"{shown(path)}:1: holds {content}; a mapping of keys such as `title:` and `parameters:` is expected"
         )
-    return Document(path, builder.root, builder.lines)
+    return Document(path, builder.root, builder.lines, _questions(text))
+
+
+def _questions(text: str) -> dict[int, str]:
+    matches = {number: _QUESTION.search(line) for number, line in enumerate(text.splitlines(), start=1)}
+    return {number: match[1].strip() for number, match in matches.items() if match}
 
 
 @dataclass
 class _Level:
-    """A mapping or list under construction."""
+    """A mapping or list under construction. `last` is the path of its last item if that is the beginning of a call,
+    such as `ceil_div(n` in [ceil_div(n, 32)], which YAML parts at the comma."""
 
     value: dict[str, Any] | list[Any]
     where: Where
+    in_brackets: bool
     key: str | None = None
     key_line: int = 0
+    last: Where = ()
+    ends: bool = False  # whether the end of a call stood where a key does, so that an empty value follows
 
 
 @dataclass
@@ -109,18 +133,37 @@ class _DocumentBuilder:
             if len(self.stack) >= MAX_LEVELS:
                 raise SpaceError(f"{shown(self.path)}:{line}: nested more than {MAX_LEVELS} levels deep")
             value: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
-            self.stack.append(_Level(value, self._put(value, line)))
+            self.stack.append(_Level(value, self._put(value, line), bool(event.flow_style)))
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             self.stack.pop()
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
         top = self.stack[-1] if self.stack else None
+        if top is not None and top.in_brackets and self._continues(top, event):
+            return
         if top is not None and isinstance(top.value, dict) and top.key is None:
             if event.value in top.value:
                 raise SpaceError(f"{shown(self.path)}:{line}: the key {quoted(event.value)} stands twice; keep one")
             top.key, top.key_line = event.value, line
             return
-        self._put(_resolve(event), line)
+        where = self._put(_resolve(event), line)
+        if top is not None:
+            top.last = where if event.implicit[0] and event.value.count("(") > event.value.count(")") else ()
+
+    def _continues(self, top: _Level, event: yaml.ScalarEvent) -> bool:
+        """Whether a scalar is the rest of a call, which then is one text again."""
+        if top.ends:
+            top.ends = False
+            return not event.value
+        if not top.last or not event.implicit[0]:
+            return False
+        at: Any = top.last[-1]
+        values: Any = top.value
+        values[at] = text = f"{values[at]}, {event.value}"
+        top.ends = isinstance(values, dict)
+        if text.count("(") <= text.count(")"):
+            top.last = ()
+        return True
 
     def _put(self, value: Any, line: int) -> Where:
         """Put `value` into the innermost open collection; returns its path."""

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tuner.space import source
 from tuner.space.default import first_valid
 from tuner.space.model import Config, ConfigKey, Scope, Space, config_key
+from tuner.space.source import Version
 from tuner.store.record import Record
 
 if TYPE_CHECKING:
@@ -23,19 +23,19 @@ MATCHES: tuple[Match, ...] = ("exact", "nearest_size", "architecture", "other_de
 
 @dataclass(frozen=True)
 class Query:
-    """What a look-up is for: a kernel, its problem, a device by name, and the signature of the kernel as it is now."""
+    """What a look-up is for: a kernel as it is now, its problem, and a device by name."""
 
     space: Space
     scope: Scope
     device: str
     kind: str
     architecture: str
-    signature: str
+    version: Version
 
     @staticmethod
     def of(space: Space, scope: Scope, device: Device | DeviceInfo) -> Query:
         """The query for a device of this machine."""
-        return Query(space, scope, device.name, device.kind, device.architecture, source.signature(space))
+        return Query(space, scope, device.name, device.kind, device.architecture, Version.of(space))
 
 
 @dataclass(frozen=True)
@@ -85,16 +85,20 @@ def normalised(device: str) -> str:
 
 
 def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
-    """The records of this operation, the best fit first. Their configurations may not be valid at this size."""
+    """The records of this operation with these types, the best fit first. Their configurations may not be valid at
+    this size."""
     scope = query.scope
-    entries = []
+    entries, records = [], list(records)
+    latest: dict[str, str] = {}
+    for record in records:
+        latest[record.problem] = max(latest.get(record.problem, ""), record.date)
     for position, record in enumerate(records):
-        if record.sizes.keys() != scope.sizes.keys():
+        if record.sizes.keys() != scope.sizes.keys() or record.types != scope.types:
             continue
         distance = _distance(record.sizes, scope.sizes)
         fit = _fit(record, query, distance)
         level = MATCHES.index(fit.match)
-        if not record.is_verified:
+        if record.is_imported:
             level = max(level, MATCHES.index("architecture"))
         order = (
             fit.stale,
@@ -105,6 +109,7 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
             distance,
             fit.variant,
             record.options != scope.options,
+            record.date < latest[record.problem],  # the same code may have been compared with something else since
             position,
         )
         entries.append((order, fit))
@@ -133,16 +138,18 @@ def _fit(record: Record, query: Query, distance: float) -> Fit:
     is_variant = is_akin and not is_device and normalised(record.device) == normalised(query.device)
     match: Match = "architecture" if has_architecture else "other_device"
     if is_device or is_variant:
-        is_exact = is_device and distance == 0 and record.is_verified
+        is_exact = is_device and distance == 0 and not record.is_imported
         match = "exact" if is_exact else "nearest_size"
-    return Fit(record, match, is_variant, record.signature != query.signature)
+    return Fit(record, match, is_variant, not record.is_of(query.version))
 
 
 def _notes(fit: Fit, space: Space) -> tuple[str, ...]:
     if fit.stale:
         note = "the record is of an earlier version of the kernel, which strict=True refuses; tune it again"
-    elif not fit.record.is_verified:
+    elif fit.record.is_imported:
         note = "the record was imported and has not been verified here; tune it"
+    elif not fit.record.is_verified:
+        note = "the record is unverified: its outputs were compared with nothing; name a reference and tune it"
     else:
         return ()
     return (f"{space.name}: {note}",)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from tuner import devices, paths
 from tuner.errors import RequestError
-from tuner.space import catalog, source
+from tuner.space import catalog
 from tuner.space.model import Scope, Space, config_text
+from tuner.space.source import Version
 from tuner.store.record import Record
 from tuner.store.store import Store, read
 
@@ -25,11 +26,13 @@ class MergeSummary:
     records: int
     written: dict[str, int]
     problems: list[str]
+    unverified: int = 0  # of those written
 
     def __str__(self) -> str:
         total = sum(self.written.values())
+        doubt = f"; {self.unverified} of them unverified" if self.unverified else ""
         counts = f"{_count(self.records, 'record')} in {_count(self.files, 'file')}"
-        return f"{counts}; {total} {'is' if total == 1 else 'are'} new or better"
+        return f"{counts}; {total} {'is' if total == 1 else 'are'} new or better{doubt}"
 
 
 def _count(number: int, noun: str) -> str:
@@ -67,10 +70,10 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
             example = f"such as {config_text(useless[0].config)[:200]}"
             problems.append(f"{paths.shown(file)}: {len(useless)} left out that {kernel} allows nowhere, {example}")
         records.setdefault(kernel, []).extend(record for record in file_records if test(record))
-    written = {
-        kernel: len(Store(kernel, results).merge(group, tests[kernel])) for kernel, group in sorted(records.items())
-    }
-    return MergeSummary(len(files), count, written, problems)
+    merged = {kernel: Store(kernel, results).merge(group, tests[kernel]) for kernel, group in sorted(records.items())}
+    unverified = sum(record.doubt == "unverified" for group in merged.values() for record in group)
+    written = {kernel: len(group) for kernel, group in merged.items()}
+    return MergeSummary(len(files), count, written, problems, unverified)
 
 
 def usable(kernel: str) -> Callable[[Record], bool]:
@@ -79,8 +82,8 @@ def usable(kernel: str) -> Callable[[Record], bool]:
     if kernel not in catalog.names():
         return lambda record: True
     space = catalog.load(kernel)
-    signature = source.signature(space)
-    return lambda record: record.signature != signature or possible(space, record)
+    version = Version.of(space)
+    return lambda record: not record.is_of(version) or possible(space, record)
 
 
 def possible(space: Space, record: Record) -> bool:
@@ -88,10 +91,13 @@ def possible(space: Space, record: Record) -> bool:
     backend = devices.BACKENDS.get(record.kind)
     if backend is None or backend.language not in space.languages:
         return False
-    if record.sizes.keys() != space.operation.sizes.keys():
+    op, types = space.operation, record.types
+    if record.sizes.keys() != op.sizes.keys() or types.keys() != op.types.keys():
         return False
-    options = {**space.operation.options, **record.options}
-    scope = Scope(record.sizes, options, backend.language, backend.widest(record.architecture))
+    if not all(dtype in op.types[name] for name, dtype in types.items()):
+        return False
+    options = {**op.options, **record.options}
+    scope = Scope(record.sizes, options, backend.language, backend.widest(record.architecture), types)
     return space.valid(record.config, scope)
 
 

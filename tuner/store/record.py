@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tuner.space.model import Config
+
+if TYPE_CHECKING:
+    from tuner.space.source import Version
 
 RUNNERS_UP = 8  # per record, at most
 LONGEST = 1 << 16  # characters per line
@@ -25,9 +28,12 @@ class Record:
     The finals took `rounds` rounds. `spread` is the interquartile range over the median. `vs_library` is the library's
     time over ours, and `default_ms` the time of the space's default, both measured in the same rounds. `clock_mhz` and
     `throttled` describe the board meanwhile. Tuning minimised `objective`, with `caches` warm or cold before each run.
-    `error` and `bound` are the verification's, None in an imported record, which was never verified. `registers`,
+    `error` and `bound` are the verification's, and `verified` is the kind of the reference, `none` if nothing was
+    compared; all are None in an imported record. `signature` names what was measured, with its data and reference;
+    `code` the code alone. Earlier records have neither `verified` nor `code`. `registers`,
     `spills` (bytes) and `occupancy` (an upper bound, 0 to 1) are the build's. `protocol` is the number of the way in
-    which it was timed (`measure.method`). It was right on `input_sets` sets of inputs.
+    which it was timed (`measure.method`). It was right on `input_sets` sets of inputs. `types` are those that were
+    chosen, of a kernel that has a choice.
     """
 
     device: str
@@ -66,12 +72,29 @@ class Record:
     gbytes: float | None = None
     protocol: int = 1
     input_sets: int = 1
+    types: dict[str, str] = field(default_factory=dict)
+    verified: str | None = None
+    code: str | None = None
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
 
     @property
     def is_verified(self) -> bool:
-        """Whether its output was compared with the reference."""
-        return self.error is not None and self.bound is not None
+        """Whether its output was compared with a reference."""
+        return self.error is not None and self.bound is not None and self.verified != "none"
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether somebody else measured it."""
+        return not self.is_verified and self.verified is None
+
+    @property
+    def doubt(self) -> str:
+        """The word for a record that is not verified; empty for one that is."""
+        return "" if self.is_verified else "imported" if self.is_imported else "unverified"
+
+    def is_of(self, version: Version) -> bool:
+        """Whether this version's code is what was measured, whatever it is compared with."""
+        return self.code == version.code if self.code else self.signature == version.signature
 
     @property
     def value(self) -> float:
@@ -92,9 +115,14 @@ class Record:
     @property
     def key(self) -> str:
         """Records with the same key answer the same question; a store keeps one of them."""
+        return json.dumps([self.problem, self.signature])
+
+    @property
+    def problem(self) -> str:
+        """What was asked for, whatever the kernel and its reference were then."""
         options = sorted((name, float(value)) for name, value in self.options.items())
-        problem = [self.kind, self.device, sorted(self.sizes.items()), options]
-        return json.dumps([*problem, self.signature, self.objective, self.caches])
+        problem = [self.kind, self.device, sorted(self.sizes.items()), options, sorted(self.types.items())]
+        return json.dumps([*problem, self.objective, self.caches])
 
     def to_json(self) -> dict[str, Any]:
         """All its fields by name, those of a newer version included."""
@@ -127,8 +155,8 @@ def better_first(records: Iterable[Record]) -> list[Record]:
 
 
 def preference(record: Record) -> tuple[bool, int, float]:
-    """A sort key, least for the record that merging prefers: verified before imported, a later protocol before an
-    earlier one, then by `value`."""
+    """A sort key, least for the record that merging prefers: verified before others, a later protocol before an earlier
+    one, then by `value`."""
     return *rank(record), record.value
 
 
@@ -218,6 +246,7 @@ _FIELDS: Mapping[str, _Rule] = {
     "time_ms": _TIME,
     "sizes": _Rule(_maps_to(lambda value: _is_count(value) and value > 0), "whole numbers from 1 on, by name"),
     "options": _Rule(_maps_to(lambda value: isinstance(value, int | float) and abs(value) < 1e300), "numbers by name"),
+    "types": _Rule(_maps_to(_is_text), "text by name"),
     "failed": _Rule(_maps_to(_is_count), "whole numbers by reason"),
     "config": _Rule(_is_config, "numbers and text by name"),
     "next": _Rule(_are_runners_up, "a list of objects with config and time_ms"),
@@ -225,4 +254,5 @@ _FIELDS: Mapping[str, _Rule] = {
     **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy", "gbytes"), _optional(_NUMBER)),
     "default_ms": _optional(_TIME),
     **dict.fromkeys(("registers", "spills"), _optional(_COUNT)),
+    **dict.fromkeys(("verified", "code"), _optional(_TEXT)),
 }

@@ -188,8 +188,8 @@ def _share(record: Record) -> str:
 
 
 def _origin(record: Record) -> str:
-    """`, imported` where nobody has verified the record here."""
-    return "" if record.is_verified else ", imported"
+    """`, imported` or `, unverified` where nothing has verified the record here."""
+    return f", {record.doubt}" if record.doubt else ""
 
 
 def put_into(file: Path, tables: Mapping[str, str]) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import unquote, unquote_plus
 
 DATABASES = ("postgresql", "mysql", "sqlite")
 KINDS = (*DATABASES, "grpc")
+EXAMPLES = "postgresql+psycopg://user@host/name, mysql+pymysql://user@host/name, sqlite:///file.db, grpc://host:13000"
 _START = re.compile(r"([A-Za-z][\w+.-]*:)?//")
 _USER = re.compile(r"[\w.~+-]*")
 _PLAIN = re.compile(r"[\w./~+-]*")  # no option or password can be hidden in this

@@ -11,7 +11,7 @@ from optuna.study._frozen import FrozenStudy
 from optuna.study._study_direction import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from tuner.tuning.trial import UNREADABLE
+from tuner.tuning.stored_trial import UNREADABLE
 
 LIES = (LookupError, TypeError, ValueError, AssertionError, AttributeError, OverflowError, RecursionError)
 # The system tells of a connection that is gone within half a minute, instead of hours.

@@ -1,34 +1,41 @@
 """Tuning, top to bottom: space -> search -> measure -> ledger -> finals -> store."""
 
+from __future__ import annotations
+
 import datetime
+import importlib
 import math
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tuner import devices
 from tuner.devices import DeviceInfo
 from tuner.errors import RequestError
 from tuner.measure.method import PROTOCOL, STANDARD, TIMEOUT, Method, check_timeout
-from tuner.measure.process.supervisor import Supervisor, Task
+from tuner.measure.process.supervisor import Supervisor, Task, announce
 from tuner.measure.timing import NOISE
 from tuner.search import strategies
-from tuner.search.enumeration import enumerate_space
 from tuner.search.pool import Pool
 from tuner.search.strategies import Budget, Hints, Search
-from tuner.space import catalog, operation
+from tuner.space import catalog, chosen_types, identity, operation, source
 from tuner.space.model import Config, Scope, Space
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
+from tuner.tuning.address import EXAMPLES
 from tuner.tuning.crew import Crew
-from tuner.tuning.ledger import Ledger
 from tuner.tuning.selection import Selection, default_trial, next_best, non_dominated, select
 from tuner.tuning.shift import TrialListener
-from tuner.tuning.storage import EXAMPLES
-from tuner.tuning.study import StudyKey
 from tuner.tuning.trial import Trial
 from tuner.version import VERSION
+
+if TYPE_CHECKING:
+    from tuner.tuning.ledger import Ledger
+
+# Optuna and Kernel Tuner take a second or more to import. That is done while the workers open their devices.
+SLOW_IMPORTS = ("tuner.tuning.ledger", "tuner.search.enumeration", "tuner.search.pool_gp")
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,7 @@ class TuningRequest:
     size: str
     device: str | None = None  # one, several with commas between, or `all`
     options: Mapping[str, float] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
     strategy: str | None = None
     budget: str | None = None
     seed: int = 0
@@ -69,6 +77,7 @@ class Result:
     kernel: str
     device: DeviceInfo
     sizes: dict[str, int]
+    types: dict[str, str]
     configurations: int
     evaluated: int
     failed: dict[str, int]
@@ -92,6 +101,8 @@ class Summary:
 class Progress(TrialListener, Protocol):
     """Hears of every step of a run; `measured_before` counts the trials of earlier runs."""
 
+    def begun(self, step: str) -> None: ...
+
     def started(self, space: Space, device: DeviceInfo, scope: Scope, total: int, measured_before: int) -> None: ...
 
     def finals(self, count: int) -> None: ...
@@ -104,8 +115,9 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     ledger, and the same request continues from there.
     """
     space = catalog.load(request.kernel)
-    sizes = operation.parse_size(request.size, space.operation)
-    options = operation.parse_options(request.options, space.operation)
+    types = chosen_types.parse(request.types, space.operation)
+    sizes = operation.parse_size(request.size, space.operation, types)
+    options = operation.parse_options(request.options, space.operation, types)
     check_timeout(request.timeout)
     budget = Budget.parse(request.budget)
     strategies.check(request.strategy, len(request.method.objectives))
@@ -114,12 +126,24 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     store = Store(space.name, request.results)
     store.check_writable()
     device_ids = devices.several(space, request.device)
+    signature = identity.of(space)
+    announce(space, progress.noted)
+    if space.operation.reference.kind == "none":
+        progress.noted("reference: none: no output is compared, and the results are unverified")
 
-    with Crew(Task(space, sizes, options, request.method, request.timeout), device_ids, progress.noted) as crew:
+    task = Task(space, sizes, options, request.method, request.timeout, types)
+    progress.begun(f"opening {' and '.join(device_ids)}")
+    threading.Thread(target=lambda: [importlib.import_module(name) for name in SLOW_IMPORTS]).start()
+    with Crew(task, device_ids, progress.noted) as crew:
+        progress.begun("listing the valid configurations")
+        from tuner.search.enumeration import enumerate_space
+        from tuner.tuning.ledger import Ledger
+        from tuner.tuning.study import StudyKey
+
         pool = Pool(space.parameters, enumerate_space(space, crew.scope).list)
         strategy = strategies.choose(request.strategy, budget, len(pool))
         query = Query.of(space, crew.scope, crew.device)
-        key = StudyKey(sizes, options, crew.device.name, query.signature, crew.device.toolchain, request.method)
+        key = StudyKey(sizes, options, crew.device.name, signature, crew.device.toolchain, request.method, types=types)
         hints = Hints.of(space, store.similar(query))
         with (
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
@@ -134,7 +158,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
             evaluated = crew.run(search, ledger, progress)
             selection = select(crew.lead, ledger, progress.finals, progress.noted)
         summary = Summary(len(pool), len(ledger.trials), ledger.failures, strategy)
-    record = _record(crew.lead, selection, summary, ledger, query.signature) if selection.finalists else None
+    record = _record(crew.lead, selection, summary, ledger, signature) if selection.finalists else None
     for doubt in _doubts(record, crew.device) if record else ():
         progress.noted(doubt)
 
@@ -145,6 +169,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
         kernel=space.name,
         device=crew.device,
         sizes=sizes,
+        types=types,
         configurations=len(pool),
         evaluated=evaluated,
         failed=ledger.failures,
@@ -194,13 +219,14 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
     default = default_trial(worker.task.space, ledger)
     default_times = [finalist.final.time_ms for finalist in finalists if finalist.trial == default]
     scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
-    library = finals.library
+    library, by = finals.library, op.reference.kind
     return Record(
         device=device.name,
         kind=device.kind,
         architecture=device.architecture,
         sizes=dict(scope.sizes),
         options=dict(scope.options),
+        types=dict(scope.types),
         config=trial.config,
         time_ms=final.time_ms,
         spread=final.spread,
@@ -209,8 +235,8 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         library=library.library if library else None,
         library_ms=library.time_ms if library else None,
         vs_library=library.time_ms / final.time_ms if library else None,
-        error=trial.outcome.error,
-        bound=trial.outcome.bound,
+        error=trial.outcome.error if by != "none" else None,
+        bound=trial.outcome.bound if by != "none" else None,
         signature=signature,
         toolchain=device.toolchain,
         configurations=summary.configurations,
@@ -232,4 +258,6 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         gbytes=operation.gbytes(op, scope, final.time_ms),
         protocol=PROTOCOL,
         input_sets=finals.input_sets,
+        verified=by,
+        code=source.code(worker.task.space),
     )

@@ -10,7 +10,7 @@ from optuna.storages.journal._storage import JournalOperation, JournalStorageRep
 from optuna.trial import FrozenTrial
 
 from tuner.space.model import config_key
-from tuner.tuning.trial import is_number
+from tuner.tuning.stored_trial import is_number
 
 DEEPEST = 20  # nesting of a line; ours have 4 levels
 _OURS = {

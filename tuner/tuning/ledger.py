@@ -35,8 +35,9 @@ from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.tuning import address, journal, storage, study
 from tuner.tuning.journal_lines import Form
 from tuner.tuning.patience import PatientStorage
+from tuner.tuning.stored_trial import attribute, from_optuna, is_config, state_of, values_of
 from tuner.tuning.study import StudyKey
-from tuner.tuning.trial import Trial, attribute, from_optuna, is_config, state_of, values_of
+from tuner.tuning.trial import Trial
 
 HEARTBEAT_SECONDS, LEASE_SECONDS = 3.0, 15.0  # between heartbeats; a claim expires after a lease without one
 END_SECONDS = 2.0  # that closing waits for a request that does not come back

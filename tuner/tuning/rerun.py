@@ -9,16 +9,17 @@ from typing import Any
 
 from tuner import devices, launcher
 from tuner.devices import Device
-from tuner.errors import TrialError, WorkerDied
+from tuner.errors import DeviceError, TrialError, WorkerDied
 from tuner.kernel import Kernel
 from tuner.measure.floor import Floor
 from tuner.measure.process import answers
 from tuner.measure.process.attempts import patiently
 from tuner.measure.process.channel import Process
+from tuner.measure.process.supervisor import announce, uncomputed
 from tuner.measure.results import Final
 from tuner.measure.timing import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
-from tuner.space import catalog, operation
+from tuner.space import catalog, chosen_types, operation
 from tuner.space.model import Scope, Space
 from tuner.store.store import Candidate, Record
 
@@ -27,14 +28,17 @@ SECONDS = 600.0  # for the look-up, and again for the run; the reference of a hu
 
 @dataclass(frozen=True)
 class Rerun:
-    """The result of a run: times in ms and rates if `verified`, else the `reason`. `error` is the largest error."""
+    """The result of a run: times in ms and rates, or the `reason` why it failed. `verified_by` is the kind of the
+    reference, and `error` the largest error; with the kind `none` nothing is compared."""
 
     kernel: str
     device: str
+    types: dict[str, str]
     candidate: Candidate
     verified: bool
     error: float | None = None
     reason: str | None = None
+    verified_by: str | None = None
     time_ms: float | None = None
     spread: float | None = None
     gflops: float | None = None
@@ -48,6 +52,7 @@ def run(
     size: str,
     device: str | None,
     options: Mapping[str, float],
+    types: Mapping[str, str],
     results: Path | None,
     noted: Callable[[str], None],
 ) -> Rerun:
@@ -56,21 +61,27 @@ def run(
     `noted` is called with messages for the user. Raises RequestError where the request is wrong, EnvironmentTrouble
     where the machine is in trouble for long.
     """
+    space = catalog.load(kernel)
+    announce(space, noted)
     request: dict[str, Any] = {"kernel": kernel, "size": size, "device": device, "options": dict(options)}
-    request["results"] = str(results) if results else None
-    return patiently(functools.partial(_run, request), noted, time.sleep)
+    request |= {"types": dict(types), "results": str(results) if results else None}
+    return patiently(functools.partial(_run, request, space), noted, time.sleep)
 
 
-def _run(request: dict[str, Any]) -> Rerun:
+def _run(request: dict[str, Any], space: Space) -> Rerun:
     child = Process("tuner.tuning.rerun")
     try:
         answer = child.ask(request, SECONDS)
         candidate = _from_json(answer["candidate"])
         try:
+            child.ask({}, SECONDS)
+        except WorkerDied as died:
+            raise DeviceError(f"{answer['device']}: {uncomputed(space, died)}") from None
+        try:
             return Rerun(**{**child.ask({}, SECONDS), "candidate": candidate})
         except WorkerDied as died:
             reason = f"{died.reason}: {died}"
-            return Rerun(answer["kernel"], answer["device"], candidate, verified=False, reason=reason)
+            return Rerun(answer["kernel"], answer["device"], answer["types"], candidate, verified=False, reason=reason)
     finally:
         child.close()
 
@@ -81,34 +92,45 @@ def _from_json(candidate: dict[str, Any]) -> Candidate:
 
 
 def main() -> None:
-    """The child: answers the first request with the look-up, the second with the Rerun."""
+    """The child: answers the first request with the look-up, the second when inputs and answers are computed, the third
+    with the Rerun."""
     channel = answers.Channel()
     requests = iter(channel)
     with channel.reporting():
         space, scope, device, candidate = _look_up(**next(requests))
-        channel.reply({"kernel": space.name, "device": device.name, "candidate": asdict(candidate)})
+        about = {"kernel": space.name, "device": device.name, "types": dict(scope.types)}
+        channel.reply({**about, "candidate": asdict(candidate)})
         next(requests)
-        channel.reply(asdict(_measure(space, scope, device, candidate)))
+        bench = Workbench(device, space, scope)
+        channel.reply({})
+        next(requests)
+        channel.reply(asdict(_measure(bench, space, scope, device, candidate)))
 
 
 def _look_up(
-    kernel: str, size: str, device: str | None, options: Mapping[str, float], results: str | None
+    kernel: str,
+    size: str,
+    device: str | None,
+    options: Mapping[str, float],
+    types: Mapping[str, str],
+    results: str | None,
 ) -> tuple[Space, Scope, Device, Candidate]:
     space = catalog.load(kernel)
-    sizes = operation.parse_size(size, space.operation)
-    settings = operation.parse_options(options, space.operation)
+    chosen = chosen_types.parse(types, space.operation)
+    sizes = operation.parse_size(size, space.operation, chosen)
+    settings = operation.parse_options(options, space.operation, chosen)
     opened = devices.open_device(devices.for_space(space, device))
-    scope = Scope(sizes, settings, opened.language, opened.limits)
+    scope = Scope(sizes, settings, opened.language, opened.limits, chosen)
     return space, scope, opened, launcher.find(space, scope, opened, Path(results) if results else None)
 
 
-def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -> Rerun:
-    bench = Workbench(device, space.operation, scope)
+def _measure(bench: Workbench, space: Space, scope: Scope, device: Device, candidate: Candidate) -> Rerun:
+    by, types = space.operation.reference.kind, dict(scope.types)
     try:
         call = bench.bind(Kernel(space, scope, device, candidate).function)
         verdict = bench.verify(call)
     except TrialError as error:
-        return Rerun(space.name, device.name, candidate, verified=False, reason=f"{error.reason}: {error}")
+        return Rerun(space.name, device.name, types, candidate, verified=False, reason=f"{error.reason}: {error}")
     library = bench.library()
     calls: list[Callable[[], None]] = [call, *([library] if library else [])]
     rounds = interleave(device, Stopwatch(device, bench), calls)
@@ -118,14 +140,16 @@ def _measure(space: Space, scope: Scope, device: Device, candidate: Candidate) -
         bench.verify(call)  # its guards show what the rounds have written outside
         Floor(device, space.operation, scope, bench).check(Final(rounds.times[0]).time_ms)
     except TrialError as error:
-        return Rerun(space.name, device.name, candidate, verified=False, reason=f"{error.reason}: {error}")
+        return Rerun(space.name, device.name, types, candidate, verified=False, reason=f"{error.reason}: {error}")
     own, *peer = (Final(times) for times in rounds.times if times)
     return Rerun(
         kernel=space.name,
         device=device.name,
+        types=types,
         candidate=candidate,
-        verified=True,
-        error=verdict.error,
+        verified=by != "none",
+        verified_by=by,
+        error=verdict.error if by != "none" else None,
         time_ms=own.time_ms,
         spread=own.spread,
         gflops=operation.gflops(space.operation, scope, own.time_ms),

@@ -9,10 +9,9 @@ import optuna
 from optuna.storages import BaseStorage
 
 from tuner.errors import RequestError
-from tuner.tuning.address import DATABASES, kind, scrubbed, shown
+from tuner.tuning.address import DATABASES, EXAMPLES, kind, scrubbed, shown
 
 _ATTEMPTS = 10
-EXAMPLES = "postgresql+psycopg://user@host/name, mysql+pymysql://user@host/name, sqlite:///file.db, grpc://host:13000"
 
 
 def at(url: str) -> BaseStorage:

@@ -3,7 +3,7 @@
 import contextlib
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,16 @@ from optuna.study import StudyDirection
 
 from tuner import paths
 from tuner.measure.method import PROTOCOL, STANDARD, Method
-from tuner.space import fills
 from tuner.space.model import ConfigKey, Space, config_key, size_text
-from tuner.tuning.trial import Trial, from_optuna
+from tuner.tuning.stored_trial import from_optuna
+from tuner.tuning.trial import Trial
 
 
 @dataclass(frozen=True)
 class StudyKey:
     """The conditions that the trials of one ledger share, besides the space: sizes, options, the device's name, the
-    signature of the source, toolchain, method, and the protocol of measuring. Times depend on all of them."""
+    signature (`identity.of` the space), toolchain, method, the protocol of measuring, and the chosen types. Times
+    depend on all of them."""
 
     sizes: dict[str, int]
     options: dict[str, float]
@@ -30,15 +31,15 @@ class StudyKey:
     toolchain: str
     method: Method = STANDARD
     protocol: int = PROTOCOL
+    types: dict[str, str] = field(default_factory=dict)
 
     def digest(self, space: Space) -> str:
         """The study's name."""
         m = self.method
         method = f"Method(repeats={m.repeats}, cold={m.cold}, objectives={m.objectives}, race={m.race})"
         protocol = f" protocol {self.protocol}" if self.protocol > 1 else ""  # nobody named the first one
-        files = [a.fill for a in space.operation.arguments if a.fill is not None and a.fill.file is not None]
-        data = "".join(f" {fills.identity(fill)}" for fill in files)  # times may depend on the values in a file
-        conditions = f"{self.signature} {self.toolchain} {method}{protocol}{data}"
+        types = f" types {sorted(self.types.items())}" if self.types else ""
+        conditions = f"{self.signature} {self.toolchain} {method}{protocol}{types}"
         options, values = sorted(self.options.items()), sorted(space.parameters.items())
         return paths.digest(self.device, conditions, repr(options), repr(values))
 
@@ -51,6 +52,7 @@ class StoredStudy:
     signature: str
     toolchain: str
     protocol: int
+    types: dict[str, str]
     trials: list[Trial]
 
 
@@ -67,6 +69,7 @@ def entered(optuna_storage: BaseStorage, name: str, key: StudyKey) -> int:
             study.set_user_attr(field, getattr(key, field))
         study.set_user_attr("method", asdict(key.method))
         study.set_user_attr("protocol", key.protocol)
+        study.set_user_attr("types", key.types)
     return study._study_id
 
 
@@ -96,7 +99,9 @@ def stored_studies(optuna_storage: BaseStorage, space: Space, sizes: Mapping[str
                         latest[config_key(trial.config)] = trial
             signature, toolchain = _conditions(study.user_attrs)
             device, protocol = str(study.user_attrs.get("device", "")), _protocol(study.user_attrs.get("protocol", 1))
-            yield StoredStudy(device, signature, toolchain, protocol, list(latest.values()))
+            types = study.user_attrs.get("types")
+            types = types if isinstance(types, dict) else {}  # an earlier version knew none
+            yield StoredStudy(device, signature, toolchain, protocol, types, list(latest.values()))
 
 
 def _protocol(value: object) -> int:

@@ -1,8 +1,8 @@
 """Arrays and streams of PyCUDA, CuPy and torch, and arrays of any library with the CUDA array interface.
 
-The interface alone would suffice. But each access builds it anew, which costs more than the rest of a launch. So the
-fast readers compare only the attributes that matter. If they differ, the slow reader checks the interface: it accepts
-the array after all, or reports the fault.
+The interface alone would suffice. But these three build it anew at each access, which costs more than the rest of a
+launch. So the fast readers compare only the attributes that matter. If they differ, the slow reader checks the
+interface: it accepts the array after all, or reports the fault.
 """
 
 import operator
@@ -13,6 +13,7 @@ from typing import Any
 
 from tuner.devices.arguments import ArraySpec
 from tuner.errors import ArgumentError
+from tuner.space import dtypes
 
 Addresses = Callable[[Sequence[Any]], Sequence[int]]
 Stream = Callable[[Any], int]
@@ -33,7 +34,7 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
 
     def __missing__(self, kind: type) -> tuple[Addresses, Stream]:
         factory = {"pycuda": self._pycuda, "cupy": self._cupy, "torch": self._torch}.get(_library(kind))
-        entry = self[kind] = factory() if factory else self._slow, current_stream(kind, self._number)
+        entry = self[kind] = (factory or self._other)(), current_stream(kind, self._number)
         return entry
 
     def _pycuda(self) -> Addresses:
@@ -98,6 +99,28 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
 
         return addresses
 
+    def _other(self) -> Addresses:
+        slow, is_ours = self._slow, self._is_ours
+        # What has been taken once is taken again while the interfaces stay the same. Copies, because a library may
+        # change its dictionary in place.
+        last: tuple[list[dict[str, Any]], Sequence[int]] = [], ()
+
+        def addresses(arrays: Sequence[Any]) -> Sequence[int]:
+            nonlocal last
+            interfaces = None
+            try:
+                interfaces = [array.__cuda_array_interface__ for array in arrays]
+                if interfaces == last[0] and (is_ours is None or is_ours(last[1])):
+                    return last[1]
+            except (AttributeError, KeyError, TypeError, RuntimeError, ValueError):  # ValueError: of masks
+                pass
+            values = slow(arrays)
+            if interfaces is not None:
+                last = [dict(interface) for interface in interfaces], values
+            return values
+
+        return addresses
+
 
 def _library(kind: type) -> str:
     """The library of this type of array: pycuda, cupy, torch, or empty for any other."""
@@ -108,6 +131,24 @@ def _library(kind: type) -> str:
         if array_type is not None and issubclass(kind, array_type):
             return name
     return ""
+
+
+def interface_of(array: Any) -> dict[str, Any]:
+    """The CUDA array interface of an array. Raises AttributeError, KeyError, TypeError or RuntimeError if it has none.
+
+    torch gives none for its float8 types, which the interface has no words for, and in earlier versions none for
+    bfloat16. A view of such a tensor as integers has one.
+    """
+    try:
+        interface: dict[str, Any] = array.__cuda_array_interface__
+    except (KeyError, TypeError):
+        torch = sys.modules.get("torch")
+        bits = torch and {1: torch.uint8, 2: torch.int16}.get(array.element_size())
+        dtype = dtypes.DTYPES.get(str(array.dtype).rpartition(".")[2])
+        if bits is None or dtype is None or not dtype.foreign:
+            raise
+        interface = {**array.view(bits).__cuda_array_interface__, "typestr": dtype.typestrs[0]}
+    return interface
 
 
 def current_stream(kind: type, number: int) -> Stream:

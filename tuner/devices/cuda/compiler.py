@@ -6,14 +6,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tuner.devices.compiler import Build, Compiler
+from tuner.devices.compiler import Build, Compiler, missing_kernel
 from tuner.devices.cuda import BACKEND
 from tuner.devices.figures import Figures
 from tuner.errors import BuildError, DeviceError
+from tuner.space import braces
 from tuner.space.source import Source
 
 STANDARD = "--std=c++17"
 # ptxas reports the figures of a build, but not for one from NVRTC's own cache. Ours replaces that.
+_NAMES = "__nv_name_map"  # the file of name expressions in a log
 _REPORT_OPTIONS = ("--ptxas-options=-v", "--no-cache")
 
 
@@ -36,10 +38,13 @@ class NvrtcCompiler(Compiler):
 
 
 def compile_cubin(source: Source, architecture: str) -> Build:
-    """The cubin of `source` for `architecture`. Raises BuildError with the compiler's log."""
+    """The cubin of `source` for `architecture`. Raises BuildError with the compiler's log, and where the cubin would
+    lack the kernel."""
     nvrtc = _nvrtc()
-    program = _ok(nvrtc.nvrtcCreateProgram(source.text.encode(), f"{source.kernel}.cu".encode(), 0, [], []))
+    file, kernel = f"{braces.function(source.kernel)}.cu", source.kernel.encode()
+    program = _ok(nvrtc.nvrtcCreateProgram(source.text.encode(), file.encode(), 0, [], []))
     try:
+        _ok(nvrtc.nvrtcAddNameExpression(program, kernel))  # instantiates a template; changes no other cubin
         options = [
             f"--gpu-architecture={architecture}",
             STANDARD,
@@ -52,10 +57,14 @@ def compile_cubin(source: Source, architecture: str) -> Build:
         nvrtc.nvrtcGetProgramLog(program, buffer)
         log = bytes(buffer).rstrip(b"\0").decode(errors="replace").strip()
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            errors = re.findall(r"^(\S+)\(\d+\): error: (.*)$", log, re.MULTILINE)
+            if errors and all(file == _NAMES for file, _ in errors):
+                raise BuildError(missing_kernel(source, errors[0][1].partition(". ")[0]))
             raise BuildError(log or status.name)
         cubin = bytearray(_ok(nvrtc.nvrtcGetCUBINSize(program)))
         _ok(nvrtc.nvrtcGetCUBIN(program, cubin))
-        return Build(bytes(cubin), _figures(log, source.kernel))
+        entry = _ok(nvrtc.nvrtcGetLoweredName(program, kernel)).decode()
+        return Build(bytes(cubin), _figures(log, entry), entry=None if entry == source.kernel else entry)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

@@ -2,7 +2,8 @@
 
 Every call that depends on a context is made here. PyCUDA will not do, because it keeps its own stack of contexts per
 thread: it ignores contexts that CuPy or torch make current, frees memory only in the thread that created the context,
-aborts the process if a thread ends with a context on its stack, and launches only into its own streams.
+aborts the process if a thread ends with a context on its stack, and launches only into its own streams. cuda-bindings
+would do, but builds objects around the arguments of each launch.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import itertools
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -183,7 +185,7 @@ class _Config(ctypes.Structure):
 class Launch:
     """A launch, and the memory in which the driver reads its arguments.
 
-    `cells[changing]` are the addresses of the open arrays, `cells[scalars]` the `bits` of the scalars, `config.stream`
+    `cells[changing]` are the addresses of the open arrays, `cells[scalars]` the `words` of the scalars, `config.stream`
     is the stream. A caller that sets them before each launch must be alone; without such changes, threads may share the
     launch.
     """
@@ -192,17 +194,18 @@ class Launch:
         """`arguments` are addresses, NumPy scalars, and None for each open array."""
         self.module = module
         self.config = _Config(*geometry.grid, *geometry.block, geometry.shared_memory, stream)
-        # A cell of eight bytes holds any argument. Open arrays are adjacent, and so are scalars: one assignment sets
-        # all of a kind.
+        # A cell of eight bytes holds any argument but a complex number of two. Open arrays are adjacent, and so are
+        # scalars: one assignment sets all of a kind.
         order = sorted(range(len(arguments)), key=lambda position: _kind(arguments[position]))
+        contents = [words(arguments[position]) for position in order]
+        ends = list(itertools.accumulate(map(len, contents), initial=0))
         kinds = [_kind(arguments[position]) for position in order]
-        self.changing, self.scalars = slice(kinds.count(0)), slice(kinds.count(0), kinds.count(0) + kinds.count(1))
-        self.cells = (ctypes.c_uint64 * len(order))()
+        arrays, scalars = ends[kinds.count(0)], ends[kinds.count(0) + kinds.count(1)]
+        self.changing, self.scalars = slice(arrays), slice(arrays, scalars)
+        self.cells = (ctypes.c_uint64 * ends[-1])(*itertools.chain.from_iterable(contents))
         parameters = (ctypes.c_void_p * len(order))()
-        for cell, position in enumerate(order):
-            value = arguments[position]
-            self.cells[cell] = bits(value) if isinstance(value, np.generic) else int(value or 0)
-            parameters[position] = ctypes.addressof(self.cells) + 8 * cell
+        for first, position in zip(ends, order, strict=False):
+            parameters[position] = ctypes.addressof(self.cells) + 8 * first
         # cuLaunchKernelEx has four arguments, which cost ctypes half as much as the eleven of cuLaunchKernel.
         self.enqueue = functools.partial(
             library().cuLaunchKernelEx,
@@ -218,9 +221,12 @@ def _kind(argument: Any) -> int:
     return 0 if argument is None else 1 if isinstance(argument, np.generic) else 2
 
 
-def bits(scalar: Any) -> int:
-    """The content of a cell that holds a NumPy scalar."""
-    return int.from_bytes(scalar.tobytes(), sys.byteorder)
+def words(argument: Any) -> list[int]:
+    """The contents of the cells that hold an argument: one, or two for a scalar of 16 bytes."""
+    if not isinstance(argument, np.generic):
+        return [int(argument or 0)]
+    content = argument.tobytes()
+    return [int.from_bytes(content[start : start + 8], sys.byteorder) for start in range(0, len(content), 8)]
 
 
 def current_context() -> int | None:
@@ -228,6 +234,14 @@ def current_context() -> int | None:
     context = ctypes.c_void_p()
     library().cuCtxGetCurrent(ctypes.byref(context))
     return context.value
+
+
+def is_current(number: int) -> bool:
+    """Whether the calling thread's current context belongs to the GPU with this number."""
+    current, device = ctypes.c_int(-1), ctypes.c_int()
+    library().cuCtxGetDevice(ctypes.byref(current))
+    library().cuDeviceGet(ctypes.byref(device), number)
+    return current.value == device.value
 
 
 def device_of(address: int) -> int | None:

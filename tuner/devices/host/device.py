@@ -19,27 +19,26 @@ import numpy as np
 from tuner.devices import build_cache, caches, environment
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
-from tuner.devices.compiler import Build
+from tuner.devices.compiler import Build, missing_kernel
 from tuner.devices.host import BACKEND
 from tuner.devices.host.compiler import HostCompiler, default, processor, version
 from tuner.errors import ArgumentError, DeviceError, LaunchError
+from tuner.space import dtypes
 from tuner.space.model import Limits
 from tuner.space.source import Source
 
 _ALIGNMENT = 64  # bytes of a cache line
 _FLUSH_FACTOR = 2  # a flush writes this many times the last-level cache
 _MIN_CACHE = 32 << 20  # assumed bytes of the last-level cache, at least
-_C_TYPES = {
-    "float32": ctypes.c_float,
-    "float64": ctypes.c_double,
-    "int8": ctypes.c_int8,
-    "uint8": ctypes.c_uint8,
-    "int16": ctypes.c_int16,
-    "int32": ctypes.c_int32,
-    "uint32": ctypes.c_uint32,
-    "int64": ctypes.c_int64,
-    "uint64": ctypes.c_uint64,
-}
+_REALS = {4: ctypes.c_float, 8: ctypes.c_double}  # by bytes
+
+
+def _pair(kind: type) -> type[ctypes.Structure]:
+    """Two numbers, which are passed as a complex one is."""
+    return type("Pair", (ctypes.Structure,), {"_fields_": [("real", kind), ("imaginary", kind)]})
+
+
+_PAIRS = {8: _pair(ctypes.c_float), 16: _pair(ctypes.c_double)}
 
 
 class HostDevice(Device):
@@ -81,16 +80,18 @@ class HostDevice(Device):
         try:
             library = ctypes.CDLL(str(path))
             function = library[source.kernel]
-        except (OSError, AttributeError) as error:
+        except OSError as error:
             what = f"loading {source.kernel}"
             raise environment.of_log(str(error), what) or LaunchError(f"{what}: {error}") from None
+        except AttributeError:
+            raise LaunchError(missing_kernel(source)) from None
         function.restype = None
         return Function(function, source.kernel, source.geometry)
 
     def bind(
         self, function: Function, arguments: Sequence[Any], stream: None = None, keep: object = None
     ) -> Callable[[], None]:
-        run, values = function.handle, _c_values(function, arguments)
+        run, values = function.handle, _c_values(arguments)
 
         def call(_keep: object = keep) -> None:
             process = os.getpid()
@@ -103,7 +104,7 @@ class HostDevice(Device):
     def launcher(
         self, function: Function, arguments: Sequence[Any], specs: Sequence[ArraySpec]
     ) -> Callable[[Sequence[Any], Any, Any], None]:
-        fixed = _c_values(function, arguments)
+        fixed = _c_values(arguments)
         changing = [position for position, argument in enumerate(arguments) if argument is None]
         scalar = [position for position, argument in enumerate(arguments) if isinstance(argument, np.generic)]
 
@@ -120,7 +121,7 @@ class HostDevice(Device):
         return call
 
     def packed(self, function: Function, scalars: Sequence[Any]) -> list[Any]:
-        return _c_values(function, scalars)
+        return _c_values(scalars)
 
     def synchronize(self) -> None:
         """Nothing to wait for: a call has finished when it returns."""
@@ -190,19 +191,23 @@ def _address(target: Any) -> int:
     return target if isinstance(target, int) else int(target.ctypes.data)
 
 
-def _c_values(function: Function, arguments: Sequence[Any]) -> list[Any]:
-    """Addresses and scalars as C types; None stays. Raises LaunchError for a dtype that C lacks."""
-    try:
-        return [
-            _C_TYPES[a.dtype.name](a.item())
-            if isinstance(a, np.generic)
-            else a
-            if a is None
-            else ctypes.c_void_p(_address(a))
-            for a in arguments
-        ]
-    except KeyError as error:
-        raise LaunchError(f"arguments of {function.kernel}: C has no {error.args[0]}") from None
+def _c_values(arguments: Sequence[Any]) -> list[Any]:
+    """Addresses and scalars as C types; None stays."""
+    return [
+        _c_scalar(a) if isinstance(a, np.generic) else a if a is None else ctypes.c_void_p(_address(a))
+        for a in arguments
+    ]
+
+
+def _c_scalar(scalar: np.generic) -> Any:
+    """A scalar as the C type that is passed as its own type is."""
+    dtype, content = dtypes.of(scalar.dtype), scalar.tobytes()
+    if dtype.kind == "complex":
+        return _PAIRS[dtype.itemsize].from_buffer_copy(content)
+    if dtype.kind == "real" and not dtype.foreign:  # a half is passed in the low bits of a float's register
+        kind = _REALS.get(dtype.itemsize, ctypes.c_float)
+        return kind.from_buffer_copy(content.ljust(ctypes.sizeof(kind), b"\0"))
+    return np.ctypeslib.as_ctypes_type(dtype.bits if dtype.foreign else dtype.numpy).from_buffer_copy(content)
 
 
 class _ClockTimer:

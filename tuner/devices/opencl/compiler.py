@@ -7,7 +7,7 @@ from typing import Any
 
 import pyopencl as cl
 
-from tuner.devices.compiler import Build, Compiler
+from tuner.devices.compiler import Build, Compiler, missing_kernel
 from tuner.devices.figures import Figures
 from tuner.devices.opencl import BACKEND
 from tuner.errors import BuildError
@@ -33,6 +33,9 @@ class OpenCLCompiler(Compiler):
 
     def compile(self, source: Source) -> Build:
         program = build_program(cl.Program(self._context, source.text), source)
+        kernels: Any = program.get_info(cl.program_info.KERNEL_NAMES)
+        if source.kernel not in kernels.split(";"):
+            raise BuildError(missing_kernel(source))
         try:
             (device,) = self._context.devices
             shared = cl.Kernel(program, source.kernel).get_work_group_info(

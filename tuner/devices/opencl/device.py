@@ -18,6 +18,7 @@ from tuner.devices.compiler import Build
 from tuner.devices.opencl import BACKEND
 from tuner.devices.opencl.compiler import OpenCLCompiler, binary_of, build_program
 from tuner.errors import ArgumentError, DeviceError, LaunchError
+from tuner.space import dtypes
 from tuner.space.model import Limits
 from tuner.space.source import Source
 
@@ -44,6 +45,7 @@ class OpenCLDevice(Device):
     """One OpenCL device, with its own context and profiling queue."""
 
     kind, language = BACKEND.kind, BACKEND.language
+    package = BACKEND.package
 
     def __init__(self, number: int = 0) -> None:
         devices = _devices()
@@ -115,7 +117,7 @@ class OpenCLDevice(Device):
         return call
 
     def packed(self, function: Function, scalars: Sequence[Any]) -> list[Any]:
-        return list(scalars)
+        return [_plain(scalar) for scalar in scalars]
 
     def _enqueue(
         self, function: Function, arguments: Sequence[Any]
@@ -138,7 +140,7 @@ class OpenCLDevice(Device):
             position = 0
             try:
                 for position, value in zip(positions, values, strict=True):
-                    kernel.set_arg(position, value)
+                    kernel.set_arg(position, _plain(value))
             except cl.Error as error:
                 raise _launch_error(f"argument {position + 1} of {function.kernel}", error) from None
 
@@ -251,6 +253,15 @@ class OpenCLDevice(Device):
 
     def close(self) -> None:
         self.queue.finish()
+
+
+def _plain(argument: Any) -> Any:
+    """A scalar of a type that OpenCL passes as the integer of its bits, as that integer; any other argument as it
+    is."""
+    if not isinstance(argument, np.generic):
+        return argument
+    dtype = dtypes.of(argument.dtype)
+    return argument.view(dtype.bits) if dtype.foreign or dtype.kind == "boolean" else argument
 
 
 def _overlap(a: cl.Buffer, b: cl.Buffer) -> bool:

@@ -77,6 +77,19 @@ class Channel:
             self.reply(failure(error))
             sys.exit()
 
+    @contextlib.contextmanager
+    def reporting_to(self, requests: Iterator[dict[str, Any]]) -> Iterator[None]:
+        """A block that does beforehand what the next request will ask for; the error of either is the answer to it."""
+        error: TunerError | OSError | MemoryError | None = None
+        try:
+            yield
+        except (TunerError, OSError, MemoryError) as found:
+            error = found
+        if next(requests, None) is None:
+            sys.exit()
+        if error is not None:
+            raise error
+
     def _open_files(self) -> list[tuple[int, int] | None]:
         """The files behind the descriptors that this process needs; None for one that is closed."""
         files: list[tuple[int, int] | None] = []

@@ -43,7 +43,7 @@ class _Builder:
 
     def __init__(self, task: dict[str, Any]) -> None:
         self._space, limits = launch_form.from_json(task["space"]), Limits.from_json(task["limits"])
-        self._scope = Scope(task["sizes"], task["options"], task["language"], limits)
+        self._scope = Scope(task["sizes"], task["options"], task["language"], limits, task["types"])
         kind = devices.split(task["device"])[0]
         self._device = devices.open_device(task["device"]) if devices.BACKENDS[kind].compiler is None else None
         self._compiler = self._device.compiler if self._device else devices.compiler_for(kind, task["architecture"])
@@ -94,7 +94,7 @@ def _launch_once(device: Device, space: Space, scope: Scope, source: Source, bin
         device.bind(function, arguments)()
         device.synchronize()
         if (compiled := device.exported(function)) is not None:
-            device.compiler.keep(source, Build(compiled, binary.figures))
+            device.compiler.keep(source, replace(binary, binary=compiled))
 
 
 if __name__ == "__main__":

@@ -2,17 +2,17 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO, TypeVar
 
 from tuner.devices import DeviceInfo
 from tuner.devices.compiler import Allowance
 from tuner.errors import DeviceError, TunerError, WorkerDied
-from tuner.measure.input_sets import DEAR_SECONDS
 from tuner.measure.method import STANDARD, TIMEOUT, Method
 from tuner.measure.process.channel import Process
 from tuner.measure.results import Finals, Outcome
 from tuner.measure.timing import FINAL_SECONDS, LONGER
+from tuner.paths import shown
 from tuner.space import launch_form
 from tuner.space.model import Config, Scope, Space
 
@@ -29,6 +29,7 @@ class Task:
     options: dict[str, float]
     method: Method = STANDARD
     timeout: float = TIMEOUT
+    types: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """What a worker needs to know besides its device."""
@@ -36,8 +37,23 @@ class Task:
             "space": launch_form.to_json(self.space),
             "sizes": self.sizes,
             "options": self.options,
+            "types": self.types,
             "method": asdict(self.method),
         }
+
+
+def announce(space: Space, noted: Callable[[str], None]) -> None:
+    """Tell the user, by `noted`, of the Python that a process is about to run because `space` names it."""
+    if functions := space.operation.python_functions:
+        noted(f"runs {shown(' and '.join(map(str, functions)))} of {shown(space.files[-1])}")
+
+
+def uncomputed(space: Space, died: WorkerDied) -> str:
+    """The message for a process that died while it computed inputs and answers."""
+    what = f"the inputs and answers of {shown(space.files[-1] if space.files else space.name)}"
+    if died.reason == "timeout":
+        return f"{what} are not there after {START_TIMEOUT:g} s; compute them faster, or try a smaller size"
+    return f"{what} cannot be computed: {died}"
 
 
 class Supervisor:
@@ -51,6 +67,7 @@ class Supervisor:
         self.task, self._device_id, self._products = task, device_id, products
         self._worker: Process | None = None
         self._ready, self._getting_ready = False, threading.Lock()
+        self._renewed = False
         self._killed, self._starting = False, threading.Lock()
 
     def start(self) -> None:
@@ -64,10 +81,12 @@ class Supervisor:
             if self._killed:
                 raise DeviceError(f"{self._device_id}: its worker has been stopped")
             self._worker, self._ready = Process("tuner.measure.process.worker", share=[file]), False
+            self._renewed = False
         allowance = asdict(Allowance.shared(self.task.timeout))
         task = {**self.task.to_json(), "device": self._device_id, "products": file, "allowance": allowance}
         self.device = DeviceInfo.from_json(self._ask_starting(task))
-        self.scope = Scope(self.task.sizes, self.task.options, self.device.language, self.device.limits)
+        language, limits = self.device.language, self.device.limits
+        self.scope = Scope(self.task.sizes, self.task.options, language, limits, self.task.types)
 
     def get_ready(self) -> None:
         """Have the worker make inputs and reference, unless it has them. Any thread may call this."""
@@ -75,7 +94,7 @@ class Supervisor:
             if self._worker is None:
                 self.start()
             if not self._ready:
-                self._ask_starting({"get_ready": True})
+                self._ask_computing({"get_ready": True})
                 self._ready = True
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
@@ -91,9 +110,18 @@ class Supervisor:
 
         Raises WorkerDied where one of them takes the worker down.
         """
-        seconds = LONGER * FINAL_SECONDS + 2 * DEAR_SECONDS  # a set of inputs is drawn first
-        seconds += 2 * self.task.timeout * (len(configs) + 1)
+        self._renew()
+        seconds = LONGER * FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
         return self._ask(Finals.from_json, {"finals": list(configs), "with_library": with_library}, seconds)
+
+    def _renew(self) -> None:
+        """Have the worker make the inputs and references of the finals: no configuration is to blame for them."""
+        if self._worker is not None and not self._worker.is_undisturbed():
+            self.close()
+        self.get_ready()
+        if not self._renewed:
+            self._ask_computing({"renew": True})
+            self._renewed = True
 
     def kill(self) -> None:
         """Stop the worker for good, even in the middle of a measurement. Any thread may call this."""
@@ -133,12 +161,19 @@ class Supervisor:
 
         Raises DeviceError where none comes: no configuration is to blame.
         """
+        return self._ask_unblamed(request, lambda died: f"the process that holds the device does not start: {died}")
+
+    def _ask_computing(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The same while the worker makes inputs and references, and runs what the space names for them."""
+        return self._ask_unblamed(request, lambda died: uncomputed(self.task.space, died))
+
+    def _ask_unblamed(self, request: dict[str, Any], blame: Callable[[WorkerDied], str]) -> dict[str, Any]:
         assert self._worker is not None
         try:
             return self._worker.ask(request, START_TIMEOUT)
         except WorkerDied as died:
             self.close()
-            raise DeviceError(f"{self._device_id}: the process that holds the device does not start: {died}") from None
+            raise DeviceError(f"{self._device_id}: {blame(died)}") from None
         except BaseException:
             self.close()
             raise

@@ -1,23 +1,28 @@
 """The process that holds the device: `python -m tuner.measure.process.worker`. It answers its supervisor.
 
-The first request is the task; the reply describes the device. The second makes inputs and reference. Each later one is
-a configuration to measure, or several for the finals. A kill at any moment loses nothing but the request under way.
+The first request is the task; the reply describes the device. Then it makes inputs and reference, which the reply to
+the second request tells. Each later one is a configuration to measure, several for the finals, or the order to make the
+inputs and reference of these. A kill at any moment loses nothing but the request under way.
 """
+
+from __future__ import annotations
 
 import functools
 import os
 from dataclasses import asdict
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tuner import devices
 from tuner.devices.compiler import Allowance
-from tuner.measure import benchmark
-from tuner.measure.benchmark import Bench
+from tuner.measure import feasibility
 from tuner.measure.method import Method
 from tuner.measure.process import answers
 from tuner.space import launch_form
 from tuner.space.model import Scope
 from tuner.space.reference_cache import ReferenceCache
+
+if TYPE_CHECKING:
+    from tuner.measure.benchmark import Bench
 
 MOST_LEAKED = 64  # descriptors that kernels leave open, until a new process takes over
 
@@ -32,11 +37,13 @@ def main() -> None:
         device = devices.open_device(task["device"])
         device.compiler.allowance = Allowance(**task["allowance"])
         space, method = launch_form.from_json(task["space"]), Method.from_json(task["method"])
-        scope = Scope(task["sizes"], task["options"], device.language, device.limits)
-        benchmark.check(device, space, scope, method)
+        scope = Scope(task["sizes"], task["options"], device.language, device.limits, task["types"])
+        feasibility.check(device, space, scope, method)
         channel.reply(asdict(device.info))
-        next(requests)
-        bench = Bench(device, space, scope, method, ReferenceCache(products))
+        with channel.reporting_to(requests):  # the supervisor lists configurations meanwhile
+            from tuner.measure.benchmark import Bench  # Kernel Tuner takes long to import
+
+            bench = Bench(device, space, scope, method, ReferenceCache(products))
         channel.reply({})
     files = answers.open_files()
     for request in requests:
@@ -56,6 +63,9 @@ def _reopen(descriptor: int) -> BinaryIO:
 
 
 def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
+    if "renew" in request:
+        bench.renew()
+        return {}
     if "finals" in request:
         return bench.finals(request["finals"], with_library=request["with_library"]).to_json()
     return bench.measure(request["measure"], request["best_ms"]).to_json()

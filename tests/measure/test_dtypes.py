@@ -1,0 +1,145 @@
+"""Every dtype of the table is filled, restored, poisoned, compared and launched, on every kind of device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tuner
+from helpers.operations import array, written
+from helpers.processes import Tune
+from helpers.spaces import scope_of
+from tuner.devices import Device
+from tuner.devices.cuda import compiler
+from tuner.measure import bench_kernels
+from tuner.measure.benchmark import Bench
+from tuner.space import catalog
+from tuner.space.dtypes import DTYPES, spelling
+from tuner.space.model import Geometry
+from tuner.space.source import Source
+
+LANGUAGES = {"host": "c", "opencl": "opencl"}
+# Copies elements by their bytes. With wrong = 1, the sign of one element in the middle is another, or a bit's value.
+COPY = """
+#ifdef __OPENCL_VERSION__
+#define KERNEL __kernel
+#define GLOBAL __global
+#else
+#define KERNEL
+#define GLOBAL
+#endif
+KERNEL void f(GLOBAL {word} *y_, GLOBAL const {word} *x_, int n) {{
+    GLOBAL unsigned char *y = (GLOBAL unsigned char *)y_;
+    GLOBAL const unsigned char *x = (GLOBAL const unsigned char *)x_;
+    for (int i = 0; i < n * {size}; i++) {{
+        y[i] = x[i] ^ (wrong && i == (n / 3 + 1) * {size} - 1 ? {flip} : 0);
+    }}
+}}
+"""
+
+
+def word_of(name: str, language: str) -> str:
+    """What a source calls the dtype. PoCL has halves in memory only."""
+    word = spelling(name, language)
+    return "ushort" if word == "half" else word
+
+
+def copy(folder: Path, name: str, language: str, **fill: Any) -> Path:
+    """The kernel that copies a vector of this dtype, and the file of its space."""
+    dtype = DTYPES[name]
+    code = COPY.format(
+        word=word_of(name, language), size=dtype.itemsize, flip="0x80" if dtype.kind != "boolean" else "1"
+    )
+    arguments = [array("y", name, ["n"], "out"), array("x", name, ["n"], **fill)]
+    more = {} if language == "c" else {"grid": [1], "block": [1]}
+    return written(folder, code, arguments, "x", language, parameters={"wrong": [0, 1]}, tolerance="epsilon", **more)
+
+
+@pytest.mark.parametrize("device", LANGUAGES)
+@pytest.mark.parametrize("name", DTYPES)
+def test_every_dtype_is_right_and_one_wrong_element_refused(
+    name: str, device: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    opened: Device = request.getfixturevalue(device)
+    space = catalog.load(str(copy(tmp_path, name, opened.language)))
+    bench = Bench(opened, space, scope_of(space, opened, "301"))
+    right, wrong = (bench.measure({"wrong": number}) for number in (0, 1))
+    assert (right.failure, right.error) == (None, 0.0), right.log
+    assert (wrong.failure, "y[100] = " in wrong.log) == ("wrong result", True), wrong.log
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "complex64", "bool"])
+def test_a_dtype_is_tuned(name: str, tune: Tune, tmp_path: Path) -> None:
+    done = tune(copy(tmp_path, name, "opencl"), "301", "--device", "opencl", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"wrong result": 1}
+    assert done.json["best"]["config"] == {"wrong": 0}
+
+
+@pytest.mark.parametrize("device", LANGUAGES)
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_every_pattern_of_bits_is_the_number_that_it_is(
+    name: str, device: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    opened: Device = request.getfixturevalue(device)
+    dtype = DTYPES[name]
+    patterns = np.arange(np.iinfo(dtype.bits).max).astype(dtype.bits)  # all but the poison
+    np.save(tmp_path / "x.npy", patterns if dtype.foreign else patterns.view(dtype.numpy))
+    space = catalog.load(str(copy(tmp_path, name, opened.language, fill={"file": "x.npy"})))
+    outcome = Bench(opened, space, scope_of(space, opened, str(patterns.size))).measure({"wrong": 0})
+    assert (outcome.failure, outcome.error) == (None, 0.0), outcome.log
+
+
+SCALARS = """
+{qualifier} void f({space} {word} *y, {space} const {word} *x, {word} one, long step, {word} nought, int n) {{
+    for (int i = 0; i < n; i++) y[i] = i == 0 ? one : i == 1 ? nought : x[step * i];
+}}
+"""
+
+
+@pytest.mark.parametrize("device", LANGUAGES)
+@pytest.mark.parametrize("name", DTYPES)
+def test_every_dtype_is_passed_as_a_scalar_and_launched(
+    name: str, device: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    opened: Device = request.getfixturevalue(device)
+    is_host = device == "host"
+    qualifier, space = ("", "") if is_host else ("__kernel", "__global")
+    code = SCALARS.format(word=word_of(name, opened.language), qualifier=qualifier, space=space)
+    scalars = [("one", name, 1), ("step", "int64", 1), ("nought", name, 0)]
+    arguments = [array("y", name, ["n"], "out"), array("x", name, ["n"])]
+    arguments += [{"name": scalar, "dtype": dtype, "value": value} for scalar, dtype, value in scalars]
+    more = {} if is_host else {"grid": [1], "block": [1]}
+    file = written(tmp_path, code, arguments, "x", opened.language, tolerance="epsilon", **more)
+    kernel = tuner.load(file, 9, device=opened)
+    x = np.array([0, 1, 0, 1, 1, 0, 1, 1, 0]).astype(DTYPES[name].numpy)
+    given: list[Any] = [np.zeros_like(x), x]
+    if not is_host:
+        from pyopencl import array as cl_arrays
+
+        given = [cl_arrays.to_device(kernel.device.queue, data) for data in given]  # type: ignore[attr-defined]
+    kernel(*given)
+    y = given[0] if is_host else given[0].get()
+    assert y.dtype == x.dtype
+    assert y.astype(DTYPES[name].wide).tolist() == [1, 0, 0, 1, 1, 0, 1, 1, 0]
+
+
+def test_a_view_of_the_bits_is_launched_where_numpy_lacks_the_type(tmp_path: Path) -> None:
+    kernel = tuner.load(copy(tmp_path, "bfloat16", "c"), 5, device="host", config={"wrong": 0})
+    x, y = np.arange(5, dtype=np.uint16), np.zeros(5, np.uint16)
+    kernel(y, x)
+    assert y.tolist() == x.tolist()
+    with pytest.raises(tuner.ArgumentError, match=r"needed are .* and bfloat16, or a view of its bits as uint16"):
+        kernel(y, x.astype(np.float16))
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_the_comparison_of_every_dtype_compiles_for_nvidia(name: str) -> None:
+    text = Path(bench_kernels.__file__).with_name("bench_kernels.cu").read_text()
+    dtype = DTYPES[name]
+    kernel = "check_bits" if dtype.is_exact else "check_reals"
+    source = Source(bench_kernels.macros(dtype) + text, kernel, (), Geometry((1, 1, 1), (256, 1, 1), 0))
+    assert compiler.compile_cubin(source, "sm_90a").figures.registers

@@ -1,0 +1,63 @@
+"""Headers of the user's own: where they are looked for, and that they are part of the text and of its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.operations import array, written
+from helpers.processes import Tune
+from tuner.space import catalog, source
+
+Y = array("y", "float32", ["n"], "out")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A kernel of C that needs two headers of ../common, in quotes and in <>, which need one another."""
+    common, own = tmp_path / "common", tmp_path / "kernels"
+    for folder in (common / "deep", own):
+        folder.mkdir(parents=True)
+    (common / "first.h").write_text("#include <deep/second.h>\n#define VALUE (SECOND + 1)\n")
+    (common / "deep/second.h").write_text("#include <math.h>\n#define SECOND 1\n")
+    code = '#include "first.h"\nvoid f(float *y, int n) { for (int i = 0; i < n; i++) y[i] = fabsf(VALUE) + a; }\n'
+    return written(own, code, [Y], "3.0 + 0 * y", include=["../common"])
+
+
+def test_a_kernel_with_headers_of_another_folder_is_tuned(file: Path, tune: Tune) -> None:
+    assert tune("validate", file).status == 0
+    done = tune(file, "100", "--device", "host", "--json")
+    assert (done.status, done.json["failed"]) == (0, {}), done.err
+
+
+def test_an_edited_header_makes_another_kernel(file: Path) -> None:
+    space = catalog.load(str(file))
+    before = source.signature(space)
+    header = file.parent.parent / "common/deep/second.h"
+    header.write_text(f"{header.read_text()}// a comment\n")
+    assert source.signature(space) == before
+    header.write_text(header.read_text().replace("SECOND 1", "SECOND 2"))
+    assert source.signature(space) != before
+
+
+def test_a_header_beside_the_kernel_comes_first(file: Path) -> None:
+    (file.parent / "first.h").write_text("#define VALUE 7\n")
+    text = source.inlined(catalog.load(str(file)).source, catalog.load(str(file)).include)
+    assert ("VALUE 7" in text, "SECOND" in text) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("include", "message"),
+    [
+        (["../nowhere"], "include.0: "),
+        ([], '#include "first.h" is in none of'),
+        (["../common/first.h"], "there is no such folder"),
+    ],
+)
+def test_a_folder_that_is_missing_is_one_message(include: list[Any], message: str, file: Path, tune: Tune) -> None:
+    file.write_text(file.read_text().replace("- ../common", "").replace("include:", f"include: {include}"))
+    done = tune("validate", file)
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert message in done.err

@@ -1,0 +1,81 @@
+"""The default configuration of a space, built on this machine for each kind of device, and never launched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tuner import devices
+from tuner.devices.build import build
+from tuner.devices.compiler import Compiler
+from tuner.devices.figures import NO_FIGURES, Figures
+from tuner.errors import BuildError, DeviceError, NoConfiguration, RequestError, TrialError
+from tuner.space.default import first_valid
+from tuner.space.model import Config, Limits, Scope, Space, config_text
+
+MOST_LINES = 10  # of a compiler's log
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What came of one kind of device. `missing` says what this machine lacks for it; then nothing was built."""
+
+    kind: str
+    architecture: str = ""
+    config: Config | None = None
+    figures: Figures = NO_FIGURES
+    missing: str = ""
+
+    def __str__(self) -> str:
+        if self.missing:
+            return f"{self.kind}: not compiled: {self.missing}"
+        told = {
+            "registers": self.figures.registers,
+            "bytes of spills": self.figures.spills,
+            "bytes of shared memory": self.figures.shared_memory,
+        }
+        figures = "".join(f", {value} {name}" for name, value in told.items() if value is not None)
+        return f"{self.kind}: the default compiles for {self.architecture}{figures}"
+
+
+def samples(space: Space, problem: Scope) -> list[Sample]:
+    """One for each kind of device that speaks a language of the space, at the sizes and with the types of `problem`.
+    Raises RequestError where the default does not compile, where no configuration is valid, and where this machine can
+    compile for none of the kinds."""
+    found = [_sample(space, problem, kind) for kind in devices.kinds_of(space)]
+    if all(sample.missing for sample in found):
+        raise RequestError("; ".join(map(str, found)))
+    return found
+
+
+def _sample(space: Space, problem: Scope, kind: str) -> Sample:
+    try:
+        compiler, scope, config = _valid(space, problem, kind)
+        source, made = build(compiler, space, config, scope)
+    except DeviceError as error:
+        return Sample(kind, missing=str(error))
+    except TrialError as error:
+        log = "\n".join(str(error).strip().splitlines()[:MOST_LINES])
+        what = "does not compile" if isinstance(error, BuildError) else "cannot be built"
+        raise RequestError(f"{kind}: {config_text(config)} {what}: {log}") from None
+    return Sample(kind, compiler.architecture, config, made.figures.launched(source.geometry))
+
+
+def _valid(space: Space, problem: Scope, kind: str) -> tuple[Compiler, Scope, Config]:
+    """The first of this machine's architectures on which a configuration is valid. Raises NoConfiguration."""
+    none: NoConfiguration | None = None
+    for compiler, limits in _compilers(kind):
+        scope = replace(problem, language=devices.BACKENDS[kind].language, limits=limits)
+        try:
+            return compiler, scope, first_valid(space, scope)
+        except NoConfiguration as error:
+            none = none or error
+    raise none or DeviceError("there is no compiler")
+
+
+def _compilers(kind: str) -> list[tuple[Compiler, Limits]]:
+    """That of the first device, else those of common architectures. Raises DeviceError."""
+    backend = devices.BACKENDS[kind]
+    if devices.count(kind) or backend.compiler is None:
+        device = devices.open_device(kind)
+        return [(device.compiler, device.limits)]
+    return [(backend.compiler(name), backend.limits_of(name)) for name in backend.common]

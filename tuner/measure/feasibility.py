@@ -1,0 +1,20 @@
+"""Whether a device can measure what is asked for."""
+
+from tuner.devices import Device
+from tuner.errors import DeviceError
+from tuner.measure.input_sets import check_fits
+from tuner.measure.method import RUN_OBJECTIVES, Method
+from tuner.space.model import Scope, Space
+
+
+def check(device: Device, space: Space, scope: Scope, method: Method) -> None:
+    """Raise DeviceError where the arrays do not fit the device, or where it cannot measure an objective."""
+    check_fits(device, space.operation, scope)
+    if method.wants_energy and (device.sensors is None or device.sensors.energy_mj() is None):
+        raise DeviceError(f"--objective {','.join(method.objectives)}: {device.name} does not say what energy it uses")
+    for objective in method.objectives:
+        if objective not in RUN_OBJECTIVES and objective not in device.compiler.tells:
+            available = " and ".join(device.compiler.tells) or "nothing of the kind"
+            raise DeviceError(
+                f"--objective {objective}: the compiler for {device.id} does not tell it; it tells {available}"
+            )

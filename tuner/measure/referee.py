@@ -1,0 +1,172 @@
+"""What is right for a set of inputs, by whatever the space names: expressions, a function, a kernel or a
+configuration."""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tuner.devices.base import GUARD
+from tuner.devices.build import build
+from tuner.errors import SpaceError, TrialError, WrongResult
+from tuner.measure import python_calls
+from tuner.paths import shown
+from tuner.space import operation, reference
+from tuner.space.model import config_text
+from tuner.space.reference_forms import (
+    ConfigReference,
+    ExpressionReference,
+    KernelReference,
+    NoReference,
+    PythonReference,
+)
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Array, Buffer, Device
+    from tuner.space.model import Config, Scope, Space
+    from tuner.space.reference_cache import ReferenceCache
+
+Answers = dict[str, "Array"]
+POISONS = 0xFF, 0x3F  # what an output holds before its answer is computed, and again where it still held the first
+INPUT_GUARD = 0xFF
+
+
+class Referee:
+    """Says what is right for inputs of one space, on one device. `cache` keeps what was computed, across processes."""
+
+    def __init__(self, device: Device, space: Space, cache: ReferenceCache) -> None:
+        self.device, self.space, self.cache = device, space, cache
+
+    def covers(self, scope: Scope) -> bool:
+        """Whether it can tell in this scope, which may have other options."""
+        form = self.space.operation.reference
+        return not isinstance(form, ConfigReference) or self.space.valid(form.config, scope)
+
+    def inputs(self, scope: Scope, seed: int) -> dict[str, Array]:
+        """The contents of all arrays for this seed. Raises SpaceError where a function does not repeat itself: answers
+        that are kept would be those of other inputs."""
+        op = self.space.operation
+        with self.cache.timed(seed):
+            filled = python_calls.filled(op, scope, seed)
+        checksum = np.array([zlib.crc32(data.tobytes()) for data in filled.values()])
+        if filled and not np.array_equal(self.cache.get(seed, "checksum", lambda: checksum), checksum):
+            raise SpaceError(
+                f"{shown(self.space.files[-1])}: fill: {', '.join(filled)}: other contents for the same generator; "
+                f"draw from `{python_calls.GENERATOR}` alone"
+            )
+        return operation.inputs(op, scope, seed, filled)
+
+    def answers(self, scope: Scope, contents: Mapping[str, Array], seed: int) -> tuple[Answers, frozenset[str]]:
+        """The right contents of each output, none where nothing tells, and the arrays that they depend on.
+
+        Raises SpaceError where they cannot be computed: no configuration is to blame.
+        """
+        form, op = self.space.operation.reference, self.space.operation
+        read = frozenset(a.name for a in op.arrays if a.role != "out")
+        match form:
+            case ExpressionReference():
+                return reference.answers(form, scope, contents, self.cache.of(seed))
+            case NoReference():
+                return {}, read
+            case PythonReference(function):
+                values = {**contents, **scope.sizes, **scope.options}
+                asked = python_calls.asked(function, values.keys())
+                every = len(asked) == len(values)  # with `**`, it need not read them
+                return self._kept(seed, scope, lambda: self._returned(form, values)), read if every else frozenset(
+                    asked
+                )
+            case KernelReference():
+                space, config = reference.as_space(self.space, form), dict[str, Any]()
+            case ConfigReference(config):
+                space, config = self.space, self.space.checked(config, scope)
+        return self._kept(seed, scope, lambda: self._launched(space, config, scope, contents)), read
+
+    def _kept(self, seed: int, scope: Scope, compute: Callable[[], Answers]) -> Answers:
+        """The answers of this set from the cache; `compute` is called once if it lacks them."""
+        options, computed = sorted(scope.options.items()), Answers()
+
+        def answer(name: str) -> Array:
+            computed.update(computed or compute())
+            return computed[name]
+
+        names = [argument.name for argument in self.space.operation.outputs]
+        return {n: self.cache.get(seed, f"answer {n} {options}", functools.partial(answer, n)) for n in names}
+
+    def _returned(self, form: PythonReference, values: Mapping[str, Any]) -> Answers:
+        """What a function in Python returns."""
+        names = [argument.name for argument in self.space.operation.outputs]
+        arrays = python_calls.by_name(form.function, python_calls.call(form.function, values), names)
+        text = f"{python_calls.origin(form.function)} returns what"
+        return {n: reference.as_answer(a, n, values[n], text) for n, a in zip(names, arrays, strict=True)}
+
+    def _launched(self, space: Space, config: Config, scope: Scope, contents: Mapping[str, Array]) -> Answers:
+        """What a configuration writes. It is launched on arrays of its own."""
+        form = self.space.operation.reference
+        name = f"kernel {form.kernel}" if isinstance(form, KernelReference) else f"config {config_text(config)}"
+        where = f"{shown(self.space.files[-1])}: reference: {shown(name)}"
+        try:
+            outputs = _Launch(self.device, space, config, scope, contents).outputs()
+        except TrialError as error:
+            raise SpaceError(f"{where}: {error.reason}: {error}") from None
+        return {n: reference.as_answer(outputs[n], n, contents[n], where) for n in outputs}
+
+
+class _Launch:
+    """One configuration on arrays of its own. What it leaves unwritten, or writes outside of them, is an error."""
+
+    def __init__(
+        self, device: Device, space: Space, config: Config, scope: Scope, contents: Mapping[str, Array]
+    ) -> None:
+        self._device, self._op, self._contents = device, space.operation, contents
+        source, binary = build(device.compiler, space, config, scope)
+        arrays = [argument for argument in self._op.arguments if argument.shape is not None]
+        self._arrays = {a.name: (a, device.allocate(contents[a.name].nbytes)) for a in arrays}
+        scalars = iter(operation.scalars(self._op, scope))
+        handles = [self._arrays[a.name][1].handle if a.shape is not None else next(scalars) for a in self._op.arguments]
+        self._call = device.bind(device.load(binary, source), handles)
+
+    def outputs(self) -> Answers:
+        """What it writes. Raises WrongResult for an element that it leaves as it was."""
+        outputs = self._run(POISONS[0])
+        unwritten = self._unwritten(outputs, POISONS[0])
+        if any(map(np.any, unwritten.values())):  # or these are the answers, by chance
+            again = self._unwritten(self._run(POISONS[1]), POISONS[1])
+            for name, where in unwritten.items():
+                if np.any(both := where & again[name]):
+                    index = ", ".join(str(int(i)) for i in np.unravel_index(int(np.argmax(both)), outputs[name].shape))
+                    raise WrongResult(f"{name}[{index}] is not written; write every element, or say role: inout")
+        return outputs
+
+    def _run(self, poison: int) -> Answers:
+        for argument, buffer in self._arrays.values():
+            guard = poison if argument.role == "out" else INPUT_GUARD
+            self._device.fill(buffer.whole, guard, buffer.nbytes + 2 * GUARD)
+            if argument.role != "out":
+                self._device.write(buffer.handle, self._contents[argument.name])
+        self._call()
+        self._device.synchronize()
+        for argument, buffer in self._arrays.values():
+            self._check_guards(argument.name, buffer, poison if argument.role == "out" else INPUT_GUARD)
+        outputs = {n: np.empty_like(self._contents[n]) for n, (a, _) in self._arrays.items() if a.role != "in"}
+        for name, data in outputs.items():
+            self._device.read(self._arrays[name][1].handle, data)
+        return outputs
+
+    def _unwritten(self, outputs: Answers, poison: int) -> dict[str, Array]:
+        """Where each array that it only writes still holds the poison."""
+        return {
+            name: (data.reshape(-1).view(np.uint8).reshape(data.size, -1) == poison).all(axis=1)
+            for name, data in outputs.items()
+            if self._arrays[name][0].role == "out"
+        }
+
+    def _check_guards(self, name: str, buffer: Buffer, byte: int) -> None:
+        for offset in (0, GUARD + buffer.nbytes):
+            guard = np.empty(GUARD, np.uint8)
+            self._device.read(buffer.whole, guard, offset)
+            if (guard != byte).any():
+                raise WrongResult(f"writes outside of {name}")

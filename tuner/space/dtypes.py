@@ -1,0 +1,177 @@
+"""The types of arguments, in one table: what each holds, how exact it is, and what languages call it."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+Kind = Literal["real", "complex", "integer", "boolean"]
+
+
+class Words(NamedTuple):
+    """What a source calls a type. A language without such a type gets the integer that holds its bits."""
+
+    c: str
+    opencl: str
+    cuda: str
+
+
+@dataclass(frozen=True)
+class DType:
+    """A type.
+
+    name: NumPy's, or that of the package ml_dtypes.
+    kind: what its values are. A complex number consists of two of `part`, another type.
+    itemsize: bytes of an element.
+    words: what each language calls it.
+    epsilon: the unit round-off, half the distance from 1 to the next number; 0 for types that do not round.
+    low, high: the least and the largest number.
+    foreign: whether it is a type of ml_dtypes, which NumPy does not have.
+    """
+
+    name: str
+    kind: Kind
+    itemsize: int
+    words: Words
+    epsilon: float = 0.0
+    low: float = 0
+    high: float = 0
+    foreign: bool = False
+    part: str = ""
+
+    @functools.cached_property
+    def numpy(self) -> np.dtype[Any]:
+        """NumPy's type."""
+        if not self.foreign:
+            return np.dtype(self.name)
+        import ml_dtypes
+
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.name))
+        return dtype
+
+    def scalar(self, value: float) -> np.generic:
+        """`value` as a NumPy scalar of this type."""
+        typed: np.generic = self.numpy.type(value)
+        return typed
+
+    @property
+    def bits(self) -> np.dtype[Any]:
+        """The unsigned integers that hold the bits of an element, or of a part of it."""
+        return np.dtype(f"u{self.itemsize // self.parts}")
+
+    @property
+    def parts(self) -> int:
+        """The numbers in an element."""
+        return 2 if self.part else 1
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether results are right to the last bit, or wrong."""
+        return self.kind in ("integer", "boolean")
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether it is so inexact that no error can be bounded without knowing the kernel."""
+        return self.kind == "real" and self.itemsize == 1
+
+    @property
+    def wide(self) -> np.dtype[Any]:
+        """The type that references compute with."""
+        widest = {"real": "float64", "complex": "complex128", "boolean": "bool"}
+        return np.dtype(widest.get(self.kind) or ("uint64" if self.name == "uint64" else "int64"))
+
+    @property
+    def typestrs(self) -> tuple[str, ...]:
+        """How `__cuda_array_interface__` may call it. Where that has no word for it, libraries give bytes without a
+        name, or its bits as integers."""
+        if not self.foreign:
+            return (self.numpy.str,)
+        size = self.itemsize
+        return self.numpy.str, f"<V{size}", f"|V{size}", self.bits.str
+
+    def is_held_by(self, dtype: np.dtype[Any]) -> bool:
+        """Whether an array of `dtype` holds elements of this type, or is a view of their bits."""
+        return dtype == self.numpy or (self.foreign and dtype in (self.bits, np.dtype(f"V{self.itemsize}")))
+
+    def holds(self, value: float) -> bool:
+        """Whether `value` is in its range, and whole if it holds whole numbers."""
+        if self.is_exact:
+            return value == int(value) and self.low <= int(value) <= self.high
+        return abs(value) <= self.high
+
+
+def _real(name: str, itemsize: int, epsilon: float, high: float, words: Words, foreign: bool = False) -> DType:
+    return DType(name, "real", itemsize, words, epsilon, -high, high, foreign)
+
+
+def _complex(part: DType, words: Words) -> DType:
+    name, size = f"complex{16 * part.itemsize}", 2 * part.itemsize
+    return DType(name, "complex", size, words, part.epsilon, part.low, part.high, part=part.name)
+
+
+def _integer(name: str, words: Words) -> DType:
+    width = int(name.removeprefix("u").removeprefix("int"))
+    low, high = (0, 2**width - 1) if name.startswith("u") else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
+    return DType(name, "integer", width // 8, words, low=low, high=high)
+
+
+_FLOAT32 = _real("float32", 4, 2.0**-24, (2 - 2.0**-23) * 2.0**127, Words("float", "float", "float"))
+_FLOAT64 = _real("float64", 8, 2.0**-53, (2 - 2.0**-52) * 2.0**1023, Words("double", "double", "double"))
+_ALL = (
+    _real("float16", 2, 2.0**-11, 65504.0, Words("_Float16", "half", "__half")),
+    _FLOAT32,
+    _FLOAT64,
+    _real("bfloat16", 2, 2.0**-8, (2 - 2.0**-7) * 2.0**127, Words("unsigned short", "ushort", "__nv_bfloat16"), True),
+    _real("float8_e4m3fn", 1, 2.0**-4, 448.0, Words("unsigned char", "uchar", "__nv_fp8_e4m3"), True),
+    _real("float8_e5m2", 1, 2.0**-3, 57344.0, Words("unsigned char", "uchar", "__nv_fp8_e5m2"), True),
+    _complex(_FLOAT32, Words("float _Complex", "float2", "float2")),
+    _complex(_FLOAT64, Words("double _Complex", "double2", "double2")),
+    DType("bool", "boolean", 1, Words("_Bool", "uchar", "bool"), high=1),
+    _integer("int8", Words("signed char", "char", "signed char")),
+    _integer("uint8", Words("unsigned char", "uchar", "unsigned char")),
+    _integer("int16", Words("short", "short", "short")),
+    _integer("uint16", Words("unsigned short", "ushort", "unsigned short")),
+    _integer("int32", Words("int", "int", "int")),
+    _integer("uint32", Words("unsigned int", "uint", "unsigned int")),
+    _integer("int64", Words("long", "long", "long")),
+    _integer("uint64", Words("unsigned long", "ulong", "unsigned long")),
+)
+DTYPES: Mapping[str, DType] = {dtype.name: dtype for dtype in _ALL}
+ALIASES: Mapping[str, str] = {"float8_e4m3": "float8_e4m3fn"}  # as CUDA calls it
+
+
+def canonical(name: str) -> str:
+    """NumPy's name of the type that `name` may mean; any other text as it is."""
+    return ALIASES.get(name, name)
+
+
+def of(dtype: np.dtype[Any]) -> DType:
+    """The row of a NumPy type."""
+    return DTYPES[dtype.name]
+
+
+def spelling(dtype: str, language: str) -> str:
+    """What a source in `language` calls the type of this name."""
+    word: str = getattr(DTYPES[dtype].words, language)
+    return word
+
+
+_HEADERS = {
+    "float16": "cuda_fp16.h",
+    "bfloat16": "cuda_bf16.h",
+    "float8_e4m3fn": "cuda_fp8.h",
+    "float8_e5m2": "cuda_fp8.h",
+}
+
+
+def prologue(names: Mapping[str, str], language: str) -> str:
+    """What a source in `language` needs before it may use the types of these names, by the names in a space file."""
+    if language == "cuda":  # a template need not name the type that it is instantiated with
+        return "".join(
+            f"#include <{header}>\n" for header in dict.fromkeys(filter(None, map(_HEADERS.get, names.values())))
+        )
+    if language != "opencl" or "float16" not in names.values():
+        return ""
+    return "#ifdef cl_khr_fp16\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n#endif\n"

@@ -1,0 +1,45 @@
+"""What identifies a space together with all files that verifying it reads. Nothing here runs them."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from tuner import paths
+from tuner.errors import SpaceError
+from tuner.paths import shown
+from tuner.space import python_function, source
+from tuner.space.model import Space
+from tuner.space.reference_forms import KernelReference
+
+
+def of(space: Space) -> str:
+    """The name of what was measured, for ledgers and records: the signature, and the contents of data files, of
+    functions in Python with what they import from their folders, and of a reference's kernel.
+
+    It is the signature alone where no file is read. Raises SpaceError for a file that cannot be read.
+    """
+    signature, contents = source.signature(space), list(_contents(space))
+    return paths.digest(signature, *contents) if contents else signature
+
+
+def _contents(space: Space) -> Iterator[str]:
+    for argument in space.operation.arguments:
+        if argument.fill is not None and argument.fill.file is not None:
+            yield f"{argument.name} {_digest(argument.fill.file)}"
+    for function in space.operation.python_functions:
+        for file in python_function.closure(function.file):
+            yield f"{file.name} {_digest(file)}"
+    reference = space.operation.reference
+    if isinstance(reference, KernelReference) and reference.source is not None:
+        yield source.without_comments(source.inlined(reference.source))
+
+
+def _digest(path: Path) -> str:
+    contents = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                contents.update(chunk)
+    except OSError as error:
+        raise SpaceError(f"{shown(path)}: cannot be read: {error.strerror}") from None
+    return contents.hexdigest()

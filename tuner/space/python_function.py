@@ -1,0 +1,104 @@
+"""Functions in Python files that a space names: which one, and what identifies it. Nothing here runs them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.errors import SpaceError
+from tuner.paths import quoted, read_text, shown
+
+MOST_TEXT = 10_000_000  # characters of a Python file
+
+
+@dataclass(frozen=True)
+class PythonFunction:
+    """The function `name` of a file, which is run by nothing but tuning and verifying."""
+
+    file: Path
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.file.name}:{self.name}"
+
+
+def parse(value: object, folder: Path) -> PythonFunction:
+    """The function that `check.py:expected` names, in a file below `folder`. Raises ValueError for any other value."""
+    match = re.fullmatch(r"([^:\0]+\.py):([A-Za-z_]\w*)", value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{quoted(value)} names no function; write the file and its function, as in check.py:expected")
+    return PythonFunction(folder / match[1], match[2])
+
+
+def check(function: PythonFunction) -> None:
+    """Raise SpaceError unless the file can be read, is Python, and may define the function."""
+    tree = _tree(function.file)
+    names = set(_bound(tree.body))
+    if function.name not in names and "*" not in names:
+        defined = ", ".join(sorted(node.name for node in tree.body if isinstance(node, ast.FunctionDef)))
+        hint = f"it defines {shown(defined)}" if defined else "it defines none"
+        raise SpaceError(f"{shown(function.file)}: there is no function {function.name}; {hint}")
+
+
+def closure(file: Path) -> list[Path]:
+    """The file, and the files in its folder that it imports, directly or not; sorted, the file first.
+
+    What it imports is read from its statements. Raises SpaceError for a file that cannot be read, or is no Python.
+    """
+    found, queue = dict[Path, None](), [file]
+    while queue:
+        path = queue.pop()
+        if path not in found:
+            found[path] = None
+            queue += [module for name in _imported(_tree(path)) for module in _modules(file.parent, name)]
+    return [file, *sorted(path for path in found if path != file)]
+
+
+def _tree(file: Path) -> ast.Module:
+    try:
+        return ast.parse(read_text(file, MOST_TEXT))
+    except OSError as error:
+        raise SpaceError(f"{shown(file)}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SpaceError(f"{shown(file)}: not a text file in UTF-8") from None
+    except SyntaxError as error:
+        raise SpaceError(f"{shown(file)}:{error.lineno or 1}: not Python: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:  # a NUL, or nested too deeply
+        raise SpaceError(f"{shown(file)}: not Python: {shown(error)}") from None
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """The names of the modules that stand in import statements, wherever they stand."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module
+
+
+def _modules(folder: Path, name: str) -> list[Path]:
+    """The files in `folder` that an import of this name may run: a module, or all of a package."""
+    top = name.partition(".")[0]
+    module, package = folder / f"{top}.py", folder / top
+    if package.is_dir():
+        return sorted(package.rglob("*.py"))
+    return [module] if module.is_file() else []
+
+
+def _bound(statements: list[ast.stmt]) -> Iterator[str]:
+    """The names that statements of a module may bind, those in branches too; `*` where nobody knows."""
+    for statement in statements:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                yield from ((alias.asname or alias.name).partition(".")[0] for alias in names)
+            case _:
+                yield from (node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
+                for part in ("body", "orelse", "finalbody"):
+                    yield from _bound(getattr(statement, part, []))
+                for handler in getattr(statement, "handlers", []):
+                    yield from _bound(handler.body)

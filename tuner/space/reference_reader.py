@@ -1,0 +1,151 @@
+"""The `reference:` of a space file: which form it has, and its keys against those of the operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.errors import ExpressionError
+from tuner.languages import LANGUAGES
+from tuner.paths import quoted, shown
+from tuner.space import array_expressions, expressions, python_function
+from tuner.space.expressions import Expression
+from tuner.space.model import Argument
+from tuner.space.name_check import check_names
+from tuner.space.reference_forms import (
+    ConfigReference,
+    ExpressionReference,
+    Extents,
+    KernelReference,
+    NoReference,
+    PythonReference,
+    Reference,
+)
+from tuner.space.schema import SpaceModel
+from tuner.space.yamlfile import Document, Where
+
+FORMS = {
+    "python": {"python"},
+    "kernel": {"kernel", "source", "arguments", "grid", "block"},
+    "config": {"config"},
+}
+
+
+@dataclass(frozen=True)
+class ReferenceReader:
+    """Reads the reference at `where` in `document`, of an operation with these arguments, for a space like `model`,
+    whose kernel is written in one of `languages`. `names` are those that expressions over sizes may use."""
+
+    document: Document
+    where: Where
+    model: SpaceModel
+    arguments: tuple[Argument, ...]
+    names: Collection[str]
+    languages: Collection[str]
+
+    def reference(self) -> Reference:
+        """Raises SpaceError for the first fault."""
+        value: Any = self.model.operation.reference
+        outputs = [a.name for a in self.arguments if a.shape is not None and a.role != "in"]
+        if isinstance(value, dict) and set(value) != set(outputs):
+            readers: dict[str, Callable[[Mapping[str, Any]], Reference]]
+            readers = {"python": self._python, "kernel": self._kernel, "config": self._config}
+            for form, read in readers.items():
+                if form in value:
+                    self._check_keys(form, value)
+                    return read(value)
+        if value == "none":
+            return NoReference()
+        return self._expressions(value, outputs)
+
+    def _check_keys(self, form: str, value: Mapping[str, Any]) -> None:
+        for key in value:
+            if key not in FORMS[form]:
+                allowed = ", ".join(sorted(FORMS[form]))
+                raise self._error((key,), f"unknown key; a reference by `{form}` has {allowed}")
+
+    def _error(self, where: Where, message: str) -> Exception:
+        return self.document.error((*self.where, *where), message)
+
+    def _expressions(self, value: Any, outputs: list[str]) -> ExpressionReference:
+        formulas: dict[str, Any] = value if isinstance(value, dict) else dict.fromkeys(outputs[:1], value)
+        if set(formulas) != set(outputs) or not outputs:
+            others = "; or one of {python: check.py:expected}, {kernel: }, {config: default}, none" if outputs else ""
+            raise self._error((), f"write one for each output: {', '.join(outputs) or 'none'}{others}")
+        arrays = [a.name for a in self.arguments if a.shape is not None]
+        parsed: dict[str, Expression] = {}
+        for name, formula in formulas.items():
+            where = (name,) if isinstance(value, dict) else ()
+            try:
+                parsed[name] = array_expressions.parse(formula)
+            except ExpressionError as error:
+                raise self._error(where, str(error)) from None
+            check_names(self.document, self.where, parsed[name], {*self.names, *arrays})
+        return ExpressionReference(parsed)
+
+    def _python(self, value: Mapping[str, Any]) -> PythonReference:
+        try:
+            return PythonReference(python_function.parse(value["python"], self.document.path.resolve().parent))
+        except ValueError as error:
+            raise self._error(("python",), str(error)) from None
+
+    def _config(self, value: Mapping[str, Any]) -> ConfigReference:
+        config, parameters = value["config"], self.model.parameters
+        if config == "default":
+            if not self.model.default:
+                raise self._error(("config",), "the file has no `default:`; write one, or the configuration here")
+            return ConfigReference(dict(self.model.default))
+        if not isinstance(config, dict):
+            raise self._error(("config",), f"{quoted(config)}: write `default`, or a value for every parameter")
+        for name, chosen in config.items():
+            if name not in parameters:
+                raise self._error(("config", name), expressions.unknown_name(name, parameters))
+            if not any(chosen == v and isinstance(chosen, bool) == isinstance(v, bool) for v in parameters[name]):
+                allowed = shown(parameters[name])
+                raise self._error(("config", name), f"{quoted(chosen)} is not a declared value; allowed: {allowed}")
+        missing = [name for name in parameters if name not in config]
+        if missing:
+            raise self._error(("config",), f"no value for {shown(', '.join(missing))}")
+        return ConfigReference(dict(config))
+
+    def _kernel(self, value: Mapping[str, Any]) -> KernelReference:
+        kernel, source = value["kernel"], value.get("source")
+        if not isinstance(kernel, str) or not kernel.isidentifier() or not kernel.isascii():
+            raise self._error(("kernel",), f"{quoted(kernel)}: write the name of a kernel in the source")
+        if source is not None and (not isinstance(source, str) or not source or "\0" in source):
+            raise self._error(("source",), f"{quoted(source)}: write the name of a file, relative to this one")
+        file = None if source is None else self.document.path.resolve().parent / source
+        has_grid = any(LANGUAGES[name].has_grid for name in self.languages)
+        grid, block = (self._extents(key, value, required=has_grid) for key in ("grid", "block"))
+        return KernelReference(kernel, file, self._names(value.get("arguments")), grid, block)
+
+    def _names(self, value: object) -> tuple[str, ...]:
+        names = [argument.name for argument in self.arguments]
+        if value is None:
+            return tuple(names)
+        if not isinstance(value, list) or not value:
+            raise self._error(("arguments",), f"{quoted(value)}: write a list of names of arguments, in its order")
+        for position, name in enumerate(value):
+            if name not in names:
+                there = shown(", ".join(names))
+                raise self._error(("arguments", position), f"{quoted(name)} is no argument; there are: {there}")
+        for argument in self.arguments:
+            if argument.shape is not None and argument.role != "in" and argument.name not in value:
+                raise self._error(("arguments",), f"{argument.name} is missing, which is an output; add it")
+        return tuple(value)
+
+    def _extents(self, key: str, value: Mapping[str, Any], required: bool) -> Extents:
+        given = value.get(key)
+        texts: list[object] = given if isinstance(given, list) else [] if given is None else [given]
+        if not 1 <= len(texts) <= 3 and (required or texts):
+            raise self._error((key,), "write one to three numbers or expressions over sizes: x, y, z")
+        extents: list[Expression] = []
+        for position, text in enumerate(texts):
+            try:
+                extents.append(expressions.parse(text))
+            except ExpressionError as error:
+                raise self._error((key, position), str(error)) from None
+            check_names(self.document, (*self.where, key, position), extents[-1], self.names)
+        x, y, z = (*extents, *[expressions.parse(1)] * (3 - len(extents)))
+        return x, y, z

@@ -1,0 +1,113 @@
+"""The source of a space file: the kernel file, folders of headers, languages, and the kernel's name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from tuner.languages import LANGUAGES
+from tuner.paths import quoted, read_text, shown
+from tuner.space import braces
+from tuner.space.prototype import prototypes
+from tuner.space.schema import SpaceModel
+from tuner.space.source import MAX_SOURCE, inlined, without_comments
+from tuner.space.yamlfile import Document
+
+_PORTABLE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"portable\.h"', re.MULTILINE)
+
+
+class SourceReader:
+    """Reads what a file says of its source. Each method raises SpaceError for the first fault."""
+
+    def __init__(self, document: Document, model: SpaceModel) -> None:
+        self.document, self.model = document, model
+        self.folder = document.path.resolve().parent
+
+    def include(self) -> tuple[Path, ...]:
+        """The folders of the user's own headers."""
+        folders = [self.folder / folder for folder in self.model.include]
+        for position, folder in enumerate(folders):
+            if not os.path.isdir(folder):
+                raise self.document.error(("include", position), f"{shown(folder)}: there is no such folder")
+        return tuple(Path(os.path.normpath(folder)) for folder in folders)
+
+    def source(self) -> Path:
+        """The kernel file: `source:`, or the file with the YAML's stem, beside the YAML or in kernels/."""
+        candidates = self._candidates()
+        found = [c for c in candidates if os.path.isfile(c)]
+        if not found:
+            files = " or ".join(shown(c) for c in candidates)
+            raise self.document.error(("source",), f"the kernel file is missing: {files}; write it, or name another")
+        beside = [c.name for c in found if c.parent == found[0].parent]
+        if self.model.languages is None and len(beside) > 1:
+            raise self.document.error(("source",), f"could be {' or '.join(beside)}; write which, or `languages:`")
+        return found[0]
+
+    def _candidates(self) -> list[Path]:
+        model, stem = self.model, self.document.path.stem
+        if model.source is not None:
+            return [self.folder / model.source]
+        kernels = self.folder.parent.parent / "kernels" / self.folder.name
+        suffixes = dict.fromkeys(s for name in model.languages or LANGUAGES for s in LANGUAGES[name].suffixes)
+        return [folder / f"{stem}{suffix}" for folder in (self.folder, kernels) for suffix in suffixes]
+
+    def languages(self, source: Path) -> tuple[str, ...]:
+        """The languages of the file, else those of its source: by the suffix, or CUDA and OpenCL with portable.h."""
+        names = self.model.languages
+        if names is None:
+            names = [name for name, language in LANGUAGES.items() if language.suffix == source.suffix]
+            portable = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
+            names = portable if len(portable) > 1 and _PORTABLE.search(self._text(source)) else names
+        if not names:
+            raise self.document.error(
+                ("languages",), f"{shown(source.name)} does not tell; write {_written(LANGUAGES)}"
+            )
+        with_cpp = [name for name in names if LANGUAGES[name].has_cpp_names]
+        if braces.is_cpp(self.model.kernel) and with_cpp != names:
+            cpp = [name for name, language in LANGUAGES.items() if language.has_cpp_names]
+            raise self.document.error(
+                ("kernel",),
+                f"{quoted(self.model.kernel)}: templates and namespaces are for {' and '.join(cpp)} only, and the "
+                f"languages are {', '.join(names)}; write `languages: [{', '.join(cpp)}]`, or a name without < and ::",
+            )
+        return tuple(names)
+
+    def check_kernel(self, source: Path, include: tuple[Path, ...]) -> None:
+        """Raise SpaceError unless the source names the entry point; a macro may do the rest."""
+        text = self._text(source)
+        if not self._mentions(text) and not self._mentions(text := inlined(source, include)):
+            defined = ", ".join(sorted({prototype.name for prototype in prototypes(text)}))
+            hint = f"; it defines {defined}" if defined else ""
+            raise self.document.error(
+                ("kernel",), f"{shown(source)} has no entry point {quoted(self.model.kernel)}{shown(hint)}"
+            )
+
+    def check_braces(self, names: Collection[str]) -> None:
+        """Raise SpaceError for braces, in the kernel's name or an option, that hold none of `names`."""
+        texts = [(("kernel",), self.model.kernel)] + [
+            (("compile_options", language, position), option)
+            for language, options in self.model.compile_options.items()
+            for position, option in enumerate(options)
+        ]
+        for where, text in texts:
+            if (fault := braces.fault(text, names)) is not None:
+                raise self.document.error(where, fault)
+
+    def _text(self, source: Path) -> str:
+        try:
+            return read_text(source, MAX_SOURCE, errors="replace")
+        except OSError as error:
+            raise self.document.error(("source",), f"{shown(source)}: cannot be read: {error.strerror}") from None
+
+    def _mentions(self, text: str) -> bool:
+        """Whether a source names the function; where parameters are part of its name, whether it has such a word."""
+        code, name = without_comments(text), braces.pattern(self.model.kernel)
+        if braces.names(braces.function(self.model.kernel)):
+            return re.search(rf"\b{name}\b", code) is not None
+        return re.search(rf"\b{name}\s*\(|^\w+\([^;{{}}]*\b{name}\b", code, re.MULTILINE) is not None
+
+
+def _written(languages: Collection[str]) -> str:
+    return " or ".join(f"`languages: [{name}]`" for name in languages)
