@@ -81,6 +81,8 @@ def test_types_do_not_mix_in_the_store_and_the_ledger(tuned: Path, tune: Tune) -
         best = tune("best", tuned, "1000", "--type", f"real={dtype}", "--json").json
         assert (best["types"], best["match"]) == ({"real": dtype}, match)
     assert tune("best", tuned, "1000", *FLOAT16, "--json").json["config"] == {"step": 1}
+    report = tune("report").out
+    assert [f"| {store.kernel}, real={dtype} |" in report for dtype in ("float32", "float16")] == [True, True]
     done = tune("run", tuned, "1000", *FLOAT16)
     assert (done.status, "real=float16" in done.out) == (0, True), done.err
 
