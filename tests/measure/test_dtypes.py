@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from tuner.measure import bench_kernels
 from tuner.measure.benchmark import Bench
 from tuner.space import catalog
 from tuner.space.dtypes import DTYPES, spelling
+from tuner.space.expressions import parse
 from tuner.space.model import Geometry
 from tuner.space.source import Source
+from tuner.space.tolerance import Tolerance
 
 LANGUAGES = {"host": "c", "opencl": "opencl"}
 # Copies elements by their bytes. With wrong = 1, the sign of one element in the middle is another, or a bit's value.
@@ -126,6 +129,7 @@ def test_every_pattern_of_bits_is_the_number_that_it_is(
     patterns = np.arange(np.iinfo(dtype.bits).max).astype(dtype.bits)  # all but the poison
     np.save(tmp_path / "x.npy", patterns if dtype.foreign else patterns.view(dtype.numpy))
     space = catalog.load(str(copy(tmp_path, name, opened.language, fill={"file": "x.npy"})))
+    space = replace(space, operation=replace(space.operation, tolerance={"y": Tolerance(rtol=parse(0))}))
     outcome = Bench(opened, space, scope_of(space, opened, str(patterns.size))).measure({"wrong": 0})
     assert (outcome.failure, outcome.error) == (None, 0.0), outcome.log
 

@@ -10,6 +10,7 @@ from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, shown
 from tuner.space import array_expressions, expressions, python_function
+from tuner.space.comparison_reader import Compared
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument
 from tuner.space.name_check import check_names
@@ -35,7 +36,8 @@ FORMS = {
 @dataclass(frozen=True)
 class ReferenceReader:
     """Reads the reference at `where` in `document`, of an operation with these arguments, for a space like `model`,
-    whose kernel is written in one of `languages`. `names` are those that expressions over sizes may use."""
+    whose kernel is written in one of `languages`. `names` are those that expressions over sizes may use, `compared`
+    those of what needs an answer."""
 
     document: Document
     where: Where
@@ -43,12 +45,12 @@ class ReferenceReader:
     arguments: tuple[Argument, ...]
     names: Collection[str]
     languages: Collection[str]
+    compared: Compared
 
     def reference(self) -> Reference:
         """Raises SpaceError for the first fault."""
         value: Any = self.model.operation.reference
-        outputs = [a.name for a in self.arguments if a.shape is not None and a.role != "in"]
-        if isinstance(value, dict) and set(value) != set(outputs):
+        if isinstance(value, dict) and not self.compared.fits(value):
             readers: dict[str, Callable[[Mapping[str, Any]], Reference]]
             readers = {"python": self._python, "kernel": self._kernel, "config": self._config}
             for form, read in readers.items():
@@ -57,7 +59,7 @@ class ReferenceReader:
                     return read(value)
         if value == "none":
             return NoReference()
-        return self._expressions(value, outputs)
+        return self._expressions(value)
 
     def _check_keys(self, form: str, value: Mapping[str, Any]) -> None:
         for key in value:
@@ -68,9 +70,10 @@ class ReferenceReader:
     def _error(self, where: Where, message: str) -> Exception:
         return self.document.error((*self.where, *where), message)
 
-    def _expressions(self, value: Any, outputs: list[str]) -> ExpressionReference:
+    def _expressions(self, value: Any) -> ExpressionReference:
+        outputs = self.compared.needed
         formulas: dict[str, Any] = value if isinstance(value, dict) else dict.fromkeys(outputs[:1], value)
-        if set(formulas) != set(outputs) or not outputs:
+        if not self.compared.fits(formulas):
             others = "; or one of {python: check.py:expected}, {kernel: }, {config: default}, none" if outputs else ""
             raise self._error((), f"write one for each output: {', '.join(outputs) or 'none'}{others}")
         arrays = [a.name for a in self.arguments if a.shape is not None]
