@@ -213,6 +213,10 @@ FILES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an empty list": (changed(types={"real": []}), "types.real"),
     "a dtype that nobody knows": (changed(types={"other": ["int8"]}), "dtype: 'real': no dtype; there are float16"),
+    "no distance for float8": (
+        changed(types={"real": ["float8_e4m3", "float16"]}, tolerance={"wrong": 0.01}),
+        "y is written as float8_e4m3fn, which rounds by up to 6%: say by `tolerance:`",
+    ),
     "no tolerance for float8": (
         changed(types={"real": ["float32", "float8_e5m2"]}, tolerance=None),
         "y is written as float8_e5m2, which rounds by up to 12%: say by `tolerance:`",
