@@ -8,7 +8,7 @@ from statistics import median
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.space.model import config_text, short_size
+from tuner.space.model import config_text, short_size, types_text
 from tuner.store.store import Record, Store
 
 LADDER_SIZE = "4096"  # at which most tutorials print their times
@@ -20,6 +20,11 @@ class ReportRow:
 
     kernel: str
     record: Record
+
+    @property
+    def title(self) -> str:
+        """The kernel, with the types that were chosen, as in `mine/axpy, real=float16`."""
+        return self.kernel + types_text(self.record.types)
 
 
 def rows(
@@ -156,7 +161,7 @@ def _groups(table: list[ReportRow]) -> dict[tuple[str, str], dict[str, Record]]:
     """The records of each kernel and device, by size."""
     groups: dict[tuple[str, str], dict[str, Record]] = {}
     for row in table:
-        groups.setdefault((row.kernel, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
+        groups.setdefault((row.title, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
     return groups
 
 
