@@ -174,7 +174,7 @@ def _reference_code_fault(space: Space) -> Evaluation | None:
             python_function.check(form.function)
         elif isinstance(form, KernelReference):
             of_reference = reference.as_space(space, form)
-            text = inlined(of_reference.source)
+            text = inlined(of_reference.source, of_reference.include)
             if not re.search(rf"\b{form.kernel}\b", without_comments(text)):
                 return Evaluation(0, (*where, "kernel"), f"{shown(of_reference.source)} has no kernel {form.kernel}")
             for fault in agreement.faults(of_reference, text):
