@@ -54,7 +54,6 @@ def admitted(space: Space, scope: Scope) -> bool:
 def problems(spaces: list[Space], sizes: list[tuple[int, ...]]) -> list[ParameterSet]:
     """Every space with each of the sizes that it admits."""
 
-
     def problem(space: Space, size: tuple[int, ...]) -> Scope:
         numbers = operation.parse_size(sized(space, size), space.operation)
         return Scope(numbers, space.operation.options, space.languages[0], Limits())
@@ -114,7 +113,9 @@ def test_a_gpu_stage_is_right_on_cuda(space: Space, size: tuple[int, ...], cuda:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("space", "size"), problems(GPU, [LARGER]))
-def test_configurations_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(space: Space, size: tuple[int, ...], cuda: Device) -> None:
+def test_configurations_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(
+    space: Space, size: tuple[int, ...], cuda: Device
+) -> None:
     for config in spread_out(space, scope_of(space, cuda, sized(space, size)), 40):
         right(space, cuda, size, config)
 

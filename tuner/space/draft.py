@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 
+from tuner.space.dtypes import DTYPES
 from tuner.space.kernel_facts import Facts
 from tuner.space.prototype import Parameter
 
@@ -137,8 +138,7 @@ def _asked(question: str) -> str:
 
 
 def _element_bytes(parameter: Parameter) -> int:
-    digits = re.search(r"\d+$", parameter.dtype or "float32")
-    return int(digits[0]) // 8 if digits else 1
+    return DTYPES[parameter.dtype or "float32"].itemsize
 
 
 def _word(text: str) -> str:

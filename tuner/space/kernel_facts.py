@@ -12,6 +12,7 @@ from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, read_text, shown
 from tuner.space import expressions
+from tuner.space.dtypes import DTYPES
 from tuner.space.prototype import Parameter, Prototype, prototypes
 from tuner.space.source import MAX_SOURCE, inlined, without_comments
 
@@ -78,7 +79,7 @@ class Facts:
     @cached_property
     def sizes(self) -> list[str]:
         """Whole numbers that the kernel takes: most are sizes."""
-        return [p.name for p in self.parameters if p.is_pointer is False and "int" in (p.dtype or "")]
+        return [p.name for p in self.parameters if p.is_pointer is False and _is_whole(p)]
 
     @cached_property
     def options(self) -> list[str]:
@@ -153,6 +154,10 @@ class Facts:
             return "inout", []
         stores, uses = len(re.findall(rf"{element}=(?!=)", self.code)), len(re.findall(rf"\b{name}\b", self.code))
         return "out", [] if stores and stores == uses - 1 else ["in, out or inout?"]
+
+
+def _is_whole(parameter: Parameter) -> bool:
+    return parameter.dtype is not None and DTYPES[parameter.dtype].kind == "integer"
 
 
 def _is_type(kind: str) -> bool:

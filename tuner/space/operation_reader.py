@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterable
 
 from tuner.paths import quoted
 from tuner.space import expressions, fills
+from tuner.space.comparison_reader import ComparisonReader
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
 from tuner.space.fills import Fill
 from tuner.space.model import Argument, Limits, Operation, Scope
 from tuner.space.name_check import check_names
+from tuner.space.reference_forms import ExpressionReference
 from tuner.space.reference_reader import ReferenceReader
 from tuner.space.schema import ArgumentModel, SpaceModel
 from tuner.space.yamlfile import Document, Where
@@ -49,11 +51,17 @@ class OperationReader:
         for position, argument in enumerate(arguments):
             if argument.name in {a.name for a in arguments[:position]}:
                 raise document.error((*place, position), f"{argument.name}: two arguments of this name; rename one")
-        of_reference = ReferenceReader(shared, (*prefix, "reference"), model, arguments, self.scope_names, languages)
+        comparison = ComparisonReader(shared, prefix, op, self.scope_names, arguments)
+        derive = comparison.derive()
+        compared = comparison.compared(derive)
+        place = (*prefix, "reference")
+        of_reference = ReferenceReader(
+            shared, place, model, arguments, self.scope_names, self.types, languages, compared
+        )
         reference = of_reference.reference()
-        for key, extra in (("tolerance", ["epsilon"]), ("flops", []), ("bytes", [])):
+        for key in ("flops", "bytes"):
             if (expression := getattr(op, key)) is not None:
-                check_names(shared, (*prefix, key), expression, {*self.scope_names, *extra})
+                check_names(shared, (*prefix, key), expression, self.scope_names)
         extent = tuple(model.extent or op.extent)
         for expression in extent:
             check_names(self.document, ("extent",), expression, self.scope_names)
@@ -63,10 +71,14 @@ class OperationReader:
             extent=extent,
             arguments=arguments,
             reference=reference,
-            tolerance=op.tolerance,
+            tolerance=comparison.tolerance(
+                list(reference.outputs) if isinstance(reference, ExpressionReference) else compared.needed
+            ),
             flops=op.flops,
             bytes=op.bytes,
             library=op.library,
+            derive=derive,
+            accept=tuple(op.accept),
             types=self.types,
         )
 
@@ -74,9 +86,11 @@ class OperationReader:
         """Raise SpaceError for a name that would be the macro of something else, and for an unknown dtype."""
         own = bool(self.model.types)
         document, place = (self.document, ("types",)) if own else (self.shared, (*self.prefix, "types"))
-        words = {word for dtype in DTYPES.values() for word in (dtype.name, *dtype.words)}
+        taken = {word for dtype in DTYPES.values() for word in (dtype.name, *dtype.words)}
+        taken |= {*self.scope_names, *self.model.parameters, *self.model.derived}
+        taken |= {argument.name for argument in self.model.arguments or self.model.operation.arguments}
         for name, allowed in self.types.items():
-            if name in {*self.scope_names, *self.model.parameters, *self.model.derived, *words}:
+            if name in taken:
                 raise document.error((*place, name), "this name is taken; choose another")
             for position, dtype in enumerate(allowed):
                 if dtype not in DTYPES:
