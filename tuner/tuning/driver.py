@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib
 import math
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger import Ledger
 
 # Optuna and Kernel Tuner take a second or more to import. That is done while the workers open their devices.
-SLOW_IMPORTS = ("tuner.tuning.ledger", "tuner.search.pool_gp")
+SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger", "scipy.linalg", "tuner.search.pool_gp")
 SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
 
 
@@ -134,8 +135,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
 
     task = Task(space, sizes, options, request.method, request.timeout, types)
     progress.begun(f"opening {' and '.join(device_ids)}")
-    _import_ahead(space)
-    with Crew(task, device_ids, progress.noted) as crew:
+    with _imports_ahead(space), Crew(task, device_ids, progress.noted) as crew:
         progress.begun("listing the valid configurations")
         from tuner.tuning.ledger import Ledger
         from tuner.tuning.study import StudyKey
@@ -181,10 +181,24 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     )
 
 
-def _import_ahead(space: Space) -> None:
-    """Import what will take long, in a thread."""
+@contextlib.contextmanager
+def _imports_ahead(space: Space) -> Iterator[None]:
+    """A block during which a thread imports what will take long."""
     names = [*SLOW_IMPORTS, *([] if is_likely_kept(space) else [SLOW_IMPORT_TO_LIST])]
-    threading.Thread(target=lambda: [importlib.import_module(name) for name in names]).start()
+    is_over = threading.Event()
+
+    def import_all() -> None:
+        for name in names:
+            if not is_over.is_set():
+                importlib.import_module(name)
+
+    thread = threading.Thread(target=import_all)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()  # some modules cannot be imported while Python ends
 
 
 def _doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
