@@ -158,6 +158,47 @@ def test_the_name_of_a_kernel_and_an_option_may_say_a_parameter(
         assert np.array_equal(x, y)
 
 
+MISSING = {
+    "host": (
+        "c",
+        "#define TWO(name) void name(float *y, const float *x, int n) { y[0] = x[0]; }\nTWO(g)\nstatic TWO(f)",
+    ),
+    "opencl": (
+        "opencl",
+        "__kernel void g(__global float *y, int n) { y[0] = n; }\nvoid f(__global float *y) { y[0] = 1; }",
+    ),
+}
+
+
+@pytest.mark.parametrize("device", MISSING)
+def test_a_build_of_other_languages_without_the_kernel_lists_what_there_is(
+    device: str, tmp_path: Path, tune: Tune
+) -> None:
+    language, code = MISSING[device]
+    more = {} if language == "c" else {"grid": [1], "block": [1]}
+    file = written(tmp_path, code, [Y, X], "x", language, **more)
+    done = tune(file, "64", "--device", device)
+    assert (done.status, done.out) == (1, "")
+    assert "the source has no kernel 'f'; it defines " in done.err
+
+
+def test_a_kernel_that_gives_the_answers_has_no_options_that_say_parameters(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common/naive.h").write_text(
+        "void naive(float *y, const float *x, int n) { NAIVE_LOOP y[i] = x[i]; }\n"
+    )
+    code = "#define NAIVE_LOOP for (int i = 0; i < n; i++)\n#include <naive.h>\n"
+    code += "void f(float *y, const float *x, int n) { naive(y, x, n); y[0] += WIDTH - width; }\n"
+    code = f"#ifndef WIDTH\n#define WIDTH 0\n#endif\n#ifndef width\n#define width 0\n#endif\n{code}"
+    file = written(
+        tmp_path, code, [Y, X], {"kernel": "naive"}, parameters={"width": [1, 2]}, include=["common"],
+        compile_options={"c": ["-DWIDTH={width}"]},
+    )  # fmt: skip
+    assert tune("validate", file).status == 0
+    done = tune(file, "64", "--device", "host", "--json")
+    assert (done.status, done.json["failed"], done.json["evaluated"]) == (0, {}, 2), done.err
+
+
 def test_an_option_that_says_a_parameter_makes_another_build(tmp_path: Path) -> None:
     parameters = {"registers": [16, 32], "FACTOR": [1]}
     options = {"cuda": ["-maxrregcount={registers}", "-DALSO={registers}"]}

@@ -81,7 +81,9 @@ class Draft:
         outputs = [name for name, role in arrays.items() if role != "in"] or ["y"]
         inputs = [name for name, role in arrays.items() if role != "out"] or ["x"]
         choices = _REFERENCES.format(
-            expression=" + ".join(inputs), arrays=", ".join(inputs), sizes=", ".join(self.extents)
+            expression=" + ".join(inputs),
+            arrays=", ".join(inputs),
+            sizes=", ".join([*self.extents, *self.facts.options]),
         )
         ask = f"what must {' and '.join(outputs)} hold?"
         lines = [f"  reference:{_asked(ask)}", choices]

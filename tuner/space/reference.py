@@ -10,7 +10,7 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import shown
-from tuner.space import array_expressions, dtypes
+from tuner.space import array_expressions, braces, dtypes
 from tuner.space.dtypes import DType
 from tuner.space.expressions import names_in, parse
 from tuner.space.model import Scope, Space
@@ -73,6 +73,11 @@ def _answer_dtype(value: Array, name: str, output: DType, origin: str) -> np.dty
 def as_space(space: Space, form: KernelReference) -> Space:
     """The kernel that gives the answers of `space`, as a space of one configuration without parameters."""
     by_name = {argument.name: argument for argument in space.operation.arguments}
+    known = space.operation.types.keys()
+    options = {
+        language: tuple(option for option in options if known >= set(braces.names(option)))
+        for language, options in space.compile_options.items()
+    }
     return replace(
         space,
         kernel=form.kernel,
@@ -85,6 +90,7 @@ def as_space(space: Space, form: KernelReference) -> Space:
         block=form.block,
         shared_memory=parse(0),
         default={},
+        compile_options=options,
     )
 
 
