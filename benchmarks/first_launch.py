@@ -14,8 +14,16 @@ import sys
 import time
 from statistics import quantiles
 
+from tuner.devices.cuda import gpu
+
 CONTEXT = {
-    "cuda": """
+    "cuda-bindings": """
+from cuda.bindings import driver
+driver.cuInit(0)
+driver.cuCtxPushCurrent(driver.cuDevicePrimaryCtxRetain(driver.cuDeviceGet(NUMBER)[1])[1])
+driver.cuMemGetInfo()
+""",
+    "pycuda": """
 import pycuda.driver as driver
 driver.init()
 context = driver.Device(NUMBER).retain_primary_context()
@@ -30,7 +38,20 @@ queue = cl.CommandQueue(cl.Context([[d for p in cl.get_platforms() for d in p.ge
     "host": "import numpy",
 }
 ARRAYS = {
-    "cuda": """
+    "cuda-bindings": """
+import numpy as np
+from cuda.bindings import driver
+driver.cuInit(0)
+driver.cuCtxPushCurrent(driver.cuDevicePrimaryCtxRetain(driver.cuDeviceGet(NUMBER)[1])[1])
+values = np.ones((1, 64, 64), np.float32)
+C, A, B = (driver.cuMemAlloc(values.nbytes)[1] for _ in "CAB")
+for array in (C, A, B):
+    driver.cuMemcpyHtoD(array, values.ctypes.data, values.nbytes)
+driver.cuMemcpyDtoH(values.ctypes.data, C, values.nbytes)
+for array in (C, A, B):
+    driver.cuMemFree(array)
+""",
+    "pycuda": """
 import numpy as np
 import pycuda.driver as driver
 from pycuda import gpuarray
@@ -56,7 +77,22 @@ C, A, B = (np.ones((1, 64, 64), np.float32) for _ in "CAB")
 """,
 }
 LAUNCH = {
-    "cuda": """
+    "cuda-bindings": """
+import tuner
+kernel = tuner.load("sgemm/07_tiled_1xn", 64, device="cuda:NUMBER")
+import numpy as np
+class Array:
+    def __init__(self):
+        self.memory = kernel.device.upload(np.ones((1, 64, 64), np.float32))
+        place = (self.memory.handle, False)
+        self.__cuda_array_interface__ = {"shape": (1, 64, 64), "typestr": "<f4", "data": place, "version": 3}
+C, A, B = (Array() for _ in "CAB")
+kernel(C, A, B)
+values = np.empty((1, 64, 64), np.float32)
+kernel.device.read(C.memory.handle, values)
+assert (values == 64).all()
+""",
+    "pycuda": """
 import tuner
 kernel = tuner.load("sgemm/07_tiled_1xn", 64, device="cuda:NUMBER")
 import numpy as np
@@ -100,10 +136,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     kind, _, number = options.device.partition(":")
+    library = gpu.chosen().package if kind == "cuda" else kind
     programs = {
-        "the device library, and a context": CONTEXT[kind],
-        "the same, with arrays there and back": ARRAYS[kind],
-        "from `python` to a first result of ours": LAUNCH[kind],
+        "the device library, and a context": CONTEXT[library],
+        "the same, with arrays there and back": ARRAYS[library],
+        "from `python` to a first result of ours": LAUNCH[library],
     }
     programs = {name: text.replace("NUMBER", number or "0") for name, text in programs.items()}
     for program in programs.values():
@@ -114,7 +151,7 @@ def main() -> None:
             times[name].append(milliseconds(program))
     quartiles = {name: quantiles(values, n=4) for name, values in times.items()}
     first = next(iter(quartiles.values()))[1]
-    print(f"{options.device}, {options.rounds} rounds\n")
+    print(f"{options.device}, {library}, {options.rounds} rounds\n")
     print("| an interpreter that does | ms, median | quartiles | over the first |\n|---|---|---|---|")
     for name, (low, median, high) in quartiles.items():
         print(f"| {name} | {median:.0f} | {low:.0f} to {high:.0f} | {median - first:.0f} |")

@@ -47,45 +47,66 @@ def alternating(kernel: tuner.Kernel, *sets: list[Any]) -> Callable[[], object]:
     return lambda: next(turns)()
 
 
+class Array:
+    """An array of no library, in the memory of a GPU."""
+
+    def __init__(self, device: tuner.devices.Device, values: Any) -> None:
+        self._memory = device.upload(values)
+        self.ptr = int(self._memory.handle)
+        self.__cuda_array_interface__ = {
+            "shape": values.shape, "typestr": values.dtype.str, "data": (self.ptr, False), "version": 3
+        }  # fmt: skip
+
+
 def on_cuda(kernel: tuner.Kernel) -> Ways:
     """The ways on an NVIDIA GPU."""
-    from pycuda import driver, gpuarray
-
     from tuner.devices.cuda import driver as libcuda
 
     code = source.render(kernel.space, kernel.config, kernel.scope)
     binary, geometry = kernel.device.build(code).binary, code.geometry
-    arrays, others = ([gpuarray.to_gpu(x) for x in numpy_arrays()] for _ in range(2))
+    arrays = [Array(kernel.device, x) for x in numpy_arrays()]
     scalars = [np.int32(SIZE)] * 3 + [np.int32(1), np.float32(1), np.float32(0)]
     values = [ctypes.c_uint64(x.ptr) for x in arrays]
     values += [(ctypes.c_int if x.dtype.kind == "i" else ctypes.c_float)(x.item()) for x in scalars]
     parameters = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
     numbers = [ctypes.c_uint(n) for n in (*geometry.grid, *geometry.block, geometry.shared_memory)]
     arguments = (kernel.function.handle.function, *numbers, ctypes.c_void_p(0), parameters, None)
-    launch = libcuda.library().cuLaunchKernel
-    function = driver.module_from_buffer(binary).get_function(code.kernel)
-    function.prepare("PPPiiiiff")
-    plain = [*(x.gpudata for x in arrays), *(x.item() for x in scalars)]
-    floor = partial(launch, *arguments)
+    floor = partial(libcuda.library().cuLaunchKernel, *arguments)
     extended = libcuda.Launch(kernel.function.handle, geometry, [*(x.ptr for x in arrays), *scalars])
-    _READ_AT_EACH_CALL.append((values, extended))  # by the driver, so they must live
+    _READ_AT_EACH_CALL.append((arrays, values, extended))  # by the driver, so they must live
     ways: Ways = {
         "the floor: ctypes cuLaunchKernel": floor,
         "ctypes cuLaunchKernelEx": extended.enqueue,
         "tuner: bind(C, A, B)()": kernel.bind(*arrays),
-        "tuner: kernel(C, A, B), PyCUDA": partial(kernel, *arrays),
-        "tuner: the same with other arrays each time, PyCUDA": alternating(kernel, arrays, others),
-        "tuner: kernel(C, A, B, alpha=2.0), PyCUDA": partial(kernel, *arrays, alpha=2.0),
-        "PyCUDA: prepared_async_call": partial(
-            function.prepared_async_call, geometry.grid, geometry.block, None, *plain
-        ),
-        "PyCUDA: function(...)": partial(function, *arrays, *scalars, block=geometry.block, grid=geometry.grid),
+        "tuner: kernel(C, A, B), any array": partial(kernel, *arrays),
+        "tuner: kernel(C, A, B, alpha=2.0), any array": partial(kernel, *arrays, alpha=2.0),
     }
+    if kernel.device.package == "pycuda":
+        ways |= with_pycuda(kernel, code, binary, scalars)
     if installed("cupy"):
         ways |= with_cupy(kernel, code, binary, scalars)
     if installed("torch"):
         ways |= with_torch(kernel)
     return ways
+
+
+def with_pycuda(kernel: tuner.Kernel, code: source.Source, binary: bytes, scalars: list[Any]) -> Ways:
+    """Ours with PyCUDA's arrays, and PyCUDA's own."""
+    from pycuda import driver, gpuarray
+
+    geometry = code.geometry
+    arrays, others = ([gpuarray.to_gpu(x) for x in numpy_arrays()] for _ in range(2))
+    function = driver.module_from_buffer(binary).get_function(code.kernel)
+    function.prepare("PPPiiiiff")
+    plain = [*(x.gpudata for x in arrays), *(x.item() for x in scalars)]
+    own = partial(function.prepared_async_call, geometry.grid, geometry.block, None, *plain)
+    return {
+        "tuner: kernel(C, A, B), PyCUDA": partial(kernel, *arrays),
+        "tuner: the same with other arrays each time, PyCUDA": alternating(kernel, arrays, others),
+        "tuner: kernel(C, A, B, alpha=2.0), PyCUDA": partial(kernel, *arrays, alpha=2.0),
+        "PyCUDA: prepared_async_call": own,
+        "PyCUDA: function(...)": partial(function, *arrays, *scalars, block=geometry.block, grid=geometry.grid),
+    }
 
 
 def with_cupy(kernel: tuner.Kernel, code: source.Source, binary: bytes, scalars: list[Any]) -> Ways:
@@ -198,7 +219,8 @@ def main() -> None:
             times[name].append(microseconds(way, options.launches, kernel.device))
     quartiles = {name: quantiles(values, n=4) for name, values in times.items()}
     floor = next(iter(quartiles.values()))[1]
-    print(f"{kernel.space.name} at {SIZE} on {kernel.device.name}: {options.rounds} rounds of {options.launches}\n")
+    where = ", ".join(filter(None, (kernel.device.name, kernel.device.package)))
+    print(f"{kernel.space.name} at {SIZE} on {where}: {options.rounds} rounds of {options.launches}\n")
     print("| way | us, median | quartiles | of the floor |\n|---|---|---|---|")
     for name, (low, median, high) in quartiles.items():
         print(f"| {name} | {median:.2f} | {low:.2f} to {high:.2f} | {median / floor:.2f} |")

@@ -19,6 +19,7 @@ from tuner.cli import app
 from tuner.experiments import reading
 from tuner.search import strategies
 from tuner.space import catalog, operation
+from tuner.space.dtypes import DTYPES
 from tuner.store import report
 from tuner.store.store import Store
 
@@ -209,6 +210,21 @@ def test_the_kernels_that_pages_show_tune(
     assert best["gbytes"] == (pytest.approx(8 * 10_000 / best["time_ms"] / 1e6) if counts_bytes else None)
     run = tune("run", file, "10000", "--device", "opencl")
     assert (" GB/s" in run.out) == counts_bytes
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_the_kernel_of_several_types_tunes(dtype: str, tmp_path: Path, tune: Callable[..., Done]) -> None:
+    for text in blocks(TEXTS["docs/types.md"], "c", "yaml"):
+        (tmp_path / text.split()[1]).write_text(text)
+    done = tune(tmp_path / "axpy.yaml", "10000", "--type", f"real={dtype}", "--json", "--repeats", "3")
+    assert (done.status, done.json["evaluated"], done.json["failed"]) == (0, 4, {}), done.err
+
+
+def test_the_page_of_types_has_them_all() -> None:
+    table = TEXTS["docs/types.md"].partition("## One kernel")[0]
+    assert [name for name in DTYPES if f"`{name}`" not in table] == []
+    for dtype in DTYPES.values():
+        assert dtype.kind == "integer" or "`, `".join(dtype.words) in table.replace("` | `", "`, `"), dtype.name
 
 
 PYTHON = [(page, block) for page, text in TEXTS.items() for block in blocks(text, "python")]

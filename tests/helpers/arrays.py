@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
+import importlib.util
 import sys
 import threading
 from collections.abc import Callable
@@ -11,6 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.gpu_arrays import Own
+from tuner import devices
+from tuner.devices import Device
+
+LIBRARIES = ["pycuda", "cupy", "torch", "own"]  # `own` is nobody's, and always there
 SHAPE = {"M": 40, "N": 30, "K": 50}
 
 
@@ -20,13 +28,32 @@ def arrays() -> tuple[np.ndarray[Any, Any], ...]:
 
 
 def on_gpu(library: str, array: np.ndarray[Any, Any]) -> Any:
+    if library == "own":
+        return Own(_gpu(), array)
     if library == "pycuda":
-        from pycuda import gpuarray
-
-        return gpuarray.to_gpu(array)
+        pycuda_driver()
+        return importlib.import_module("pycuda.gpuarray").to_gpu(array)
     if library == "cupy":
         return pytest.importorskip("cupy").asarray(array)
     return pytest.importorskip("torch").from_numpy(array).cuda()
+
+
+def installed_libraries() -> list[str]:
+    return [name for name in LIBRARIES if name == "own" or importlib.util.find_spec(name)]
+
+
+def pycuda_driver() -> Any:
+    """PyCUDA's module, with the primary context on PyCUDA's own stack. We put it there only when we work through
+    PyCUDA."""
+    driver = pytest.importorskip("pycuda.driver")
+    if _gpu().package != "pycuda":
+        importlib.import_module("pycuda.autoprimaryctx")
+    return driver
+
+
+@functools.cache
+def _gpu() -> Device:
+    return devices.open_device("cuda")
 
 
 def on_host(array: Any) -> np.ndarray[Any, Any]:

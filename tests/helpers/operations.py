@@ -24,7 +24,7 @@ def written(
         "extent": ["n"],
         "arguments": [*arguments, {"name": "n", "dtype": "int32"}],
         "reference": reference,
-        **{key: more.pop(key) for key in [*more] if key in ("options", "tolerance", "extent", "sizes")},
+        **{key: more.pop(key) for key in [*more] if key in ("options", "tolerance", "extent", "derive", "accept")},
     }
     space = {"title": "t", "operation": operation, "kernel": "f", "languages": [language], "parameters": {"a": [1]}}
     file = folder / "f.yaml"

@@ -17,7 +17,7 @@ def scope_of(space: Space, device: Device, size: str | dict[str, int], **options
     return Scope(sizes, operation.parse_options(options, space.operation), device.language, device.limits)
 
 
-OPERATION = Operation({"M": None}, {}, (parse("M"),), (), ExpressionReference({}), None, None, None, None)
+OPERATION = Operation({"M": None}, {}, (parse("M"),), (), ExpressionReference({}), {}, None, None, None)
 ONE = parse(1)
 
 

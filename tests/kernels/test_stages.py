@@ -6,19 +6,21 @@ import itertools
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from helpers.spaces import scope_of
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
-from tuner.space import catalog, source
+from tuner.space import catalog, operation, source
 from tuner.space.default import first_valid
 from tuner.space.model import Config, Limits, Scope, Space
 from tuner.store.store import Store
 
 SIZES = [(1,), (31,), (100, 37, 53), (37, 100, 1, 3), (1000,), (1024,)]  # one for all, or one each
 RAGGED, LARGER = (67, 53, 45, 2), (267, 153, 145, 2)
+MOST_BYTES = 1 << 27  # of arrays: a grid of three dimensions, 1000 points along each, would take gigabytes
 STAGES = [catalog.load(name) for name in catalog.names()]
 GPU = [space for space in STAGES if "cuda" in space.languages]
 OPENCL = [space for space in STAGES if "opencl" in space.languages]
@@ -41,6 +43,29 @@ def sized(space: Space, numbers: tuple[int, ...]) -> dict[str, int]:
     return dict(zip(names[: max(len(required), len(numbers))], itertools.cycle(numbers)))
 
 
+def admitted(space: Space, scope: Scope) -> bool:
+    """Whether the restrictions that speak of sizes alone admit this problem, and its arrays are of a test's size."""
+    choices = {*space.parameters, *space.derived}
+    of_sizes = [r for r in space.restrictions if r.that.names <= scope.names.keys() and not r.that.names & choices]
+    small = operation.array_bytes(space.operation, scope) <= MOST_BYTES
+    return small and all(r.that.evaluate(scope.names) for r in of_sizes)
+
+
+def problems(spaces: list[Space], sizes: list[tuple[int, ...]]) -> list[ParameterSet]:
+    """Every space with each of the sizes that it admits."""
+
+    def problem(space: Space, size: tuple[int, ...]) -> Scope:
+        numbers = operation.parse_size(sized(space, size), space.operation)
+        return Scope(numbers, space.operation.options, space.languages[0], Limits())
+
+    return [
+        pytest.param(space, size, id=f"{space.name}-{name(size)}")
+        for space in spaces
+        for size in sizes
+        if admitted(space, problem(space, size))
+    ]
+
+
 def right(space: Space, device: Device, size: tuple[int, ...], config: Config | None = None) -> None:
     """Neither option is 0 or 1, so a kernel that ignores one of them is wrong."""
     options = dict(zip(space.operation.options, itertools.cycle((1.5, -0.75))))
@@ -58,8 +83,7 @@ def spread_out(space: Space, scope: Scope, count: int) -> list[Config]:
     return [dict(zip(space.parameters, c, strict=True)) for c in chosen]
 
 
-@pytest.mark.parametrize("size", SIZES, ids=name)
-@pytest.mark.parametrize("space", HOST, ids=name)
+@pytest.mark.parametrize(("space", "size"), problems(HOST, SIZES))
 def test_a_host_stage_is_right(space: Space, size: tuple[int, ...], host: Device) -> None:
     right(space, host, size)
 
@@ -70,8 +94,7 @@ def test_every_configuration_of_a_host_stage_is_right_at_a_ragged_size(space: Sp
         right(space, host, RAGGED, config)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=name)
-@pytest.mark.parametrize("space", OPENCL, ids=name)
+@pytest.mark.parametrize(("space", "size"), problems(OPENCL, SIZES))
 def test_a_gpu_stage_is_right_on_opencl(space: Space, size: tuple[int, ...], opencl: Device) -> None:
     right(space, opencl, size)
 
@@ -83,35 +106,36 @@ def test_configurations_of_a_gpu_stage_are_right_on_opencl_at_a_ragged_size(spac
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("size", [*SIZES, (4096,)], ids=name)
-@pytest.mark.parametrize("space", GPU, ids=name)
+@pytest.mark.parametrize(("space", "size"), problems(GPU, [*SIZES, (4096,)]))
 def test_a_gpu_stage_is_right_on_cuda(space: Space, size: tuple[int, ...], cuda: Device) -> None:
     right(space, cuda, size)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("space", GPU, ids=name)
-def test_configurations_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(space: Space, cuda: Device) -> None:
-    for config in spread_out(space, scope_of(space, cuda, sized(space, LARGER)), 40):
-        right(space, cuda, LARGER, config)
+@pytest.mark.parametrize(("space", "size"), problems(GPU, [LARGER]))
+def test_configurations_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(
+    space: Space, size: tuple[int, ...], cuda: Device
+) -> None:
+    for config in spread_out(space, scope_of(space, cuda, sized(space, size)), 40):
+        right(space, cuda, size, config)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("space", GPU, ids=name)
+@pytest.mark.parametrize(("space", "size"), problems(GPU, [LARGER]))
 def test_the_bests_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(
-    space: Space, cuda: Device, tmp_path: Path
+    space: Space, size: tuple[int, ...], cuda: Device, tmp_path: Path
 ) -> None:
-    scope = scope_of(space, cuda, sized(space, LARGER))
+    scope = scope_of(space, cuda, sized(space, size))
     configs = [record.config for record in Store(space.name, tmp_path).records]
     for config in [space.default, *configs]:
         if space.valid(config, scope):
-            right(space, cuda, LARGER, dict(config))
+            right(space, cuda, size, dict(config))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("space", GPU, ids=name)
 def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> None:
-    sizes = dict.fromkeys(space.operation.sizes, 1024)
+    sizes = {size: default or 1024 for size, default in space.operation.sizes.items()}
     scope = Scope(sizes, space.operation.options, "cuda", ARCHITECTURES[architecture])
     for config in [dict(space.default), *spread_out(space, scope, 2)]:
         assert compiler.compile_cubin(source.render(space, config, scope), architecture).binary.startswith(b"\x7fELF")
@@ -122,4 +146,4 @@ def test_the_default_of_a_stage_is_valid_at_any_size(space: Space) -> None:
     for size in (1, 31, 1000, 1024, 8192):
         sizes = dict.fromkeys(space.operation.sizes, size)
         scope = Scope(sizes, space.operation.options, space.languages[0], ARCHITECTURES["sm_90a"])
-        assert space.valid(space.default, scope)
+        assert space.valid(space.default, scope) or not admitted(space, scope)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,7 +13,20 @@ import numpy as np
 import pytest
 
 import tuner
-from helpers.arrays import SHAPE, Foreign, arrays, in_threads, on_gpu, on_host, ones
+from helpers import ROOT
+from helpers.arrays import (
+    LIBRARIES,
+    SHAPE,
+    Foreign,
+    arrays,
+    in_threads,
+    installed_libraries,
+    on_gpu,
+    on_host,
+    ones,
+    pycuda_driver,
+)
+from helpers.gpu_arrays import Own
 from helpers.kernels import Stage
 from helpers.processes import Tune
 from helpers.records import choosy
@@ -22,10 +36,9 @@ from tuner.space import catalog
 from tuner.store.store import Store
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:.*earlier version")]
-LIBRARIES = ["pycuda", "cupy", "torch"]
 
 
-@pytest.mark.parametrize("library", ["pycuda", "cupy", "torch"])
+@pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("kernel", ["sgemm/03_naive", "sgemm/04_strided", "sgemm/07_tiled_1xn"])
 def test_a_loaded_kernel_computes_on_arrays_of_every_library(library: str, kernel: str, cuda: Device) -> None:
     C, A, B = arrays()
@@ -38,15 +51,12 @@ def test_a_loaded_kernel_computes_on_arrays_of_every_library(library: str, kerne
 
 @pytest.mark.parametrize("name", [name for name in catalog.names() if name.startswith("hgemm/")])
 def test_a_product_of_halves_is_right_wherever_its_arrays_begin(name: str, cuda: Device) -> None:
-    from pycuda import gpuarray
-
     shapes = {"C": (1, 136, 264), "A": (1, 136, 72), "B": (1, 72, 264)}
     random = np.random.default_rng(1)
     given = []
     for array, shape in shapes.items():
-        dtype = np.float32 if array == "C" else np.float16
-        whole = gpuarray.to_gpu(random.random(1 + np.prod(shape), dtype=np.float32).astype(dtype))
-        given.append(whole[1:].reshape(shape))
+        values = random.random(shape, dtype=np.float32).astype(np.float32 if array == "C" else np.float16)
+        given.append(Own(cuda, values, offset=values.itemsize))
     before, A, B = (x.get().astype(np.float64) for x in given)
     tuner.load(name, {"M": 136, "N": 264, "K": 72}, device=cuda)(*given, alpha=2.0, beta=0.5)
     cuda.synchronize()
@@ -56,7 +66,7 @@ def test_a_product_of_halves_is_right_wherever_its_arrays_begin(name: str, cuda:
 def test_arrays_of_different_libraries_go_together(cuda: Device) -> None:
     kernel = tuner.load("sgemm/03_naive", SHAPE, device=cuda)
     C, A, B = arrays()
-    for order in (LIBRARIES, LIBRARIES[::-1], ["cupy", "pycuda", "torch"]):
+    for order in itertools.product(installed_libraries(), repeat=3):
         given = [on_gpu(library, x) for library, x in zip(order, (C, A, B), strict=True)]
         kernel(*given)
         cuda.synchronize()
@@ -67,7 +77,28 @@ def test_arrays_of_different_libraries_go_together(cuda: Device) -> None:
     np.testing.assert_allclose(on_host(given[0]), 3 * (A @ B), rtol=1e-5)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+def test_an_array_that_its_library_changes_is_looked_at_again(cuda: Device) -> None:
+    kernel = tuner.load("sgemm/03_naive", 16, device=cuda)
+    C, other, A, B = (Own(cuda, np.full((1, 16, 16), value, np.float32)) for value in (0, 0, 1, 1))
+    for _ in range(2):
+        kernel(C, A, B)
+    C.__cuda_array_interface__["data"] = other.__cuda_array_interface__["data"]
+    kernel(C, A, B, alpha=2.0)
+    assert (C.get() == 16).all()
+    assert (other.get() == 32).all()
+    for name, value, message in (
+        ("data", (A.__cuda_array_interface__["data"][0], True), "C: is read-only"),
+        ("shape", (16, 16), "C: has shape"),
+        ("typestr", "<f8", "dtype float64"),
+    ):
+        before, C.__cuda_array_interface__[name] = C.__cuda_array_interface__[name], value
+        with pytest.raises(ArgumentError, match=message):
+            kernel(C, A, B)
+        C.__cuda_array_interface__[name] = before
+        kernel(C, A, B)
+
+
+@pytest.mark.parametrize("library", ["pycuda", "cupy", "torch"])
 def test_an_argument_that_does_not_fit_is_named(library: str, cuda: Device) -> None:
     kernel = tuner.load("sgemm/12_warptiled", SHAPE, device=cuda)
     C, A, B = (on_gpu(library, x) for x in arrays())
@@ -126,9 +157,9 @@ def test_threads_share_a_kernel(cuda: Device) -> None:
 
 
 def test_each_launch_goes_where_the_arrays_lie_by_then(cuda: Device) -> None:
-    from pycuda import driver, gpuarray
+    driver, gpuarray = pycuda_driver(), pytest.importorskip("pycuda.gpuarray")
 
-    class Turning(driver.PointerHolderBase):  # type: ignore[misc]  # PyCUDA has no types
+    class Turning(driver.PointerHolderBase):  # type: ignore[misc, name-defined]  # PyCUDA has no types
         def get_pointer(self) -> int:
             turns.append(turns.pop(0))
             return int(turns[0].gpudata)
@@ -174,7 +205,7 @@ def test_the_next_best_is_taken_with_a_warning_where_the_best_does_not_launch(
     assert Store(space.name, tmp_path / "store").add(choosy(cuda, space, [1, 2]))
     with pytest.warns(UserWarning, match="mode=2>: taken because .*: loading choosy: 1024 threads per block"):
         kernel = tuner.load(file, 16, device=cuda, results=tmp_path / "store")
-    C, A, B = (on_gpu("pycuda", np.zeros((1, 16, 16), np.float32)) for _ in "CAB")
+    C, A, B = (Own(cuda, np.zeros((1, 16, 16), np.float32)) for _ in "CAB")
     kernel(C, A, B)
     assert (C.get() == 2).all()
     assert kernel.match == "exact"
@@ -182,11 +213,12 @@ def test_the_next_best_is_taken_with_a_warning_where_the_best_does_not_launch(
 
 EXPORTED = """
 import sys
-sys.modules |= {"cuda": None, "nvidia": None}
+sys.path.append(sys.argv[2])
+sys.modules |= {"cuda.bindings.nvrtc": None, "nvidia": None}
 import numpy as np, tuner
+from helpers.gpu_arrays import Own
 kernel = tuner.load("sgemm/03_naive", 16, device="cuda", binaries=sys.argv[1])
-from pycuda import gpuarray
-C, A, B = (gpuarray.to_gpu(np.ones((1, 16, 16), np.float32)) for _ in "CAB")
+C, A, B = (Own(kernel.device, np.ones((1, 16, 16), np.float32)) for _ in "CAB")
 kernel(C, A, B)
 assert (C.get() == 16).all()
 print(kernel.config)
@@ -206,7 +238,7 @@ def test_an_exported_cubin_is_launched_where_there_is_no_compiler(
     assert Store(space.name, tmp_path / "store").add(better)
     monkeypatch.setenv("TUNER_RESULTS", str(tmp_path / "store"))
     monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "empty"))
-    command = [sys.executable, "-c", EXPORTED, str(bundle)]
+    command = [sys.executable, "-c", EXPORTED, str(bundle), str(ROOT / "tests")]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (0, f"{build.config}\n"), run.stderr
     assert not list(build_cache.folder().iterdir())

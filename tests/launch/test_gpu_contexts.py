@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tuner
-from helpers.arrays import SHAPE, Foreign, arrays, on_gpu, on_host, ones
+from helpers.arrays import LIBRARIES, SHAPE, Foreign, arrays, on_gpu, on_host, ones, pycuda_driver
 from tuner import devices
 from tuner.devices import Device
+from tuner.devices.cuda import driver
 from tuner.errors import ArgumentError, LaunchError
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:.*earlier version")]
-LIBRARIES = ["pycuda", "cupy", "torch"]
 
 
 def captured(cupy: Any, stream: Any, launch: Callable[[], None], C: Any) -> None:
@@ -51,9 +53,7 @@ def test_a_launch_goes_into_the_stream_that_is_named_or_current_and_can_be_captu
     C, A, B = ones(cupy)
     stream = cupy.cuda.Stream(non_blocking=True)
     if way == "pycuda":
-        from pycuda import driver
-
-        made = driver.Stream()
+        made = pycuda_driver().Stream()
         stream = cupy.cuda.ExternalStream(made.handle)
         captured(cupy, stream, lambda: kernel(C, A, B, stream=made), C)
     elif way == "current":
@@ -121,30 +121,40 @@ def test_a_kernel_can_be_loaded_in_a_thread_that_ends() -> None:
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_what_another_library_makes_current_in_between_does_no_harm(library: str, cuda: Device) -> None:
-    from pycuda import driver
-
-    from tuner.devices.cuda import driver as libcuda
-
     kernel = tuner.load("sgemm/03_naive", SHAPE, device=cuda)
     C, A, B = (on_gpu(library, x) for x in arrays())
     launch = kernel.bind(C, A, B, alpha=2.0)
-    other = driver.Device(0).make_context()
-    try:
-        before = libcuda.current_context()
-        assert before == other.handle
+    with other_context() as other:
         kernel(C, A, B)
         cuda.synchronize()
         launch()
-        assert libcuda.current_context() == before
+        assert driver.current_context() == other
         with pytest.raises(LaunchError, match="invalid"):
-            kernel(C, A, B, stream=driver.Stream())  # of the other context
+            kernel(C, A, B, stream=made("cuStreamCreate", ctypes.c_void_p(), 0))
+        far = []
+        for x in arrays():
+            address = made("cuMemAlloc_v2", ctypes.c_uint64(), ctypes.c_size_t(x.nbytes))
+            far.append(Foreign(interface={"shape": x.shape, "typestr": "<f4", "version": 3, "data": (address, False)}))
         with pytest.raises(ArgumentError, match="C: lies in another context of cuda:0"):
-            kernel(*(on_gpu("pycuda", x) for x in arrays()))
-    finally:
-        other.pop()
-        other.detach()
+            kernel(*far)
     cuda.synchronize()
     np.testing.assert_allclose(on_host(C), 2 * (arrays()[1] @ arrays()[2]), rtol=1e-5)
+
+
+@contextlib.contextmanager
+def other_context() -> Iterator[int]:
+    """Makes a context that is not the primary one and leaves it current meanwhile. What was made in it goes with it."""
+    handle = ctypes.c_void_p(made("cuCtxCreate_v2", ctypes.c_void_p(), 0, 0))
+    try:
+        yield handle.value or 0
+    finally:
+        assert driver.library().cuCtxDestroy_v2(handle) == 0
+
+
+def made(function: str, result: ctypes.c_void_p | ctypes.c_uint64, *arguments: Any) -> int:
+    """What a function of the driver makes in the current context."""
+    assert getattr(driver.library(), function)(ctypes.byref(result), *arguments) == 0
+    return result.value or 0
 
 
 AUTOINIT = """
@@ -162,6 +172,7 @@ print("done")
 
 
 def test_a_kernel_works_in_the_context_that_pycudas_autoinit_makes() -> None:
+    pytest.importorskip("pycuda")
     done = subprocess.run([sys.executable, "-c", AUTOINIT], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
@@ -213,6 +224,14 @@ def test_two_gpus_in_one_process(cuda: Device) -> None:
             assert (C.get() == 48).all()
     with pytest.raises(ArgumentError, match="C: lies on cuda:1; the kernel was loaded on cuda:0"):
         kernels[0](*given[1])
+
+
+def test_an_array_of_pycuda_on_another_gpu_is_refused(cuda: Device) -> None:
+    pycuda_driver()
+    if devices.count("cuda") < 2:
+        pytest.skip("one GPU")
+    second = devices.open_device("cuda:1")
+    kernels = [tuner.load("sgemm/03_naive", 16, device=device) for device in (cuda, second)]
     context = primary(1)
     context.push()
     try:
@@ -229,6 +248,4 @@ def test_two_gpus_in_one_process(cuda: Device) -> None:
 @functools.cache
 def primary(number: int) -> Any:
     """The primary context of a GPU. Kept, because PyCUDA leaves it current when it gives it back."""
-    from pycuda import driver
-
-    return driver.Device(number).retain_primary_context()
+    return pycuda_driver().Device(number).retain_primary_context()

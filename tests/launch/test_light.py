@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib.metadata
 import os
+import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -55,30 +58,43 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_package_without_its_dependencies_launches_beside_numpy_and_the_device_library(
     device: str, kernel: str, library: list[str], installed: Path, tmp_path: Path
 ) -> None:
-    beside = tmp_path / "beside"
+    script = LAUNCH.format(kernel=kernel, device=device, heavy=HEAVY, sealed=False)
+    assert alone(script, installed, ["numpy", *library], tmp_path).strip() == "[]"
+
+
+def test_the_launch_forms_of_a_wheel_are_made_with_what_the_build_asks_for(tmp_path: Path) -> None:
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    names = [re.split("[<>=]", each)[0] for each in asked["hooks"]["custom"]["dependencies"]]
+    names += ["annotated-types", "pydantic-core", "typing-extensions", "typing-inspection"]  # what pydantic asks for
+    script = "from tuner.space import catalog\nfor name in catalog.names(): catalog.load(name)\nprint('made')"
+    assert alone(script, ROOT, names, tmp_path) == "made\n"
+
+
+def alone(script: str, package: Path, distributions: Sequence[str], home: Path) -> str:
+    """What `script` prints where nothing is installed but `package` and these distributions."""
+    beside = home / "beside"
     beside.mkdir()
-    for name in ["numpy", *library]:
+    for name in distributions:
         wheel = importlib.metadata.distribution(name)
         for part in {file.parts[0] for file in wheel.files or []} - {"..", "__pycache__"}:
             (beside / part).symlink_to(Path(str(wheel.locate_file(part))))
-    script = f"import sys; sys.path[:0] = {[str(installed), str(beside)]!r}\n" + LAUNCH.format(
-        kernel=kernel, device=device, heavy=HEAVY, sealed=False
-    )
-    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False, env=environment
-    )
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {[str(package), str(beside)]!r}\n{script}"],
+        capture_output=True, text=True, check=False, env={"HOME": str(home), "PATH": os.environ["PATH"]},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[]"
+    return done.stdout
 
 
 @pytest.mark.gpu
 def test_a_launch_on_a_gpu_with_a_warm_cache_neither_compiles_nor_imports_the_tuning_side() -> None:
     script = f"""
-import sys, numpy as np, tuner
+import sys
+sys.path.append({str(ROOT / "tests")!r})
+import numpy as np, tuner
+from helpers.gpu_arrays import Own
 kernel = tuner.load("sgemm/07_tiled_1xn", 64, device="cuda")
-from pycuda import gpuarray
-C, A, B = (gpuarray.to_gpu(np.ones((1, 64, 64), np.float32)) for _ in "CAB")
+C, A, B = (Own(kernel.device, np.ones((1, 64, 64), np.float32)) for _ in "CAB")
 kernel(C, A, B)
 assert (C.get() == 64).all()
 print(sorted({{*{HEAVY!r}, "cuda.bindings.nvrtc"}} & set(sys.modules)))

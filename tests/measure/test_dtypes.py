@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import tuner
+from helpers.gpu_arrays import Own
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
@@ -18,8 +20,10 @@ from tuner.measure import bench_kernels
 from tuner.measure.benchmark import Bench
 from tuner.space import catalog
 from tuner.space.dtypes import DTYPES, spelling
+from tuner.space.expressions import parse
 from tuner.space.model import Geometry
 from tuner.space.source import Source
+from tuner.space.tolerance import Tolerance
 
 LANGUAGES = {"host": "c", "opencl": "opencl"}
 # Copies elements by their bytes. With wrong = 1, the sign of one element in the middle is another, or a bit's value.
@@ -27,6 +31,12 @@ COPY = """
 #ifdef __OPENCL_VERSION__
 #define KERNEL __kernel
 #define GLOBAL __global
+#elif defined(__CUDACC__)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#define KERNEL extern "C" __global__
+#define GLOBAL
 #else
 #define KERNEL
 #define GLOBAL
@@ -71,6 +81,36 @@ def test_every_dtype_is_right_and_one_wrong_element_refused(
     assert (wrong.failure, "y[100] = " in wrong.log) == ("wrong result", True), wrong.log
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", DTYPES)
+def test_every_dtype_is_right_or_refused_and_launched_on_cuda(name: str, cuda: Device, tmp_path: Path) -> None:
+    file, dtype = copy(tmp_path, name, "cuda"), DTYPES[name]
+    space = catalog.load(str(file))
+    bench = Bench(cuda, space, scope_of(space, cuda, "301"))
+    failures = [bench.measure({"wrong": number}).failure for number in (0, 1)]
+    assert failures == [None, "wrong result"]
+    kernel = tuner.load(file, 6, device=cuda, config={"wrong": 0})
+    values = np.array([0, 1, 1, 0, 1, 1]).astype(dtype.numpy)
+    for data in [values, *([values.view(dtype.bits)] if dtype.foreign else [])]:
+        y, x = Own(cuda, np.zeros_like(data)), Own(cuda, data)
+        kernel(y, x)
+        cuda.synchronize()
+        assert y.get().tobytes() == values.tobytes()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", [name for name in DTYPES if name not in ("uint32", "uint64")])
+def test_tensors_of_torch_are_launched(name: str, cuda: Device, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    kernel = tuner.load(copy(tmp_path, name, "cuda"), 6, device=cuda, config={"wrong": 0})
+    values = torch.tensor([[0, 1, 1, 0, 1, 1], [0] * 6], dtype=torch.float32, device="cuda")
+    x, y = (row.to(getattr(torch, name)) for row in values)
+    kernel.bind(y, x)()
+    kernel(y, x)
+    torch.cuda.synchronize()
+    assert (y.real if y.is_complex() else y.float()).tolist() == [0, 1, 1, 0, 1, 1]
+
+
 @pytest.mark.parametrize("name", ["bfloat16", "complex64", "bool"])
 def test_a_dtype_is_tuned(name: str, tune: Tune, tmp_path: Path) -> None:
     done = tune(copy(tmp_path, name, "opencl"), "301", "--device", "opencl", "--json")
@@ -89,6 +129,7 @@ def test_every_pattern_of_bits_is_the_number_that_it_is(
     patterns = np.arange(np.iinfo(dtype.bits).max).astype(dtype.bits)  # all but the poison
     np.save(tmp_path / "x.npy", patterns if dtype.foreign else patterns.view(dtype.numpy))
     space = catalog.load(str(copy(tmp_path, name, opened.language, fill={"file": "x.npy"})))
+    space = replace(space, operation=replace(space.operation, tolerance={"y": Tolerance(rtol=parse(0))}))
     outcome = Bench(opened, space, scope_of(space, opened, str(patterns.size))).measure({"wrong": 0})
     assert (outcome.failure, outcome.error) == (None, 0.0), outcome.log
 
@@ -136,10 +177,27 @@ def test_a_view_of_the_bits_is_launched_where_numpy_lacks_the_type(tmp_path: Pat
         kernel(y, x.astype(np.float16))
 
 
+def source(text: str, kernel: str) -> Source:
+    return Source(text, kernel, (), Geometry((1, 1, 1), (256, 1, 1), 0))
+
+
+def sizes(language: str) -> str:
+    """Declarations that no compiler takes unless each dtype has the size that the table says."""
+    words = ((spelling(name, language), dtype.itemsize) for name, dtype in DTYPES.items())
+    return "".join(f"typedef char size_{i}[sizeof({w}) == {n} ? 1 : -1];\n" for i, (w, n) in enumerate(words))
+
+
+def test_languages_have_the_types_that_the_table_says(host: Device, opencl: Device) -> None:
+    assert host.build(source(f"{sizes('c')}void f(void) {{}}", "f")).binary
+    assert opencl.build(source(f"{sizes('opencl')}__kernel void f() {{}}", "f")).binary
+    headers = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda_fp8.h>\n"
+    text = f'{headers}{sizes("cuda")}extern "C" __global__ void f() {{}}'
+    assert compiler.compile_cubin(source(text, "f"), "sm_90a").binary
+
+
 @pytest.mark.parametrize("name", DTYPES)
 def test_the_comparison_of_every_dtype_compiles_for_nvidia(name: str) -> None:
     text = Path(bench_kernels.__file__).with_name("bench_kernels.cu").read_text()
     dtype = DTYPES[name]
     kernel = "check_bits" if dtype.is_exact else "check_reals"
-    source = Source(bench_kernels.macros(dtype) + text, kernel, (), Geometry((1, 1, 1), (256, 1, 1), 0))
-    assert compiler.compile_cubin(source, "sm_90a").figures.registers
+    assert compiler.compile_cubin(source(bench_kernels.macros(dtype) + text, kernel), "sm_90a").figures.registers

@@ -12,10 +12,11 @@ from helpers.spaces import scope_of
 from tuner.devices import Device
 from tuner.errors import WrongResult
 from tuner.measure.benchmark import Bench
-from tuner.measure.comparison import compare
+from tuner.measure.comparison import Bound, compare
 from tuner.measure.method import Method
 from tuner.space import catalog
 from tuner.space.default import first_valid
+from tuner.space.dtypes import DTYPES
 
 # what is broken: (stage, text, what it becomes)
 GPU_FAULTS = {
@@ -170,12 +171,12 @@ def test_references_may_use_functions_over_arrays(host: Device, tmp_path: Path) 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.1])
 def test_one_wrong_element_is_found_and_named(value: float) -> None:
-    answer = np.ones((3, 5, 7))
+    answer, bound = np.ones((3, 5, 7)), Bound(DTYPES["float32"], 1e-6)
     output = answer.astype(np.float32)
-    assert compare("C", output, answer, 1e-6) == 0.0
+    assert compare("C", output, answer, bound).error == 0.0
     output[1, 2, 3] = value
     with pytest.raises(WrongResult, match=r"C\[1, 2, 3\] = .* 1 expected; 1 of 105 elements"):
-        compare("C", output, answer, 1e-6)
+        compare("C", output, answer, bound)
 
 
 def test_the_bound_is_far_above_rounding_and_far_below_one_product(host: Device) -> None:

@@ -25,8 +25,8 @@ def command(as_json: bool) -> None:
             continue
         descriptions.append(device.info.describe())
         device.close()
-    columns = ["device", "name", "architecture", "toolchain"]
-    rows = [[description[column] for column in columns] for description in descriptions]
+    columns = ["device", "name", "architecture", "toolchain", "package"]
+    rows = [[description[column] or "" for column in columns] for description in descriptions]
     output.answer(as_json, descriptions, output.table(columns, rows))
     if not descriptions and not as_json:
         needs = (f"{backend.needs} for {kind}" for kind, backend in reversed([*devices.BACKENDS.items()]))

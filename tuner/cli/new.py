@@ -26,7 +26,7 @@ def command(source: Path, entry: str | None, output: Path | None, as_json: bool)
     from tuner.space.draft import Draft
 
     file = output or source.with_suffix(".yaml")
-    text = Draft(source, entry, file).text_of()
+    text = Draft(source, entry, file).text()
     try:
         with file.open("x", encoding="utf-8") as new:
             new.write(text)

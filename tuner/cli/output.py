@@ -65,7 +65,12 @@ def rate(gflops: float | None, gbytes: float | None) -> str:
 def best(record: Record) -> str:
     """A record's configuration and times."""
     doubt = "; unverified" if record.doubt == "unverified" else ""
-    return f"best: {config_text(record.config)}\n{timing(record)}{doubt}"
+    return f"best: {config_text(record.config)}\n{timing(record)}{doubt}{wrong(record.wrong)}"
+
+
+def wrong(count: int) -> str:
+    """How many elements of the outputs are wrong, if any is."""
+    return f"; {count} elements are wrong, as the tolerance allows" if count else ""
 
 
 def front(points: Sequence[Point]) -> str:

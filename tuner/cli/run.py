@@ -37,7 +37,7 @@ def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
         text = (
             f"{result.kernel} at {size}{types_text(result.types)} on {result.device}: {config_text(best.config)} "
             f"({best.match})\n"
-            f"{output.timing(result)}; {found}"
+            f"{output.timing(result)}; {found}{output.wrong(result.wrong)}"
         )
     output.answer(as_json, {"config": best.config, "match": best.match, "stale": best.stale, **fields}, text)
     if result.reason is not None:

@@ -39,12 +39,14 @@ class Backend:
 
     kind: the word before the number in its devices' names, as in `cuda:0`.
     language: the name of the language that it compiles.
-    count: how many of its devices this machine has. Called only if `package` is installed.
+    count: how many of its devices this machine has. Called only if one of `modules` is installed. Raises DeviceError
+        if the environment asks for what is missing.
     open: opens the device with a number. Raises DeviceError.
     compiler: the compiler for an architecture, without a device; raises DeviceError if it is missing. None if only an
         open device compiles.
     needs: the software that its devices need, for people.
-    package: the Python package that drives it, by pip's name.
+    package: the Python package to install for it, by pip's name.
+    modules: the modules of Python packages any one of which drives it; none if it needs none.
     remedy: what to do if there is no device although `package` is installed.
     limits_of: the limits of an architecture, as far as they are known without a device.
     widest: limits that no device of an architecture exceeds. A configuration that breaks them is valid nowhere.
@@ -62,6 +64,7 @@ class Backend:
     compiler: Callable[[str], Compiler] | None
     needs: str
     package: str | None = None
+    modules: tuple[str, ...] = ()
     remedy: str | None = None
     limits_of: Callable[[str], Limits] = unknown_limits
     widest: Callable[[str], Limits] = widest_processor
@@ -73,5 +76,13 @@ class Backend:
 
     @property
     def is_installed(self) -> bool:
-        """Whether `package` is installed."""
-        return self.package is None or importlib.util.find_spec(self.package) is not None
+        """Whether a package that drives it is installed."""
+        return not self.modules or any(map(_is_module, self.modules))
+
+
+def _is_module(name: str) -> bool:
+    """Whether a module could be imported, as far as can be told without importing it."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:  # a package that it would lie in is missing
+        return False

@@ -106,7 +106,8 @@ class Peak:
 @dataclass(frozen=True)
 class DeviceInfo:
     """The description of a device: `id` as in `cuda:0`, `name` by its vendor, `architecture` that its binaries run on,
-    `toolchain` with the versions of compiler and driver, `memory` in bytes that may be allocated."""
+    `toolchain` with the versions of compiler and driver, `memory` in bytes that may be allocated, `package` in Python
+    that drives it."""
 
     id: str
     kind: str
@@ -118,6 +119,7 @@ class DeviceInfo:
     limits: Limits
     peak: Peak | None = None
     on_processor: bool = False
+    package: str | None = None
 
     def describe(self) -> dict[str, Any]:
         """The description that people and JSON output get."""
@@ -126,6 +128,7 @@ class DeviceInfo:
             "name": self.name,
             "architecture": self.architecture,
             "toolchain": self.toolchain,
+            "package": self.package,
             "memory": self.memory,
             "max_threads": self.limits.max_threads,
             "max_shared_memory": self.limits.max_shared_memory,
@@ -148,6 +151,7 @@ class Device(ABC):
     on_processor = False  # whether it is the processor that compilers run on, where they disturb its times
     has_doubles = True  # whether its kernels may compute with doubles
     compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
+    package: str | None = None  # the Python package that drives it, by pip's name
     peak: Peak | None = None  # in FP32; None if the device does not report enough to compute it
     id: str  # cuda:0
     name: str  # by its vendor

@@ -2,17 +2,19 @@
 // outputs, and compares. One text for CUDA, OpenCL C and C.
 //
 // Without STORED, it holds the kernels for arrays of any type. With it, it holds the comparison of outputs: STORED is the
-// type of an element's bits, REAL(bits) the element's value, for types that are not exact, and PARTS the numbers in an
-// element: two for a complex one, each with bits of its own.
+// type of an element's bits. REAL(bits) is the element's value, for types that are not exact, and PARTS the numbers in an
+// element: two for a complex one, each with bits of its own. WHOLE is the type of an integer, and WIDE the 64-bit type that
+// holds it, where integers are compared within a tolerance.
 //
-// `counters` holds five numbers for each array, from `slot` on: wrong elements; the largest error of a right one, as the
-// bits of a float (non-negative floats order as their bits do); changed bytes in the guard before; in the guard after;
-// changed words of an input.
+// `counters` holds six numbers for each array, from `slot` on: wrong elements; the largest error of a right one, as the
+// bits of a float (non-negative floats order as their bits do), in its own bound where that is not the same for all;
+// changed bytes in the guard before; in the guard after; changed words of an input; elements that nobody has written.
 #if defined(__OPENCL_VERSION__)
 
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
+#pragma OPENCL FP_CONTRACT OFF
 #define KERNEL __kernel
 #define GLOBAL __global
 #define FUNCTION
@@ -24,6 +26,9 @@
 #define BITS_OF(x) as_uint(x)
 #define FLOAT_OF(bits) as_float(bits)
 #define DOUBLE_OF(bits) as_double(bits)
+#define LONG_OF(x) as_long(x)
+#define PLUS(a, b) ((a) + (b))
+#define TIMES(a, b) ((a) * (b))
 
 #elif defined(__CUDACC__)
 
@@ -38,6 +43,9 @@
 #define BITS_OF(x) __float_as_uint(x)
 #define FLOAT_OF(bits) __uint_as_float(bits)
 #define DOUBLE_OF(bits) __longlong_as_double((long long)(bits))
+#define LONG_OF(x) __double_as_longlong(x)
+#define PLUS(a, b) __dadd_rn(a, b)
+#define TIMES(a, b) __dmul_rn(a, b)
 
 #else // C: one thread, so that no other one is still awake when the candidate starts
 
@@ -49,6 +57,8 @@
 #define FIRST 0L
 #define STRIDE 1L
 #define ON_ALL_CORES _Pragma("omp parallel for reduction(^ : all)")
+#define PLUS(a, b) ((a) + (b)) // it is compiled with -ffp-contract=off
+#define TIMES(a, b) ((a) * (b))
 #define ADD(p, x) (*(p) += (x))
 #define RAISE(p, x) (*(p) = *(p) > (x) ? *(p) : (x))
 typedef struct {
@@ -68,6 +78,11 @@ FUNCTION double DOUBLE_OF(unsigned long bits) {
     double value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+FUNCTION long LONG_OF(double value) {
+    long bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
 }
 
 #endif
@@ -96,29 +111,6 @@ KERNEL void poison(GLOBAL uint4 *array, long bytes, int fill) {
     }
     for (long i = REST(bytes) + FIRST; i < bytes; i += STRIDE) {
         ((GLOBAL unsigned char *)array)[i] = (unsigned char)fill;
-    }
-}
-
-// A hash of an index and a secret, as in MurmurHash3's finalizer; its bytes are all odd.
-FUNCTION unsigned int mask_of(long index, unsigned int secret) {
-    unsigned int bits = (unsigned int)index * 0x9e3779b9u ^ secret;
-    bits = (bits ^ bits >> 16) * 0x85ebca6bu;
-    bits = (bits ^ bits >> 13) * 0xc2b2ae35u;
-    return (bits ^ bits >> 16) | 0x01010101u;
-}
-
-// No integer is NaN. So bits of every right byte are turned over, others in each, and no element is right. Nobody who
-// does not know the secret finds the right ones from that.
-KERNEL void scramble(GLOBAL uint4 *array, GLOBAL const uint4 *reference, long bytes, int secret) {
-    for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
-        uint4 word = reference[i];
-        word.x ^= mask_of(4 * i, secret), word.y ^= mask_of(4 * i + 1, secret);
-        word.z ^= mask_of(4 * i + 2, secret), word.w ^= mask_of(4 * i + 3, secret);
-        array[i] = word;
-    }
-    for (long i = REST(bytes) + FIRST; i < bytes; i += STRIDE) {
-        ((GLOBAL unsigned char *)array)[i] =
-            (unsigned char)(((GLOBAL const unsigned char *)reference)[i] ^ mask_of(i, secret));
     }
 }
 
@@ -167,20 +159,80 @@ KERNEL void check_input(GLOBAL const uint4 *array, GLOBAL const uint4 *copy, GLO
     }
 }
 
-#elif !defined(REAL)
+#else // with STORED
 
-// Other types than floating-point ones must hold the same bits as their reference.
+FUNCTION void report(GLOBAL unsigned int *counters, int slot, unsigned int wrong, unsigned int unwritten,
+                     float worst) {
+    if (wrong) {
+        ADD(counters + slot, wrong);
+    }
+    if (unwritten) {
+        ADD(counters + slot + 5, unwritten);
+    }
+    if (worst > 0.0f) {
+        RAISE(counters + slot + 1, BITS_OF(worst));
+    }
+}
+
+#ifndef REAL
+
+// A hash of an index and a secret, as in MurmurHash3's finalizer.
+FUNCTION unsigned int hash_of(long index, unsigned int secret) {
+    unsigned int bits = (unsigned int)index * 0x9e3779b9u ^ secret;
+    bits = (bits ^ bits >> 16) * 0x85ebca6bu;
+    bits = (bits ^ bits >> 13) * 0xc2b2ae35u;
+    return bits ^ bits >> 16;
+}
+
+// No integer is NaN. So an integer is poisoned by adding a quarter to three quarters of the type's range to its answer,
+// which wraps. It is then off by a quarter of the range or more, and nobody who does not know the secret finds the
+// answer from it.
+FUNCTION STORED poison_of(STORED answer, long index, unsigned int secret) {
+    const int bits = 8 * sizeof(STORED);
+    const unsigned long random = (unsigned long)hash_of(2 * index, secret) << 32 | hash_of(2 * index + 1, secret);
+    return (STORED)(answer + (1ul << (bits - 2)) + (random & ((1ul << (bits - 1)) - 1)));
+}
+
+KERNEL void scramble(GLOBAL STORED *array, GLOBAL const STORED *reference, long count, int secret) {
+    for (long i = FIRST; i < count; i += STRIDE) {
+        array[i] = poison_of(reference[i], i, secret);
+    }
+}
+
+// Where no tolerance is given, elements must hold the same bits as their answers.
 KERNEL void check_bits(GLOBAL const STORED *output, GLOBAL const STORED *reference, GLOBAL unsigned int *counters,
                        int slot, long count) {
     unsigned int wrong = 0;
     for (long i = FIRST; i < count; i += STRIDE) {
         wrong += output[i] != reference[i];
     }
-    if (wrong) {
-        ADD(counters + slot, wrong);
-    }
+    report(counters, slot, wrong, 0, 0.0f);
 }
 
+#ifdef WHOLE
+
+// An integer is right within its bound. It was not written where it is wrong and still holds the poison.
+KERNEL void check_whole(GLOBAL const STORED *output, GLOBAL const STORED *reference, GLOBAL unsigned int *counters,
+                        int slot, long count, double atol, double rtol, double ulp, int secret, int is_poisoned) {
+    unsigned int wrong = 0, unwritten = 0;
+    double worst = 0.0;
+    const int uniform = rtol == 0.0 && ulp == 0.0;
+    for (long i = FIRST; i < count; i += STRIDE) {
+        const WIDE value = (WHOLE)output[i], expected = (WHOLE)reference[i];
+        const unsigned long a = value, b = expected;
+        const double error = (double)(value > expected ? a - b : b - a);
+        const double relative = PLUS(atol, TIMES(rtol, fabs((double)expected)));
+        const double limit = relative > ulp ? relative : ulp;
+        const int close = error <= limit;
+        wrong += !close;
+        unwritten += !close && is_poisoned && output[i] == poison_of(reference[i], i, secret);
+        const double share = uniform || error == 0.0 ? error : error / limit;
+        worst = close && share > worst ? share : worst;
+    }
+    report(counters, slot, wrong, unwritten, (float)worst);
+}
+
+#endif
 #else
 
 #define float32_value(bits) FLOAT_OF(bits)
@@ -219,33 +271,44 @@ FUNCTION double error_of(double value, double expected) {
     return same ? 0.0 : fabs(value - expected);
 }
 
-// An element is right within `bound` of its reference. It is wrong wherever it still holds the poison that is NaN: then
-// nobody has written it.
+// The most that an element may be off whose answer has this size: `ulp` units in its last place, or more. The type has
+// `digits` bits of fraction, and the exponent `least`. Nothing is fused, so that the host finds the same number.
+FUNCTION double limit_of(double size, double atol, double rtol, double ulp, int digits, int least) {
+    const double relative = PLUS(atol, TIMES(rtol, size));
+    const int exponent = (int)(LONG_OF(size) >> 52 & 2047) - 1023;
+    const double last = ulp > 0.0 ? ulp * ldexp(1.0, (exponent > least ? exponent : least) - digits) : 0.0;
+    return last > relative ? last : relative;
+}
+
+#define LARGEST 1.7976931348623157e308 // no error of a right element is infinite
+
+// An element is right within its bound. It is wrong wherever it still holds the poison that is NaN: then nobody has
+// written it.
 KERNEL void check_reals(GLOBAL const STORED *output, GLOBAL const double *reference, GLOBAL unsigned int *counters,
-                        int slot, long count, double bound) {
-    unsigned int wrong = 0;
+                        int slot, long count, double atol, double rtol, double ulp, int digits, int least) {
+    unsigned int wrong = 0, unwritten = 0;
     double worst = 0.0;
+    const int uniform = rtol == 0.0 && ulp == 0.0;
     for (long i = FIRST; i < count; i += STRIDE) {
 #if PARTS == 2
         const STORED bits = output[2 * i], imaginary = output[2 * i + 1];
-        const double error = hypot(error_of(REAL(bits), reference[2 * i]),
-                                   error_of(REAL(imaginary), reference[2 * i + 1]));
+        const double a = reference[2 * i], b = reference[2 * i + 1], size = hypot(a, b);
+        const double error = hypot(error_of(REAL(bits), a), error_of(REAL(imaginary), b));
         const int is_poison = (bits == (STORED)-1) | (imaginary == (STORED)-1);
 #else
         const STORED bits = output[i];
-        const double error = error_of(REAL(bits), reference[i]);
+        const double size = fabs(reference[i]), error = error_of(REAL(bits), reference[i]);
         const int is_poison = bits == (STORED)-1;
 #endif
-        const int close = error <= bound;
+        const double limit = uniform ? atol : limit_of(size, atol, rtol, ulp, digits, least);
+        const int close = error == 0.0 || (error <= limit && error <= LARGEST);
         wrong += !close | is_poison;
-        worst = close && error > worst ? error : worst;
+        unwritten += is_poison;
+        const double share = uniform || error == 0.0 ? error : error / limit;
+        worst = close && share > worst ? share : worst;
     }
-    if (wrong) {
-        ADD(counters + slot, wrong);
-    }
-    if (worst > 0.0) {
-        RAISE(counters + slot + 1, BITS_OF((float)worst));
-    }
+    report(counters, slot, wrong, unwritten, (float)worst);
 }
 
+#endif
 #endif

@@ -1,7 +1,6 @@
 """Kernels of ours that prepare the arrays of a workbench and check them, where they lie; the text is
 `bench_kernels.cu`."""
 
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
 from tuner.devices.compiler import Build
+from tuner.measure.comparison import Bound
 from tuner.space.dtypes import DType
 from tuner.space.model import Geometry
 from tuner.space.source import Source
@@ -17,20 +17,24 @@ from tuner.space.source import Source
 Call = Callable[[], None]
 _THREADS, _MOST_BLOCKS = 256, 2048
 _WORD = 16  # bytes that a thread reads at once
-_COUNTERS = 5  # for each array
+_COUNTERS = 6  # for each array
+
 _STORED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long"}  # by bytes
+_C_OPTIONS = ("-O2", "-ffp-contract=off")  # -O3 makes them larger, not faster
 
 
 @dataclass(frozen=True)
 class Counts:
     """What the checks have found of one array since the counters were cleared: wrong elements, the largest error of a
-    right one, changed bytes in the guards before and after it, changed words of an input."""
+    right one (as in `Verdict.of`), changed bytes in the guards before and after it, changed words of an input, elements
+    that nobody has written."""
 
     wrong: int
     worst: float
     before: int
     after: int
     changed: int
+    unwritten: int
 
 
 class BenchKernels:
@@ -57,24 +61,32 @@ class BenchKernels:
         """Sets every byte of `array` to `fill`."""
         return self._bind("poison", array.nbytes, [array.handle, np.int64(array.nbytes), np.int32(fill)])
 
-    def scramble(self, array: Buffer, reference: Buffer) -> Call:
-        """Sets every byte of `array` to another one than that of `reference`, by a secret of its own."""
-        arguments = [array.handle, reference.handle, np.int64(array.nbytes), np.int32(secrets.randbits(31))]
-        return self._bind("scramble", array.nbytes, arguments)
+    def scramble(self, dtype: DType, array: Buffer, reference: Buffer, secret: int) -> Call:
+        """Poisons an array of integers: none is the one of `reference`."""
+        count = array.nbytes // dtype.itemsize
+        arguments = [array.handle, reference.handle, np.int64(count), np.int32(secret)]
+        return self._bind("scramble", count * _WORD, arguments, macros(dtype))
 
     def touch(self, array: Buffer) -> Call:
         """Reads `array`."""
         arguments = [array.handle, self._counters.handle, np.int64(array.nbytes)]
         return self._bind("touch", array.nbytes, arguments)
 
-    def check_output(self, name: str, dtype: DType, output: Buffer, reference: Buffer, bound: float) -> Call:
+    def check_output(
+        self, name: str, dtype: DType, output: Buffer, reference: Buffer, bound: Bound, secret: int | None
+    ) -> Call:
         """Compares `output` with `reference`: elements of `dtype` if that is exact, else doubles, two for a complex
-        number."""
+        number. `secret` is the one that integers are poisoned by; None where they are not."""
         count = output.nbytes // dtype.itemsize
         arguments = [output.handle, reference.handle, *self._slot(name), np.int64(count)]
-        if dtype.is_exact:
+        if dtype.is_exact and bound.is_exact:
             return self._bind("check_bits", count * _WORD, arguments, macros(dtype))
-        return self._bind("check_reals", count * _WORD, [*arguments, np.float64(bound)], macros(dtype))
+        arguments += [np.float64(bound.atol), np.float64(bound.rtol), np.float64(bound.ulp)]
+        if dtype.is_exact:
+            arguments += [np.int32(secret or 0), np.int32(secret is not None)]
+            return self._bind("check_whole", count * _WORD, arguments, macros(dtype, is_tolerant=True))
+        arguments += map(np.int32, bound.precision)
+        return self._bind("check_reals", count * _WORD, arguments, macros(dtype))
 
     def check_guards(self, name: str, array: Buffer, expected: int) -> Call:
         """Looks for a byte other than `expected` before and after `array`."""
@@ -106,7 +118,7 @@ class BenchKernels:
         geometry = Geometry((blocks, 1, 1), (_THREADS, 1, 1), 0)
         function = self._functions.get((kernel, macros))
         if function is None:
-            options = ("-O2",) if self._device.language == "c" else ()  # -O3 makes them larger, not faster
+            options = _C_OPTIONS if self._device.language == "c" else ()
             source = Source(macros + self._text, kernel, options, geometry)
             if macros not in self._builds:
                 self._builds[macros] = self._device.build(source)
@@ -114,14 +126,19 @@ class BenchKernels:
         return self._device.bind(replace(function, geometry=geometry), arguments)
 
 
-def macros(dtype: DType) -> str:
-    """What `bench_kernels.cu` needs to know of a type: that of the bits, and how the value is made of them."""
+def macros(dtype: DType, is_tolerant: bool = False) -> str:
+    """What `bench_kernels.cu` needs to know of a type: that of the bits, and how the value is made of them. With
+    `is_tolerant`, integers may differ from their answers."""
     stored = f"#define STORED {_STORED[dtype.bits.itemsize]}\n"
-    if dtype.is_exact:
+    if not dtype.is_exact:
+        return f"{stored}#define REAL(bits) {dtype.part or dtype.name}_value(bits)\n#define PARTS {dtype.parts}\n"
+    if not is_tolerant:
         return stored
-    return f"{stored}#define REAL(bits) {dtype.part or dtype.name}_value(bits)\n#define PARTS {dtype.parts}\n"
+    whole = dtype.words.c if dtype.kind == "integer" else "unsigned char"
+    wide = "unsigned long" if dtype.name == "uint64" else "long"
+    return f"{stored}#define WHOLE {whole}\n#define WIDE {wide}\n"
 
 
 def _counts(row: Array) -> Counts:
-    wrong, worst, before, after, changed = row
-    return Counts(int(wrong), float(worst.view(np.float32)), int(before), int(after), int(changed))
+    wrong, worst, before, after, changed, unwritten = row
+    return Counts(int(wrong), float(worst.view(np.float32)), int(before), int(after), int(changed), int(unwritten))

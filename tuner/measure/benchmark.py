@@ -6,7 +6,8 @@ from typing import Any
 
 from tuner.devices import Device, Library, figures
 from tuner.devices.build import build
-from tuner.errors import LaunchError, TrialError, WrongResult
+from tuner.errors import LaunchError, SpaceError, TrialError, WrongResult
+from tuner.measure import mutants
 from tuner.measure.floor import Floor
 from tuner.measure.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.method import STANDARD, Method
@@ -22,6 +23,7 @@ from tuner.measure.timing import (
     interleave,
 )
 from tuner.measure.workbench import Workbench
+from tuner.paths import shown
 from tuner.space.model import Config, Scope, Space
 from tuner.space.reference_cache import ReferenceCache
 
@@ -37,9 +39,16 @@ class Bench:
         method: Method = STANDARD,
         cache: ReferenceCache | None = None,
     ) -> None:
-        """`cache` keeps the reference's matrix products. Raises DeviceError where the arrays do not fit."""
+        """`cache` keeps the reference's matrix products. Raises DeviceError where the arrays do not fit, and SpaceError
+        where reference or tolerance have no value, or would accept a wrong output."""
         self.device, self.space, self.scope, self.method = device, space, scope, method
-        self.workbench = Workbench(device, space, scope, cache=cache)
+        try:
+            self.workbench = Workbench(device, space, scope, cache=cache)
+            self._skipped_mutants = mutants.check(space.operation, scope, self.workbench.inputs)
+        except SpaceError as error:
+            file = shown(space.files[0]) if space.files else space.name
+            message = str(error)
+            raise SpaceError(message if message.startswith(file) else f"{file}: {message}") from None
         self._other: Workbench | None = None  # with other options
         self._is_renewed = False
         self._stopwatch = Stopwatch(device, self.workbench, method.cold)
@@ -68,7 +77,7 @@ class Bench:
             call, fields = self.prepare(config)
             first = TimedLaunch(self.device, call)
             verdict = self.workbench.verify(first)
-            fields |= {"error": verdict.error, "bound": verdict.bound}
+            fields |= {"error": verdict.error, "bound": verdict.bound, "wrong": verdict.wrong}
             if race.is_lost(first.time_ms, START_UP_MS) and not race.is_doubtful([first.time_ms]):
                 return Outcome(times=(first.time_ms,), **fields)
             times = self._times(call, config, race)
@@ -144,6 +153,7 @@ class Bench:
             clock_mhz=median(rounds.clocks) if rounds.clocks else None,
             throttled=sorted(rounds.throttled),
             input_sets=self.workbench.set_count,
+            skipped_mutants=self._skipped_mutants,
         )
 
     def _prepare_verified(self, config: Config, other: Workbench | None) -> Callable[[], None]:

@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tuner.errors import DeviceError
-from tuner.measure.comparison import bound
-from tuner.space import operation
+from tuner.measure.comparison import Bound, bound
+from tuner.space import derivation, operation
 from tuner.space.chosen_types import dtype
+from tuner.space.dtypes import DType
 from tuner.space.model import Argument, Operation, Scope
 from tuner.space.reference_forms import ConfigReference, KernelReference
 
@@ -26,14 +29,14 @@ DEAR_SECONDS = 60.0  # products of one set that take longer are computed for tha
 
 @dataclass(frozen=True)
 class InputSet:
-    """`contents` of every array before a launch, drawn from `seed`; of each output the `answers` in float64 and the
-    `bounds` of its error, where something tells; all `outputs`, and those that are `write_only`, because no answer
-    depends on what they held."""
+    """`contents` of every array before a launch, drawn from `seed`; all `outputs`, and those that are `write_only`,
+    because no answer depends on what they held. Of all that is compared, outputs and derived values, there are the
+    `answers`, in float64 or integers, and the `bounds` of errors, where something tells."""
 
     seed: int
     contents: Mapping[str, Array]
     answers: Mapping[str, Array]
-    bounds: Mapping[str, float]
+    bounds: Mapping[str, Bound]
     outputs: frozenset[str]
     write_only: frozenset[str]
 
@@ -44,16 +47,25 @@ def draw(referee: Referee, scope: Scope, seed: int) -> InputSet:
 
 
 def answered(referee: Referee, scope: Scope, contents: Mapping[str, Array], seed: int) -> InputSet:
-    """The set with these contents. Raises DeviceError where its reference does not fit in memory."""
+    """The set with these contents. Raises DeviceError where its reference does not fit in memory, SpaceError where
+    reference, derived values and tolerance have no value or do not fit one another."""
     op = referee.space.operation
     try:
         answers, names_read = referee.answers(scope, contents, seed)
+        derivation.check(op, scope, contents, answers)
+        answers = {name: np.asarray(answer, order="C") for name, answer in answers.items()}  # as outputs lie
     except MemoryError:
         size = operation.array_bytes(op, scope) / 1e9
         raise DeviceError(f"the reference for {size:.1f} GB of arrays does not fit in memory") from None
-    bounds = {a.name: bound(op, scope, dtype(a, scope), answers[a.name]) for a in op.arrays if a.name in answers}
+    bounds = {name: bound(op, scope, name, _dtype(op, scope, name, answer), answer) for name, answer in answers.items()}
     outputs = frozenset(a.name for a in op.outputs)
     return InputSet(seed, contents, answers, bounds, outputs, outputs - names_read)
+
+
+def _dtype(op: Operation, scope: Scope, name: str, answer: Array) -> DType:
+    """The type of what is compared."""
+    arguments = {argument.name: argument for argument in op.arrays}
+    return dtype(arguments[name], scope) if name in arguments else derivation.dtype(op, scope, name, answer)
 
 
 def is_renewable(op: Operation, inputs: InputSet, cache: ReferenceCache) -> bool:

@@ -1,18 +1,16 @@
 """A set of inputs on the device: what a run begins with, and what its outputs are compared with."""
 
+import secrets
 from collections.abc import Mapping
 
 import numpy as np
 
 from tuner.devices.base import Array, Buffer, Device
-from tuner.measure.bench_kernels import BenchKernels
+from tuner.measure.bench_kernels import BenchKernels, Call
 from tuner.measure.input_sets import InputSet
+from tuner.measure.poison import NAN, NUMBER, scrambled
 from tuner.space import dtypes
 from tuner.space.dtypes import DType
-
-# The bytes that a floating-point output is filled with. A run of the first is NaN in every type. A run of the second is
-# a number in every type: a kernel may be right only where its output holds none.
-NAN, NUMBER = 0xFF, 0x3F
 
 
 class Layout:
@@ -29,14 +27,16 @@ class Layout:
     ) -> None:
         """`buffers` are the arrays of the launch. `copies` and `references` are memory of an earlier layout that this
         one takes over. Raises DeviceError where there is too little."""
-        self._device, self.inputs = device, inputs
-        outputs = {name: dtypes.of(inputs.contents[name].dtype) for name in inputs.outputs}
+        self._device, self._kernels, self._buffers, self.inputs = device, kernels, buffers, inputs
         self._data = {name: data for name, data in inputs.contents.items() if name not in inputs.write_only}
+        compared = inputs.answers.keys() & inputs.outputs
         self._references = {
-            name: reference
-            for name, dtype in outputs.items()
-            if name in inputs.answers and (reference := _reference(inputs.answers[name], dtype, device)) is not None
+            name: _reference(inputs.answers[name], self._dtype(name))
+            for name in sorted(compared)
+            if not self._is_real(name) or device.has_doubles
         }
+        self._secrets = {name: secrets.randbits(31) for name in inputs.write_only if not self._is_real(name)}
+        self.compared = {name for name in self._references if self._can_compare(name)}
         self.copies = {name: self._uploaded(data, (copies or {}).get(name)) for name, data in self._data.items()}
         self.references = {
             name: self._uploaded(data, (references or {}).get(name)) for name, data in self._references.items()
@@ -45,21 +45,48 @@ class Layout:
         if not device.on_processor:  # there, what was just written is in the cache
             self._restore += [kernels.touch(buffers[name]) for name in self.copies]
         self._poison = {
-            fill: [
-                kernels.poison(buffers[name], fill)
-                if not outputs[name].is_exact or name not in self.references
-                else kernels.scramble(buffers[name], self.references[name])
-                for name in sorted(inputs.write_only)
-            ]
+            fill: [call for name in sorted(inputs.write_only) for call in self._poisoning(name, fill)]
             for fill in (NAN, NUMBER)
         }
         self._check_outputs = [
-            kernels.check_output(name, outputs[name], buffers[name], reference, inputs.bounds[name])
-            for name, reference in self.references.items()
+            kernels.check_output(
+                name, self._dtype(name), buffers[name], self.references[name], bound, self._secrets.get(name)
+            )
+            for name, bound in inputs.bounds.items()
+            if name in self.compared
         ]
         self._check_inputs = [
-            kernels.check_input(name, buffers[name], copy) for name, copy in self.copies.items() if name not in outputs
+            kernels.check_input(name, buffers[name], copy)
+            for name, copy in self.copies.items()
+            if name not in inputs.outputs
         ]
+
+    def _dtype(self, name: str) -> DType:
+        return dtypes.of(self.inputs.contents[name].dtype)
+
+    def _is_real(self, name: str) -> bool:
+        return not self._dtype(name).is_exact
+
+    def _can_compare(self, name: str) -> bool:
+        """Whether the device can compare an output with its reference there."""
+        answer, bound = self.inputs.answers[name], self.inputs.bounds[name]
+        exact = self._is_real(name) or np.array_equal(self._references[name], answer)
+        return exact and (self._device.has_doubles or bound.is_exact)
+
+    def _poisoning(self, name: str, fill: int) -> list[Call]:
+        """What poisons an output. Integers without an answer are added to nothing."""
+        array, kernels = self._buffers[name], self._kernels
+        if self._is_real(name):
+            return [kernels.poison(array, fill)]
+        own = [] if name in self.references else [kernels.poison(array, 0)]
+        reference = self.references.get(name, array)
+        return [*own, kernels.scramble(self._dtype(name), array, reference, self._secrets[name])]
+
+    def poison_of(self, name: str) -> Array | None:
+        """What an output of integers holds where nobody has written it; None where it is not poisoned so."""
+        if name not in self._secrets or name not in self._references:
+            return None
+        return scrambled(self._references[name], self._secrets[name])
 
     def _uploaded(self, data: Array, memory: Buffer | None) -> Buffer:
         if memory is None:
@@ -101,10 +128,9 @@ class Layout:
         return True
 
 
-def _reference(answer: Array, dtype: DType, device: Device) -> Array | None:
-    """`answer` in the type that the device compares with; None where only the host can compare."""
+def _reference(answer: Array, dtype: DType) -> Array:
+    """`answer` in the type that the device compares with; integers that do not hold it are somewhere near."""
     if not dtype.is_exact:
-        return answer if device.has_doubles else None
+        return answer
     with np.errstate(invalid="ignore"):
-        reference = answer.astype(dtype.numpy)
-    return reference if np.array_equal(reference, answer) else None
+        return answer.astype(dtype.numpy)

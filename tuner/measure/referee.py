@@ -15,7 +15,7 @@ from tuner.devices.build import build
 from tuner.errors import SpaceError, TrialError, WrongResult
 from tuner.measure import python_calls
 from tuner.paths import shown
-from tuner.space import operation, reference
+from tuner.space import derivation, operation, reference
 from tuner.space.model import config_text
 from tuner.space.reference_forms import (
     ConfigReference,
@@ -93,15 +93,15 @@ class Referee:
             computed.update(computed or compute())
             return computed[name]
 
-        names = [argument.name for argument in self.space.operation.outputs]
+        names = self.space.operation.compared
         return {n: self.cache.get(seed, f"answer {n} {options}", functools.partial(answer, n)) for n in names}
 
     def _returned(self, form: PythonReference, values: Mapping[str, Any]) -> Answers:
         """What a function in Python returns."""
-        names = [argument.name for argument in self.space.operation.outputs]
-        arrays = python_calls.by_name(form.function, python_calls.call(form.function, values), names)
+        names = self.space.operation.compared
+        arrays = python_calls.by_name(form.function, python_calls.call(form.function, values), [*names])
         text = f"{python_calls.origin(form.function)} returns what"
-        return {n: reference.as_answer(a, n, values[n], text) for n, a in zip(names, arrays, strict=True)}
+        return {n: reference.as_answer(a, n, values.get(n), text) for n, a in zip(names, arrays, strict=True)}
 
     def _launched(self, space: Space, config: Config, scope: Scope, contents: Mapping[str, Array]) -> Answers:
         """What a configuration writes. It is launched on arrays of its own."""
@@ -112,7 +112,8 @@ class Referee:
             outputs = _Launch(self.device, space, config, scope, contents).outputs()
         except TrialError as error:
             raise SpaceError(f"{where}: {error.reason}: {error}") from None
-        return {n: reference.as_answer(outputs[n], n, contents[n], where) for n in outputs}
+        found = {**outputs, **derivation.values(self.space.operation, scope, {**contents, **outputs})}
+        return {n: reference.as_answer(found[n], n, contents.get(n), where) for n in self.space.operation.compared}
 
 
 class _Launch:

@@ -13,7 +13,8 @@ from tuner.measure.timing import spread
 
 @dataclass(frozen=True)
 class Outcome:
-    """The measurement of one configuration: its times in ms, its largest error and the bound for it; or why it failed.
+    """The measurement of one configuration: its times in ms, its largest error and the bound for it, the number of
+    `wrong` elements that the tolerance allows; or why it failed.
 
     `energy_mj` is the energy of one run, where the method wants it. `failure` is a short reason and `log` explains it.
     `figures` and `occupancy` describe the build, where there is one. `doubtful`: it lost a race on a processor, and
@@ -23,6 +24,7 @@ class Outcome:
     times: tuple[float, ...] = ()
     error: float = 0.0
     bound: float = 0.0
+    wrong: int = 0
     energy_mj: float | None = None
     failure: str | None = None
     log: str = ""
@@ -72,7 +74,8 @@ class Finals:
     """A Final for each candidate, in order, and one for the vendor's library, where there is one.
 
     `clock_mhz` is the median clock in MHz during the rounds, `throttled` what held it down. The results were right on
-    `input_sets` sets of inputs.
+    `input_sets` sets of inputs. `skipped_mutants` names the wrong outputs that equal the right one: the check was not
+    checked by them.
     """
 
     candidates: list[Final] = field(default_factory=list)
@@ -80,6 +83,7 @@ class Finals:
     clock_mhz: float | None = None
     throttled: list[str] = field(default_factory=list)
     input_sets: int = 1
+    skipped_mutants: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -88,4 +92,4 @@ class Finals:
     def from_json(data: Mapping[str, Any]) -> Finals:
         candidates = [Final.from_json(candidate) for candidate in data["candidates"]]
         library = Final.from_json(data["library"]) if data["library"] else None
-        return Finals(candidates, library, data["clock_mhz"], data["throttled"], data["input_sets"])
+        return Finals(**{**data, "candidates": candidates, "library": library})

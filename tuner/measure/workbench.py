@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from tuner.devices.base import GUARD, Buffer, Device, Function, Library
-from tuner.errors import WrongResult
+from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Library
+from tuner.errors import SpaceError, WrongResult
 from tuner.measure import input_sets
-from tuner.measure.bench_kernels import BenchKernels
+from tuner.measure.bench_kernels import BenchKernels, Counts
 from tuner.measure.comparison import Verdict, compare
 from tuner.measure.input_sets import InputSet
-from tuner.measure.layout import NAN, NUMBER, Layout
+from tuner.measure.layout import Layout
+from tuner.measure.poison import NAN, NUMBER
 from tuner.measure.referee import Referee
-from tuner.space import operation
+from tuner.space import derivation, operation
 from tuner.space.chosen_types import dtype
 from tuner.space.dtypes import Kind
 from tuner.space.model import Scope, Space
@@ -85,6 +86,11 @@ class Workbench:
     def set_count(self) -> int:
         """How many sets of inputs there have been."""
         return len(self._layouts) + self._is_renewed
+
+    @property
+    def inputs(self) -> InputSet:
+        """The first set, on which kernels are verified."""
+        return self._layouts[0].inputs
 
     @property
     def write_only(self) -> frozenset[str]:
@@ -214,35 +220,54 @@ class Workbench:
         self.device.synchronize()
         call()
         self.device.synchronize()
-        errors = self._compare()
+        verdicts = self._compare()
         self.inspect()
-        if not errors:  # nothing tells what is right
+        if not verdicts:  # nothing tells what is right
             return Verdict(0.0, 0.0)
-        worst = max(errors, key=lambda name: errors[name])
-        return Verdict(errors[worst], self._layouts[0].inputs.bounds[worst])
+        worst = max(verdicts, key=lambda verdict: verdict.share)
+        return replace(worst, wrong=sum(verdict.wrong for verdict in verdicts))
 
     def _prepare(self, index: int, fill: int) -> None:
         self._layouts[index].prepare(fill)
         self._current = index
 
-    def _compare(self) -> dict[str, float]:
-        """The largest error of each output. An output is fetched only to name a wrong element, or where the device
-        cannot compare."""
+    def _compare(self) -> list[Verdict]:
+        """The verdict on all that is compared. An output is fetched only to name a wrong element, where the device
+        cannot compare, or where a value is derived from it. Raises WrongResult."""
         layout = self._layouts[self._current]
         layout.check_outputs()
         counts = self._kernels.counts()
-        return {
-            name: counts[name].worst
-            if name in layout.references and not counts[name].wrong
-            else self._fetched(name, layout.inputs)
-            for name in layout.inputs.answers
-        }
+        if any(count.wrong for count in counts.values()):
+            self._kernels.clear()  # those that are allowed do not add up over runs
+        inputs = layout.inputs
+        verdicts = [self._verdict(name, layout, counts[name]) for name in inputs.answers if name in inputs.outputs]
+        if self.op.derive and inputs.answers:
+            derived = self._derived(inputs).items()
+            verdicts += [compare(name, value, inputs.answers[name], inputs.bounds[name]) for name, value in derived]
+        return verdicts
 
-    def _fetched(self, name: str, inputs: InputSet) -> float:
-        """The largest error of an output, compared on the host. Raises WrongResult."""
+    def _verdict(self, name: str, layout: Layout, counts: Counts) -> Verdict:
+        inputs = layout.inputs
+        bound, answer = inputs.bounds[name], inputs.answers[name]
+        if name in layout.compared and counts.wrong <= bound.most_wrong(answer.size) and not counts.unwritten:
+            return Verdict.of(counts.worst, counts.wrong, bound)
+        return compare(
+            name, self._fetched(name, inputs), answer, bound, layout.poison_of(name) if bound.wrong else None
+        )
+
+    def _derived(self, inputs: InputSet) -> dict[str, Array]:
+        """The derived values of what the outputs hold. Raises WrongResult where that has none."""
+        read = {name for derived in self.op.derive for name in derivation.outputs_read(self.op, derived)}
+        arrays = {**inputs.contents, **{name: self._fetched(name, inputs) for name in read}}
+        try:
+            return derivation.values(self.op, self.scope, arrays)
+        except SpaceError as error:
+            raise WrongResult(f"its outputs have no derived value: {error}") from None
+
+    def _fetched(self, name: str, inputs: InputSet) -> Array:
         output = np.empty_like(inputs.contents[name])
         self.device.read(self.buffers[name].handle, output)
-        return compare(name, output, inputs.answers[name], inputs.bounds[name])
+        return output
 
     def _guard(self, name: str) -> int:
         return OUTPUT_GUARD if name in self._layouts[0].inputs.outputs else INPUT_GUARD

@@ -24,27 +24,38 @@ class Pool:
         Raises ValueError for an empty list, a configuration that occurs twice, a value that its parameter does not
         have, and more than MOST_COMBINATIONS combinations of values.
         """
-        self.names = tuple(parameters)
-        self.values = tuple(tuple(values) for values in parameters.values())
-        self._positions: list[dict[object, int]] = [{v: i for i, v in enumerate(values)} for values in self.values]
         table = list(configurations)
-        if not table:
-            raise ValueError("a pool without configurations; give at least one")
-        dtype = np.uint16 if max(map(len, self.values), default=0) <= 2**16 else np.uint32
-        self.rows = np.empty((len(table), len(self.names)), dtype=dtype)
-        for column, (name, positions) in enumerate(zip(self.names, self._positions, strict=True)):
+        dtype = np.uint16 if max(map(len, parameters.values()), default=0) <= 2**16 else np.uint32
+        rows = np.empty((len(table), len(parameters)), dtype=dtype)
+        for column, (name, values) in enumerate(parameters.items()):
+            positions = {value: position for position, value in enumerate(values)}
             try:
                 entries = map(positions.__getitem__, map(itemgetter(column), table))
-                self.rows[:, column] = np.fromiter(entries, dtype=dtype, count=len(table))
+                rows[:, column] = np.fromiter(entries, dtype=dtype, count=len(table))
             except KeyError as error:
                 raise ValueError(f"{name} = {error.args[0]!r}; allowed: {list(positions)}") from None
+        self._set(parameters, rows)
+
+    @classmethod
+    def of_rows(cls, parameters: Mapping[str, Sequence[Value]], rows: NDArray[np.integer]) -> "Pool":
+        """The pool that had these `rows`. Raises ValueError as its own constructor does."""
+        pool = cls.__new__(cls)
+        pool._set(parameters, rows)
+        return pool
+
+    def _set(self, parameters: Mapping[str, Sequence[Value]], rows: NDArray[np.integer]) -> None:
+        self.names, self.rows = tuple(parameters), rows
+        self.values = tuple(tuple(values) for values in parameters.values())
+        self._positions: list[dict[object, int]] = [{v: i for i, v in enumerate(values)} for values in self.values]
+        if not len(rows):
+            raise ValueError("a pool without configurations; give at least one")
         self._radix, combinations = [], 1
         for values in self.values:
             self._radix.append(combinations)
             combinations *= len(values)
         if combinations > MOST_COMBINATIONS:
             raise ValueError(f"{combinations} combinations of values; at most {MOST_COMBINATIONS} can be told apart")
-        codes = self.rows.astype(np.int64) @ np.array(self._radix, dtype=np.int64)
+        codes = rows.astype(np.int64) @ np.array(self._radix, dtype=np.int64)
         self._order = np.argsort(codes, kind="stable")
         self._codes = codes[self._order]
         repeats = np.flatnonzero(self._codes[1:] == self._codes[:-1])

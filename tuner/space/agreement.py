@@ -150,6 +150,14 @@ def _parameters(space: Space, code: str) -> Iterator[Fault]:
     options = [option for options in space.compile_options.values() for option in options]
     used = set(re.findall(r"\w+", " ".join([code, space.kernel, *options])))
     used |= {name for expression in expressions for name in expression.names}
+    op = space.operation
+    for name, allowed in op.types.items():
+        if name not in used and len(allowed) > 1 and all(argument.dtype != name for argument in op.arguments):
+            yield Fault(
+                ("operation", "types", name),
+                f"neither {space.source.name} nor an argument uses it, so its {len(allowed)} types make no difference; "
+                "use it as a macro, or take it out",
+            )
     for name, values in space.parameters.items():
         if name not in used and len(values) > 1:
             yield Fault(

@@ -166,8 +166,8 @@ def _indexed(array: Any, index: tuple[Any, ...]) -> Any:
     """`array[index]`. What arrays of indices choose may be larger than the array."""
     chosen = [part for part in index if np.ndim(part)]
     if chosen:
-        sizes = np.broadcast_shapes(*(part.shape if part.dtype.kind != "b" else () for part in chosen))
-        places = sum(part.ndim if part.dtype.kind == "b" else 1 for part in chosen)
+        sizes = np.broadcast_shapes(*(part.shape if part.dtype != bool else () for part in chosen))
+        places = sum(part.ndim if part.dtype == bool else 1 for part in chosen)
         # No fewer than what is chosen, times the extents that no part of the index chooses from.
         others = sorted(array.shape, reverse=True)[: max(0, array.ndim - places)]
         check_elements(math.prod(sizes) * math.prod(others), "what is chosen")
@@ -181,7 +181,7 @@ def _index(node: ast.expr, scope: Mapping[str, Any]) -> Any:
     value = walk(node, scope)
     if isinstance(value, tuple | list):
         value = np.asarray(value)
-    return value.astype(np.int64) if np.ndim(value) and value.dtype.kind == "f" else value
+    return value.astype(np.int64) if np.ndim(value) and value.dtype == np.float64 else value
 
 
 def usage() -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ExpressionError
+from tuner.space import dtypes
 from tuner.space.dtypes import DTYPES
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -167,7 +168,7 @@ def _einsum_elements(subscripts: Any, *arrays: Any) -> int:
 
 def _correlation(function: str) -> Callable[..., Any]:
     def call(array: Any, kernel: Any, mode: str = "full") -> Any:
-        exact = all(np.asarray(operand).dtype.kind in "iub" for operand in (array, kernel))
+        exact = all(dtypes.of(np.asarray(operand).dtype).is_exact for operand in (array, kernel))
         return _scipy("signal", function)(array, kernel, mode=mode, method="direct" if exact else "auto")
 
     return call
@@ -186,7 +187,7 @@ def matrix_product(left: Any, right: Any) -> Any:
         rows, columns = (left.shape[-2] if left.ndim > 1 else 1), (right.shape[-1] if right.ndim > 1 else 1)
         check_elements(batch * rows * columns, "the matrix product")
         _check_products(batch * rows * columns * left.shape[-1], "the matrix product")
-    if left.ndim and {left.dtype.kind, right.dtype.kind} <= set("iu"):
+    if left.ndim and all(dtypes.of(side.dtype).kind == "integer" for side in (left, right)):
         largest = [int(np.max(np.abs(side.astype(np.float64)), initial=0)) for side in (left, right)]
         if left.shape[-1] * largest[0] * largest[1] < 2**53:
             return np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)
@@ -198,9 +199,9 @@ def _table() -> dict[str, ArrayFunction]:
     table = {
         name: ArrayFunction(getattr(np, name), f"{name}(x)")
         for name in (
-            "abs", "arccos", "arcsin", "arctan", "cbrt", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor",
-            "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "rint", "sign", "sin", "sinh", "sqrt", "tan",
-            "tanh", "trunc",
+            "abs", "arccos", "arcsin", "arctan", "cbrt", "ceil", "conj", "cos", "cosh", "exp", "exp2", "expm1",
+            "floor", "imag", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "real", "rint", "sign",
+            "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
         )
     }  # fmt: skip
     table |= {

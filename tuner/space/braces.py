@@ -9,8 +9,8 @@ from tuner.paths import quoted
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _PART = r"[A-Za-z_{][\w{}]*"
-KERNEL = re.compile(rf"(?:{_PART}::)*{_PART}(?:<[\w:,<>{{}}&*+\-/%|^~!?=.()\[\]' ]*>)?")
-_PLAIN = re.compile(r"[A-Za-z_]\w*")
+KERNEL = re.compile(rf"(?:{_PART}::)*{_PART}(?:<[\w:,<>{{}}&*+\-/%|^~!?=.()\[\]' ]*>)?", re.ASCII)
+_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def names(text: str) -> tuple[str, ...]:

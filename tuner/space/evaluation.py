@@ -11,7 +11,7 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space import agreement, braces, fills, operation, python_function, reference, source
+from tuner.space import agreement, braces, derivation, fills, operation, python_function, reference, source
 from tuner.space.array_functions import TRYING, bounded
 from tuner.space.chosen_types import Types
 from tuner.space.default import checks_by_depth
@@ -20,6 +20,7 @@ from tuner.space.expressions import Expression
 from tuner.space.model import COMMON_GPU, Config, Operation, Restriction, Scope, Space, config_text, size_text
 from tuner.space.reference_forms import ExpressionReference, KernelReference, PythonReference
 from tuner.space.source import inlined, without_comments
+from tuner.space.tolerance import EPSILON, Tolerance
 
 MOST_CONFIGURATIONS = 1000  # of a space that is tried as a whole; of a larger one, a sample is
 SAMPLE = 300  # configurations, in all languages together
@@ -93,8 +94,8 @@ def _operation_checks(space: Space) -> Iterator[Check]:
     for key, formula in (("flops", op.flops), ("bytes", op.bytes)):
         if formula is not None:
             yield (key,), _number(formula)
-    if op.tolerance is not None:
-        yield ("tolerance",), _not_negative(op.tolerance)
+    for tolerance in op.tolerance.values():
+        yield ("tolerance",), _tolerable(tolerance)
     if isinstance(op.reference, KernelReference):
         for key, extents in (("grid", op.reference.grid), ("block", op.reference.block)):
             for position, extent in enumerate(extents):
@@ -133,13 +134,8 @@ def _number(expression: Expression) -> Callable[[Mapping[str, Any]], object]:
     return check
 
 
-def _not_negative(tolerance: Expression) -> Callable[[Mapping[str, Any]], object]:
-    def check(names: Mapping[str, Any]) -> None:
-        value = tolerance.evaluate({**names, "epsilon": 2.0**-24})
-        if not isinstance(value, int | float) or not value >= 0:
-            raise ExpressionError(f"`{shown(tolerance.text)}` is {quoted(value)}; a number from 0 on is needed")
-
-    return check
+def _tolerable(tolerance: Tolerance) -> Callable[[Mapping[str, Any]], object]:
+    return lambda names: tolerance.values({**names, EPSILON: 2.0**-24})
 
 
 def _whole(expression: Expression, least: int) -> Callable[[Mapping[str, Any]], object]:
@@ -206,7 +202,8 @@ def _reference_fault(space: Space, scope: Scope) -> str | None:
             return None  # the kernel has no such small sizes
         try:
             with np.errstate(all="ignore"), bounded(TRYING):
-                reference.answers(op.reference, small, arrays)
+                answers, _ = reference.answers(op.reference, small, arrays)
+                derivation.check(op, small, arrays, answers)
             return None
         except SpaceError as error:
             message = f"{error}, at {size_text(sizes)}"

@@ -16,6 +16,7 @@ from tuner.space.reference_forms import (
     PythonReference,
     Reference,
 )
+from tuner.space.tolerance import Tolerance
 
 VERSION = 6
 
@@ -62,10 +63,14 @@ def to_json(space: Space) -> dict[str, Any]:
                 for a in op.arguments
             ],
             "reference": _reference_data(op.reference),
-            "tolerance": op.tolerance and op.tolerance.text,
+            "tolerance": {
+                name: {term: e.text for term, e in tolerance.terms.items()} for name, tolerance in op.tolerance.items()
+            },
             "flops": op.flops and op.flops.text,
             "bytes": op.bytes and op.bytes.text,
             "library": op.library,
+            "derive": {name: e.text for name, e in op.derive.items()},
+            "accept": list(op.accept),
             "types": {name: list(allowed) for name, allowed in op.types.items()},
         },
     }
@@ -157,10 +162,15 @@ def from_json(data: Mapping[str, Any]) -> Space:
             for name, dtype, shape, role, value, fill in op["arguments"]
         ),
         reference=_reference(op["reference"]),
-        tolerance=optional(op["tolerance"]),
+        tolerance={
+            name: Tolerance(**{term: parse(text) for term, text in terms.items()})
+            for name, terms in op["tolerance"].items()
+        },
         flops=optional(op["flops"]),
         bytes=optional(op["bytes"]),
         library=op["library"],
+        derive={name: ArrayExpression(text) for name, text in op["derive"].items()},
+        accept=tuple(op["accept"]),
         types={name: tuple(allowed) for name, allowed in op["types"].items()},
     )
     return Space(

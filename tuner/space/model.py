@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
 from tuner.space.expressions import Expression
+from tuner.space.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from tuner.space.fills import Fill
@@ -50,9 +51,12 @@ class Operation:
     """What a kernel computes.
 
     `sizes` have defaults, or None if a size is required. `arguments` are in the kernel's order; `extent` is that of the
-    result (x, y, z). `reference` says what is right. Expressions give the error bound, the floating-point operations
-    and the least bytes moved. `library` names the vendor routine to compare with. `types` are names of dtypes, each
-    with the dtypes that it may stand for, the default first.
+    result (x, y, z). `reference` says what is right. Expressions give the floating-point operations and the least bytes
+    moved. `library` names the vendor routine to compare with. `types` are names of dtypes, each with the dtypes that it
+    may stand for, the default first.
+
+    `tolerance` is by the name of what is compared: an output, or a value that `derive` computes from outputs. Where it
+    has none, the default holds. `accept` names the mutants that the check need not reject.
     """
 
     sizes: Mapping[str, int | None]
@@ -60,10 +64,12 @@ class Operation:
     extent: tuple[Expression, ...]
     arguments: tuple[Argument, ...]
     reference: Reference
-    tolerance: Expression | None
+    tolerance: Mapping[str, Tolerance]
     flops: Expression | None
     bytes: Expression | None
     library: str | None
+    derive: Mapping[str, Expression] = field(default_factory=dict)
+    accept: tuple[str, ...] = ()
     types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -80,6 +86,12 @@ class Operation:
     def outputs(self) -> tuple[Argument, ...]:
         """The arrays that a kernel writes."""
         return tuple(a for a in self.arrays if a.role != "in")
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The names of what has an answer: derived values, and outputs that none of them reads."""
+        read = {name for expression in self.derive.values() for name in expression.names}
+        return (*self.derive, *(output.name for output in self.outputs if output.name not in read))
 
     @property
     def python_functions(self) -> tuple[PythonFunction, ...]:

@@ -21,7 +21,7 @@ def check_names(
     cannot have a value. `depths` are those of the derived values."""
     for name in sorted(expression.names - set(names)):
         raise document.error(where, f"`{shown(expression.text)}`: {expressions.unknown_name(name, names)}")
-    if where[-1] != "reference" and expressions.multiplies_matrices(expression):
+    if not {"reference", "derive"} & set(where) and expressions.multiplies_matrices(expression):
         raise document.error(where, f"`{shown(expression.text)}`: @ is for the arrays of a reference")
     depth = expressions.depth(expression.tree, depths)
     if depth > expressions.MAX_DEPTH:

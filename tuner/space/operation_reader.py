@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from tuner.paths import quoted
 from tuner.space import expressions, fills
+from tuner.space.comparison_reader import ComparisonReader
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
 from tuner.space.fills import Fill
 from tuner.space.model import Argument, Limits, Operation, Scope
 from tuner.space.name_check import check_names
+from tuner.space.reference_forms import ExpressionReference
 from tuner.space.reference_reader import ReferenceReader
 from tuner.space.schema import ArgumentModel, SpaceModel
 from tuner.space.yamlfile import Document, Where
@@ -30,8 +32,8 @@ class OperationReader:
         self.prefix: Where = () if shared is not document else ("operation",)
         self.types = {name: tuple(allowed) for name, allowed in (model.types or model.operation.types).items()}
 
-    def operation(self) -> Operation:
-        """Raises SpaceError for the first fault."""
+    def operation(self, languages: Collection[str]) -> Operation:
+        """The operation, whose kernel is written in one of `languages`. Raises SpaceError for the first fault."""
         model, op, shared = self.model, self.model.operation, self.shared
         prefix = self.prefix
         reserved = {*DEVICE_NAMES, *expressions.FUNCTIONS, *(op.sizes.keys() & op.options.keys())}
@@ -49,12 +51,16 @@ class OperationReader:
         for position, argument in enumerate(arguments):
             if argument.name in {a.name for a in arguments[:position]}:
                 raise document.error((*place, position), f"{argument.name}: two arguments of this name; rename one")
-        place = (*prefix, "reference")
-        self.reference_reader = ReferenceReader(shared, place, model, arguments, self.scope_names, self.types)
-        reference = self.reference_reader.reference()
-        for key, extra in (("tolerance", ["epsilon"]), ("flops", []), ("bytes", [])):
+        comparison = ComparisonReader(shared, prefix, op, self.scope_names, arguments)
+        derive = comparison.derive()
+        compared = comparison.compared(derive)
+        of_reference = ReferenceReader(
+            shared, (*prefix, "reference"), model, arguments, self.scope_names, languages, compared
+        )
+        reference = of_reference.reference()
+        for key in ("flops", "bytes"):
             if (expression := getattr(op, key)) is not None:
-                check_names(shared, (*prefix, key), expression, {*self.scope_names, *extra})
+                check_names(shared, (*prefix, key), expression, self.scope_names)
         extent = tuple(model.extent or op.extent)
         for expression in extent:
             check_names(self.document, ("extent",), expression, self.scope_names)
@@ -64,10 +70,14 @@ class OperationReader:
             extent=extent,
             arguments=arguments,
             reference=reference,
-            tolerance=op.tolerance,
+            tolerance=comparison.tolerance(
+                list(reference.outputs) if isinstance(reference, ExpressionReference) else compared.needed
+            ),
             flops=op.flops,
             bytes=op.bytes,
             library=op.library,
+            derive=derive,
+            accept=tuple(op.accept),
             types=self.types,
         )
 
@@ -75,9 +85,11 @@ class OperationReader:
         """Raise SpaceError for a name that would be the macro of something else, and for an unknown dtype."""
         own = bool(self.model.types)
         document, place = (self.document, ("types",)) if own else (self.shared, (*self.prefix, "types"))
-        words = {word for dtype in DTYPES.values() for word in (dtype.name, *dtype.words)}
+        taken = {word for dtype in DTYPES.values() for word in (dtype.name, *dtype.words)}
+        taken |= {*self.scope_names, *self.model.parameters, *self.model.derived}
+        taken |= {argument.name for argument in self.model.arguments or self.model.operation.arguments}
         for name, allowed in self.types.items():
-            if name in {*self.scope_names, *self.model.parameters, *self.model.derived, *words}:
+            if name in taken:
                 raise document.error((*place, name), "this name is taken; choose another")
             for position, dtype in enumerate(allowed):
                 if dtype not in DTYPES:

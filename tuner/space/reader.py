@@ -93,10 +93,9 @@ class _SpaceBuilder:
     def space(self) -> Space:
         model = self.model
         self._check_parameters()
-        operation = self.operation_reader.operation()
         include, source = self.source_reader.include(), self.source_reader.source()
         languages = self.source_reader.languages(source)
-        self.operation_reader.reference_reader.check_languages(languages)
+        operation = self.operation_reader.operation(languages)
         self.source_reader.check_kernel(source, include)
         derived: dict[str, Expression] = {}
         for name, expression in model.derived.items():
@@ -147,7 +146,7 @@ class _SpaceBuilder:
         """A fault of the space, in the file and at the key where it stands."""
         document = self.document
         if where[:1] == ("operation",):
-            own = where[1:2] in (("arguments",), ("extent",)) and where[1] in document.data
+            own = where[1:2] in (("arguments",), ("extent",), ("types",)) and where[1] in document.data
             document = document if own else self.shared
             where = where[1:] if own or self.shared is not self.document else where
         elif where[:1] == ("grid",) and self.model.grid is None:

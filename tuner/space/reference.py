@@ -38,15 +38,19 @@ def answers(
             value = np.asarray(array_expressions.value_of(tree, names, expression.text))
         except ExpressionError as error:
             raise SpaceError(f"reference {error}") from None
-        outputs[name] = as_answer(value, name, arrays[name], f"reference `{shown(expression.text)}`")
+        outputs[name] = as_answer(value, name, arrays.get(name), f"reference `{shown(expression.text)}`")
     return outputs, frozenset(names.read)
 
 
-def as_answer(value: Array, name: str, output: Array, origin: str) -> Array:
-    """`value` as the answer for `output`: float64 or complex128, or 64-bit integers where both hold integers.
+def as_answer(value: Array, name: str, output: Array | None, origin: str) -> Array:
+    """`value` as the answer for `output`: float64 or complex128, or 64-bit integers where both hold integers. A derived
+    value has no output.
 
     Raises SpaceError, which begins with `origin`, where it has another shape or holds no numbers.
     """
+    if output is None:
+        held = dtypes.DTYPES.get(value.dtype.name, dtypes.DTYPES["float64"])
+        return value.astype(_answer_dtype(value, name, held, origin))
     if value.ndim == 0 and output.size == 1:
         value = value.reshape(output.shape)
     if value.shape != output.shape:
@@ -111,10 +115,10 @@ class _Names(dict[str, Any]):
             self.read |= product.names
             return self._cache.get(name, lambda: array_expressions.walk(product.tree, self))
         self.read.add(name)
-        self[name] = value = _widened(self._arrays[name])
+        self[name] = value = widened(self._arrays[name])
         return value
 
 
-def _widened(array: Array) -> Array:
+def widened(array: Array) -> Array:
     """The array as float64 or complex128, or as int64 if it holds integers, so that sums neither round nor overflow."""
     return array.astype(dtypes.of(array.dtype).wide)

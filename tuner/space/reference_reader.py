@@ -10,6 +10,7 @@ from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, shown
 from tuner.space import array_expressions, braces, expressions, python_function
+from tuner.space.comparison_reader import Compared
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument
 from tuner.space.name_check import check_names
@@ -32,26 +33,24 @@ FORMS = {
 }
 
 
-EXTENTS = "write one to three numbers or expressions over sizes: x, y, z"
-
-
 @dataclass(frozen=True)
 class ReferenceReader:
-    """Reads the reference at `where` in `document`, of an operation with these arguments and types to choose, for a
-    space like `model`. `names` are those that expressions over sizes may use."""
+    """Reads the reference at `where` in `document`, of an operation with these arguments, for a space like `model`,
+    whose kernel is written in one of `languages`. `names` are those that expressions over sizes may use, `compared`
+    those of what needs an answer."""
 
     document: Document
     where: Where
     model: SpaceModel
     arguments: tuple[Argument, ...]
     names: Collection[str]
-    types: Collection[str]
+    languages: Collection[str]
+    compared: Compared
 
     def reference(self) -> Reference:
         """Raises SpaceError for the first fault."""
         value: Any = self.model.operation.reference
-        outputs = [a.name for a in self.arguments if a.shape is not None and a.role != "in"]
-        if isinstance(value, dict) and set(value) != set(outputs):
+        if isinstance(value, dict) and not self.compared.fits(value):
             readers: dict[str, Callable[[Mapping[str, Any]], Reference]]
             readers = {"python": self._python, "kernel": self._kernel, "config": self._config}
             for form, read in readers.items():
@@ -60,15 +59,7 @@ class ReferenceReader:
                     return read(value)
         if value == "none":
             return NoReference()
-        return self._expressions(value, outputs)
-
-    def check_languages(self, languages: Collection[str]) -> None:
-        """Raise SpaceError where a kernel lacks the grid and the block that these languages need."""
-        value: Any = self.model.operation.reference
-        if isinstance(self.reference(), KernelReference) and any(LANGUAGES[name].has_grid for name in languages):
-            for key in ("grid", "block"):
-                if not value.get(key):
-                    raise self._error((key,), EXTENTS)
+        return self._expressions(value)
 
     def _check_keys(self, form: str, value: Mapping[str, Any]) -> None:
         for key in value:
@@ -79,9 +70,10 @@ class ReferenceReader:
     def _error(self, where: Where, message: str) -> Exception:
         return self.document.error((*self.where, *where), message)
 
-    def _expressions(self, value: Any, outputs: list[str]) -> ExpressionReference:
+    def _expressions(self, value: Any) -> ExpressionReference:
+        outputs = self.compared.needed
         formulas: dict[str, Any] = value if isinstance(value, dict) else dict.fromkeys(outputs[:1], value)
-        if set(formulas) != set(outputs) or not outputs:
+        if not self.compared.fits(formulas):
             others = "; or one of {python: check.py:expected}, {kernel: }, {config: default}, none" if outputs else ""
             raise self._error((), f"write one for each output: {', '.join(outputs) or 'none'}{others}")
         arrays = [a.name for a in self.arguments if a.shape is not None]
@@ -124,12 +116,13 @@ class ReferenceReader:
         kernel, source = value["kernel"], value.get("source")
         if not isinstance(kernel, str) or not braces.KERNEL.fullmatch(kernel):
             raise self._error(("kernel",), f"{quoted(kernel)}: write the name of a kernel in the source")
-        if (fault := braces.fault(kernel, self.types)) is not None:
+        if (fault := braces.fault(kernel, self.model.types or self.model.operation.types)) is not None:
             raise self._error(("kernel",), fault)
         if source is not None and (not isinstance(source, str) or not source or "\0" in source):
             raise self._error(("source",), f"{quoted(source)}: write the name of a file, relative to this one")
         file = None if source is None else self.document.path.resolve().parent / source
-        grid, block = (self._extents(key, value) for key in ("grid", "block"))
+        has_grid = any(LANGUAGES[name].has_grid for name in self.languages)
+        grid, block = (self._extents(key, value, required=has_grid) for key in ("grid", "block"))
         return KernelReference(kernel, file, self._names(value.get("arguments")), grid, block)
 
     def _names(self, value: object) -> tuple[str, ...]:
@@ -147,11 +140,11 @@ class ReferenceReader:
                 raise self._error(("arguments",), f"{argument.name} is missing, which is an output; add it")
         return tuple(value)
 
-    def _extents(self, key: str, value: Mapping[str, Any]) -> Extents:
+    def _extents(self, key: str, value: Mapping[str, Any], required: bool) -> Extents:
         given = value.get(key)
         texts: list[object] = given if isinstance(given, list) else [] if given is None else [given]
-        if len(texts) > 3:
-            raise self._error((key,), EXTENTS)
+        if not 1 <= len(texts) <= 3 and (required or texts):
+            raise self._error((key,), "write one to three numbers or expressions over sizes: x, y, z")
         extents: list[Expression] = []
         for position, text in enumerate(texts):
             try:

@@ -7,13 +7,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat,
 
 from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
-from tuner.paths import quoted
+from tuner.paths import quoted, shown
 from tuner.space import braces, expressions, ranges
 from tuner.space.dtypes import ALIASES, DTYPES, canonical
 from tuner.space.expressions import Expression
 from tuner.space.fills import DISTRIBUTIONS, SEQUENCES
 from tuner.space.model import MAX_VALUES
 from tuner.space.routines import ROUTINES
+from tuner.space.tolerance import TERMS
 
 MAX_KERNEL = 300  # characters of a kernel's name
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
@@ -24,6 +25,21 @@ def _expression(value: object) -> Expression:
         return expressions.parse(value)
     except ExpressionError as error:
         raise ValueError(str(error)) from None
+
+
+def _tolerance(value: object) -> object:
+    """An expression; or a mapping to expressions, by term or output; or to mappings of terms, by output."""
+    if not isinstance(value, dict):
+        return _expression(value)
+    if not value:
+        raise ValueError(f"it is empty; write an expression, or some of {', '.join(TERMS)}")
+    found: dict[str, object] = {}
+    for name, inner in value.items():
+        try:
+            found[str(name)] = _tolerance(inner)
+        except ValueError as error:
+            raise ValueError(f"{shown(name)}: {error}") from None
+    return found
 
 
 def _expressions(value: object) -> list[Expression]:
@@ -137,6 +153,18 @@ _REFERENCE: dict[str, Any] = {
 }
 
 
+_TERMS: dict[str, Any] = {
+    "type": "object",
+    "properties": dict.fromkeys(TERMS, _FORMULA),
+    "additionalProperties": False,
+}
+_TOLERANCE: dict[str, Any] = {
+    "description": "of all outputs; or of each output by its name",
+    "anyOf": [_FORMULA, _TERMS, {"type": "object", "additionalProperties": {"anyOf": [_FORMULA, _TERMS]}}],
+}
+Tolerances = Annotated[Any, BeforeValidator(_tolerance), WithJsonSchema(_TOLERANCE)]
+MutantName = Literal["zeros", "shift", "replaced"]
+
 if TYPE_CHECKING:
     from typing import TypeAlias
 
@@ -197,7 +225,11 @@ class OperationModel(StrictModel):
     extent: list[Formula] = Field([], max_length=3, description="of the result, x first; `grid_divisors` divide it")
     arguments: list[ArgumentModel] = Field(min_length=1)
     reference: Annotated[Any, WithJsonSchema(_REFERENCE)]
-    tolerance: Formula | None = Field(None, description="largest error allowed; `epsilon` is the unit round-off")
+    tolerance: Tolerances | None = Field(None, description="largest error allowed; `epsilon` is the unit round-off")
+    derive: dict[Identifier, Annotated[Any, WithJsonSchema(_FORMULA)]] = Field(
+        {}, description="name: an expression over outputs, which is compared in their place"
+    )
+    accept: list[MutantName] = Field([], description="wrong outputs that the tolerance is meant to accept")
     flops: Formula | None = None
     bytes: Formula | None = None
     library: RoutineName | None = Field(None, description="the vendor routine to compare with")

@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner import paths
 from tuner.errors import ExpressionError, GeometryError, SpaceError
-from tuner.space import braces, dtypes
+from tuner.space import braces, dtypes, tolerance
 from tuner.space.model import Argument, Config, Geometry, Scope, Space, Value
 
 MAX_SOURCE = 10_000_000  # characters of a kernel file or header
@@ -186,8 +186,9 @@ def signature(space: Space) -> str:
 
 def _meaning(space: Space, text: str) -> dict[str, object]:
     op = space.operation
-    comparison = {"reference": op.reference.meaning, "tolerance": op.tolerance and op.tolerance.text}
-    return {**_code(space, text, _fill), **comparison}
+    comparison = {"reference": op.reference.meaning, "tolerance": tolerance.text(op)}
+    derive = {"derive": sorted((name, e.text) for name, e in op.derive.items())} if op.derive else {}
+    return {**_code(space, text, _fill), **comparison, **derive}
 
 
 def _code(

@@ -32,8 +32,9 @@ class Record:
     compared; all are None in an imported record. `signature` names what was measured, with its data and reference;
     `code` the code alone. Earlier records have neither `verified` nor `code`. `registers`,
     `spills` (bytes) and `occupancy` (an upper bound, 0 to 1) are the build's. `protocol` is the number of the way in
-    which it was timed (`measure.method`). It was right on `input_sets` sets of inputs. `types` are those that were
-    chosen, of a kernel that has a choice.
+    which it was timed (`measure.method`). It was right on `input_sets` sets of inputs, but for `wrong` elements that
+    the tolerance allows. `skipped_mutants` are wrong outputs that equal the right one, which the check need not reject.
+    `types` are those that were chosen, of a kernel that has a choice.
     """
 
     device: str
@@ -72,6 +73,8 @@ class Record:
     gbytes: float | None = None
     protocol: int = 1
     input_sets: int = 1
+    wrong: int = 0
+    skipped_mutants: list[str] = field(default_factory=list)
     types: dict[str, str] = field(default_factory=dict)
     verified: str | None = None
     code: str | None = None
@@ -227,6 +230,7 @@ class _Rule(NamedTuple):
 
 
 _TEXT = _Rule(_is_text, "a line of text")
+_TEXTS = _Rule(lambda value: isinstance(value, list) and all(_is_text(v) for v in value), "a list of text")
 _COUNT = _Rule(_is_count, "a whole number from 0 on")
 _NUMBER = _Rule(_is_number, "a number from 0 on")
 _TIME = _Rule(_is_time, f"a number from {SHORTEST_MS:g} on")
@@ -240,7 +244,7 @@ _FIELDS: Mapping[str, _Rule] = {
     **dict.fromkeys(("device", "kind", "architecture", "signature", "toolchain", "strategy", "date", "version"), _TEXT),
     **dict.fromkeys(("objective", "caches"), _TEXT),
     "spread": _NUMBER,
-    **dict.fromkeys(("rounds", "configurations", "evaluated", "protocol", "input_sets"), _COUNT),
+    **dict.fromkeys(("rounds", "configurations", "evaluated", "protocol", "input_sets", "wrong"), _COUNT),
     **dict.fromkeys(("error", "bound", "gflops", "library_ms", "vs_library"), _optional(_NUMBER)),
     "library": _optional(_TEXT),
     "time_ms": _TIME,
@@ -250,7 +254,7 @@ _FIELDS: Mapping[str, _Rule] = {
     "failed": _Rule(_maps_to(_is_count), "whole numbers by reason"),
     "config": _Rule(_is_config, "numbers and text by name"),
     "next": _Rule(_are_runners_up, "a list of objects with config and time_ms"),
-    "throttled": _Rule(lambda value: isinstance(value, list) and all(_is_text(v) for v in value), "a list of text"),
+    **dict.fromkeys(("throttled", "skipped_mutants"), _TEXTS),
     **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy", "gbytes"), _optional(_NUMBER)),
     "default_ms": _optional(_TIME),
     **dict.fromkeys(("registers", "spills"), _optional(_COUNT)),

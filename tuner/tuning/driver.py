@@ -18,7 +18,7 @@ from tuner.measure.method import PROTOCOL, STANDARD, TIMEOUT, Method, check_time
 from tuner.measure.process.supervisor import Supervisor, Task, announce
 from tuner.measure.timing import NOISE
 from tuner.search import strategies
-from tuner.search.pool import Pool
+from tuner.search.listing import is_likely_kept, listed
 from tuner.search.strategies import Budget, Hints, Search
 from tuner.space import catalog, chosen_types, identity, operation, source
 from tuner.space.model import Config, Scope, Space
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger import Ledger
 
 # Optuna and Kernel Tuner take a second or more to import. That is done while the workers open their devices.
-SLOW_IMPORTS = ("tuner.tuning.ledger", "tuner.search.enumeration", "tuner.search.pool_gp")
+SLOW_IMPORTS = ("tuner.tuning.ledger", "tuner.search.pool_gp")
+SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
 
 
 @dataclass(frozen=True)
@@ -133,14 +134,13 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
 
     task = Task(space, sizes, options, request.method, request.timeout, types)
     progress.begun(f"opening {' and '.join(device_ids)}")
-    threading.Thread(target=lambda: [importlib.import_module(name) for name in SLOW_IMPORTS]).start()
+    _import_ahead(space)
     with Crew(task, device_ids, progress.noted) as crew:
         progress.begun("listing the valid configurations")
-        from tuner.search.enumeration import enumerate_space
         from tuner.tuning.ledger import Ledger
         from tuner.tuning.study import StudyKey
 
-        pool = Pool(space.parameters, enumerate_space(space, crew.scope).list)
+        pool = listed(space, crew.scope)
         strategy = strategies.choose(request.strategy, budget, len(pool))
         query = Query.of(space, crew.scope, crew.device)
         key = StudyKey(sizes, options, crew.device.name, signature, crew.device.toolchain, request.method, types=types)
@@ -179,6 +179,12 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
         front=_front(selection, request.method) if len(request.method.objectives) > 1 else [],
         examples={t.outcome.failure: t.outcome.log for t in reversed(ledger.trials) if t.outcome.failure},
     )
+
+
+def _import_ahead(space: Space) -> None:
+    """Import what will take long, in a thread."""
+    names = [*SLOW_IMPORTS, *([] if is_likely_kept(space) else [SLOW_IMPORT_TO_LIST])]
+    threading.Thread(target=lambda: [importlib.import_module(name) for name in names]).start()
 
 
 def _doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
@@ -237,6 +243,7 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         vs_library=library.time_ms / final.time_ms if library else None,
         error=trial.outcome.error if by != "none" else None,
         bound=trial.outcome.bound if by != "none" else None,
+        wrong=trial.outcome.wrong,
         signature=signature,
         toolchain=device.toolchain,
         configurations=summary.configurations,
@@ -258,6 +265,7 @@ def _record(worker: Supervisor, selection: Selection, summary: Summary, ledger: 
         gbytes=operation.gbytes(op, scope, final.time_ms),
         protocol=PROTOCOL,
         input_sets=finals.input_sets,
+        skipped_mutants=finals.skipped_mutants,
         verified=by,
         code=source.code(worker.task.space),
     )

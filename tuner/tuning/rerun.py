@@ -29,7 +29,8 @@ SECONDS = 600.0  # for the look-up, and again for the run; the reference of a hu
 @dataclass(frozen=True)
 class Rerun:
     """The result of a run: times in ms and rates, or the `reason` why it failed. `verified_by` is the kind of the
-    reference, and `error` the largest error; with the kind `none` nothing is compared."""
+    reference, `error` the largest error, and `wrong` the number of wrong elements that the tolerance allows; with the
+    kind `none` nothing is compared."""
 
     kernel: str
     device: str
@@ -37,6 +38,7 @@ class Rerun:
     candidate: Candidate
     verified: bool
     error: float | None = None
+    wrong: int = 0
     reason: str | None = None
     verified_by: str | None = None
     time_ms: float | None = None
@@ -150,6 +152,7 @@ def _measure(bench: Workbench, space: Space, scope: Scope, device: Device, candi
         verified=by != "none",
         verified_by=by,
         error=verdict.error if by != "none" else None,
+        wrong=verdict.wrong,
         time_ms=own.time_ms,
         spread=own.spread,
         gflops=operation.gflops(space.operation, scope, own.time_ms),

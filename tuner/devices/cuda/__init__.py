@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: NVRTC compiles; PyCUDA finds the devices; the driver loads, launches and times."""
+"""NVIDIA GPUs: NVRTC compiles; PyCUDA or cuda-bindings finds them; the driver loads, launches and times."""
 
 from tuner.devices.backend import Backend, deferred
 from tuner.devices.cuda import architectures
@@ -6,11 +6,12 @@ from tuner.devices.cuda import architectures
 BACKEND = Backend(
     kind="cuda",
     language="cuda",
-    count=deferred(f"{__name__}.device", "count"),
+    count=deferred(f"{__name__}.gpu", "count"),
     open=deferred(f"{__name__}.device", "CudaDevice"),
     compiler=deferred(f"{__name__}.compiler", "NvrtcCompiler"),
-    needs="a driver and pycuda",
-    package="pycuda",
+    needs="a driver and cuda-bindings (or pycuda)",
+    package="cuda-bindings",
+    modules=("pycuda", "cuda.bindings"),
     limits_of=architectures.limits_of,
     widest=architectures.widest,
     follows_context=True,

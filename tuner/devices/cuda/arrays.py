@@ -1,8 +1,8 @@
 """Arrays and streams of PyCUDA, CuPy and torch, and arrays of any library with the CUDA array interface.
 
-The interface alone would suffice. But each access builds it anew, which costs more than the rest of a launch. So the
-fast readers compare only the attributes that matter. If they differ, the slow reader checks the interface: it accepts
-the array after all, or reports the fault.
+The interface alone would suffice. But these three build it anew at each access, which costs more than the rest of a
+launch. So the fast readers compare only the attributes that matter. If they differ, the slow reader checks the
+interface: it accepts the array after all, or reports the fault.
 """
 
 import operator
@@ -34,7 +34,7 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
 
     def __missing__(self, kind: type) -> tuple[Addresses, Stream]:
         factory = {"pycuda": self._pycuda, "cupy": self._cupy, "torch": self._torch}.get(_library(kind))
-        entry = self[kind] = factory() if factory else self._slow, current_stream(kind, self._number)
+        entry = self[kind] = (factory or self._other)(), current_stream(kind, self._number)
         return entry
 
     def _pycuda(self) -> Addresses:
@@ -99,6 +99,28 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
 
         return addresses
 
+    def _other(self) -> Addresses:
+        slow, is_ours = self._slow, self._is_ours
+        # What has been taken once is taken again while the interfaces stay the same. Copies, because a library may
+        # change its dictionary in place.
+        last: tuple[list[dict[str, Any]], Sequence[int]] = [], ()
+
+        def addresses(arrays: Sequence[Any]) -> Sequence[int]:
+            nonlocal last
+            interfaces = None
+            try:
+                interfaces = [array.__cuda_array_interface__ for array in arrays]
+                if interfaces == last[0] and (is_ours is None or is_ours(last[1])):
+                    return last[1]
+            except (AttributeError, KeyError, TypeError, RuntimeError, ValueError):  # ValueError: of masks
+                pass
+            values = slow(arrays)
+            if interfaces is not None:
+                last = [dict(interface) for interface in interfaces], values
+            return values
+
+        return addresses
+
 
 def _library(kind: type) -> str:
     """The library of this type of array: pycuda, cupy, torch, or empty for any other."""
@@ -112,7 +134,7 @@ def _library(kind: type) -> str:
 
 
 def interface_of(array: Any) -> dict[str, Any]:
-    """The CUDA array interface of an array. Raises AttributeError, TypeError or RuntimeError where it has none.
+    """The CUDA array interface of an array. Raises AttributeError, KeyError, TypeError or RuntimeError if it has none.
 
     torch gives none for its float8 types, which the interface has no words for, and in earlier versions none for
     bfloat16. A view of such a tensor as integers has one.

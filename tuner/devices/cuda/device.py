@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import ctypes
 import functools
 import threading
@@ -16,31 +14,15 @@ import numpy as np
 from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Library, Sensors
 from tuner.devices.compiler import Build
-from tuner.devices.cuda import BACKEND, compiler, driver, peak, sensors
+from tuner.devices.cuda import BACKEND, compiler, driver, gpu, peak, sensors
 from tuner.devices.cuda.arrays import Readers, interface_of, stream_handle, stream_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
+from tuner.devices.cuda.gpu import Gpu
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.space.model import Geometry, Limits
 from tuner.space.source import Source
 
-try:
-    import pycuda.driver as cuda
-except ImportError as error:  # libcuda.so is missing: no driver, so no GPU
-    cuda = None
-    _MISSING = str(error)
-
 MAX_CHECKED = 64  # sets of addresses that a launcher remembers as checked
-
-
-def count() -> int:
-    """How many GPUs there are; 0 without a driver."""
-    if cuda is None:
-        return 0
-    try:
-        cuda.init()
-        return int(cuda.Device.count())
-    except cuda.Error:
-        return 0
 
 
 class CudaDevice(Device):
@@ -51,42 +33,36 @@ class CudaDevice(Device):
     asynchronous = True
 
     def __init__(self, number: int = 0) -> None:
-        if cuda is None:
-            raise DeviceError(f"device cuda: no NVIDIA driver ({_MISSING}); use --device opencl or host")
-        gpus = count()
-        if number >= gpus:
-            raise DeviceError(f"device cuda:{number}: this machine has {gpus} NVIDIA GPUs; see `tune devices`")
-        self._device = cuda.Device(number)
-        self._number = number
-        self._context = _context(self._device, number)
-        at = cuda.device_attribute
-        get = self._device.get_attribute
-        major, minor = self._device.compute_capability()
+        self._gpu, self._number = _gpu(number), number
+        self._context = _context(self._gpu, number)
+        get = self._gpu.attribute
+        major, minor = self._gpu.compute_capability
         self.id = f"cuda:{number}"
-        self.name = self._device.name()
+        self.name = self._gpu.name
+        self.package = self._gpu.package
         # From Hopper on, matrix instructions such as wgmma exist only in the chip's own target, sm_90a.
         self.architecture = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
         self.compiler = NvrtcCompiler(self.architecture)
         self.memory = self.free_memory()
-        self.peak = peak.fp32((major, minor), get(at.MULTIPROCESSOR_COUNT), get(at.CLOCK_RATE))
+        self.peak = peak.fp32((major, minor), get("MULTIPROCESSOR_COUNT"), get("CLOCK_RATE"))
         self.limits = Limits(
-            max_threads=get(at.MAX_THREADS_PER_BLOCK),
-            max_shared_memory=get(at.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
-            warp_size=get(at.WARP_SIZE),
+            max_threads=get("MAX_THREADS_PER_BLOCK"),
+            max_shared_memory=get("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+            warp_size=get("WARP_SIZE"),
             compute_capability=major + minor / 10,
-            max_block=(get(at.MAX_BLOCK_DIM_X), get(at.MAX_BLOCK_DIM_Y), get(at.MAX_BLOCK_DIM_Z)),
-            max_grid=(get(at.MAX_GRID_DIM_X), get(at.MAX_GRID_DIM_Y), get(at.MAX_GRID_DIM_Z)),
-            max_registers=get(at.MAX_REGISTERS_PER_BLOCK),
-            multiprocessor_threads=get(at.MAX_THREADS_PER_MULTIPROCESSOR),
-            multiprocessor_blocks=get(at.MAX_BLOCKS_PER_MULTIPROCESSOR),
-            multiprocessor_registers=get(at.MAX_REGISTERS_PER_MULTIPROCESSOR),
-            multiprocessor_shared_memory=get(at.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
-            reserved_shared_memory=get(at.RESERVED_SHARED_MEMORY_PER_BLOCK),
+            max_block=(get("MAX_BLOCK_DIM_X"), get("MAX_BLOCK_DIM_Y"), get("MAX_BLOCK_DIM_Z")),
+            max_grid=(get("MAX_GRID_DIM_X"), get("MAX_GRID_DIM_Y"), get("MAX_GRID_DIM_Z")),
+            max_registers=get("MAX_REGISTERS_PER_BLOCK"),
+            multiprocessor_threads=get("MAX_THREADS_PER_MULTIPROCESSOR"),
+            multiprocessor_blocks=get("MAX_BLOCKS_PER_MULTIPROCESSOR"),
+            multiprocessor_registers=get("MAX_REGISTERS_PER_MULTIPROCESSOR"),
+            multiprocessor_shared_memory=get("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+            reserved_shared_memory=get("RESERVED_SHARED_MEMORY_PER_BLOCK"),
         )
 
     @property
     def toolchain(self) -> str:
-        version = cuda.get_driver_version()
+        version = self._gpu.driver_version()
         return f"NVRTC {compiler.version()}, CUDA driver {version // 1000}.{version % 1000 // 10}"
 
     def load(self, build: Build, source: Source) -> Function:
@@ -118,7 +94,7 @@ class CudaDevice(Device):
         cells: Any = launch.cells  # a slice takes any sequence, which its type does not say
         check, is_ours = address_check(specs), driver.membership(self._context)
         slow = functools.partial(self.handles, specs)
-        readers = Readers(specs, self._number, is_ours if count() > 1 else None, slow)
+        readers = Readers(specs, self._number, is_ours if gpu.count() > 1 else None, slow)
         checked: set[tuple[int, ...]] = set()
         last_addresses: Sequence[int] = ()
         last_scalars: Any = None
@@ -211,7 +187,7 @@ class CudaDevice(Device):
 
     @property
     def last_cache(self) -> int:
-        return int(self._device.get_attribute(cuda.device_attribute.L2_CACHE_SIZE))
+        return self._gpu.attribute("L2_CACHE_SIZE")
 
     def free_memory(self) -> int:
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
@@ -221,7 +197,7 @@ class CudaDevice(Device):
     @functools.cached_property
     def sensors(self) -> Sensors | None:
         try:
-            return sensors.NvmlSensors(self._device.pci_bus_id())
+            return sensors.NvmlSensors(self._gpu.bus_id)
         except OSError:
             return None
 
@@ -230,7 +206,7 @@ class CudaDevice(Device):
         name = spec.argument.name
         try:
             interface = interface_of(array)
-        except (AttributeError, TypeError, RuntimeError):
+        except (AttributeError, KeyError, TypeError, RuntimeError):
             if getattr(array, "requires_grad", False):
                 raise ArgumentError(f"{name}: requires grad, which a launch does not track; pass .detach()") from None
             kind = type(array).__name__
@@ -260,36 +236,25 @@ class CudaDevice(Device):
         return cublas.library(routine, arguments, dtypes)
 
 
-def _context(device: Any, number: int) -> driver.Context:
-    """The calling thread's current context if it belongs to `device`, else the device's primary context.
+def _gpu(number: int) -> Gpu:
+    """The GPU with this number. Raises DeviceError if there is none, or nothing to reach it through."""
+    gpus = gpu.chosen()
+    if number >= (found := gpus.count()):
+        raise DeviceError(f"device cuda:{number}: this machine has {found} NVIDIA GPUs; see `tune devices`")
+    return gpus(number)
+
+
+def _context(device: Gpu, number: int) -> driver.Context:
+    """The calling thread's current context if it belongs to the GPU, else the GPU's primary context.
 
     An array can be used only in the context that it was allocated in, and `pycuda.autoinit` creates its own context.
     """
-    current, primary = driver.current_context(), _primary(number)
-    if current not in (None, primary.handle) and cuda.Context.get_device() == device:
+    current, primary = driver.current_context(), device.primary_context()
+    if current not in (None, primary) and driver.is_current(number):
         return driver.Context(current, number)
-    if current in (None, primary.handle) and threading.current_thread() is threading.main_thread():
-        _activate_for_pycuda(number)
-    return driver.Context(primary.handle, number)
-
-
-@functools.cache
-def _primary(number: int) -> Any:
-    """The primary context, which CuPy and torch use too; retained once per process."""
-    return cuda.Device(number).retain_primary_context()
-
-
-@functools.cache
-def _activate_for_pycuda(number: int) -> None:
-    """Push the primary context on PyCUDA's own stack, which PyCUDA needs to allocate arrays."""
-    _primary(number).push()
-    atexit.register(_pop_context)
-
-
-def _pop_context() -> None:
-    """Pop the context again: at exit, PyCUDA aborts the process if its stack is not empty."""
-    with contextlib.suppress(cuda.Error):
-        cuda.Context.pop()
+    if current in (None, primary) and threading.current_thread() is threading.main_thread():
+        device.make_primary_current()
+    return driver.Context(primary, number)
 
 
 class _EventTimer:

@@ -2,7 +2,8 @@
 
 Every call that depends on a context is made here. PyCUDA will not do, because it keeps its own stack of contexts per
 thread: it ignores contexts that CuPy or torch make current, frees memory only in the thread that created the context,
-aborts the process if a thread ends with a context on its stack, and launches only into its own streams.
+aborts the process if a thread ends with a context on its stack, and launches only into its own streams. cuda-bindings
+would do, but builds objects around the arguments of each launch.
 """
 
 from __future__ import annotations
@@ -233,6 +234,14 @@ def current_context() -> int | None:
     context = ctypes.c_void_p()
     library().cuCtxGetCurrent(ctypes.byref(context))
     return context.value
+
+
+def is_current(number: int) -> bool:
+    """Whether the calling thread's current context belongs to the GPU with this number."""
+    current, device = ctypes.c_int(-1), ctypes.c_int()
+    library().cuCtxGetDevice(ctypes.byref(current))
+    library().cuDeviceGet(ctypes.byref(device), number)
+    return current.value == device.value
 
 
 def device_of(address: int) -> int | None:

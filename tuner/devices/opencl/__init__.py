@@ -10,6 +10,7 @@ BACKEND = Backend(
     compiler=None,
     needs="a driver and pyopencl",
     package="pyopencl",
+    modules=("pyopencl",),
     may_be_processor=True,
     toolchain="OpenCL ",
 )

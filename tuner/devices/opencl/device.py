@@ -45,6 +45,7 @@ class OpenCLDevice(Device):
     """One OpenCL device, with its own context and profiling queue."""
 
     kind, language = BACKEND.kind, BACKEND.language
+    package = BACKEND.package
 
     def __init__(self, number: int = 0) -> None:
         devices = _devices()

@@ -1,0 +1,127 @@
+"""The device and the host judge every element by the same rule, for every type and every kind of tolerance."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tuner import measure
+from tuner.devices import Device
+from tuner.devices.cuda import compiler
+from tuner.measure.bench_kernels import BenchKernels, macros
+from tuner.measure.comparison import Bound, Tally
+from tuner.measure.poison import poisoned, scrambled
+from tuner.space.dtypes import DTYPES, DType
+from tuner.space.model import Geometry
+from tuner.space.source import Source
+
+Array = np.ndarray[Any, np.dtype[Any]]
+COUNT = 20_000
+TERMS: list[dict[str, float]] = [
+    {},
+    {"atol": 3},
+    {"atol": 1e-3},
+    {"rtol": 1e-2},
+    {"atol": 0.1, "rtol": 0.03},
+    {"ulp": 3},
+    {"atol": 1e-6, "rtol": 1e-4, "ulp": 2},
+]
+ODD = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-300, 6e-8, 65504.0, 1e38, -1e308]
+
+
+def answers_of(dtype: DType, random: np.random.Generator) -> Array:
+    """Answers of all magnitudes that the type holds: float64 for reals, with what is not finite, else its own."""
+    if dtype.kind == "complex":
+        part = DTYPES[dtype.part]
+        return np.asarray(answers_of(part, random) + 1j * answers_of(part, random)[::-1])
+    if not dtype.is_exact:
+        scale = np.log2(float(dtype.high)) * 0.9
+        answers = random.standard_normal(COUNT) * np.exp2(random.uniform(-scale, scale, COUNT))
+        answers[: len(ODD)] = ODD
+        return np.asarray(answers)
+    if dtype.kind == "boolean":
+        return random.integers(0, 2, COUNT).astype(bool)
+    answers = random.integers(dtype.low, dtype.high, COUNT, dtype=dtype.numpy, endpoint=True)
+    answers[: COUNT // 2] = random.integers(0, 100, COUNT // 2).astype(dtype.numpy)
+    return np.asarray(answers)
+
+
+def near(answers: Array, bound: Bound, random: np.random.Generator) -> Array:
+    """Elements at the bound, a little nearer or further off, with some that are poison or not finite."""
+    dtype, limits = bound.dtype, bound.limits(answers)
+    sign = random.choice([-1.0, 1.0], COUNT) * random.choice([0.0, 0.5, 1 - 2**-20, 1.0, 1 + 2**-20, 2.0], COUNT)
+    if dtype.kind == "complex":  # its size may round otherwise on a device: no element lies at the very bound
+        sign = np.where(np.abs(sign) == 1, 3.0, sign)
+    if not dtype.is_exact:
+        elements = (answers + sign * limits).astype(dtype.numpy)
+        elements[-40:-30] = np.array([np.nan, np.inf, -np.inf, 0, -0.0] * 2).astype(dtype.numpy)
+        elements[-30:] = poisoned(elements[-30:])
+        return np.asarray(elements)
+    if dtype.kind == "boolean":
+        return np.asarray(answers ^ (random.random(COUNT) < 0.1))
+    offset = np.rint(np.clip(sign * limits, -(2.0**62), 2.0**62)).astype(np.int64)
+    return np.asarray((answers.astype(np.uint64) + offset.astype(np.uint64)).astype(dtype.numpy))
+
+
+@pytest.mark.parametrize("kind", ["host", "opencl"])
+@pytest.mark.parametrize("terms", TERMS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=lambda dtype: dtype.name)
+def test_both_find_the_same_elements_wrong(
+    dtype: DType, terms: dict[str, float], kind: str, request: pytest.FixtureRequest
+) -> None:
+    device: Device = request.getfixturevalue(kind)
+    random, secret = np.random.default_rng(len(dtype.name)), secrets.randbits(31)
+    bound = Bound(dtype, **terms)
+    with np.errstate(all="ignore"):
+        answers = answers_of(dtype, random)
+        elements = near(answers, bound, random)
+        poison = None
+        if dtype.is_exact:
+            poison = scrambled(answers, secret)
+            elements[-30:] = poison[-30:]
+        host = Tally(bound, COUNT)
+        host.add(0, elements, answers, poison)
+    output, reference = device.upload(elements), device.upload(answers)
+    kernels = BenchKernels(device, ["y"])
+    kernels.check_output("y", dtype, output, reference, bound, None if poison is None else secret)()
+    counts = kernels.counts()["y"]
+    assert 30 <= host.wrong < COUNT + (not terms)
+    assert counts.wrong == host.wrong
+    assert counts.worst == pytest.approx(host.worst, rel=1e-6 if dtype.kind == "complex" else 1e-7)
+    assert counts.unwritten == (0 if bound.is_exact and dtype.is_exact else host.unwritten)
+    assert host.unwritten >= 30
+
+
+@pytest.mark.parametrize("kind", ["host", "opencl"])
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES.values() if dtype.is_exact], ids=lambda dtype: dtype.name)
+def test_an_integer_that_nobody_has_written_is_a_quarter_of_the_range_off(
+    dtype: DType, kind: str, request: pytest.FixtureRequest
+) -> None:
+    device: Device = request.getfixturevalue(kind)
+    answers = answers_of(dtype, np.random.default_rng(1))
+    secret, array, reference = secrets.randbits(31), device.allocate(answers.nbytes), device.upload(answers)
+    kernels, found = BenchKernels(device, ["y"]), np.empty_like(answers)
+    kernels.scramble(dtype, array, reference, secret)()
+    device.synchronize()
+    device.read(array.handle, found)
+    assert found.tobytes() == scrambled(answers, secret).tobytes()
+    holds = np.uint8 if dtype.kind == "boolean" else dtype.numpy
+    distance = np.abs(found.view(holds).astype(object) - answers.view(holds).astype(object))
+    assert min(distance) >= 2 ** (8 * dtype.itemsize - 2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=lambda dtype: dtype.name)
+def test_the_kernels_that_compare_compile_for_nvidia(dtype: DType) -> None:
+    text, geometry = Path(*measure.__path__, "bench_kernels.cu").read_text(), Geometry((1, 1, 1), (256, 1, 1), 0)
+    plain, tolerant = macros(dtype), macros(dtype, is_tolerant=True)
+    kernels = {"check_reals": plain}
+    if dtype.is_exact:
+        kernels = {"check_bits": plain, "scramble": plain, "check_whole": tolerant}
+    for kernel, defines in kernels.items():
+        build = compiler.compile_cubin(Source(defines + text, kernel, (), geometry), "sm_90a")
+        assert build.binary.startswith(b"\x7fELF")
+        assert kernel.encode() in build.binary

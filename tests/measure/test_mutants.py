@@ -1,0 +1,115 @@
+"""The check is checked: before a run begins it must reject wrong outputs that are made from the right one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.operations import array, written
+from helpers.processes import Tune
+from tuner.devices import Device
+from tuner.measure import input_sets, mutants
+from tuner.measure.referee import Referee
+from tuner.space import catalog, operation
+from tuner.space.model import Limits, Scope, Space
+from tuner.space.reference_cache import ReferenceCache
+
+STAGES = [catalog.load(name) for name in catalog.names()]
+TYPES = {"float32": "float", "int32": "int", "uint8": "unsigned char"}
+
+
+def kernel(folder: Path, dtype: str, value: str, reference: str, fill: Any = None, **more: Any) -> Path:
+    """Writes a C function that sets each `y[i]` to `value`, and its space; `before` and `after` are its other code."""
+    real = TYPES[dtype]
+    loop = f"for (int i = 0; i < n; i++) y[i] = {value};"
+    code = f"#include <math.h>\nvoid f({real} *y, const {real} *x, int n) {{ {loop} }}\n"
+    arguments = [array("y", dtype, ["n"], "out"), array("x", dtype, ["n"], **({"fill": fill} if fill else {}))]
+    return written(folder, code, arguments, reference, **more)
+
+
+# what a lax tolerance lets through: (type, value, reference, fill, tolerance, what the message says of it)
+LAX: dict[str, tuple[str, str, str, Any, Any, str]] = {
+    "zeros": ("float32", "0", "x", {"uniform": [1e-9, 1e-8]}, None, "zeros would be accepted"),
+    "shift": ("float32", "x[i]", "x", {"uniform": [100, 101]}, 2, "shifted by one element would be accepted"),
+    "replaced": ("float32", "pow(x[i], 50)", "x ** 50", None, None, "in which another element stands in the place of"),
+    "replaced, and zeros too": ("int32", "x[i]", "x", None, 100, "zeros would be accepted"),
+    "poison": ("uint8", "x[i]", "x", {"integers": [0, 255]}, 255, "an output that no kernel has written"),
+}
+
+
+@pytest.mark.parametrize("what", LAX)
+def test_a_tolerance_that_accepts_a_wrong_output_is_refused_before_the_first_trial(
+    what: str, tune: Tune, tmp_path: Path
+) -> None:
+    dtype, value, reference, fill, tolerance, message = LAX[what]
+    file = kernel(tmp_path, dtype, value, reference, fill, **({} if tolerance is None else {"tolerance": tolerance}))
+    done = tune(file, "1000", "--device", "host")
+    assert (done.status, done.out) == (2, "")
+    line = done.err.splitlines()[-1]
+    assert line.startswith(f"error: {file}: operation.tolerance: y: ")
+    assert message in line
+    assert "the largest difference is" in line
+    assert "and the tolerance is" in line
+    assert "never tuned" in tune("best", file, "1000", "--device", "host").out
+
+
+@pytest.mark.parametrize(
+    ("what", "accept"), [("zeros", ["zeros", "shift", "replaced"]), ("shift", ["shift", "replaced"])]
+)
+def test_what_is_meant_is_accepted(what: str, accept: list[str], tune: Tune, tmp_path: Path) -> None:
+    dtype, value, reference, fill, tolerance, _ = LAX[what]
+    more = {} if tolerance is None else {"tolerance": tolerance}
+    for number, missing in enumerate(accept):  # each of them is needed
+        done = tune(kernel(tmp_path, dtype, value, reference, fill, accept=accept[:number], **more), "1000")
+        assert done.status == 2
+        assert f"or write `accept: [{missing}]` where that is meant" in done.err
+    file = kernel(tmp_path, dtype, value, reference, fill, accept=accept, **more)
+    done = tune(file, "1000", "--device", "host")
+    assert done.status == 0, done.err
+
+
+def test_a_fraction_that_may_be_wrong_says_that_one_element_may(tune: Tune, tmp_path: Path) -> None:
+    file = kernel(tmp_path, "float32", "x[i]", "x", tolerance={"wrong": 0.01})
+    assert tune(file, "1000", "--device", "host").status == 0
+    assert tune(file, "99", "--device", "host").status == 0  # none may, and none is
+
+
+def test_mutants_that_equal_the_answer_are_skipped_and_the_record_says_so(tune: Tune, tmp_path: Path) -> None:
+    for value, reference, skipped in (
+        ("7", "0 * x + 7", ["shift of y", "replaced of y"]),
+        ("0", "0 * x", ["zeros of y", "shift of y", "replaced of y"]),
+        ("x[i]", "x", []),
+    ):
+        file = kernel(tmp_path, "int32", value, reference)
+        assert tune(file, "1000", "--device", "host").status == 0
+        assert tune("best", file, "1000", "--device", "host", "--json").json["record"]["skipped_mutants"] == skipped
+
+
+def test_a_kernel_that_does_nothing_is_a_mutant_of_one_that_updates_its_output(tune: Tune, tmp_path: Path) -> None:
+    code = "void f(float *y, const float *x, int n) { for (int i = 0; i < n; i++) y[i] += STEP * x[i]; }"
+    arguments = [array("y", "float32", ["n"], "inout"), array("x", "float32", ["n"])]
+    for step, status in ((0.5, 0), (1e-6, 2)):
+        file = written(tmp_path, code.replace("STEP", str(step)), arguments, f"y + {step} * x", tolerance="1e-4")
+        done = tune(file, "1000", "--device", "host")
+        assert done.status == status, done.err
+        assert ("an output that no kernel has written would be accepted" in done.err) == (status == 2)
+
+
+def test_a_derived_value_that_hides_what_was_not_written_is_refused(tune: Tune, tmp_path: Path) -> None:
+    hides = {"derive": {"total": "sum(where(y == y, y, 0))"}, "tolerance": 1e6, "accept": ["zeros"]}
+    done = tune(kernel(tmp_path, "float32", "x[i]", "sum(x)", **hides), "1000", "--device", "host")
+    assert done.status == 2
+    assert "total: an output that no kernel has written would be accepted" in done.err
+
+
+@pytest.mark.parametrize("space", STAGES, ids=lambda space: space.name)
+@pytest.mark.parametrize("size", [1, 2, 5, 31, 100])
+def test_the_tolerance_of_every_stage_rejects_all_mutants(space: Space, size: int, host: Device) -> None:
+    op = space.operation
+    for options in (op.options, {"alpha": 1.5, "beta": -0.75}):
+        scope = Scope(operation.parse_size(size, op), options, space.languages[0], Limits())
+        inputs = input_sets.draw(Referee(host, space, ReferenceCache()), scope, 0)
+        skipped = mutants.check(op, scope, inputs)
+        assert skipped == (["shift of C", "replaced of C"] if size == 1 else [])

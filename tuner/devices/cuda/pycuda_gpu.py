@@ -1,0 +1,76 @@
+"""A GPU through PyCUDA."""
+
+import atexit
+import contextlib
+import functools
+from typing import Any
+
+import pycuda.driver as cuda
+
+from tuner.devices.cuda.gpu import Gpu
+from tuner.errors import DeviceError
+
+
+class PycudaGpu(Gpu):
+    """A GPU whose primary context PyCUDA knows too, so that its arrays can be made there."""
+
+    package = "pycuda"
+
+    @staticmethod
+    def count() -> int:
+        try:
+            cuda.init()
+            return int(cuda.Device.count())
+        except cuda.Error:
+            return 0
+
+    @staticmethod
+    def driver_version() -> int:
+        return int(cuda.get_driver_version())
+
+    def __init__(self, number: int) -> None:
+        self._number, self._device = number, cuda.Device(number)
+
+    @property
+    def name(self) -> str:
+        return str(self._device.name())
+
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        major, minor = self._device.compute_capability()
+        return major, minor
+
+    @property
+    def bus_id(self) -> str:
+        return str(self._device.pci_bus_id())
+
+    def attribute(self, name: str) -> int:
+        return int(self._device.get_attribute(getattr(cuda.device_attribute, name)))
+
+    def primary_context(self) -> int:
+        return int(_primary(self._number).handle)
+
+    def make_primary_current(self) -> None:
+        _push(self._number)
+
+
+@functools.cache
+def _primary(number: int) -> Any:
+    """PyCUDA's own object, which gives the context back when it goes; kept for the life of the process."""
+    try:
+        return cuda.Device(number).retain_primary_context()
+    except cuda.Error as error:
+        raise DeviceError(f"device cuda:{number}: {error}") from None
+
+
+@functools.cache
+def _push(number: int) -> None:
+    """Push the primary context on PyCUDA's own stack, which PyCUDA needs to allocate arrays."""
+    _primary(number).push()
+    atexit.register(_pop)
+
+
+def _pop() -> None:
+    """Pop the context again: at exit, PyCUDA aborts the process if its stack is not empty."""
+    with contextlib.suppress(cuda.Error):
+        cuda.Context.pop()

@@ -1,0 +1,84 @@
+"""The valid configurations of a space as a pool. Once listed, they are kept in the cache."""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import io
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner import paths
+from tuner.search.pool import Pool
+from tuner.space.model import Scope, Space
+from tuner.version import VERSION
+
+KEPT = 64  # lists
+MOST_BYTES = 1 << 25  # of a list that is kept
+_CHECKSUM = 32  # bytes
+
+
+def listed(space: Space, scope: Scope) -> Pool:
+    """Every valid configuration. Raises what `enumerate_space` does."""
+    file = folder() / f"{_beginning(space)}{paths.digest(*_conditions(space, scope))}"
+    rows = _read(file, space)
+    if rows is not None:
+        return Pool.of_rows(space.parameters, rows)
+    from tuner.search.enumeration import enumerate_space  # Kernel Tuner takes long to import
+
+    pool = Pool(space.parameters, enumerate_space(space, scope).list)
+    _keep(file, pool.rows)
+    return pool
+
+
+def is_likely_kept(space: Space) -> bool:
+    """Whether the configurations of the space have been listed at some size."""
+    return any(folder().glob(f"{_beginning(space)}*"))
+
+
+def folder() -> Path:
+    """Where lists are kept. Raises RequestError where others may write to it."""
+    return paths.private(paths.cache() / "configurations")
+
+
+def _beginning(space: Space) -> str:
+    return f"{paths.digest(space.name)[:16]}-"
+
+
+def _conditions(space: Space, scope: Scope) -> list[str]:
+    """What decides which configurations are valid, and in which order they are listed."""
+    expressions = [*(r.that for r in space.restrictions), *space.derived.values()]
+    used = frozenset().union(*(expression.names for expression in expressions))
+    return [
+        f"{VERSION} {importlib.metadata.version('kernel_tuner')}",
+        repr(list(space.parameters.items())),
+        repr([expression.text for expression in expressions] + list(space.derived)),
+        repr(sorted((name, value) for name, value in scope.names.items() if name in used)),
+    ]
+
+
+def _read(file: Path, space: Space) -> NDArray[np.integer] | None:
+    """The rows in a file; None where there is none, or where it is damaged."""
+    with contextlib.suppress(OSError, ValueError, EOFError):
+        content = paths.read_trusted(file)
+        data, checksum = content[:-_CHECKSUM], content[-_CHECKSUM:]
+        if hashlib.sha256(data).digest() == checksum:
+            rows: NDArray[np.integer] = np.load(io.BytesIO(data), allow_pickle=False)
+            if rows.ndim == 2 and rows.shape[1] == len(space.parameters):
+                return rows
+    return None
+
+
+def _keep(file: Path, rows: NDArray[np.integer]) -> None:
+    """Write the rows, where the cache has room for them, and remove the oldest lists."""
+    if rows.nbytes > MOST_BYTES:
+        return
+    buffer = io.BytesIO()
+    np.save(buffer, rows)
+    data = buffer.getvalue()
+    with contextlib.suppress(OSError):  # the next run lists them again
+        paths.replace(file, data + hashlib.sha256(data).digest())
+        lists = sorted(file.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in lists[KEPT:]:
+            old.unlink(missing_ok=True)
