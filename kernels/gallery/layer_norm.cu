@@ -10,7 +10,7 @@
 KERNEL LAUNCH_BOUNDS(THREADS, 1)
 void layer_norm(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x,
                 GLOBAL const float *__restrict__ gamma, GLOBAL const float *__restrict__ beta, int rows, float eps) {
-    __shared__ float shared[THREADS];
+    __shared__ float shared[THREADS], more_shared[THREADS]; // for a reduction each: PoCL 3.1 mixes two up in one
 
     const int thread = threadIdx.x, lane = thread % lanes;
     const int row = blockIdx.x * rows_per_block + thread / lanes;
@@ -21,7 +21,7 @@ void layer_norm(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x
     Pack kept[KEPT];
     keep_row(kept, x, lane, length, 0.0f);
     const float mean = sum_row(kept, x, lane, length, 0.0f, 0, shared) / row_length;
-    const float squares = sum_row(kept, x, lane, length, mean, 1, shared);
+    const float squares = sum_row(kept, x, lane, length, mean, 1, more_shared);
     const float scale = 1.0f / sqrt(squares / row_length + eps);
 
 #pragma unroll UNROLL

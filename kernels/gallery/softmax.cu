@@ -8,7 +8,7 @@
 #include "rows.h"
 
 // The maximum of a row, and the sum of exp(x - maximum), of a row that is kept; `kept` becomes exp(x - maximum).
-INLINE float2 kept_sum(Pack *kept, LOCAL float *shared) {
+INLINE float2 kept_sum(Pack *kept, LOCAL float *shared, LOCAL float *more_shared) {
     float2 result;
     float largest = LOWEST, sum = 0.0f;
 #pragma unroll
@@ -28,12 +28,12 @@ INLINE float2 kept_sum(Pack *kept, LOCAL float *shared) {
         }
     }
     result.x = largest;
-    result.y = sum_across(sum, shared);
+    result.y = sum_across(sum, more_shared);
     return result;
 }
 
 // The same of a row that is read.
-INLINE float2 read_sum(GLOBAL const float *row, int lane, int length, LOCAL float *shared) {
+INLINE float2 read_sum(GLOBAL const float *row, int lane, int length, LOCAL float *shared, LOCAL float *more_shared) {
     float2 result;
     float largest = LOWEST, sum = 0.0f;
 #pragma unroll UNROLL
@@ -54,13 +54,13 @@ INLINE float2 read_sum(GLOBAL const float *row, int lane, int length, LOCAL floa
         largest = next;
     }
     result.x = largest_across(largest, shared);
-    result.y = sum_across(sum * exp(largest - result.x), shared);
+    result.y = sum_across(sum * exp(largest - result.x), more_shared);
     return result;
 }
 
 KERNEL LAUNCH_BOUNDS(THREADS, 1)
 void softmax(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x, int rows) {
-    __shared__ float shared[THREADS];
+    __shared__ float shared[THREADS], more_shared[THREADS]; // for a reduction each: PoCL 3.1 mixes two up in one
 
     const int thread = threadIdx.x, lane = thread % lanes;
     const int row = blockIdx.x * rows_per_block + thread / lanes;
@@ -70,7 +70,7 @@ void softmax(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x, i
 
     Pack kept[KEPT];
     keep_row(kept, x, lane, length, LOWEST);
-    const float2 found = keep ? kept_sum(kept, shared) : read_sum(x, lane, length, shared);
+    const float2 found = keep ? kept_sum(kept, shared, more_shared) : read_sum(x, lane, length, shared, more_shared);
     const float scale = 1.0f / found.y;
 
 #pragma unroll UNROLL

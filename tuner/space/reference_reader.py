@@ -33,17 +33,21 @@ FORMS = {
 }
 
 
+EXTENTS = "write one to three numbers or expressions over sizes: x, y, z"
+
+
 @dataclass(frozen=True)
 class ReferenceReader:
-    """Reads the reference at `where` in `document`, of an operation with these arguments, for a space like `model`,
-    whose kernel is written in one of `languages`. `names` are those that expressions over sizes may use, `compared`
-    those of what needs an answer."""
+    """Reads the reference at `where` in `document`, of an operation with these arguments and types to choose, for a
+    space like `model`, whose kernel is written in one of `languages`. `names` are those that expressions over sizes may
+    use, `compared` those of what needs an answer."""
 
     document: Document
     where: Where
     model: SpaceModel
     arguments: tuple[Argument, ...]
     names: Collection[str]
+    types: Collection[str]
     languages: Collection[str]
     compared: Compared
 
@@ -116,7 +120,7 @@ class ReferenceReader:
         kernel, source = value["kernel"], value.get("source")
         if not isinstance(kernel, str) or not braces.KERNEL.fullmatch(kernel):
             raise self._error(("kernel",), f"{quoted(kernel)}: write the name of a kernel in the source")
-        if (fault := braces.fault(kernel, self.model.types or self.model.operation.types)) is not None:
+        if (fault := braces.fault(kernel, self.types)) is not None:
             raise self._error(("kernel",), fault)
         if source is not None and (not isinstance(source, str) or not source or "\0" in source):
             raise self._error(("source",), f"{quoted(source)}: write the name of a file, relative to this one")
@@ -143,8 +147,8 @@ class ReferenceReader:
     def _extents(self, key: str, value: Mapping[str, Any], required: bool) -> Extents:
         given = value.get(key)
         texts: list[object] = given if isinstance(given, list) else [] if given is None else [given]
-        if not 1 <= len(texts) <= 3 and (required or texts):
-            raise self._error((key,), "write one to three numbers or expressions over sizes: x, y, z")
+        if len(texts) > 3 or (required and not texts):
+            raise self._error((key,), EXTENTS)
         extents: list[Expression] = []
         for position, text in enumerate(texts):
             try:
