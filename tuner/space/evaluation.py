@@ -11,7 +11,7 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space import agreement, derivation, fills, operation, python_function, reference, source
+from tuner.space import agreement, braces, derivation, fills, operation, python_function, reference, source
 from tuner.space.array_functions import TRYING, bounded
 from tuner.space.chosen_types import Types
 from tuner.space.default import checks_by_depth
@@ -170,8 +170,8 @@ def _reference_code_fault(space: Space) -> Evaluation | None:
             python_function.check(form.function)
         elif isinstance(form, KernelReference):
             of_reference = reference.as_space(space, form)
-            text = inlined(of_reference.source)
-            if not re.search(rf"\b{form.kernel}\b", without_comments(text)):
+            text = inlined(of_reference.source, space.include)
+            if not re.search(rf"\b{braces.pattern(form.kernel)}\b", without_comments(text)):
                 return Evaluation(0, (*where, "kernel"), f"{shown(of_reference.source)} has no kernel {form.kernel}")
             for fault in agreement.faults(of_reference, text):
                 return Evaluation(0, where, fault.message)

@@ -31,7 +31,7 @@ def _contents(space: Space) -> Iterator[str]:
             yield f"{file.name} {_digest(file)}"
     reference = space.operation.reference
     if isinstance(reference, KernelReference) and reference.source is not None:
-        yield source.without_comments(source.inlined(reference.source))
+        yield source.without_comments(source.inlined(reference.source, space.include))
 
 
 def _digest(path: Path) -> str:

@@ -54,8 +54,9 @@ class OperationReader:
         comparison = ComparisonReader(shared, prefix, op, self.scope_names, arguments)
         derive = comparison.derive()
         compared = comparison.compared(derive)
+        place = (*prefix, "reference")
         of_reference = ReferenceReader(
-            shared, (*prefix, "reference"), model, arguments, self.scope_names, languages, compared
+            shared, place, model, arguments, self.scope_names, self.types, languages, compared
         )
         reference = of_reference.reference()
         for key in ("flops", "bytes"):

@@ -9,7 +9,7 @@ from typing import Any
 from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, shown
-from tuner.space import array_expressions, expressions, python_function
+from tuner.space import array_expressions, braces, expressions, python_function
 from tuner.space.comparison_reader import Compared
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument
@@ -33,17 +33,21 @@ FORMS = {
 }
 
 
+EXTENTS = "write one to three numbers or expressions over sizes: x, y, z"
+
+
 @dataclass(frozen=True)
 class ReferenceReader:
-    """Reads the reference at `where` in `document`, of an operation with these arguments, for a space like `model`,
-    whose kernel is written in one of `languages`. `names` are those that expressions over sizes may use, `compared`
-    those of what needs an answer."""
+    """Reads the reference at `where` in `document`, of an operation with these arguments and types to choose, for a
+    space like `model`, whose kernel is written in one of `languages`. `names` are those that expressions over sizes may
+    use, `compared` those of what needs an answer."""
 
     document: Document
     where: Where
     model: SpaceModel
     arguments: tuple[Argument, ...]
     names: Collection[str]
+    types: Collection[str]
     languages: Collection[str]
     compared: Compared
 
@@ -114,8 +118,10 @@ class ReferenceReader:
 
     def _kernel(self, value: Mapping[str, Any]) -> KernelReference:
         kernel, source = value["kernel"], value.get("source")
-        if not isinstance(kernel, str) or not kernel.isidentifier() or not kernel.isascii():
+        if not isinstance(kernel, str) or not braces.KERNEL.fullmatch(kernel):
             raise self._error(("kernel",), f"{quoted(kernel)}: write the name of a kernel in the source")
+        if (fault := braces.fault(kernel, self.types)) is not None:
+            raise self._error(("kernel",), fault)
         if source is not None and (not isinstance(source, str) or not source or "\0" in source):
             raise self._error(("source",), f"{quoted(source)}: write the name of a file, relative to this one")
         file = None if source is None else self.document.path.resolve().parent / source
@@ -141,8 +147,8 @@ class ReferenceReader:
     def _extents(self, key: str, value: Mapping[str, Any], required: bool) -> Extents:
         given = value.get(key)
         texts: list[object] = given if isinstance(given, list) else [] if given is None else [given]
-        if not 1 <= len(texts) <= 3 and (required or texts):
-            raise self._error((key,), "write one to three numbers or expressions over sizes: x, y, z")
+        if len(texts) > 3 or (required and not texts):
+            raise self._error((key,), EXTENTS)
         extents: list[Expression] = []
         for position, text in enumerate(texts):
             try:

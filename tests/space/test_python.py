@@ -1,0 +1,283 @@
+"""Functions in Python, as references and as inputs: what they get, what is wrong with them, and who runs them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+import tuner
+from helpers import ROOT
+from helpers.operations import array
+from helpers.processes import Tune
+from helpers.references import DATA, PYTHON, space
+from helpers.spaces import scope_of
+from tuner.devices import Device
+from tuner.exchange.formats import FORMATS
+from tuner.measure.benchmark import Bench
+from tuner.space import catalog, identity, source
+
+
+def test_a_function_gets_what_it_asks_for_and_may_import_what_lies_beside_it(tmp_path: Path, tune: Tune) -> None:
+    file = space(tmp_path / "mine", PYTHON)
+    (tmp_path / "mine" / "check.py").write_text(
+        "import sys\nfrom beside import double\nprint('hello')\n"
+        "def expected(**given):\n"
+        "    assert sorted(given) == ['a', 'n', 'x', 'y'], sorted(given)\n"
+        "    assert given['x'].dtype == 'float32' and given['x'].shape == (given['n'],)\n"
+        "    import later\n"
+        "    sys.stdout.write('noise'); sys.stdout.flush()\n"
+        "    given['x'] *= given['a']\n"  # its own copy
+        "    return {'y': later.more(double(given['x'])) }\n"
+    )
+    (tmp_path / "mine" / "beside.py").write_text("def double(x):\n    return 2 * x\n")
+    (tmp_path / "mine" / "later.py").write_text("def more(x):\n    return x / 2 + 1\n")
+    done = tune(file, "100", "--device", "host", "--json")
+    assert done.status == 0, done.err
+    assert done.json["best"]["verified"] == "python"
+    assert not (tmp_path / "mine" / "__pycache__").exists()
+
+
+# what is wrong: (check.py, what the one message says)
+BAD_PYTHON = {
+    "no such function": ("def other(x):\n    pass\n", "there is no function expected"),
+    "not Python": ("def expected(:\n", "check.py:1: "),
+    "raises at once": ("x = 1\nraise ValueError('no')\n", "check.py:2: expected() does not return: ValueError: no"),
+    "raises": ("def expected(x):\n    return x + unknown\n", "check.py:2: expected() does not return: NameError"),
+    "raises in another file": ("import beside\ndef expected(x):\n    beside.fail()\n", "beside.py:2: expected()"),
+    "leaves": (
+        "import sys\ndef expected(x):\n    sys.exit(3)\n",
+        "check.py:3: expected() does not return: SystemExit: 3",
+    ),
+    "never returns from itself": ("def expected(x):\n    return expected(x)\n", "RecursionError"),
+    "ends the process": ("import os\ndef expected(x):\n    os._exit(0)\n", "cannot be computed"),
+    "closes the channel": (
+        "import os\ndef expected(x):\n    os.closerange(0, 99999)\n    return x\n",
+        "cannot be computed",
+    ),
+    "another shape": (
+        "def expected(x):\n    return x[1:]\n",
+        "check.py:1: expected() returns what has shape (99,); y has (100,)",
+    ),
+    "words": ("def expected(x):\n    return ['a'] * len(x)\n", "no numbers"),
+    "objects": ("def expected(x):\n    return [None] * len(x)\n", "no array of numbers for y: a list"),
+    "nothing": ("def expected(x):\n    pass\n", "no array of numbers for y: a NoneType"),
+    "ragged lists": ("def expected(x):\n    return [[1], [1, 2]]\n", "returns no array for y"),
+    "another output": ("def expected(x):\n    return {'z': x}\n", "returns a dict of z; return one of y"),
+    "asks for more": ("def expected(x, w):\n    return x\n", "expected() asks for w; it may ask for y, x, n, a"),
+    "no function": ("expected = 3\n", "there is no function expected"),
+    "imports what is missing": ("import not_there_at_all\ndef expected(x):\n    return x\n", "ModuleNotFoundError"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_PYTHON)
+def test_what_is_wrong_with_a_function_is_one_message(what: str, tmp_path: Path, tune: Tune) -> None:
+    code, message = BAD_PYTHON[what]
+    file = space(tmp_path / "mine", PYTHON)
+    (tmp_path / "mine" / "check.py").write_text(code)
+    (tmp_path / "mine" / "beside.py").write_text("def fail():\n    raise ValueError\n")
+    done = tune(file, "100", "--device", "host")
+    assert (done.status, done.out) == (2, ""), done.err
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert " failed: " not in done.err
+    assert str(tmp_path / "mine") in done.err
+
+
+@pytest.mark.parametrize("end", ["raise ValueError('too late')", "os._exit(0)"])
+def test_a_function_that_fails_in_the_finals_is_one_message(end: str, tmp_path: Path, tune: Tune) -> None:
+    file = space(tmp_path / "mine", PYTHON)
+    (tmp_path / "mine" / "check.py").write_text(
+        "import os, pathlib\nfile = pathlib.Path(__file__).parent / 'calls'\n"
+        "def expected(x, *, a):\n"
+        "    calls = len(file.read_text()) if file.exists() else 0\n"
+        "    file.write_text('x' * (calls + 1))\n"
+        f"    if calls == 2:\n        {end}\n"
+        "    return a * x + 1.0\n"
+    )
+    done = tune(file, "100", "--device", "host")
+    assert (done.status, done.out) == (2, ""), done.err
+    assert "too late" in done.err if "raise" in end else "cannot be computed" in done.err
+    assert " failed: " not in done.err
+    assert tune(file, "100", "--device", "host").status == 0
+
+
+def test_what_a_function_computed_is_kept_when_a_kernel_crashes(tmp_path: Path, tune: Tune) -> None:
+    file = space(tmp_path / "mine", PYTHON, body="a * x[i] + 1; if (step == 2) *(volatile int *)8 = 1")
+    file.write_text(file.read_text().replace("  step:\n  - 1\n", "  step:\n  - 1\n  - 2\n"))
+    (tmp_path / "mine" / "check.py").write_text(
+        "import pathlib\n"
+        "def expected(x, *, a):\n"
+        "    with open(pathlib.Path(__file__).parent / 'calls', 'a') as file:\n        file.write('x')\n"
+        "    return a * x + 1.0\n"
+    )
+    done = tune(file, "100", "--device", "host", "--json")
+    assert (done.status, done.json["failed"]) == (0, {"crash": 1}), done.err
+    assert len((tmp_path / "mine" / "calls").read_text()) == 3  # once for each set of inputs
+
+
+def test_inputs_that_a_function_draws_by_itself_are_refused(tmp_path: Path, tune: Tune) -> None:
+    file = space(
+        tmp_path / "mine",
+        PYTHON,
+        fill={"python": "data.py:drawn"},
+        body="a * x[i] + 1; if (step == 2) *(volatile int *)8 = 1",
+    )
+    file.write_text(file.read_text().replace("  step:\n  - 1\n", "  step:\n  - 2\n  - 1\n"))
+    (tmp_path / "mine" / "data.py").write_text(
+        "import numpy as np\ndef drawn(n):\n    return np.random.rand(n).astype('f')\n"
+    )
+    done = tune(file, "100", "--device", "host")
+    assert done.status == 2
+    assert "x: other contents for the same generator; draw from `rng` alone" in done.err
+
+
+def test_a_reference_that_takes_long_is_computed_for_one_set(
+    tmp_path: Path, host: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = catalog.load(str(space(tmp_path / "mine", PYTHON)))
+    scope = scope_of(loaded, host, "100")
+    assert Bench(host, loaded, scope).workbench.set_count == 2
+    monkeypatch.setattr("tuner.measure.input_sets.DEAR_SECONDS", 0.0)
+    assert Bench(host, loaded, scope).workbench.set_count == 1
+
+
+FILLS: dict[str, tuple[str, str | None]] = {
+    "what is drawn": (DATA, None),
+    "a dict": ("def drawn(rng, *, n, a):\n    return {'x': (rng.random(n) * a).astype('float32')}\n", None),
+    "another type": (
+        "def drawn(rng, n):\n    return rng.random(n)\n",
+        "returns float64 for x; the kernel takes float32",
+    ),
+    "another shape": (
+        "def drawn(rng, n):\n    return rng.random(3, 'f')\n",
+        "returns shape (3,) for x; (100,) is needed",
+    ),
+    "another name": (
+        "def drawn(rng, n):\n    return {'w': rng.random(n, 'f')}\n",
+        "returns a dict of w; return one of x",
+    ),
+    "an error": ("def drawn(rng, n):\n    return 1 / 0\n", "data.py:2: drawn() does not return: ZeroDivisionError"),
+    "an argument too much": ("def drawn(rng, m):\n    pass\n", "drawn() asks for m; it may ask for rng, n, a"),
+}
+
+
+@pytest.mark.parametrize("what", FILLS)
+def test_a_function_fills_an_input(what: str, tmp_path: Path, tune: Tune) -> None:
+    code, message = FILLS[what]
+    file = space(tmp_path / "mine", "a * x + 1", fill={"python": "data.py:drawn"})
+    (tmp_path / "mine" / "data.py").write_text(code)
+    done = tune(file, "100", "--device", "host")
+    assert "runs data.py:drawn of" in done.err
+    if message is None:
+        assert done.status == 0, done.err
+        assert tune("best", file, "100", "--device", "host", "--json").json["record"]["input_sets"] == 3
+    else:
+        assert (done.status, done.out) == (2, "")
+        assert message in done.err
+        assert " failed: " not in done.err
+
+
+CSR_C = """void f(float *y, const float *values, const int *columns, const int *rows, const float *x, int n) {
+    for (int i = 0; i < n; i++) {
+    float s = 0; for (int k = rows[i]; k < rows[i + 1]; k++) s += values[k] * x[columns[k]];
+    y[i] = s; } }
+"""
+
+
+def test_one_call_fills_several_arrays_and_a_sparse_product_is_verified(tmp_path: Path, tune: Tune) -> None:
+    csr = {"python": "data.py:csr"}
+    operation = {
+        "sizes": {"n": None},
+        "extent": ["n"],
+        "arguments": [
+            array("y", "float32", ["n"], "out"),
+            array("values", "float32", ["3 * n"], fill={**csr}),
+            array("columns", "int32", ["3 * n"], fill={**csr}),
+            array("rows", "int32", ["n + 1"], fill={**csr}),
+            array("x", "float32", ["n"]),
+            {"name": "n", "dtype": "int32"},
+        ],
+        "reference": {"python": "data.py:product"},
+        "tolerance": "64 * epsilon",
+    }
+    (tmp_path / "data.py").write_text(
+        "import numpy as np\n"
+        "def csr(rng, *, n):\n"
+        "    rows = np.sort(np.r_[0, rng.integers(0, 3 * n, n - 1), 3 * n]).astype('int32')\n"
+        "    columns = rng.integers(0, n, 3 * n).astype('int32')\n"
+        "    return {'rows': rows, 'columns': columns, 'values': rng.random(3 * n, dtype='float32')}\n"
+        "def product(values, columns, rows, x):\n"
+        "    import scipy.sparse\n"
+        "    return scipy.sparse.csr_matrix((values.astype('float64'), columns, rows)) @ x.astype('float64')\n"
+    )
+    (tmp_path / "f.c").write_text(CSR_C)
+    keys = {"title": "t", "operation": operation, "kernel": "f", "languages": ["c"], "parameters": {"step": [1]}}
+    (tmp_path / "f.yaml").write_text(yaml.safe_dump(keys))
+    done = tune(tmp_path / "f.yaml", "200", "--device", "host")
+    assert done.status == 0, done.err
+    assert done.err.count("runs data.py:csr and data.py:product of") == 1
+    (tmp_path / "f.c").write_text(CSR_C.replace("k < rows[i + 1]", "k < rows[i + 1] - (i == 150)"))
+    assert tune(tmp_path / "f.yaml", "200", "--device", "host").status == 1
+
+
+TRAP = """import pathlib
+with open(pathlib.Path(__file__).parent / 'executed', 'a') as file:
+    file.write('x')
+def expected(x, *, a):
+    return a * x.astype('float64') + 1
+def drawn(rng, n):
+    return rng.random(n, dtype='float32')
+"""
+
+
+def test_python_is_executed_by_nothing_but_tuning_and_verifying(tmp_path: Path, tune: Tune) -> None:
+    file = space(tmp_path / "mine", PYTHON, fill={"python": "check.py:drawn"})
+    (tmp_path / "mine" / "check.py").write_text(TRAP)
+    executed = tmp_path / "mine" / "executed"
+    assert tune(file, "100", "--device", "host").status == 0
+    assert executed.exists()  # the trap works
+    executed.unlink()
+    assert tune("run", file, "100", "--device", "host").status == 0
+    assert executed.exists()
+    executed.unlink()
+    recording = tmp_path / "f.json"
+    assert tune("record", file, "100", "--device", "host", "--output", recording).status == 0
+    assert executed.exists()
+    executed.unlink()
+    exports = [
+        tune("export", file, "100", "--to", form, "--output", tmp_path / "out" / form).status for form in FORMATS
+    ]
+    assert exports.count(0) == len(FORMATS) - 1  # there is no cubin of C
+    for words in (
+        ("list",),
+        ("show", file, "100"),
+        ("best", file, "100"),
+        ("validate", file, "100"),
+        ("import", recording, "--kernel", file, "--size", "100", "--kind", "host"),
+        ("merge", tmp_path / "results"),
+        ("report",),
+        ("replay", recording),
+        ("schema",),
+    ):
+        assert tune(*words).status == 0, words
+    kernel = tuner.load(file, 100, device="host")
+    assert kernel.match == "exact"
+    catalog.load(str(file))
+    identity.of(kernel.space)
+    source.signature(kernel.space)
+    assert not executed.exists()
+    assert not list((tmp_path / "mine").glob("__pycache__"))
+
+
+def test_the_example_of_the_page_is_tuned(tmp_path: Path, tune: Tune) -> None:
+    page = (ROOT / "docs/references.md").read_text()
+    for comment, name in re.findall(r"^```\w+\n(//|#) (spmv\.\w+)$", page, re.MULTILINE):
+        (tmp_path / name).write_text(page.partition(f"{comment} {name}\n")[2].partition("```")[0])
+    file = tmp_path / "spmv.yaml"
+    assert tune("validate", file).status == 0
+    done = tune(file, "500", "--device", "opencl")
+    assert done.status == 0, done.err
+    assert "runs spmv.py:csr and spmv.py:product of " in done.err
