@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ DOCS = sorted((ROOT / "docs").glob("*.md"))
 TEXTS = {
     str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS)
 }
-TABLES = {"results": "docs/results.md", "gains": "docs/results.md", "ladder": "README.md"}
+TABLES = {"results": "docs/results.md", "gains": "docs/results.md", "ladder": "README.md", "gallery": "docs/gallery.md"}
 MOST_LINES = 150
 _CONTEXT = click.Context(app.cli)
 VERBS = {name: app.cli.get_command(_CONTEXT, name) for name in app.cli.list_commands(_CONTEXT)}
@@ -148,7 +149,7 @@ def test_every_option_that_a_sentence_names_exists() -> None:
 
 def test_the_tables_show_what_the_store_holds() -> None:
     tables = report.tables(report.rows("H200", Path("/nowhere")))
-    assert tables.keys() == TABLES.keys()
+    assert TABLES.keys() - {"gallery"} <= tables.keys() <= TABLES.keys()
     for name, table in tables.items():
         text = TEXTS[TABLES[name]]
         assert text.partition(f"<!-- {name}: begin -->")[2].partition(f"<!-- {name}: end -->")[0].strip() == table
@@ -191,6 +192,20 @@ def test_the_ladder_has_a_table_for_each_device_with_its_library_and_what_is_kno
         "| mine/three | 2 ms |  | 200 x |"
     )
     assert "ladder" not in report.tables([row for row in mine if row.kernel == "mine/four"])
+
+
+def test_the_gallery_has_a_table_of_its_own_and_a_line_in_no_other(tmp_path: Path) -> None:
+    sums = record(sizes={"n": 4096}, gflops=None, gbytes=3500.0, time_ms=2.0, default_ms=3.0, config={"items": 4})
+    Store("gallery/vector_add", tmp_path).add(sums)
+    Store("gallery/axpy", tmp_path).add(dataclasses.replace(sums, gflops=500.0, types={"real": "float16"}))
+    mine = [row for row in report.rows("", tmp_path) if row.kernel in ("gallery/vector_add", "gallery/axpy")]
+    tables = report.tables([row for row in mine if row.record.device == sums.device])
+    assert tables.keys() == {"results", "gallery"}
+    assert len(tables["results"].splitlines()) == 2, "its head alone"
+    assert tables["gallery"].splitlines()[2:] == [
+        f"| axpy | {sums.device} | n=4096, real=float16 | 500 GFLOP/s | 3 to 2 ms, 1.50 x | items=4 |",
+        f"| vector_add | {sums.device} | n=4096 | 3,500 GB/s | 3 to 2 ms, 1.50 x | items=4 |",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@
 // compiled for one size of filter.
 #include "portable.h"
 #include "inline.h"
+#include "block.h"
 
 #ifndef block_x
 #define block_x 32
@@ -81,8 +82,9 @@ INLINE void add_column(float *sum, IMAGE const float *pixel, int pitch, int left
 #endif
 }
 
-KERNEL void convolution(GLOBAL float *__restrict__ out, GLOBAL const float *__restrict__ image,
-                        GLOBAL const float *__restrict__ filter, int h, int w) {
+KERNEL BLOCK(block_x, block_y)
+void convolution(GLOBAL float *__restrict__ out, GLOBAL const float *__restrict__ image,
+                 GLOBAL const float *__restrict__ filter, int h, int w) {
 #if shared_image
     __shared__ float tile[TILE_H][TILE_W];
 #endif

@@ -5,6 +5,7 @@
 // block read again comes from the cache. Tuned are the shape of the block, the rows of a thread, and the steps of the
 // loop that are unrolled.
 #include "portable.h"
+#include "block.h"
 
 #ifndef block_x
 #define block_x 32 // columns per block
@@ -19,8 +20,9 @@
 #define unroll 4
 #endif
 
-KERNEL void matmul_naive(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict__ A,
-                         GLOBAL const float *__restrict__ B, int M, int N, int K) {
+KERNEL BLOCK(block_x, block_y)
+void matmul_naive(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict__ A,
+                  GLOBAL const float *__restrict__ B, int M, int N, int K) {
     const int column = blockIdx.x * block_x + threadIdx.x;
     const int first_row = (blockIdx.y * block_y + threadIdx.y) * rows;
     if (column >= N || first_row >= M) {

@@ -6,7 +6,7 @@
 // the block, the depth (more planes: fewer blocks, and fewer planes read twice between them), the floats per load, and
 // the tile.
 #include "portable.h"
-#include "launch_bounds.h"
+#include "block.h"
 #include "pack.h"
 
 #ifndef block_x
@@ -78,8 +78,9 @@ INLINE void fill_tile(LOCAL float (*tile)[TILE_W + 2], GLOBAL const float *p, Pa
 
 #endif
 
-KERNEL void stencil3d(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x, int nz, int ny, int nx,
-                      float center, float side) {
+KERNEL BLOCK(block_x, block_y)
+void stencil3d(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x, int nz, int ny, int nx,
+               float center, float side) {
 #if tiled
     __shared__ float tile[block_y + 2][TILE_W + 2];
 #endif

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tuner.devices import Device
-from tuner.space import operation
+from tuner.space import chosen_types, operation
 from tuner.space.expressions import parse
 from tuner.space.model import Limits, Operation, Restriction, Scope, Space, Value
 from tuner.space.reference_forms import ExpressionReference
@@ -14,7 +14,8 @@ from tuner.space.reference_forms import ExpressionReference
 def scope_of(space: Space, device: Device, size: str | dict[str, int], **options: float) -> Scope:
     """The problem of `size` on a device of this machine."""
     sizes = operation.parse_size(size, space.operation)
-    return Scope(sizes, operation.parse_options(options, space.operation), device.language, device.limits)
+    given, types = operation.parse_options(options, space.operation), chosen_types.defaults(space.operation)
+    return Scope(sizes, given, device.language, device.limits, types)
 
 
 OPERATION = Operation({"M": None}, {}, (parse("M"),), (), ExpressionReference({}), {}, None, None, None)

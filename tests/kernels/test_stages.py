@@ -13,7 +13,7 @@ from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
-from tuner.space import catalog, operation, source
+from tuner.space import catalog, chosen_types, operation, source
 from tuner.space.default import first_valid
 from tuner.space.model import Config, Limits, Scope, Space
 from tuner.store.store import Store
@@ -43,6 +43,12 @@ def sized(space: Space, numbers: tuple[int, ...]) -> dict[str, int]:
     return dict(zip(names[: max(len(required), len(numbers))], itertools.cycle(numbers)))
 
 
+def on(space: Space, sizes: dict[str, int], limits: Limits) -> Scope:
+    """The problem of these sizes in the first language of a space, on a device of these limits."""
+    op = space.operation
+    return Scope(sizes, op.options, space.languages[0], limits, chosen_types.defaults(op))
+
+
 def admitted(space: Space, scope: Scope) -> bool:
     """Whether the restrictions that speak of sizes alone admit this problem, and its arrays are of a test's size."""
     choices = {*space.parameters, *space.derived}
@@ -55,8 +61,7 @@ def problems(spaces: list[Space], sizes: list[tuple[int, ...]]) -> list[Paramete
     """Every space with each of the sizes that it admits."""
 
     def problem(space: Space, size: tuple[int, ...]) -> Scope:
-        numbers = operation.parse_size(sized(space, size), space.operation)
-        return Scope(numbers, space.operation.options, space.languages[0], Limits())
+        return on(space, operation.parse_size(sized(space, size), space.operation), Limits())
 
     return [
         pytest.param(space, size, id=f"{space.name}-{name(size)}")
@@ -136,7 +141,7 @@ def test_the_bests_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(
 @pytest.mark.parametrize("space", GPU, ids=name)
 def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> None:
     sizes = {size: default or 1024 for size, default in space.operation.sizes.items()}
-    scope = Scope(sizes, space.operation.options, "cuda", ARCHITECTURES[architecture])
+    scope = on(space, sizes, ARCHITECTURES[architecture])
     for config in [dict(space.default), *spread_out(space, scope, 2)]:
         assert compiler.compile_cubin(source.render(space, config, scope), architecture).binary.startswith(b"\x7fELF")
 
@@ -145,5 +150,5 @@ def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> Non
 def test_the_default_of_a_stage_is_valid_at_any_size(space: Space) -> None:
     for size in (1, 31, 1000, 1024, 8192):
         sizes = dict.fromkeys(space.operation.sizes, size)
-        scope = Scope(sizes, space.operation.options, space.languages[0], ARCHITECTURES["sm_90a"])
+        scope = on(space, sizes, ARCHITECTURES["sm_90a"])
         assert space.valid(space.default, scope) or not admitted(space, scope)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -18,7 +19,7 @@ from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.measure import bench_kernels
 from tuner.measure.benchmark import Bench
-from tuner.space import catalog
+from tuner.space import catalog, dtypes
 from tuner.space.dtypes import DTYPES, spelling
 from tuner.space.expressions import parse
 from tuner.space.model import Geometry
@@ -175,6 +176,20 @@ def test_a_view_of_the_bits_is_launched_where_numpy_lacks_the_type(tmp_path: Pat
     assert y.tolist() == x.tolist()
     with pytest.raises(tuner.ArgumentError, match=r"needed are .* and bfloat16, or a view of its bits as uint16"):
         kernel(y, x.astype(np.float16))
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_the_numbers_of_the_table_are_those_of_numpy(name: str) -> None:
+    dtype = DTYPES[name]
+    assert dtypes.of(dtype.numpy) is dtype
+    assert dtype.numpy.itemsize == dtype.itemsize
+    if dtype.kind == "integer":
+        about: Any = np.iinfo(dtype.numpy)
+        assert (dtype.low, dtype.high) == (about.min, about.max)
+    elif dtype.kind != "boolean":
+        about = ml_dtypes.finfo(dtype.numpy) if dtype.foreign else np.finfo(dtype.numpy)
+        assert (dtype.low, dtype.high) == (float(about.min), float(about.max))
+        assert (2 * dtype.epsilon, 2.0**dtype.least_exponent) == (float(about.eps), float(about.smallest_normal))
 
 
 def source(text: str, kernel: str) -> Source:

@@ -73,6 +73,10 @@ def test_without_a_reference_everything_says_unverified(tmp_path: Path, tune: Tu
     assert ", unverified" in tune("report").out
     (tmp_path / "other").mkdir()
     assert "1 of them unverified" in tune("merge", tmp_path / "results", "--results", tmp_path / "other").out
+    for form, word in {"header": "unverified", "cu": "unverified", "kernel-tuner": '"verified": "none"'}.items():
+        out = tmp_path / "exported" / form
+        assert tune("export", file, "100", "--to", form, "--device", "host", "--output", out).status == 0
+        assert word in out.read_text()
     with pytest.warns(UserWarning, match="unverified"):
         assert tuner.load(file, 100, device="host").match == "exact"
     assert (

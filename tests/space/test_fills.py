@@ -12,8 +12,8 @@ import pytest
 from helpers.operations import array, written
 from helpers.processes import Tune
 from tuner.space import catalog, source
+from tuner.space.dtypes import spelling
 
-TYPES = {"float32": "float", "int32": "int", "uint8": "unsigned char", "float64": "double"}
 # Right only for what the fill promises: (dtype of x, fill, condition on the element v at i).
 HELD: dict[str, tuple[str, Any, str]] = {
     "uniform": ("float32", {"uniform": [2, 3]}, "v >= 2 && v <= 3"),
@@ -24,6 +24,17 @@ HELD: dict[str, tuple[str, Any, str]] = {
     "ones": ("int32", "ones", "v == 1"),
     "a sequence": ("int32", "arange", "v == i"),
     "a permutation": ("int32", "permutation", "v >= 0 && v < n"),
+    "both parts of complex numbers": (
+        "complex64",
+        {"uniform": [2, 3]},
+        "__real__ v >= 2 && __real__ v <= 3 && __imag__ v >= 2 && __imag__ v <= 3 && __real__ v != __imag__ v",
+    ),
+    "the real part of complex numbers": ("complex128", "arange", "__real__ v == i && __imag__ v == 0"),
+    "halves": ("float16", {"normal": [100, 0.5]}, "v > 90 && v < 110"),
+    "shorts": ("uint16", {"integers": [65530, 65535]}, "v >= 65530"),
+    "only true": ("bool", {"choice": [1]}, "v == 1"),
+    "bits of bfloat16": ("bfloat16", {"choice": [1]}, "v == 0x3f80"),
+    "bits of float8": ("float8_e4m3fn", {"integers": [2, 2]}, "v == 0x40"),
     "a choice": ("float32", {"choice": [0.5, 4]}, "v == 0.5f || v == 4"),
 }
 FILE_CODE = "void f(float *y, const float *x, int n) { for (int i = 0; i < n; i++) y[i] = x[i] == 3 * i ? 1 : -1; }"
@@ -31,10 +42,10 @@ FILE_CODE = "void f(float *y, const float *x, int n) { for (int i = 0; i < n; i+
 
 def of(folder: Path, dtype: str, fill: Any, condition: str) -> Path:
     """A kernel that writes 1 where `condition` holds, and whose reference is 1."""
-    body = f"for (int i = 0; i < n; i++) {{ {TYPES[dtype]} v = x[i]; y[i] = ({condition}) ? 1 : -1; }}"
-    code = f"void f(float *y, const {TYPES[dtype]} *x, int n) {{ {body} }}"
+    body = f"for (int i = 0; i < n; i++) {{ {spelling(dtype, 'c')} v = x[i]; y[i] = ({condition}) ? 1 : -1; }}"
+    code = f"void f(float *y, const {spelling(dtype, 'c')} *x, int n) {{ {body} }}"
     arguments = [array("y", "float32", ["n"], "out"), array("x", dtype, ["n"], fill=fill)]
-    return written(folder, code, arguments, "ones(n) + 0 * x")
+    return written(folder, code, arguments, "ones(n) + 0 * abs(x)")
 
 
 @pytest.mark.parametrize("what", HELD)
@@ -45,8 +56,19 @@ def test_inputs_hold_what_the_file_says(what: str, tmp_path: Path, tune: Tune) -
     assert done.status == 0, done.err
 
 
-def test_inputs_without_a_fill_hold_what_they_did_before(tmp_path: Path, tune: Tune) -> None:
-    file = of(tmp_path, "float32", None, "(v >= 0.5f && v < 1.5f) || (v <= -0.5f && v > -1.5f)")
+@pytest.mark.parametrize(
+    ("dtype", "condition"),
+    [
+        ("float32", "(v >= 0.5f && v < 1.5f) || (v <= -0.5f && v > -1.5f)"),
+        ("complex64", "__real__ (v * ~v) >= 0.5f && __real__ (v * ~v) < 4.5f"),
+        ("uint16", "v >= 1 && v <= 8"),
+        ("bfloat16", "(v & 0x7fff) >= 0x3f00 && (v & 0x7fff) <= 0x3fc0"),
+    ],
+)
+def test_inputs_without_a_fill_hold_numbers_that_are_not_small(
+    dtype: str, condition: str, tmp_path: Path, tune: Tune
+) -> None:
+    file = of(tmp_path, dtype, None, condition)
     assert tune("run", file, "200", "--device", "host").status == 0
 
 

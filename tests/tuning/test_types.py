@@ -81,6 +81,8 @@ def test_types_do_not_mix_in_the_store_and_the_ledger(tuned: Path, tune: Tune) -
         best = tune("best", tuned, "1000", "--type", f"real={dtype}", "--json").json
         assert (best["types"], best["match"]) == ({"real": dtype}, match)
     assert tune("best", tuned, "1000", *FLOAT16, "--json").json["config"] == {"step": 1}
+    report = tune("report").out
+    assert [f"| {store.kernel}, real={dtype} |" in report for dtype in ("float32", "float16")] == [True, True]
     done = tune("run", tuned, "1000", *FLOAT16)
     assert (done.status, "real=float16" in done.out) == (0, True), done.err
 
@@ -211,6 +213,10 @@ FILES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an empty list": (changed(types={"real": []}), "types.real"),
     "a dtype that nobody knows": (changed(types={"other": ["int8"]}), "dtype: 'real': no dtype; there are float16"),
+    "no distance for float8": (
+        changed(types={"real": ["float8_e4m3", "float16"]}, tolerance={"wrong": 0.01}),
+        "y is written as float8_e4m3fn, which rounds by up to 6%: say by `tolerance:`",
+    ),
     "no tolerance for float8": (
         changed(types={"real": ["float32", "float8_e5m2"]}, tolerance=None),
         "y is written as float8_e5m2, which rounds by up to 12%: say by `tolerance:`",

@@ -24,6 +24,7 @@ def command(device: str | None, write: tuple[Path, ...], results: Path | None, a
     """Show the store as Markdown tables.
 
     One table has what each kernel reaches on each device, one what tuning gains over the default, and one both at 4096.
+    The kernels of the gallery have a table of their own.
 
     Example: tune report --device H200 --write README.md --write docs/results.md
     """

@@ -28,6 +28,7 @@ def text(target: Target) -> str:
     lines = [
         f"{problem.space.name} at {problem_text(problem.sizes, problem.types)} for {target.device.name}: {best.match}.",
         config_text(best.config),
+        *([f"The record is {best.record.doubt}."] if best.record and best.record.doubt else []),
         f"Entry point: {rendered.kernel}({', '.join(arguments)})",
         *_name_in_binary(target, rendered),
     ]

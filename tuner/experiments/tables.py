@@ -184,6 +184,8 @@ def notes(reproduction: Reproduction, number: int) -> list[str]:
     stages = [result for result in results if result.scope and result.row.stage]
     if small := [result for result in stages if result.scope and result.scope.sizes != table.sizes]:
         lines.append(f"At a small size, which says little of the published one: {_names(small, stages)}.")
+    if bare := [r for r in stages if r.row.space and r.row.space.operation.reference.kind == "none"]:
+        lines.append(f"Unverified, because nothing says what is right: {_names(bare, stages)}.")
     if (correlation := rank_correlation(results)) is not None:
         lines.append("Rank correlation (Spearman) of published times and ours: {:.3f}, {} rows.".format(*correlation))
     if number == len(reproduction.tables) - 1 > 0 and (correlation := rank_correlation(reproduction.rows)) is not None:

@@ -28,6 +28,12 @@ from tuner.space.model import Config, Scope, Space
 from tuner.space.reference_cache import ReferenceCache
 
 
+def _placed(message: str, space: Space) -> str:
+    """The message with the file of the space, unless it begins with one of its files."""
+    files = [shown(file) for file in space.files]
+    return message if not files or message.startswith(tuple(files)) else f"{files[0]}: {message}"
+
+
 class Bench:
     """Measures configurations of one space at one size on one device."""
 
@@ -46,9 +52,7 @@ class Bench:
             self.workbench = Workbench(device, space, scope, cache=cache)
             self._skipped_mutants = mutants.check(space.operation, scope, self.workbench.inputs)
         except SpaceError as error:
-            file = shown(space.files[0]) if space.files else space.name
-            message = str(error)
-            raise SpaceError(message if message.startswith(file) else f"{file}: {message}") from None
+            raise SpaceError(_placed(str(error), space)) from None
         self._other: Workbench | None = None  # with other options
         self._is_renewed = False
         self._stopwatch = Stopwatch(device, self.workbench, method.cold)

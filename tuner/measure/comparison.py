@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError, WrongResult
 from tuner.space import dtypes
-from tuner.space.dtypes import DTYPES, DType
+from tuner.space.dtypes import DType
 from tuner.space.tolerance import EPSILON, Tolerance
 
 if TYPE_CHECKING:
@@ -48,8 +47,7 @@ class Bound:
     @property
     def precision(self) -> tuple[int, int]:
         """The bits of a fraction, and the least exponent, of a type that is not exact."""
-        part = DTYPES[self.dtype.part] if self.dtype.part else self.dtype
-        return round(-math.log2(part.epsilon)) - 1, math.frexp(_least_normal(part))[1] - 1
+        return self.dtype.digits, self.dtype.least_exponent
 
     def most_wrong(self, count: int) -> int:
         """How many of `count` elements may be further off."""
@@ -118,16 +116,6 @@ def bound(op: Operation, scope: Scope, name: str, dtype: DType, answer: Array) -
         largest = float(np.max(np.abs(answer), initial=1.0, where=np.isfinite(answer)))
         terms["atol"] = 16 * roundings * dtype.epsilon * largest
     return Bound(dtype, **terms)
-
-
-def _least_normal(dtype: DType) -> float:
-    """The least number that has all bits of its fraction."""
-    if not dtype.foreign:
-        return float(np.finfo(dtype.numpy).smallest_normal)
-    import ml_dtypes
-
-    found: Any = ml_dtypes.finfo
-    return float(found(dtype.numpy).smallest_normal)
 
 
 class Tally:
@@ -204,7 +192,7 @@ def error_of(actual: Array, expected: Array) -> Array:
     infinity, or NaN in both, is no error. That of integers is exact, also beyond 2**53."""
     if np.iscomplexobj(actual):
         return np.hypot(error_of(actual.real, expected.real), error_of(actual.imag, expected.imag))
-    if "f" not in (actual.dtype.kind, expected.dtype.kind):
+    if all(dtypes.of(side.dtype).is_exact for side in (actual, expected)):
         a, b = actual.astype(np.uint64), expected.astype(np.uint64)  # modulo 2**64, so that no difference overflows
         return np.where(actual > expected, a - b, b - a).astype(np.float64)
     error = np.asarray(np.abs(np.subtract(actual, expected, dtype=np.float64)))

@@ -40,7 +40,7 @@ class _Output:
     def right(self, elements: slice | Array) -> Array:
         """These elements as a right kernel writes them."""
         chosen = self.answer[elements]
-        if self.dtype.is_exact and chosen.dtype.kind == "f":
+        if self.dtype.is_exact and chosen.dtype == np.float64:
             chosen = np.rint(chosen)
         return chosen.astype(self.dtype.numpy)
 

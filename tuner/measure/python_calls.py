@@ -150,7 +150,8 @@ def _running(function: PythonFunction) -> Iterator[None]:
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = True
     try:
-        yield
+        with np.errstate():  # whatever it sets
+            yield
     except SpaceError:
         raise
     except BaseException as error:  # sys.exit() too

@@ -50,7 +50,7 @@ def _value(name: str, op: Operation, names: Mapping[str, Any]) -> Array:
         raise SpaceError(f"derive {name}: {error}") from None
     if value.dtype.name not in DTYPES:
         raise SpaceError(f"derive {name}: `{shown(op.derive[name].text)}` holds {value.dtype}, no numbers")
-    return widened(value.astype(np.int64) if value.dtype.kind == "b" else value)
+    return widened(value.astype(np.int64) if value.dtype == bool else value)
 
 
 def dtype(op: Operation, scope: Scope, name: str, answer: Array) -> DType:

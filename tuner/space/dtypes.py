@@ -26,8 +26,9 @@ class DType:
     kind: what its values are. A complex number consists of two of `part`, another type.
     itemsize: bytes of an element.
     words: what each language calls it.
-    epsilon: the unit round-off, half the distance from 1 to the next number; 0 for types that do not round.
     low, high: the least and the largest number.
+    digits, least_exponent: of a type that rounds, the bits of a fraction, and the least exponent of a number that has
+        all of them.
     foreign: whether it is a type of ml_dtypes, which NumPy does not have.
     """
 
@@ -35,9 +36,10 @@ class DType:
     kind: Kind
     itemsize: int
     words: Words
-    epsilon: float = 0.0
     low: float = 0
     high: float = 0
+    digits: int = 0
+    least_exponent: int = 0
     foreign: bool = False
     part: str = ""
 
@@ -72,6 +74,11 @@ class DType:
         return self.kind in ("integer", "boolean")
 
     @property
+    def epsilon(self) -> float:
+        """The unit round-off, half the distance from 1 to the next number; 0 for types that do not round."""
+        return 0.0 if self.is_exact else 2.0 ** -(self.digits + 1)
+
+    @property
     def is_coarse(self) -> bool:
         """Whether it is so inexact that no error can be bounded without knowing the kernel."""
         return self.kind == "real" and self.itemsize == 1
@@ -102,30 +109,30 @@ class DType:
         return abs(value) <= self.high
 
 
-def _real(name: str, itemsize: int, epsilon: float, high: float, words: Words, foreign: bool = False) -> DType:
-    return DType(name, "real", itemsize, words, epsilon, -high, high, foreign)
+def _real(name: str, itemsize: int, digits: int, least: int, high: float, words: Words, foreign: bool = False) -> DType:
+    return DType(name, "real", itemsize, words, -high, high, digits, least, foreign)
 
 
 def _complex(part: DType, words: Words) -> DType:
     name, size = f"complex{16 * part.itemsize}", 2 * part.itemsize
-    return DType(name, "complex", size, words, part.epsilon, part.low, part.high, part=part.name)
+    return DType(name, "complex", size, words, part.low, part.high, part.digits, part.least_exponent, part=part.name)
 
 
 def _integer(name: str, words: Words) -> DType:
     width = int(name.removeprefix("u").removeprefix("int"))
     low, high = (0, 2**width - 1) if name.startswith("u") else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
-    return DType(name, "integer", width // 8, words, low=low, high=high)
+    return DType(name, "integer", width // 8, words, low, high)
 
 
-_FLOAT32 = _real("float32", 4, 2.0**-24, (2 - 2.0**-23) * 2.0**127, Words("float", "float", "float"))
-_FLOAT64 = _real("float64", 8, 2.0**-53, (2 - 2.0**-52) * 2.0**1023, Words("double", "double", "double"))
+_FLOAT32 = _real("float32", 4, 23, -126, (2 - 2.0**-23) * 2.0**127, Words("float", "float", "float"))
+_FLOAT64 = _real("float64", 8, 52, -1022, (2 - 2.0**-52) * 2.0**1023, Words("double", "double", "double"))
 _ALL = (
-    _real("float16", 2, 2.0**-11, 65504.0, Words("_Float16", "half", "__half")),
+    _real("float16", 2, 10, -14, 65504.0, Words("_Float16", "half", "__half")),
     _FLOAT32,
     _FLOAT64,
-    _real("bfloat16", 2, 2.0**-8, (2 - 2.0**-7) * 2.0**127, Words("unsigned short", "ushort", "__nv_bfloat16"), True),
-    _real("float8_e4m3fn", 1, 2.0**-4, 448.0, Words("unsigned char", "uchar", "__nv_fp8_e4m3"), True),
-    _real("float8_e5m2", 1, 2.0**-3, 57344.0, Words("unsigned char", "uchar", "__nv_fp8_e5m2"), True),
+    _real("bfloat16", 2, 7, -126, (2 - 2.0**-7) * 2.0**127, Words("unsigned short", "ushort", "__nv_bfloat16"), True),
+    _real("float8_e4m3fn", 1, 3, -6, 448.0, Words("unsigned char", "uchar", "__nv_fp8_e4m3"), True),
+    _real("float8_e5m2", 1, 2, -14, 57344.0, Words("unsigned char", "uchar", "__nv_fp8_e5m2"), True),
     _complex(_FLOAT32, Words("float _Complex", "float2", "float2")),
     _complex(_FLOAT64, Words("double _Complex", "double2", "double2")),
     DType("bool", "boolean", 1, Words("_Bool", "uchar", "bool"), high=1),

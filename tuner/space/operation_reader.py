@@ -65,7 +65,7 @@ class OperationReader:
         extent = tuple(model.extent or op.extent)
         for expression in extent:
             check_names(self.document, ("extent",), expression, self.scope_names)
-        return Operation(
+        operation = Operation(
             sizes=op.sizes,
             options=op.options,
             extent=extent,
@@ -81,6 +81,8 @@ class OperationReader:
             accept=tuple(op.accept),
             types=self.types,
         )
+        self._check_coarse(document, place, operation)
+        return operation
 
     def _check_types(self) -> None:
         """Raise SpaceError for a name that would be the macro of something else, and for an unknown dtype."""
@@ -99,21 +101,27 @@ class OperationReader:
                     raise document.error((*place, name, position), f"{dtype} stands twice; keep one")
 
     def _dtypes(self, document: Document, where: Where, model: ArgumentModel) -> list[DType]:
-        """The dtypes that an argument may have. Raises SpaceError for an unknown one, and for an output whose error
-        nothing bounds."""
+        """The dtypes that an argument may have. Raises SpaceError for an unknown one."""
         names = self.types.get(model.dtype, (model.dtype,))
         if model.dtype not in DTYPES and model.dtype not in self.types:
             named = f", or a name of `types`: {', '.join(self.types)}" if self.types else ""
             raise document.error((*where, "dtype"), f"{quoted(model.dtype)}: {_known_dtypes()}{named}")
-        dtypes = [DTYPES[name] for name in names]
-        coarse = next((dtype.name for dtype in dtypes if dtype.is_coarse), None)
-        if coarse and model.role in ("out", "inout") and self.model.operation.tolerance is None:
-            raise document.error(
-                (*where, "dtype"),
-                f"{model.name} is written as {coarse}, which rounds by up to {DTYPES[coarse].epsilon:.0%}: say by "
-                "`tolerance:` what error is right, as in `2 * epsilon` for results below 2",
-            )
-        return dtypes
+        return [DTYPES[name] for name in names]
+
+    def _check_coarse(self, document: Document, place: Where, operation: Operation) -> None:
+        """Raise SpaceError for an output whose type is too coarse for the tolerance that others have by default."""
+        for position, argument in enumerate(operation.arguments):
+            dtypes = [DTYPES[name] for name in self.types.get(argument.dtype, (argument.dtype,))]
+            coarse = next((dtype for dtype in dtypes if dtype.is_coarse), None)
+            by_names = [name for name, e in operation.derive.items() if argument.name in e.names] or [argument.name]
+            given = [operation.tolerance[name].terms.keys() for name in by_names if name in operation.tolerance]
+            bounded = len(given) == len(by_names) and all(terms - {"wrong"} for terms in given)
+            if coarse and argument.role in ("out", "inout") and operation.reference.kind != "none" and not bounded:
+                raise document.error(
+                    (*place, position, "dtype"),
+                    f"{argument.name} is written as {coarse.name}, which rounds by up to {coarse.epsilon:.0%}: say by "
+                    "`tolerance:` what error is right, as in `2 * epsilon` for results below 2",
+                )
 
     def _argument(self, document: Document, place: Where, position: int, model: ArgumentModel) -> Argument:
         where = (*place, position)

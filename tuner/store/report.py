@@ -8,10 +8,11 @@ from statistics import median
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.space.model import config_text, short_size
+from tuner.space.model import config_text, problem_text, short_size, types_text
 from tuner.store.store import Record, Store
 
 LADDER_SIZE = "4096"  # at which most tutorials print their times
+GALLERY = "gallery"  # the family whose kernels are no steps of a ladder, and have sizes of their own
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,11 @@ class ReportRow:
 
     kernel: str
     record: Record
+
+    @property
+    def title(self) -> str:
+        """The kernel, with the types that were chosen, as in `mine/axpy, real=float16`."""
+        return self.kernel + types_text(self.record.types)
 
 
 def rows(
@@ -47,12 +53,16 @@ def rows(
 
 
 def tables(table: list[ReportRow]) -> dict[str, str]:
-    """The Markdown tables, by name: `results` and, where the store has records for them, `gains` and `ladder`."""
+    """The Markdown tables, by name: `results` and, where the store has records for them, `gains`, `ladder` and
+    `gallery`. What the last one shows is in no other."""
+    gallery = [row for row in table if _family(row.kernel) == GALLERY]
+    stages = [row for row in table if _family(row.kernel) != GALLERY]
     optional = {
-        "gains": gains_table([row for row in table if row.record.default_ms is not None]),
-        "ladder": ladder_table([row for row in table if short_size(row.record.sizes) == LADDER_SIZE]),
+        "gains": gains_table([row for row in stages if row.record.default_ms is not None]),
+        "ladder": ladder_table([row for row in stages if short_size(row.record.sizes) == LADDER_SIZE]),
+        "gallery": gallery_table(gallery),
     }
-    return {"results": results_table(table)} | {name: text for name, text in optional.items() if text}
+    return {"results": results_table(stages)} | {name: text for name, text in optional.items() if text}
 
 
 def results_table(table: list[ReportRow]) -> str:
@@ -107,6 +117,26 @@ def ladder_table(table: list[ReportRow]) -> str:
     )
 
 
+def gallery_table(table: list[ReportRow]) -> str:
+    """A Markdown table with a line per record: the problem, the rate, the time in ms with the space's default and with
+    the best configuration, the gain, and that configuration. Empty without records."""
+    lines = ["| kernel | device | problem | rate | tuning gains | best configuration |", "|---|---|---|---:|---|---|"]
+    for row in table:
+        record = row.record
+        gain = _gain(record) if record.default_ms else ""
+        problem = problem_text(record.sizes, record.types)
+        lines.append(
+            f"| {row.kernel.removeprefix(GALLERY + '/')} | {record.device} | {problem} | {_work_rate(record)} | {gain} "
+            f"| {config_text(record.config)} |"
+        )
+    return "\n".join(lines) if table else ""
+
+
+def _work_rate(record: Record) -> str:
+    """`3,511 GB/s`, or `312 GFLOP/s`, and where the record comes from."""
+    return _rate_cell(record) + (" GFLOP/s" if record.gflops else "") + _origin(record)
+
+
 def _ladder(device: str, records: Mapping[str, Record]) -> str:
     """The table of one device from its `records`, by kernel."""
     names = dict.fromkeys(record.library.partition(" ")[0] for record in records.values() if record.library)
@@ -156,7 +186,7 @@ def _groups(table: list[ReportRow]) -> dict[tuple[str, str], dict[str, Record]]:
     """The records of each kernel and device, by size."""
     groups: dict[tuple[str, str], dict[str, Record]] = {}
     for row in table:
-        groups.setdefault((row.kernel, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
+        groups.setdefault((row.title, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
     return groups
 
 
