@@ -40,6 +40,7 @@ class CompilePool:
             "space": launch_form.to_json(space),
             "sizes": dict(scope.sizes),
             "options": dict(scope.options),
+            "types": dict(scope.types),
             "language": scope.language,
             "limits": asdict(scope.limits),
             "device": device.id,
@@ -74,7 +75,8 @@ class CompilePool:
         """Return when `config` has been built, or the pool is closed.
 
         Raises TrialError where it does not compile or cannot be launched, WorkerDied where the compiler crashes or
-        times out, EnvironmentTrouble where the machine is to blame: the next call builds it again.
+        times out, DeviceError where no compile worker starts, EnvironmentTrouble where the machine is to blame: the
+        next call builds it again.
         """
         with contextlib.suppress(CancelledError):
             self._wait(config)
@@ -106,6 +108,11 @@ class CompilePool:
             return
         try:
             self._have_process()
+        except DeviceError:
+            if self._closed:
+                return
+            raise
+        try:
             launch = self._ask({"build": config}, "compile ")["launch"]
         except (TrialError, WorkerDied, EnvironmentTrouble):
             raise
