@@ -143,6 +143,14 @@ def test_threads_that_the_source_leaves_to_the_launch_are_parameters(tmp_path: P
     data = data_of(drafted(tmp_path, tune, "f.cu", code))
     assert list(data["parameters"]) == data["block"] == ["block_size_x", "block_size_y"]
     assert data["grid"] == ["ceil_div(n, block_size_x)", "ceil_div(m, block_size_y)"]
+    assert "how many threads" not in (tmp_path / "f.yaml").read_text()
+
+
+def test_threads_that_a_source_neither_names_nor_reads_are_asked_for(tmp_path: Path, tune: Tune) -> None:
+    file = drafted(
+        tmp_path, tune, "f.cu", "__global__ void f(float *y, int n) { y[blockIdx.x * 32 + threadIdx.x] = 1; }"
+    )
+    assert "block: [block_size_x]  # ? how many threads in x, y, z?" in file.read_text()
 
 
 def test_a_word_that_yaml_would_take_for_something_else_stays_a_word(tmp_path: Path, tune: Tune) -> None:

@@ -125,10 +125,9 @@ class Draft:
             return []
         sizes = [*self.extents, "1", "1"]
         grid = ", ".join(f"ceil_div({size}, {extent})" for size, extent in zip(sizes, facts.block, strict=False))
-        is_sure = len(facts.block) == facts.dimensions and all(e in facts.knobs or e.isdecimal() for e in facts.block)
         return [
             f"grid: [{grid}]{_asked('how many blocks in x, y, z?')}",
-            f"block: [{', '.join(facts.block)}]{_asked('' if is_sure else 'how many threads in x, y, z?')}",
+            f"block: [{', '.join(facts.block)}]{_asked('' if facts.knows_block else 'how many threads in x, y, z?')}",
         ]
 
 

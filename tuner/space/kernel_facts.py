@@ -142,6 +142,13 @@ class Facts:
             extents.pop()
         return extents or [f"block_size_{axis}" for axis in "xyz"[: self.dimensions]]
 
+    @property
+    def knows_block(self) -> bool:
+        """Whether the threads of a block are what the source says, or parameters that it leaves to the launch."""
+        reads = re.search(r"\b(blockDim|get_local_size|get_global_id)\b", self.code) is not None
+        known = (e.isdecimal() or (e in self.knobs and (reads or e in self.code)) for e in self.block)
+        return len(self.block) == self.dimensions and all(known)
+
     def role(self, parameter: Parameter) -> tuple[str, list[str]]:
         """What a kernel does with an array, and what to ask about it."""
         name = parameter.name

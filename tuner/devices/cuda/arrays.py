@@ -103,7 +103,7 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
         slow, is_ours = self._slow, self._is_ours
         # What has been taken once is taken again while the interfaces stay the same. Copies, because a library may
         # change its dictionary in place.
-        last: tuple[list[dict[str, Any]], Sequence[int]] = [], ()
+        last: tuple[list[dict[str, Any]] | None, Sequence[int]] = None, ()
 
         def addresses(arrays: Sequence[Any]) -> Sequence[int]:
             nonlocal last
