@@ -1,8 +1,8 @@
 // y = a x + y, for elements of several types: a template, whose arguments the space file names.
 //
 // Nothing but memory counts, so that a half takes a quarter of the time of a double. Halves are multiplied and added as
-// floats. Tuned are the bytes that a thread has under way (VECTOR x ITEMS), and the threads of a block. The last tile may
-// be cut, and is done element by element.
+// floats. Tuned are the bytes that a thread has under way (VECTOR x ITEMS), and the threads of a block. The last tile
+// may be cut, and is done element by element.
 
 template <int BYTES, typename Real> struct Wide { using type = Real; };
 template <typename Real> struct Wide<2, Real> { using type = float; };

@@ -2,8 +2,8 @@
 //
 // At n = 32 there are 5 operations per byte: memory sets the bound. The matrices of a block lie together in memory, so
 // that it copies all of A and all of B with full lines. A thread computes `rows` outputs of one column, so that what it
-// reads of B serves that many. Tuned are the matrices of a block, its threads, the floats per load, and `rows`. The file
-// is compiled for one n, so that its loops unroll.
+// reads of B serves that many. Tuned are the matrices of a block, its threads, the floats per load, and `rows`. The
+// file is compiled for one n, so that its loops unroll.
 #include "portable.h"
 #include "launch_bounds.h"
 #include "pack.h"
@@ -37,7 +37,8 @@ INLINE void copy(LOCAL float *shared, GLOBAL const float *from, int count) {
     }
 }
 
-// Outputs first_row.. of a column: a is the matrix A from that row on, b that column of B, c the place of the first one.
+// Outputs first_row.. of a column: a is the matrix A from that row on, b that column of B, c the place of the first
+// one.
 INLINE void multiply_strip(GLOBAL float *c, LOCAL const float *a, LOCAL const float *b, int left) {
     float sum[rows];
 #pragma unroll

@@ -5,8 +5,8 @@
 // products. A thread computes `rows` outputs one below the other, for each of `columns` columns that lie block_x apart:
 // a pixel that it has read serves all the rows that it is under. Tuned are the block, the outputs of a thread, whether
 // image and filter come from shared memory or from the cache, and how a column of the filter is done: unrolled = 1
-// writes all its products out, so that indices are constants; unrolled = 0 loops over the rows of the filter. The file is
-// compiled for one size of filter.
+// writes all its products out, so that indices are constants; unrolled = 0 loops over the rows of the filter. The file
+// is compiled for one size of filter.
 #include "portable.h"
 #include "inline.h"
 #include "block.h"
@@ -57,8 +57,8 @@
 // Pixel y of a column of which `left` are in the image. A tile has them all, and 0 outside the image.
 #define PIXEL(y) (shared_image || (y) < left ? pixel[(size_t)(y) * pitch] : 0.0f)
 
-// sum[r] += the products of one column of the filter with the pixels from `pixel` down, whose rows are `pitch` apart and
-// of which only `left` are in the image.
+// sum[r] += the products of one column of the filter with the pixels from `pixel` down, whose rows are `pitch` apart
+// and of which only `left` are in the image.
 INLINE void add_column(float *sum, IMAGE const float *pixel, int pitch, int left, FILTER const float *weight) {
 #if unrolled
 #pragma unroll

@@ -1,8 +1,8 @@
 // y = a x + y, in double precision.
 //
-// 24 bytes per product: nothing but memory counts. Tuned are the bytes that a thread has under way (vector x items), the
-// threads of a block, and the number of blocks. Two doubles are the most that one instruction loads. The last tile may
-// be cut, and is done element by element.
+// 24 bytes per product: nothing but memory counts. Tuned are the bytes that a thread has under way (vector x items),
+// the threads of a block, and the number of blocks. Two doubles are the most that one instruction loads. The last tile
+// may be cut, and is done element by element.
 #include "portable.h"
 #include "flat.h"
 

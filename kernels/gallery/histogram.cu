@@ -1,10 +1,10 @@
 // counts[value] += how often the byte `value` occurs in x, for each of the 256 values.
 //
-// A byte per element: memory sets the bound, if the counting keeps up. A block counts in shared memory, and adds its 256
-// counts to those in global memory at the end. Tuned are the blocks, which each take many bytes, the threads, the bytes
-// per load, and the copies of the counts: threads that meet the same value at once wait for one another, unless they
-// count in copies of their own. Neighbouring threads use neighbouring copies, which lie together (spread = 0), so that
-// 32 copies are in 32 banks; or each warp uses one, which lies apart (spread = 1).
+// A byte per element: memory sets the bound, if the counting keeps up. A block counts in shared memory, and adds its
+// 256 counts to those in global memory at the end. Tuned are the blocks, which each take many bytes, the threads, the
+// bytes per load, and the copies of the counts: threads that meet the same value at once wait for one another, unless
+// they count in copies of their own. Neighbouring threads use neighbouring copies, which lie together (spread = 0), so
+// that 32 copies are in 32 banks; or each warp uses one, which lies apart (spread = 1).
 #include "portable.h"
 #include "launch_bounds.h"
 #include "pack.h"

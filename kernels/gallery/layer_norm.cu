@@ -10,7 +10,7 @@
 KERNEL LAUNCH_BOUNDS(THREADS, 1)
 void layer_norm(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x,
                 GLOBAL const float *__restrict__ gamma, GLOBAL const float *__restrict__ beta, int rows, float eps) {
-    __shared__ float shared[THREADS], more_shared[THREADS]; // for a reduction each: PoCL 3.1 mixes two up in one
+    __shared__ float shared[THREADS], more_shared[THREADS]; // one for each reduction: see reduce.h
 
     const int thread = threadIdx.x, lane = thread % lanes;
     const int row = blockIdx.x * rows_per_block + thread / lanes;

@@ -1,7 +1,8 @@
 // Y = GELU(X W + bias), row-major: X is M x K, W is K x N. GELU(z) = z (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))) / 2.
 //
 // The bias is added and GELU taken while an output is in a register: done by kernels of their own, each would read and
-// write Y again. Tuned are the tile, the outputs of a thread and the floats per load, as in matmul_tiled; see product.h.
+// write Y again. Tuned are the tile, the outputs of a thread and the floats per load, as in matmul_tiled; see
+// product.h.
 #include "portable.h"
 #include "product.h"
 

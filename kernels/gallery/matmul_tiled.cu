@@ -1,7 +1,7 @@
 // C = A B, row-major, through tiles in shared memory: A is M x K, B is K x N.
 //
-// Tuned are the tile, the outputs of a thread and the floats per load; see product.h. More outputs per thread mean fewer
-// reads of shared memory per product, and fewer threads that hide its delay. sgemm/ goes on from here.
+// Tuned are the tile, the outputs of a thread and the floats per load; see product.h. More outputs per thread mean
+// fewer reads of shared memory per product, and fewer threads that hide its delay. sgemm/ goes on from here.
 #include "portable.h"
 #include "product.h"
 

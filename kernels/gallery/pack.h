@@ -1,7 +1,7 @@
 // Several elements at a time, in CUDA and in OpenCL C.
 //
-// PACK(Name, type, count) defines a struct of `count` elements, `at`, that begins at a multiple of its size. Up to 16 bytes
-// of it are loaded or stored by one instruction.
+// PACK(Name, type, count) defines a struct of `count` elements, `at`, that begins at a multiple of its size. Up to 16
+// bytes of it are loaded or stored by one instruction.
 #ifndef PACK_H
 #define PACK_H
 

@@ -1,5 +1,5 @@
-// inside[i] = 1 where point i lies inside a polygon of m corners, else 0: a ray from it to the right crosses an odd number
-// of edges.
+// inside[i] = 1 where point i lies inside a polygon of m corners, else 0: a ray from it to the right crosses an odd
+// number of edges.
 //
 // The edge from a to b crosses the ray's line where one of its ends lies above the point and the other does not, and it
 // crosses the ray itself where the point lies to the left of it, which the sign of a cross product tells. Each point

@@ -1,8 +1,9 @@
 // The sum and the maximum over `lanes` neighbouring threads, in CUDA and in OpenCL C. All of them get it.
 //
 // The file that includes this one defines `lanes`, a power of two, and THREADS, the number of threads of a block, which
-// is a multiple of 32 and of `lanes`. All threads of the block must call, with a shared array of THREADS floats.
-// CUDA shuffles within a warp, and shares one number per warp. OpenCL C has no shuffles, and shares all.
+// is a multiple of 32 and of `lanes`. All threads of the block must call, with a shared array of THREADS floats. Where
+// a result is still in use at the next reduction, that one needs an array of its own: PoCL 3.1 reads the first one
+// again. CUDA shuffles within a warp, and shares one number per warp. OpenCL C has no shuffles, and shares all.
 #ifndef REDUCE_H
 #define REDUCE_H
 

@@ -2,8 +2,8 @@
 //
 // 4 bytes per pixel: nothing but memory counts. A load of one byte moves a sixteenth of what an instruction can. Tuned
 // are the pixels of a pack (1: bytes; 4: three loads of 4 bytes; 16: three of 16 bytes), the packs of a thread and the
-// threads of a block. Pixels are bytes in the order of memory, lowest first. The last tile may be cut, and is done pixel
-// by pixel.
+// threads of a block. Pixels are bytes in the order of memory, lowest first. The last tile may be cut, and is done
+// pixel by pixel.
 #include "portable.h"
 
 #ifndef pixels

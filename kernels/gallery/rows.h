@@ -1,4 +1,5 @@
-// Rows of a matrix that `lanes` threads share, a block having `rows_per_block` of them: what softmax and the norms do alike.
+// Rows of a matrix that `lanes` threads share, a block having `rows_per_block` of them: what softmax and the norms do
+// alike.
 //
 // The threads of a row load neighbouring packs of `vector` floats, then the next `lanes` packs. With keep = 1, a row is
 // read once and stays in registers. With keep = 0, it is read again for each pass, from the cache where it fits. The

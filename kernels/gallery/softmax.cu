@@ -60,7 +60,7 @@ INLINE float2 read_sum(GLOBAL const float *row, int lane, int length, LOCAL floa
 
 KERNEL LAUNCH_BOUNDS(THREADS, 1)
 void softmax(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x, int rows) {
-    __shared__ float shared[THREADS], more_shared[THREADS]; // for a reduction each: PoCL 3.1 mixes two up in one
+    __shared__ float shared[THREADS], more_shared[THREADS]; // one for each reduction: see reduce.h
 
     const int thread = threadIdx.x, lane = thread % lanes;
     const int row = blockIdx.x * rows_per_block + thread / lanes;

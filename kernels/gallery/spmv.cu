@@ -1,9 +1,9 @@
 // y = A x, where A is sparse: the columns and values of row i stand at starts[i] to starts[i + 1] - 1 (CSR).
 //
 // 8 bytes per entry and a read of x that may lie anywhere: memory sets the bound. `lanes` threads share a row and read
-// neighbouring entries of it. One lane per row reads its entries one by one, which no other thread of the warp has near;
-// more lanes than a row has entries idle. Tuned are the lanes, the rows that a block takes, the entries of a lane that
-// are under way at once, and the threads.
+// neighbouring entries of it. One lane per row reads its entries one by one, which no other thread of the warp has
+// near; more lanes than a row has entries idle. Tuned are the lanes, the rows that a block takes, the entries of a lane
+// that are under way at once, and the threads.
 #include "portable.h"
 
 #ifndef lanes

@@ -2,9 +2,9 @@
 //
 // A point is read and written once at best: 8 bytes, and nothing but memory counts. A block marches through `depth`
 // planes. Each thread keeps its points of the planes below and above in registers, so that along z nothing is read
-// twice. Neighbours along x and y come from a tile of the plane in shared memory (tiled = 1) or from the cache. Tuned are
-// the block, the depth (more planes: fewer blocks, and fewer planes read twice between them), the floats per load, and
-// the tile.
+// twice. Neighbours along x and y come from a tile of the plane in shared memory (tiled = 1) or from the cache. Tuned
+// are the block, the depth (more planes: fewer blocks, and fewer planes read twice between them), the floats per load,
+// and the tile.
 #include "portable.h"
 #include "block.h"
 #include "pack.h"
