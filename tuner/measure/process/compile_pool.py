@@ -104,14 +104,10 @@ class CompilePool:
             process.close()
 
     def _build(self, config: Config) -> None:
-        if self._closed:
-            return
         try:
             self._have_process()
-        except DeviceError:
-            if self._closed:
-                return
-            raise
+        except _Stopped:
+            return
         try:
             launch = self._ask({"build": config}, "compile ")["launch"]
         except (TrialError, WorkerDied, EnvironmentTrouble):
@@ -149,7 +145,7 @@ class CompilePool:
             return
         with self._starting:  # close() must see every process that was started
             if self._closed:
-                raise DeviceError("the compile workers have been stopped")
+                raise _Stopped
             if not self._idle:
                 self._processes.append(_compile_worker())
                 self._idle.append(self._processes[-1])
@@ -165,6 +161,10 @@ class CompilePool:
         with self._starting:
             process.close()
             self._processes.remove(process)
+
+
+class _Stopped(Exception):  # noqa: N818
+    """The pool has been closed."""
 
 
 def _compile_worker() -> Process:
