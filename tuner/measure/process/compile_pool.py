@@ -163,7 +163,7 @@ class CompilePool:
             self._processes.remove(process)
 
 
-class _Stopped(Exception):  # noqa: N818
+class _Stopped(Exception):
     """The pool has been closed."""
 
 
