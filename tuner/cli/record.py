@@ -36,7 +36,8 @@ def command(kernel: str, size: str, path: Path | None, as_json: bool, **request:
     from tuner.exchange import recording as recordings
     from tuner.measure.method import Method
     from tuner.space import catalog
-    from tuner.tuning.driver import TuningRequest, tune
+    from tuner.tuning.driver import tune
+    from tuner.tuning.request import TuningRequest
 
     space = catalog.load(kernel)
     if path is not None:

@@ -81,7 +81,8 @@ def command(
         verbs = ", ".join(VERBS)
         raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
     from tuner.cli import progress
-    from tuner.tuning.driver import TuningRequest, tune
+    from tuner.tuning.driver import tune
+    from tuner.tuning.request import TuningRequest
 
     method = Method(repeats, flush, parse_objectives(objective), race=not full)
     with progress.shown() as listener:
