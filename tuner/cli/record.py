@@ -50,5 +50,6 @@ def command(kernel: str, size: str, path: Path | None, as_json: bool, **request:
     path = path or Path(f"{name}.json.gz".replace(" ", "_"))
     recordings.write(path, recording)
     count = len(recording.entries)
-    data = {"file": str(path), "configurations": count, "failed": result.failed}
-    output.answer(as_json, data, f"{path}: {count} configurations, {sum(result.failed.values())} failed")
+    failed = {reason: number for reason, (number, _) in result.failed.items()}
+    data = {"file": str(path), "configurations": count, "failed": failed}
+    output.answer(as_json, data, f"{path}: {count} configurations, {sum(failed.values())} failed")

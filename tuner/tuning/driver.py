@@ -23,7 +23,7 @@ from tuner.tuning.crew import Crew
 from tuner.tuning.request import CheckedRequest, TuningRequest
 from tuner.tuning.selection import select
 from tuner.tuning.shift import TrialListener
-from tuner.tuning.summary import Point, Summary
+from tuner.tuning.summary import Failures, Point, Summary
 from tuner.tuning.trial import Trial
 
 # Optuna and Kernel Tuner take a second or more to import. That is done while the workers open their devices.
@@ -36,8 +36,8 @@ class Result:
     """The result of a tuning run. `record` is None where every configuration failed; `stored` says whether the store
     took it.
 
-    `examples` holds one log for each reason of failure. With several objectives `front` holds the non-dominated
-    configurations.
+    `failed` holds the number of failures for each reason, and one of them; only of configurations that are valid now.
+    With several objectives `front` holds the non-dominated configurations.
     """
 
     kernel: str
@@ -46,10 +46,9 @@ class Result:
     types: dict[str, str]
     configurations: int
     evaluated: int
-    failed: dict[str, int]
+    failed: Failures
     record: Record | None
     stored: bool
-    examples: dict[str, str]
     trials: list[Trial]  # all in the ledger, those of earlier runs too
     front: list[Point] = field(default_factory=list)
 
@@ -100,7 +99,8 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
                 progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
             evaluated = crew.run(search, ledger, progress)
             selection = select(crew.lead, ledger, progress.finals, progress.noted)
-        found = Summary(len(pool), len(ledger.trials), ledger.failures, strategy)
+        failed = summary.failures(t for t in ledger.trials if pool.find(t.config) is not None)
+        found = Summary(len(pool), len(ledger.trials), failed, strategy)
     record = summary.record(crew.lead, selection, found, ledger, signature) if selection.finalists else None
     for doubt in summary.doubts(record, crew.device) if record else ():
         progress.noted(doubt)
@@ -115,12 +115,11 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
         types=task.types,
         configurations=len(pool),
         evaluated=evaluated,
-        failed=ledger.failures,
+        failed=failed,
         record=record,
         stored=record is not None and store.add(record, competes),
         trials=ledger.trials,
         front=summary.front(selection, method) if len(method.objectives) > 1 else [],
-        examples={t.outcome.failure: t.outcome.log for t in reversed(ledger.trials) if t.outcome.failure},
     )
 
 

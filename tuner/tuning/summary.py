@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,14 @@ from tuner.space import operation, source
 from tuner.space.model import Config
 from tuner.store.store import Record
 from tuner.tuning.selection import Selection, default_trial, next_best, non_dominated
+from tuner.tuning.trial import Trial
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
     from tuner.tuning.ledger import Ledger
+
+
+Failures = Mapping[str, tuple[int, Trial]]  # by reason: how many, and the first of them
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,18 @@ class Summary:
 
     configurations: int
     evaluated: int
-    failed: dict[str, int]
+    failed: Failures
     strategy: str
+
+
+def failures(trials: Iterable[Trial]) -> Failures:
+    """The failures among `trials`, in the order of their reasons."""
+    found: dict[str, tuple[int, Trial]] = {}
+    for trial in trials:
+        if (reason := trial.outcome.failure) is not None:
+            number, first = found.get(reason, (0, trial))
+            found[reason] = (number + 1, first)
+    return dict(sorted(found.items()))
 
 
 def record(worker: Supervisor, selection: Selection, summary: Summary, ledger: Ledger, signature: str) -> Record:
@@ -70,7 +84,7 @@ def record(worker: Supervisor, selection: Selection, summary: Summary, ledger: L
         toolchain=device.toolchain,
         configurations=summary.configurations,
         evaluated=summary.evaluated,
-        failed=summary.failed,
+        failed={reason: number for reason, (number, _) in summary.failed.items()},
         strategy=summary.strategy,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
