@@ -1,4 +1,4 @@
-"""What a user asks the tuner for, and the problem that it is once it has been checked."""
+"""What a user asks the tuner for, and that request once it has been checked."""
 
 from __future__ import annotations
 
