@@ -11,6 +11,7 @@ import yaml
 
 from helpers import ROOT
 from helpers.damage import FORMULAS, ODD, damaged, torn
+from helpers.operations import array
 from helpers.processes import Tune
 
 SPACE: dict[str, Any] = {
@@ -132,3 +133,52 @@ def test_a_damaged_file_is_one_message(tmp_path: Path, tune: Tune) -> None:
             assert done.status in (0, 2)
             assert len(done.err.splitlines()) == done.status // 2, (done.err, text)
             assert len(done.err) < 2000
+
+
+def of(folder: Path, arguments: list[dict[str, Any]], reference: Any, sizes: list[str], **changes: Any) -> Path:
+    return write(folder, **{
+        "sizes": dict.fromkeys(sizes), "options": {}, "arguments": arguments, "reference": reference, "flops": None,
+        "extent": [sizes[0]], **changes,
+    })  # fmt: skip
+
+
+A, BT = array("A", "float32", ["m", "k"]), array("Bt", "float32", ["n", "k"])
+C = array("C", "float32", ["m", "n"], "out")
+ROWS, LABELS = array("x", "float32", ["r", "c"]), array("labels", "int32", ["r"], fill={"integers": [0, 999]})
+Y = array("y", "float32", ["r"], "out")
+WRONG_SHAPES: dict[str, tuple[list[dict[str, Any]], str, str]] = {
+    "a table for rows of it": (
+        [array("y", "float32", ["n", "w"], "out"), array("table", "float32", ["v", "w"])], "table",
+        "reference `table` has shape (7, 6); y has (5, 6), at n=5, v=7, w=6",
+    ),
+    "a product without its transpose": ([C, A, BT], "A @ Bt", "reference `A @ Bt`: "),
+    "the other axis": ([Y, ROWS], "argmax(x, axis=0)", "has shape (6,); y has (5,)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG_SHAPES)
+def test_a_reference_of_a_wrong_shape_is_found_whatever_the_sizes_are(what: str, tmp_path: Path, tune: Tune) -> None:
+    arguments, reference, message = WRONG_SHAPES[what]
+    sizes = [*dict.fromkeys(name for a in arguments for name in a["shape"])]
+    done = tune("validate", of(tmp_path, arguments, reference, sizes), "64")
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    assert message in done.err
+
+
+def test_a_reference_that_needs_alike_or_divisible_sizes_is_valid(tmp_path: Path, tune: Tune) -> None:
+    square = [array("y", "float32", ["r", "c"], "out"), ROWS]
+    alike = of(tmp_path, square, "transpose(x)", ["r", "c"], restrictions=["r == c", "bx > 0"])
+    assert tune("validate", alike, "64").status == 0
+    assert "has shape (6, 5)" in tune("validate", of(tmp_path, square, "transpose(x)", ["r", "c"]), "64").err
+    assert tune("validate", of(tmp_path, [Y, ROWS], "sum(reshape(x, (r, 4, c // 4)), axis=(1, 2))", ["r", "c"])).out
+    smaller = [array("y", "float32", ["r - c + 1"], "out"), array("x", "float32", ["r"]), array("k", "float32", ["c"])]
+    assert tune("validate", of(tmp_path, smaller, "correlate(x, k, mode='valid')", ["r", "c"]), "64x8").status == 0
+
+
+def test_an_index_that_small_arrays_have_no_place_for_is_no_fault(tmp_path: Path, tune: Tune) -> None:
+    gathers = ("x[arange(r), labels]", "take(x, labels, axis=1)[:, 0]", "x[:, 999]")
+    for reference in gathers:
+        done = tune("validate", of(tmp_path, [Y, ROWS, LABELS], reference, ["r", "c"]), "64x1000")
+        assert (done.status, done.err) == (0, ""), reference
+    done = tune("validate", of(tmp_path, [Y, ROWS, LABELS], "x[arange(r), labels, 0]", ["r", "c"]), "64x1000")
+    assert "too many indices" in done.err

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.errors import ExpressionError
+from tuner.errors import ExpressionError, OutOfBounds
 from tuner.paths import shown
 from tuner.space import expressions
 from tuner.space.array_functions import ARRAY_FUNCTIONS, check_elements, matrix_product
@@ -80,7 +80,9 @@ def _check(node: ast.expr, depth: int) -> None:
 
 
 def value_of(tree: ast.expr, scope: Mapping[str, Any], text: str) -> Any:
-    """`walk`; every failure but a lack of memory becomes an ExpressionError that begins with `text`."""
+    """`walk`; every failure but a lack of memory becomes an ExpressionError that begins with `text`: OutOfBounds for an
+    index outside an array."""
+    kind = ExpressionError
     with np.errstate(all="ignore"):
         try:
             return walk(tree, scope)
@@ -88,7 +90,9 @@ def value_of(tree: ast.expr, scope: Mapping[str, Any], text: str) -> Any:
             reason = "division by zero"
         except (ExpressionError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
             reason = shown(error)
-    raise ExpressionError(f"`{shown(text)}`: {reason}")
+            if isinstance(error, IndexError) and reason.startswith("index ") and "is out of bounds" in reason:
+                kind = OutOfBounds
+    raise kind(f"`{shown(text)}`: {reason}")
 
 
 def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:

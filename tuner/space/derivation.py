@@ -47,7 +47,7 @@ def _value(name: str, op: Operation, names: Mapping[str, Any]) -> Array:
     try:
         value = np.asarray(op.derive[name].evaluate(names))
     except ExpressionError as error:
-        raise SpaceError(f"derive {name}: {error}") from None
+        raise type(error)(f"derive {name}: {error}") from None
     if value.dtype.name not in DTYPES:
         raise SpaceError(f"derive {name}: `{shown(op.derive[name].text)}` holds {value.dtype}, no numbers")
     return widened(value.astype(np.int64) if value.dtype == bool else value)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.errors import ExpressionError, SpaceError
+from tuner.errors import ExpressionError, OutOfBounds, SpaceError
 from tuner.paths import quoted, shown
 from tuner.space import agreement, braces, derivation, fills, operation, python_function, reference, source
 from tuner.space.array_functions import TRYING, bounded
@@ -26,7 +26,6 @@ MOST_CONFIGURATIONS = 1000  # of a space that is tried as a whole; of a larger o
 SAMPLE = 300  # configurations, in all languages together
 MOST_EVALUATIONS = 100_000  # of restrictions, which take some microseconds each
 MOST_BYTES = 1 << 22  # of the arrays that a reference is tried on
-SMALL = (4, 5)  # the sizes of those
 
 Where = tuple[str | int, ...]
 Check = tuple[Where, Callable[[Mapping[str, Any]], object]]
@@ -187,27 +186,54 @@ def _tiled(op: Operation) -> Operation:
 
 
 def _reference_fault(space: Space, scope: Scope) -> str | None:
-    """What is wrong with the reference at each of two small sizes, as of the second."""
+    """What is wrong with the reference at small sizes: nothing, if one set of them shows no fault."""
     op, message = space.operation, None
     if not isinstance(op.reference, ExpressionReference) or any(a.fill and a.fill.function for a in op.arguments):
         return None  # nothing is run that the file names
-    for size in SMALL:
-        sizes = {name: size if default is None else min(default, size) for name, default in op.sizes.items()}
-        small = replace(scope, sizes=sizes)
+    for small in _small(space, scope):
         try:
             if operation.array_bytes(op, small) > MOST_BYTES:
-                return None
+                continue
             arrays = operation.inputs(_tiled(op), small)
         except SpaceError:
-            return None  # the kernel has no such small sizes
+            continue  # the kernel has no such sizes
         try:
             with np.errstate(all="ignore"), bounded(TRYING):
                 answers, _ = reference.answers(op.reference, small, arrays)
                 derivation.check(op, small, arrays, answers)
             return None
+        except OutOfBounds:
+            continue  # the indices are meant for larger arrays
         except SpaceError as error:
-            message = f"{error}, at {size_text(sizes)}"
+            message = message or f"{error}, at {size_text(small.sizes)}"
     return message
+
+
+def _small(space: Space, scope: Scope) -> list[Scope]:
+    """Small sizes that differ from each other, so that shapes in the wrong order do; alike ones, where the space allows
+    no such sizes."""
+    count = len(space.operation.sizes)
+    distinct = (
+        [5 + i for i in range(count)],
+        [5 + count - i for i in range(count)],
+        [4 << i for i in range(count)],
+        [64 << i for i in range(count)],
+        [64 << (count - i) for i in range(count)],
+    )
+    allowed = [small for values in distinct if _is_allowed(space, small := _of_sizes(space, scope, values))]
+    return allowed or [_of_sizes(space, scope, [size] * count) for size in (5, 4, 64)]
+
+
+def _of_sizes(space: Space, scope: Scope, values: Sequence[int]) -> Scope:
+    """`scope` at these sizes, none of them larger than its default."""
+    given = zip(space.operation.sizes.items(), values, strict=True)
+    return replace(scope, sizes={name: min(default or value, value) for (name, default), value in given})
+
+
+def _is_allowed(space: Space, scope: Scope) -> bool:
+    """Whether no restriction excludes the sizes, whatever the configuration is."""
+    own = {*space.parameters, *space.derived}
+    return not _any_broken([r for r in space.restrictions if not r.that.names & own], scope.names)
 
 
 def _configurations(space: Space, scope: Scope, sample: int) -> Iterator[Config]:

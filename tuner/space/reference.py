@@ -37,7 +37,7 @@ def answers(
         try:
             value = np.asarray(array_expressions.value_of(tree, names, expression.text))
         except ExpressionError as error:
-            raise SpaceError(f"reference {error}") from None
+            raise type(error)(f"reference {error}") from None
         outputs[name] = as_answer(value, name, arrays.get(name), f"reference `{shown(expression.text)}`")
     return outputs, frozenset(names.read)
 
