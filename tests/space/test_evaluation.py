@@ -57,11 +57,33 @@ def test_a_file_is_evaluated_for_its_configurations_at_a_size(tmp_path: Path, tu
     assert (done.status, done.err) == (0, "")
     assert "valid, 2 parameters; evaluated for 3 configurations at n=1024, m=3" in done.out
     assert tune("validate", tmp_path / "twice.yaml", "8", "--json").json["size"] == {"n": 8, "m": 3}
-    none = tune("validate", write(tmp_path, restrictions=["n == 7", "bx > 0"]))
-    assert "none of the configurations tried is valid at n=1024" in none.out
-    assert "for 4 configurations" in tune("validate", tmp_path / "twice.yaml", "7").out
     for stage in ("sgemm/00_host_simple", "sgemm/04_strided", "sgemm/13_double_buffered", "hgemm/08_mma_pipelined"):
         assert tune("validate", ROOT / f"spaces/{stage}.yaml").status == 0, stage
+
+
+def test_where_no_configuration_is_valid_the_restriction_is_named(tmp_path: Path, tune: Tune) -> None:
+    done = tune("validate", write(tmp_path, restrictions=[{"that": "n == 7", "because": "of seven"}, "bx > 0"]))
+    assert (done.status, done.out) == (2, "")
+    assert "no configuration is valid at n=1024, m=3: `n == 7` (of seven); try another size or device" in done.err
+    assert "for 4 configurations" in tune("validate", tmp_path / "twice.yaml", "7").out
+    many = {f"p{i}": list(range(1, 11)) for i in range(9)} | SPACE["parameters"]
+    used = f"{' + '.join(many)} > 0"
+    done = tune("validate", write(tmp_path, parameters=many, default={}, restrictions=["n == 7", "bx > 0", used]))
+    assert (done.status, "`n == 7`; try another size" in done.err) == (2, True)
+
+
+def test_a_file_is_evaluated_for_a_gpu_that_meets_its_requirements(tmp_path: Path, tune: Tune) -> None:
+    file = write(tmp_path, requires={"compute_capability": ">=9.0"}, languages=["cuda"])
+    done = tune("validate", file)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.endswith("for 3 configurations at n=1024, m=3, on a GPU of compute capability 9.0\n")
+    file = write(tmp_path, requires={"compute_capability": ">=9.0"}, languages=["cuda"], block=["bx / 5"])
+    assert "block.0: `bx / 5` is 6.4" in tune("validate", file).err
+    file = write(tmp_path, requires={"compute_capability": ">=99"}, languages=["cuda"])
+    done = tune("validate", file)
+    assert (done.status, "compute_capability >=99` (the stage requires it)" in done.err) == (2, True), done.err
+    needs = ["4 * bx * 600 <= max_shared_memory", "4 * bx * 600 > 49152"]
+    assert "capability 8.0" in tune("validate", write(tmp_path, languages=["cuda"], restrictions=needs)).out
 
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -149,7 +171,7 @@ Y = array("y", "float32", ["r"], "out")
 WRONG_SHAPES: dict[str, tuple[list[dict[str, Any]], str, str]] = {
     "a table for rows of it": (
         [array("y", "float32", ["n", "w"], "out"), array("table", "float32", ["v", "w"])], "table",
-        "reference `table` has shape (7, 6); y has (5, 6), at n=5, v=7, w=6",
+        "reference `table` has shape (7, 6); y has (5, 6), at n=5, w=6, v=7",
     ),
     "a product without its transpose": ([C, A, BT], "A @ Bt", "reference `A @ Bt`: "),
     "the other axis": ([Y, ROWS], "argmax(x, axis=0)", "has shape (6,); y has (5,)"),

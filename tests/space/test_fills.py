@@ -20,6 +20,9 @@ HELD: dict[str, tuple[str, Any, str]] = {
     "normal": ("float64", {"normal": [100, 0.5]}, "v > 90 && v < 110"),
     "integers": ("int32", {"integers": [-3, 3]}, "v >= -3 && v <= 3"),
     "unsigned integers": ("uint8", {"integers": [250, 255]}, "v >= 250"),
+    "integers below a size": ("int32", {"integers": ["n - 2", "n - 1"]}, "v == n - 2 || v == n - 1"),
+    "numbers up to a size": ("float32", {"uniform": [3, "n / 40"]}, "v >= 3 && v <= 5"),
+    "numbers around a size": ("float64", {"normal": ["n", 0.5]}, "v > n - 10 && v < n + 10"),
     "zeros": ("float32", "zeros", "v == 0"),
     "ones": ("int32", "ones", "v == 1"),
     "a sequence": ("int32", "arange", "v == i"),
@@ -129,11 +132,64 @@ def test_a_fill_is_part_of_the_signature_where_there_is_one(tmp_path: Path) -> N
     assert len(set(names.values())) == len(names)
 
 
+def test_bounds_that_are_numbers_keep_their_signature_and_expressions_enter_as_they_are_written(tmp_path: Path) -> None:
+    def text(fill: Any) -> str:
+        found = catalog.load(str(of(tmp_path, "int32", fill, "v"))).operation.arguments[1].fill
+        assert found is not None
+        return found.text
+
+    assert text({"integers": [0, 999]}) == "integers [0, 999]  False"
+    assert text({"integers": [0, "n - 1"]}) == "integers [0, n - 1]  False"
+
+
+GATHER = """
+void f(float *y, const float *logits, const int *labels, int rows, int classes) {
+    for (int i = 0; i < rows; i++) y[i] = logits[i * classes + labels[i]];
+}
+"""
+
+
+def test_an_array_of_indices_is_filled_for_every_size(tmp_path: Path, tune: Tune) -> None:
+    arguments = [
+        array("y", "float32", ["rows"], "out"), array("logits", "float32", ["rows", "n"]),
+        array("labels", "int32", ["rows"], fill={"integers": [0, "n - 1"]}), {"name": "rows", "dtype": "int32"},
+    ]  # fmt: skip
+    file = written(tmp_path, GATHER, arguments, "logits[arange(rows), labels]", sizes={"rows": None, "n": None})
+    assert tune("validate", file, "20x1000").status == 0
+    for size in ("20x1000", "30x7"):
+        done = tune(file, size, "--device", "host", "--repeats", "3")
+        assert done.status == 0, done.err
+    file = written(tmp_path, GATHER, arguments, "logits[arange(rows), labels + 1]", sizes={"rows": None, "n": None})
+    done = tune("run", file, "200x7", "--device", "host")
+    assert "index 7 is out of bounds" in done.err
+
+
 REFUSED: dict[str, tuple[str, Any, str]] = {
     "a word that is not known": ("float32", "random", "'random' is no way to fill an array; write {uniform:"),
     "a distribution that is not known": ("float32", {"gamma": [1, 2]}, "is no way to fill an array"),
     "one bound": ("float32", {"uniform": [1]}, "is no way to fill an array"),
-    "words for numbers": ("float32", {"uniform": ["a", "b"]}, "is no way to fill an array"),
+    "names that are no sizes": ("float32", {"uniform": ["m", "n"]}, "`m`: unknown name 'm'; known: n"),
+    "an option for a size": ("float32", {"uniform": [0, "max_threads"]}, "unknown name 'max_threads'"),
+    "no expression": ("float32", {"uniform": [0, "n -"]}, "`n -` is not an expression: invalid syntax"),
+    "lists for numbers": ("float32", {"uniform": [0, [1]]}, "is no way to fill an array"),
+    "no number at the size": (
+        "int32",
+        {"integers": [0, "'n'"]},
+        "[0, 'n']: 'n' is no number, at n=1024",
+    ),
+    "a bound without a value": ("int32", {"integers": [0, "n // 0"]}, "`n // 0`: division by zero"),
+    "bounds in the wrong order at the size": (
+        "int32",
+        {"integers": [0, "n - 2000"]},
+        "fill integers: [0, n - 2000]: integers: [0, -976]: the lower bound",
+    ),
+    "half a bound at the size": ("int32", {"integers": [0, "n / 1000"]}, "both bounds are whole numbers"),
+    "what does not fit at the size": (
+        "uint8",
+        {"integers": [0, "n - 1"]},
+        "fill integers: [0, n - 1]: [0, 1023]: uint8 holds 0 to 255, at n=1024",
+    ),
+    "a size among choices": ("int32", {"choice": ["n"]}, "is no way to fill an array"),
     "bounds in the wrong order": ("float32", {"uniform": [2, 1]}, "the lower bound comes first"),
     "a negative deviation": ("float32", {"normal": [0, -1]}, "the deviation is at least 0"),
     "fractions for integers": ("int32", {"uniform": [0, 1]}, "which int32 cannot hold; write {integers: [low, high]}"),
@@ -141,7 +197,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "what does not fit": ("uint8", {"integers": [0, 256]}, "uint8 holds 0 to 255"),
     "no choice": ("int32", {"choice": []}, "is no way to fill an array"),
     "another fit": ("float32", {"file": "x.npy", "fit": "crop"}, "fit: 'crop': write tile, or leave it out"),
-    "a file that is missing": ("float32", {"file": "none.npy"}, "none.npy is no .npy file that can be read"),
+    "a file that is missing": ("float32", {"file": "none.npy"}, "none.npy; it is sought beside the space file"),
     "a file of another type": (
         "float32",
         {"file": "doubles.npy"},

@@ -19,23 +19,27 @@ from tuner.cli.options import JSON, TYPES
 def command(file: Path, size: str | None, types: dict[str, str], compiles: bool, as_json: bool) -> None:
     """Check a space file, and name the line and key of its first fault.
 
-    Its expressions are evaluated at SIZE, 1024 if omitted, for a common GPU: for all configurations of a small space,
-    and for a sample of those of a large one.
+    Its expressions are evaluated at SIZE, 1024 if omitted, for the first of some common GPUs that has a valid
+    configuration: for all configurations of a small space, and for a sample of those of a large one.
 
     With --compile, the default configuration is built for each kind of device whose compiler is here. No device is
     needed for CUDA.
 
     Example: tune validate my_kernel.yaml
     """
+    from tuner import devices
     from tuner.space import reader
-    from tuner.space.model import problem_text
+    from tuner.space.model import COMMON_GPU, problem_text
 
-    space, scope, evaluation = reader.evaluate(file, size, types)
+    gpus = (COMMON_GPU, *devices.common_limits())
+    space, scope, evaluation = reader.evaluate(file, size, types, gpus)
     count, tried = len(space.parameters), evaluation.configurations
     data: dict[str, Any] = {"file": str(file), "valid": True, "kernel": space.name, "parameters": count, "tried": tried}
-    data |= {"size": scope.sizes, "types": scope.types}
+    capability = scope.limits.compute_capability
+    data |= {"size": scope.sizes, "types": scope.types, "compute_capability": capability}
     evaluated = f"evaluated for {tried} configurations" if tried else "none of the configurations tried is valid"
-    lines = [f"{file}: valid, {count} parameters; {evaluated} at {problem_text(scope.sizes, scope.types)}"]
+    on = "" if scope.limits == COMMON_GPU else f", on a GPU of compute capability {capability}"
+    lines = [f"{file}: valid, {count} parameters; {evaluated} at {problem_text(scope.sizes, scope.types)}{on}"]
     if compiles:
         from tuner.devices import sample_build
 

@@ -22,11 +22,11 @@ from tuner.languages import KINDS
 from tuner.paths import quoted
 
 if TYPE_CHECKING:
-    from tuner.space.model import Space
+    from tuner.space.model import Limits, Space
 
 __all__ = [
-    "BACKENDS", "KINDS", "Build", "Device", "DeviceInfo", "Library", "available", "compiler_for", "count", "for_space",
-    "is_name", "kinds_of", "open_device", "several", "shared", "split",
+    "BACKENDS", "KINDS", "Build", "Device", "DeviceInfo", "Library", "available", "common_limits", "compiler_for",
+    "count", "for_space", "is_name", "kinds_of", "open_device", "several", "shared", "split",
 ]  # fmt: skip
 
 BACKENDS: Mapping[str, Backend] = {kind: importlib.import_module(f"tuner.devices.{kind}").BACKEND for kind in KINDS}
@@ -90,6 +90,11 @@ def available() -> list[str]:
 def kinds_of(space: Space) -> list[str]:
     """The kinds of device that compile one of the languages of `space`."""
     return [kind for kind, backend in BACKENDS.items() if backend.language in space.languages]
+
+
+def common_limits() -> list[Limits]:
+    """The limits of the common architectures: what stands for a device that is not here."""
+    return [backend.limits_of(name) for backend in BACKENDS.values() for name in backend.common if name]
 
 
 def for_space(space: Space, name: str | None) -> str:

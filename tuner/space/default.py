@@ -22,8 +22,7 @@ def first_valid(space: Space, scope: Scope) -> Config:
 
 def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
     """The error for a size without a valid configuration; names the restrictions at fault where that can be told."""
-    parameters = set(space.parameters) | set(space.derived)
-    unsatisfiable = [r for r in space.restrictions if not r.that.names & parameters and not _holds(r, scope.names)]
+    unsatisfiable = excluding_all(space, scope)
     config = dict(space.default) or next(space.walk(), {})
     names = space.names(config, scope)
     culprits = unsatisfiable or [r for r in space.restrictions if not _holds(r, names)]
@@ -31,6 +30,12 @@ def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
     return NoConfiguration(
         f"{space.name}: no configuration is valid at {size_text(scope.sizes)}: {why}; try another size or device"
     )
+
+
+def excluding_all(space: Space, scope: Scope) -> list[Restriction]:
+    """The restrictions that exclude every configuration at this size on this device, whatever its values are."""
+    parameters = set(space.parameters) | set(space.derived)
+    return [r for r in space.restrictions if not r.that.names & parameters and not _holds(r, scope.names)]
 
 
 def checks_by_depth(space: Space) -> list[list[Restriction]]:

@@ -14,10 +14,21 @@ from tuner.paths import quoted, shown
 from tuner.space import agreement, braces, derivation, fills, operation, python_function, reference, source
 from tuner.space.array_functions import TRYING, bounded
 from tuner.space.chosen_types import Types
-from tuner.space.default import checks_by_depth
-from tuner.space.dtypes import DTYPES
+from tuner.space.default import checks_by_depth, excluding_all
+from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
-from tuner.space.model import COMMON_GPU, Config, Operation, Restriction, Scope, Space, config_text, size_text
+from tuner.space.fills import Fill
+from tuner.space.model import (
+    COMMON_GPU,
+    Config,
+    Limits,
+    Operation,
+    Restriction,
+    Scope,
+    Space,
+    config_text,
+    size_text,
+)  # fmt: skip
 from tuner.space.reference_forms import ExpressionReference, KernelReference, PythonReference
 from tuner.space.source import inlined, without_comments
 from tuner.space.tolerance import EPSILON, Tolerance
@@ -34,43 +45,61 @@ Check = tuple[Where, Callable[[Mapping[str, Any]], object]]
 @dataclass(frozen=True)
 class Evaluation:
     """What came of a space: how many configurations were tried that break no restriction (in the language with
-    the most), and the first fault, as a message and the key that it belongs to."""
+    the most), on a device of which limits, and the first fault, as a message and the key that it belongs to.
+    `excludes_all` says that there is no valid configuration; without it, none of a sample may be valid."""
 
     configurations: int
     where: Where = ()
     message: str | None = None
+    limits: Limits = COMMON_GPU
+    excludes_all: bool = False
 
 
-def evaluate(space: Space, sizes: Mapping[str, int], types: Types, own_restrictions: int) -> Evaluation:
-    """The space at these sizes and with these types on a common GPU, in each of its languages, up to the first fault.
+def evaluate(
+    space: Space, sizes: Mapping[str, int], types: Types, own_restrictions: int, limits: Sequence[Limits]
+) -> Evaluation:
+    """The space at these sizes and with these types, in each of its languages, up to the first fault. Of devices of
+    these `limits`, the first on which a configuration is valid is taken, or else the last.
 
     The operation's formulas must have values. So must, for every configuration that breaks no restriction, each
     restriction and derived value, and the block and grid must be launchable. The first `own_restrictions` are those of
     the file; the device imposes the others.
     """
-    most_tried = 0
     if (fault := _file_fault(space.operation)) is not None:
         return fault
     if (fault := _reference_code_fault(space)) is not None:
         return fault
-    for language in space.languages:
+    for device in limits:
+        scopes = [Scope(sizes, space.operation.options, language, device, types) for language in space.languages]
+        evaluation = _on_device(space, scopes, own_restrictions)
+        if evaluation.configurations or evaluation.message is not None:
+            break
+    if evaluation.configurations or evaluation.message is not None:
+        return evaluation
+    excludes_all = _is_small(space) or all(excluding_all(space, scope) for scope in scopes)
+    return replace(evaluation, excludes_all=excludes_all)
+
+
+def _on_device(space: Space, scopes: Sequence[Scope], own_restrictions: int) -> Evaluation:
+    """The space in each of its languages on one device."""
+    most_tried, limits = 0, scopes[0].limits
+    for scope in scopes:
         tried = 0
-        scope = Scope(sizes, space.operation.options, language, COMMON_GPU, types)
         for where, check in _operation_checks(space):
             if (message := _fault(check, scope.names)) is not None:
-                return Evaluation(tried, ("operation", *where), f"{message}, at {size_text(sizes)}")
+                return Evaluation(tried, ("operation", *where), f"{message}, at {size_text(scope.sizes)}")
         if (message := _reference_fault(space, scope)) is not None:
             return Evaluation(tried, ("operation", "reference"), message)
         checks = [*_configuration_checks(space, own_restrictions), (("kernel",), _kernel(space, scope))]
-        for config in _configurations(space, scope, SAMPLE // len(space.languages)):
+        for config in _configurations(space, scope, SAMPLE // len(scopes)):
             tried += 1
             names = space.names(config, scope)
             for where, check in checks:
                 if (message := _fault(check, names)) is not None:
-                    place = f"{shown(config_text(config))}, {size_text(sizes)}"
+                    place = f"{shown(config_text(config))}, {size_text(scope.sizes)}"
                     return Evaluation(tried, where, f"{message}, at {place}; mend it, or exclude that by a restriction")
         most_tried = max(most_tried, tried)
-    return Evaluation(most_tried)
+    return Evaluation(most_tried, limits=limits)
 
 
 def _fault(check: Callable[[Mapping[str, Any]], object], names: Mapping[str, Any]) -> str | None:
@@ -88,6 +117,9 @@ def _operation_checks(space: Space) -> Iterator[Check]:
             yield ("arguments", position, "shape"), _whole(expression, 1)
         for expression in argument.value:
             yield ("arguments", position, "value"), _number(expression)
+        if argument.fill is not None and argument.fill.expressions:
+            for dtype in op.types.get(argument.dtype, (argument.dtype,)):
+                yield ("arguments", position, "fill"), _filled(argument.fill, DTYPES[dtype])
     for position, extent in enumerate(op.extent):
         yield ("extent", position), _whole(extent, 1)
     for key, formula in (("flops", op.flops), ("bytes", op.bytes)):
@@ -144,6 +176,10 @@ def _whole(expression: Expression, least: int) -> Callable[[Mapping[str, Any]], 
             raise ExpressionError(f"`{shown(expression.text)}` is {value}; at least {least} is needed")
 
     return check
+
+
+def _filled(fill: Fill, dtype: DType) -> Callable[[Mapping[str, Any]], object]:
+    return lambda names: fill.at(names, dtype)
 
 
 def _file_fault(op: Operation) -> Evaluation | None:
@@ -238,8 +274,7 @@ def _is_allowed(space: Space, scope: Scope) -> bool:
 
 def _configurations(space: Space, scope: Scope, sample: int) -> Iterator[Config]:
     """Configurations that break no restriction: all of a small space, else the default and a random `sample`."""
-    combinations = math.prod(len(values) for values in space.parameters.values())
-    if combinations <= min(MOST_CONFIGURATIONS, MOST_EVALUATIONS // (1 + len(space.restrictions))):
+    if _is_small(space):
         for config in space.walk():
             if not _any_broken(space.restrictions, space.names(config, scope)):
                 yield config
@@ -251,6 +286,12 @@ def _configurations(space: Space, scope: Scope, sample: int) -> Iterator[Config]
         descent = _Descent(space, scope, checks, draw, MOST_EVALUATIONS // SAMPLE, odd_first=bool(number % 2))
         if (found := descent.extend({})) is not None:
             yield found
+
+
+def _is_small(space: Space) -> bool:
+    """Whether all of its configurations are tried."""
+    combinations = math.prod(len(values) for values in space.parameters.values())
+    return combinations <= min(MOST_CONFIGURATIONS, MOST_EVALUATIONS // (1 + len(space.restrictions)))
 
 
 def _any_broken(restrictions: Sequence[Restriction], names: Mapping[str, Any]) -> bool:

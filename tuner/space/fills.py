@@ -6,17 +6,18 @@ Without a `fill:` an input holds what `standard` draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tuner.errors import SpaceError
+from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space import python_function
+from tuner.space import expressions, python_function
 from tuner.space.dtypes import DTYPES, DType
+from tuner.space.expressions import Expression
 from tuner.space.python_function import PythonFunction
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -30,13 +31,13 @@ class Fill:
     """The contents of an input.
 
     kind: a word of SEQUENCES or DISTRIBUTIONS, `choice`, `file` or `python`.
-    values: the two numbers of a distribution, or what `choice` draws from.
+    values: the two numbers of a distribution, or expressions of sizes for them; or what `choice` draws from.
     file: that of `file`; `tile` says whether its contents are repeated, or cut, until they fit.
     function: that of `python`; arguments with the same one are filled by one call.
     """
 
     kind: str
-    values: tuple[float, ...] = ()
+    values: tuple[float | Expression, ...] = ()
     file: Path | None = None
     tile: bool = False
     function: PythonFunction | None = None
@@ -52,7 +53,35 @@ class Fill:
         if self.function is not None:
             return f"{self.kind} {self.function}"
         name = self.file.name if self.file else ""
-        return f"{self.kind} {list(self.values)} {name} {self.tile}"
+        return f"{self.kind} {self.values_text} {name} {self.tile}"
+
+    @property
+    def values_text(self) -> str:
+        """The values as the file has them: `[0, v - 1]`."""
+        return f"[{', '.join(v.text if isinstance(v, Expression) else repr(v) for v in self.values)}]"
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The values that depend on sizes."""
+        return tuple(value for value in self.values if isinstance(value, Expression))
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The values, none of which depends on sizes."""
+        return tuple(value for value in self.values if not isinstance(value, Expression))
+
+    def at(self, sizes: Mapping[str, int], dtype: DType) -> Fill:
+        """The fill whose values are numbers, those at `sizes`. Raises SpaceError for values without a meaning, and for
+        those that an array of `dtype` cannot hold."""
+        if not self.expressions:
+            return self
+        try:
+            fill = replace(self, values=tuple(_number(value, sizes) for value in self.values))
+            _check_order(fill.kind, list(fill.numbers))
+            check_values(fill, dtype)
+        except ValueError as error:
+            raise SpaceError(f"fill {self.kind}: {shown(self.values_text)}: {error}") from None
+        return fill
 
 
 def parse(value: object, folder: Path) -> Fill:
@@ -67,12 +96,14 @@ def parse(value: object, folder: Path) -> Fill:
         ((kind, argument),) = value.items()
         if kind == "python":
             return Fill("python", function=python_function.parse(argument, folder))
-        if isinstance(argument, list) and all(map(_is_number, argument)):
-            if kind == "choice" and argument:
-                return Fill("choice", tuple(argument))
-            if kind in DISTRIBUTIONS and len(argument) == 2:
+        if kind == "choice" and isinstance(argument, list) and argument and all(map(_is_number, argument)):
+            return Fill("choice", tuple(argument))
+        if kind in DISTRIBUTIONS and isinstance(argument, list) and len(argument) == 2:
+            if all(map(_is_number, argument)):
                 _check_order(kind, argument)
                 return Fill(kind, tuple(argument))
+            if all(_is_number(bound) or isinstance(bound, str) for bound in argument):
+                return Fill(kind, tuple(map(_bound, argument)))
     raise ValueError(
         f"{quoted(value)} is no way to fill an array; write {{uniform: [low, high]}}, {{normal: [mean, deviation]}}, "
         f"{{integers: [low, high]}}, {{choice: [1, 2, 4]}}, {{file: x.npy}}, {{python: data.py:make}}, "
@@ -82,6 +113,21 @@ def parse(value: object, folder: Path) -> Fill:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _bound(value: float | str) -> float | Expression:
+    try:
+        return expressions.parse(value) if isinstance(value, str) else value
+    except ExpressionError as error:
+        raise ValueError(str(error)) from None
+
+
+def _number(value: float | Expression, sizes: Mapping[str, int]) -> float:
+    """A value at these sizes; a whole one as an integer."""
+    number = value.evaluate(sizes) if isinstance(value, Expression) else value
+    if not _is_number(number):
+        raise ValueError(f"{quoted(number)} is no number")
+    return int(number) if number == int(number) else number
 
 
 def _check_order(kind: str, values: list[float]) -> None:
@@ -104,15 +150,16 @@ def check_values(fill: Fill, dtype: DType) -> None:
         raise ValueError(
             f"{fill.kind} gives fractions, which {dtype.name} cannot hold; write {{integers: [low, high]}}"
         )
-    if dtype.is_exact and any(value != int(value) for value in fill.values):
-        raise ValueError(f"{list(fill.values)}: {dtype.name} holds whole numbers")
-    if not dtype.low <= min(fill.values) <= max(fill.values) <= dtype.high:
-        raise ValueError(f"{list(fill.values)}: {dtype.name} holds {dtype.low} to {dtype.high}")
+    numbers = list(fill.numbers)  # the others are checked once there are sizes
+    if dtype.is_exact and any(value != int(value) for value in numbers):
+        raise ValueError(f"{numbers}: {dtype.name} holds whole numbers")
+    if not all(dtype.low <= value <= dtype.high for value in numbers):
+        raise ValueError(f"{numbers}: {dtype.name} holds {dtype.low} to {dtype.high}")
 
 
 def contents(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-    """The contents of the array `name`. Both parts of a complex number are drawn alike, and those of a sequence are
-    real. Raises SpaceError for a sequence or a file that does not fit."""
+    """The contents of the array `name`, by a fill of numbers. Both parts of a complex number are drawn alike, and those
+    of a sequence are real. Raises SpaceError for a sequence or a file that does not fit."""
     match fill.kind:
         case "file":
             return _from_file(fill, name, dtype, shape)
@@ -133,16 +180,16 @@ def contents(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...], genera
 def _drawn(fill: Fill, dtype: DType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
     match fill.kind:
         case "choice":
-            values = np.asarray([dtype.scalar(value) for value in fill.values], dtype.numpy)
+            values = np.asarray([dtype.scalar(value) for value in fill.numbers], dtype.numpy)
             return np.asarray(values[generator.integers(0, len(values), shape)])
         case "integers":
-            first, last = map(int, fill.values)
+            first, last = map(int, fill.numbers)
             drawn: Any = dtype.numpy if dtype.is_exact else np.int64
             return np.asarray(generator.integers(first, last, shape, dtype=drawn, endpoint=True)).astype(dtype.numpy)
         case "uniform":
-            low, high = fill.values
+            low, high = fill.numbers
             return (low + (high - low) * generator.random(shape)).astype(dtype.numpy)
-    mean, deviation = fill.values
+    mean, deviation = fill.numbers
     return (mean + deviation * generator.standard_normal(shape)).astype(dtype.numpy)
 
 
@@ -159,6 +206,8 @@ def opened(fill: Fill, name: str, dtypes: Sequence[DType]) -> Array:
     file = fill.file
     assert file is not None
     try:
+        if not file.exists():
+            raise SpaceError(f"argument {name}: there is no file {shown(file)}; it is sought beside the space file")
         if not file.is_file() or file.stat().st_size > MOST_FILE_BYTES:
             raise ValueError(f"not a file of at most {MOST_FILE_BYTES} bytes")
         data = np.load(file, mmap_mode="r", allow_pickle=False)

@@ -88,7 +88,8 @@ def _fill_data(fill: Fill | None) -> dict[str, Any] | None:
         return None
     if fill.function is not None:
         return {"kind": fill.kind, **_function_data(fill.function)}
-    return {"kind": fill.kind, "values": fill.values, "file": fill.file and str(fill.file), "tile": fill.tile}
+    values = [value.text if isinstance(value, Expression) else value for value in fill.values]
+    return {"kind": fill.kind, "values": values, "file": fill.file and str(fill.file), "tile": fill.tile}
 
 
 def _fill(data: Mapping[str, Any] | None) -> Fill | None:
@@ -96,7 +97,8 @@ def _fill(data: Mapping[str, Any] | None) -> Fill | None:
         return None
     if data["kind"] == "python":
         return Fill("python", function=_function(data))
-    return Fill(data["kind"], tuple(data["values"]), data["file"] and Path(data["file"]), data["tile"])
+    values = tuple(parse(value) if isinstance(value, str) else value for value in data["values"])
+    return Fill(data["kind"], values, data["file"] and Path(data["file"]), data["tile"])
 
 
 def _function_data(function: PythonFunction) -> dict[str, Any]:

@@ -13,7 +13,9 @@ from tuner.errors import RequestError, SpaceError
 from tuner.paths import quoted, shown
 from tuner.space import fills
 from tuner.space.chosen_types import Types, defaults, dtype, dtype_of
+from tuner.space.dtypes import DType
 from tuner.space.expressions import Expression
+from tuner.space.fills import Fill
 from tuner.space.model import Argument, Operation, Scope, size_text
 
 MAX_SIZE = 2**63 - 1
@@ -153,8 +155,16 @@ def inputs(
         elif argument.fill is None:
             arrays[argument.name] = fills.standard(element, size, generator)
         else:
-            arrays[argument.name] = fills.contents(argument.fill, argument.name, element, size, generator)
+            fill = _fill_at(argument.name, argument.fill, scope, element)
+            arrays[argument.name] = fills.contents(fill, argument.name, element, size, generator)
     return arrays | constants(operation, scope)
+
+
+def _fill_at(name: str, fill: Fill, scope: Scope, element: DType) -> Fill:
+    try:
+        return fill.at(scope.sizes, element)
+    except SpaceError as error:
+        raise SpaceError(f"argument {name}: {error}, at {size_text(scope.sizes)}") from None
 
 
 def constants(operation: Operation, scope: Scope) -> dict[str, Array]:

@@ -165,6 +165,8 @@ class OperationReader:
                 fills.check_values(fill, dtype)
         except ValueError as error:
             raise document.error(where, f"{model.name}: {error}") from None
+        for expression in fill.expressions:
+            check_names(document, where, expression, self.model.operation.sizes)
         return fill
 
 

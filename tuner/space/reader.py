@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tuner.errors import SpaceError
@@ -12,6 +12,7 @@ from tuner.paths import quoted, shown
 from tuner.space import agreement, chosen_types, expressions, yamlfile
 from tuner.space import evaluation as evaluations
 from tuner.space import operation as operations
+from tuner.space.default import no_configuration
 from tuner.space.evaluation import Evaluation
 from tuner.space.expressions import Expression
 from tuner.space.model import COMMON_GPU, Limits, Operation, Restriction, Scope, Space, Value
@@ -45,12 +46,18 @@ def read(path: Path, name: str | None = None) -> Space:
 
 
 def evaluate(
-    path: Path, size: str | None = None, chosen: Mapping[str, str] | None = None
+    path: Path,
+    size: str | None = None,
+    chosen: Mapping[str, str] | None = None,
+    limits: Sequence[Limits] = (COMMON_GPU,),
 ) -> tuple[Space, Scope, Evaluation]:
     """The Space in `path`, and what its expressions are at `size`, or where that is None at COMMON_SIZE, with the
-    `chosen` types: the Scope of its first language has both. Raises SpaceError with file, line and key for the first
-    that has no value, or none that can be launched; and RequestError for a size or type that the operation does not
-    have."""
+    `chosen` types, on the first device of these `limits` that has a valid configuration: the Scope of its first
+    language has them.
+
+    Raises SpaceError with file, line and key for the first that has no value, or none that can be launched;
+    NoConfiguration where none is valid; and RequestError for a size or type that the operation does not have.
+    """
     document = yamlfile.read(path)
     document.check_answered()
     builder = _builder(document)
@@ -59,11 +66,14 @@ def evaluate(
     common = {name: COMMON_SIZE if default is None else default for name, default in op.sizes.items()}
     types = chosen_types.parse(chosen or {}, op)
     sizes = operations.parse_size(common if size is None else size, op, types)
-    evaluation = evaluations.evaluate(space, sizes, types, len(builder.model.restrictions))
+    evaluation = evaluations.evaluate(space, sizes, types, len(builder.model.restrictions), limits)
     if evaluation.message is not None:
         raise builder.error(evaluation.where, evaluation.message)
     builder.check_agreement(space)
-    return space, Scope(sizes, op.options, space.languages[0], COMMON_GPU, types), evaluation
+    scope = Scope(sizes, op.options, space.languages[0], evaluation.limits, types)
+    if evaluation.excludes_all:
+        raise no_configuration(space, scope)
+    return space, scope, evaluation
 
 
 def _builder(document: Document, name: str | None = None) -> _SpaceBuilder:

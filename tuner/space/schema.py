@@ -111,6 +111,7 @@ _RANGES: list[dict[str, Any]] = [
     },
 ]
 _NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}, "minItems": 1}
+_BOUNDS: dict[str, Any] = {"type": "array", "items": _FORMULA, "minItems": 2, "maxItems": 2}
 _FILL: dict[str, Any] = {
     "description": "what an input holds while it is tuned; without it, random numbers",
     "anyOf": [
@@ -118,7 +119,8 @@ _FILL: dict[str, Any] = {
         {
             "type": "object",
             "properties": {
-                **dict.fromkeys(("choice", *DISTRIBUTIONS), _NUMBERS),
+                "choice": _NUMBERS,
+                **dict.fromkeys(DISTRIBUTIONS, _BOUNDS),
                 "file": {"type": "string"},
                 "fit": {"const": "tile"},
                 "python": {"type": "string"},

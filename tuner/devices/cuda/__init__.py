@@ -16,6 +16,6 @@ BACKEND = Backend(
     widest=architectures.widest,
     follows_context=True,
     toolchain="NVRTC ",
-    common=("sm_80", "sm_90a"),
+    common=("sm_80", "sm_90a", "sm_100a", "sm_120a"),
     binaries=".cubin",
 )
