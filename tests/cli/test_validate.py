@@ -22,7 +22,7 @@ KERNEL void f(GLOBAL float *y, int n) {
 
 
 def test_the_default_is_compiled_for_each_language_with_what_is_known(tmp_path: Path, tune: Tune) -> None:
-    file = written(tmp_path, PORTABLE, [Y], "0 * y", "cuda", languages=["cuda", "opencl"], block=[64], grid=[1])
+    file = written(tmp_path, PORTABLE, [Y], "zeros(n)", "cuda", languages=["cuda", "opencl"], block=[64], grid=[1])
     done = tune("validate", file, "--compile", "--json")
     assert done.status == 0, done.err
     cuda, opencl = done.json["builds"]
@@ -33,7 +33,7 @@ def test_the_default_is_compiled_for_each_language_with_what_is_known(tmp_path: 
 
 
 def test_a_default_that_does_not_compile_is_one_message_with_the_log(tmp_path: Path, tune: Tune) -> None:
-    file = written(tmp_path, PORTABLE.replace("+ a;", "+ b;"), [Y], "0 * y", "cuda", block=[64], grid=[1])
+    file = written(tmp_path, PORTABLE.replace("+ a;", "+ b;"), [Y], "zeros(n)", "cuda", block=[64], grid=[1])
     assert tune("validate", file).status == 0
     done = tune("validate", file, "--compile")
     assert (done.status, done.out) == (2, "")
@@ -43,7 +43,7 @@ def test_a_default_that_does_not_compile_is_one_message_with_the_log(tmp_path: P
 def test_without_a_compiler_one_message_says_what_is_missing(
     tmp_path: Path, tune: Tune, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = written(tmp_path, "void f(float *y, int n) { y[0] = a; }", [Y], "0 * y")
+    file = written(tmp_path, "void f(float *y, int n) { y[0] = a; }", [Y], "zeros(n)")
     assert "host: the default compiles" in tune("validate", file, "--compile").out
     monkeypatch.setenv("CC", "/nowhere/cc")
     done = tune("validate", file, "--compile")

@@ -22,7 +22,7 @@ SPACE: dict[str, Any] = {"grid": [1], "block": [32], "parameters": {"SCALE": [2,
 
 
 def of(folder: Path, code: str = CODE, arguments: list[dict[str, Any]] | None = None, **changes: Any) -> Path:
-    return written(folder, code, arguments or [Y, X], "2.0 * y", **{**SPACE, **changes})
+    return written(folder, code, arguments or [Y, X], "full(n, 2.0)", **{**SPACE, **changes})
 
 
 # what does not agree: (code, arguments, other keys, key, message)
@@ -51,6 +51,14 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
     "an array for a scalar": (
         CODE.replace("const int *x", "const int x"), [Y, X], {}, "operation.arguments.1",
         "takes `int x` here, a scalar; leave `shape` and `role` out",
+    ),
+    "a pair for one number": (
+        CODE.replace("const int", "const float2"), [Y, X], {}, "operation.arguments.1.dtype",
+        "no int32; write complex64, or float32 with 2 as the last extent of its shape",
+    ),
+    "a pair for a wider one": (
+        CODE.replace("const int", "const double2"), [Y, {**X, "dtype": "complex64"}], {}, "operation.arguments.1.dtype",
+        "no complex64; write complex128, or float64 with 2 as the last extent",
     ),
     "an array of arrays": (
         CODE.replace("const int *x", "const float (*x)[4]"), [Y, X], {}, "operation.arguments.1.dtype", "write float32"
@@ -97,7 +105,9 @@ def test_what_does_not_agree_is_one_message_with_file_line_and_key(fault: str, t
     assert message in done.err
 
 
-@pytest.mark.parametrize("fault", ["an argument too few", "a scalar for an array", "an array for a scalar"])
+@pytest.mark.parametrize(
+    "fault", ["an argument too few", "a scalar for an array", "an array for a scalar", "another width"]
+)
 def test_what_could_not_be_launched_is_refused_before_it_is_tuned(fault: str, tmp_path: Path, tune: Tune) -> None:
     code, arguments, changes, key, message = FAULTS[fault]
     file = of(tmp_path, code, arguments, **changes)
@@ -105,6 +115,14 @@ def test_what_could_not_be_launched_is_refused_before_it_is_tuned(fault: str, tm
     assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
     assert f" {key}: " in done.err
     assert message in done.err
+
+
+def test_a_disagreement_that_stays_within_the_arrays_is_tuned(tmp_path: Path, tune: Tune) -> None:
+    code, small = CODE.replace("const int", "const unsigned int"), {**X, "fill": {"integers": [1, 8]}}
+    file = written(tmp_path, code, [Y, small], "2 * x", **{**SPACE, "parameters": {"SCALE": [2]}})
+    assert "write uint32" in tune("validate", file).err
+    done = tune(file, "32", "--device", "opencl", "--repeats", "3")
+    assert done.status == 0, done.err
 
 
 SIGNATURE = "f(GLOBAL float *y, GLOBAL const int *x, int n)"

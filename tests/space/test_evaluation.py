@@ -109,6 +109,28 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"reference": "x @ [1, 2]"},
         "operation.reference: reference `x @ [1, 2]`: @ needs numbers, not an array of shape (5,) and [1, 2]",
     ),
+    "reference of an attribute": (
+        {"reference": "x @ x.T"},
+        "operation.reference: `x @ x.T`: `x.T` is not allowed here; write transpose(x); `tune schema --functions`",
+    ),
+    "reference in a module": (
+        {"reference": "np.exp(x)"},
+        "`np.exp(x)` is not allowed here; write exp(...), without what precedes it; `tune",
+    ),
+    "reference of what it cannot have": (
+        {"reference": "[v for v in x]"},
+        "is not allowed here; allowed are numbers, arrays, slices, arithmetic, comparisons, `& | ~` and functions; ",
+    ),
+    "reference that is null": ({"reference": "null"}, "operation.reference: this is no reference; did you mean none?"),
+    "reference that is None": ({"reference": "None"}, "operation.reference: this is no reference; did you mean none?"),
+    "reference to an output before the launch": (
+        {"reference": "x + y"},
+        "operation.arguments.0.role: y: the reference reads what it holds before the launch; write role: inout",
+    ),
+    "argument that is a word": (
+        {"arguments": [array("y", "float32", ["n"], "out"), array("in", "float32", ["n"])], "reference": "2 * in"},
+        "operation.arguments.1.name: `in` is a word of expressions, so that no reference can name it; rename it here",
+    ),
     "reference of another shape": ({"reference": "alpha"}, "operation.reference: reference `alpha` has shape ()"),
 }
 
@@ -195,6 +217,12 @@ def test_a_reference_that_needs_alike_or_divisible_sizes_is_valid(tmp_path: Path
     assert tune("validate", of(tmp_path, [Y, ROWS], "sum(reshape(x, (r, 4, c // 4)), axis=(1, 2))", ["r", "c"])).out
     smaller = [array("y", "float32", ["r - c + 1"], "out"), array("x", "float32", ["r"]), array("k", "float32", ["c"])]
     assert tune("validate", of(tmp_path, smaller, "correlate(x, k, mode='valid')", ["r", "c"]), "64x8").status == 0
+
+
+def test_a_reference_that_names_no_argument_leaves_words_as_names(tmp_path: Path, tune: Tune) -> None:
+    arguments = [array("y", "float32", ["n"], "out"), array("in", "float32", ["n"])]
+    for reference in ("none", "ones(n)"):
+        assert tune("validate", write(tmp_path, arguments=arguments, reference=reference)).status == 0
 
 
 def test_an_index_that_small_arrays_have_no_place_for_is_no_fault(tmp_path: Path, tune: Tune) -> None:

@@ -23,7 +23,7 @@ def file(tmp_path: Path) -> Path:
     (common / "first.h").write_text("#include <deep/second.h>\n#define VALUE (SECOND + 1)\n")
     (common / "deep/second.h").write_text("#include <math.h>\n#define SECOND 1\n")
     code = '#include "first.h"\nvoid f(float *y, int n) { for (int i = 0; i < n; i++) y[i] = fabsf(VALUE) + a; }\n'
-    return written(own, code, [Y], "3.0 + 0 * y", include=["../common"])
+    return written(own, code, [Y], "full(n, 3.0)", include=["../common"])
 
 
 def test_a_kernel_with_headers_of_another_folder_is_tuned(file: Path, tune: Tune) -> None:

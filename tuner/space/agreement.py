@@ -22,7 +22,8 @@ Where = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Fault:
-    """What a space says that its source does not, and the key where it does. A `fatal` one could not be launched."""
+    """What a space says that its source does not, and the key where it does. A `fatal` one could not be launched, or
+    would reach beside its arrays."""
 
     where: Where
     message: str
@@ -116,9 +117,25 @@ def _argument(space: Space, position: int, argument: Argument, parameter: Parame
         other = next((dtype for dtype in choices if not _is_same(DTYPES[dtype], is_array, parameter)), None)
         if other is not None and len(choices) > 1:
             advice = f"which is no {other}, as {argument.dtype} may be; write {argument.dtype} in the source"
-            yield Fault((*where, "dtype"), f"{takes}, {advice}")
         elif other is not None:
-            yield Fault((*where, "dtype"), f"{takes}, which is no {other}; write {parameter.dtype}")
+            advice = f"which is no {other}; write {_instead(parameter)}"
+        if other is not None:
+            fatal = is_array and all(_is_misread(DTYPES[dtype], parameter) for dtype in choices)
+            yield Fault((*where, "dtype"), f"{takes}, {advice}", fatal)
+
+
+def _is_misread(dtype: DType, parameter: Parameter) -> bool:
+    """Whether the kernel would read or write beside the elements of an array of `dtype`, as they have another size."""
+    element = DTYPES[str(parameter.dtype)].itemsize
+    return not _is_same(dtype, True, parameter) and dtype.itemsize not in (element, element * parameter.width)
+
+
+def _instead(parameter: Parameter) -> str:
+    """The dtype that a source means by the type of `parameter`."""
+    if not parameter.is_pair:
+        return str(parameter.dtype)
+    whole = next(dtype.name for dtype in DTYPES.values() if dtype.part == parameter.dtype)
+    return f"{whole}, or {parameter.dtype} with 2 as the last extent of its shape"
 
 
 def _is_same(dtype: DType, is_array: bool, parameter: Parameter) -> bool:

@@ -73,10 +73,21 @@ def _check(node: ast.expr, depth: int) -> None:
                     _check(bound, depth + 1)
             return
         case _:
-            expressions.check_node(node)
+            expressions.check_node(node, _instead(node))
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
             _check(child, depth + 1)
+
+
+def _instead(node: ast.expr) -> str:
+    """What to write in place of a node that is not allowed."""
+    listed = "`tune schema --functions` lists what a reference may call"
+    match node:
+        case ast.Attribute(value=value, attr="T"):
+            return f"write transpose({shown(ast.unparse(value))}); {listed}"
+        case ast.Call(func=ast.Attribute(value=ast.Name(), attr=name)) if name in ARRAY_FUNCTIONS:
+            return f"write {name}(...), without what precedes it; {listed}"
+    return f"allowed are numbers, arrays, slices, arithmetic, comparisons, `& | ~` and functions; {listed}"
 
 
 def value_of(tree: ast.expr, scope: Mapping[str, Any], text: str) -> Any:

@@ -67,7 +67,7 @@ def evaluate(
     """
     if (fault := _file_fault(space.operation)) is not None:
         return fault
-    if (fault := _reference_code_fault(space)) is not None:
+    if (fault := _reference_code_fault(space) or _role_fault(space.operation)) is not None:
         return fault
     for device in limits:
         scopes = [Scope(sizes, space.operation.options, language, device, types) for language in space.languages]
@@ -212,6 +212,18 @@ def _reference_code_fault(space: Space) -> Evaluation | None:
                 return Evaluation(0, where, fault.message)
     except SpaceError as error:
         return Evaluation(0, where, str(error))
+    return None
+
+
+def _role_fault(op: Operation) -> Evaluation | None:
+    """An output that the reference reads, though its role says that the kernel does not."""
+    if not isinstance(op.reference, ExpressionReference):
+        return None
+    read = {name for expression in op.reference.outputs.values() for name in expression.names}
+    for position, argument in enumerate(op.arguments):
+        if argument.role == "out" and argument.name in read:
+            message = f"{argument.name}: the reference reads what it holds before the launch; write role: inout"
+            return Evaluation(0, ("operation", "arguments", position, "role"), message)
     return None
 
 

@@ -226,8 +226,8 @@ def _check(node: ast.expr, depth: int) -> None:
             _check(child, depth + 1)
 
 
-def check_node(node: ast.expr) -> None:
-    """Raise ExpressionError unless `node` itself is on the whitelist."""
+def check_node(node: ast.expr, allowed: str = f"allowed are {ALLOWED}") -> None:
+    """Raise ExpressionError, which says what is `allowed`, unless `node` itself is on the whitelist."""
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as value):
             _bounded(value)
@@ -245,7 +245,7 @@ def check_node(node: ast.expr) -> None:
             if name not in FUNCTIONS:
                 raise ExpressionError(f"{shown(name)}() is not allowed; allowed are {', '.join(sorted(FUNCTIONS))}")
         case _:
-            raise ExpressionError(f"`{shown(ast.unparse(node))}` is not allowed here; allowed are {ALLOWED}")
+            raise ExpressionError(f"`{shown(ast.unparse(node))}` is not allowed here; {allowed}")
 
 
 def _bounded(value: Any) -> Any:

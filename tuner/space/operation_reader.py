@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import keyword
 import math
 from collections.abc import Collection, Iterable
 
+from tuner.errors import SpaceError
 from tuner.paths import quoted
 from tuner.space import expressions, fills
 from tuner.space.comparison_reader import ComparisonReader
@@ -47,6 +49,7 @@ class OperationReader:
         self._check_types()
         own = model.arguments is not None
         document, place = (self.document, ("arguments",)) if own else (shared, (*prefix, "arguments"))
+        arguments_place = place
         arguments = tuple(self._argument(document, place, i, a) for i, a in enumerate(model.arguments or op.arguments))
         for position, argument in enumerate(arguments):
             if argument.name in {a.name for a in arguments[:position]}:
@@ -58,7 +61,11 @@ class OperationReader:
         of_reference = ReferenceReader(
             shared, place, model, arguments, self.scope_names, self.types, languages, compared
         )
-        reference = of_reference.reference()
+        try:
+            reference = of_reference.reference()
+        except SpaceError:
+            self._check_words(document, arguments_place, arguments)
+            raise
         for key in ("flops", "bytes"):
             if (expression := getattr(op, key)) is not None:
                 check_names(shared, (*prefix, key), expression, self.scope_names)
@@ -83,6 +90,16 @@ class OperationReader:
         )
         self._check_coarse(document, place, operation)
         return operation
+
+    def _check_words(self, document: Document, place: Where, arguments: Iterable[Argument]) -> None:
+        """Raise SpaceError for an argument whose name no expression can have. Other references can."""
+        for position, argument in enumerate(arguments):
+            if keyword.iskeyword(argument.name):
+                raise document.error(
+                    (*place, position, "name"),
+                    f"`{argument.name}` is a word of expressions, so that no reference can name it; rename it here and "
+                    "in the reference; the source may keep the name",
+                )
 
     def _check_types(self) -> None:
         """Raise SpaceError for a name that would be the macro of something else, and for an unknown dtype."""

@@ -52,8 +52,22 @@ class Parameter:
     def dtype(self) -> str | None:
         """NumPy's name of the type, that of its elements for a vector such as float4; None where the text does not
         tell."""
-        vector = _VECTOR.fullmatch(self.type)
+        vector = self._vector
         return _DTYPES.get(vector[1].replace("longlong", "long long") if vector else self.type)
+
+    @property
+    def width(self) -> int:
+        """How many numbers one element has: 4 for float4, 1 for float."""
+        return int(self._vector[2]) if self._vector else 1
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether one element may be a complex number: float2, double2."""
+        return self.width == 2 and self.dtype in {dtype.part for dtype in DTYPES.values()}
+
+    @property
+    def _vector(self) -> re.Match[str] | None:
+        return _VECTOR.fullmatch(self.type)
 
     def __str__(self) -> str:
         return f"{self.type or '...'} {'*' * bool(self.is_pointer)}{self.name}"

@@ -63,6 +63,8 @@ class ReferenceReader:
                     return read(value)
         if value == "none":
             return NoReference()
+        if value is None or value in ("None", "null", "~"):
+            raise self._error((), "this is no reference; did you mean none? then nothing is compared")
         return self._expressions(value)
 
     def _check_keys(self, form: str, value: Mapping[str, Any]) -> None:
