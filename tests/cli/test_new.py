@@ -123,7 +123,7 @@ def test_a_draft_knows_templates_macros_bounds_and_roles(tmp_path: Path, tune: T
     assert list(data["operation"]["sizes"]) == ["h", "w"]
     assert list(data["operation"]["options"]) == ["a"]
     roles = {a["name"]: a["role"] for a in data["operation"]["arguments"] if "role" in a}
-    assert roles == {"out": "out", "hits": "inout", "in": "in", "sum": "inout"}
+    assert roles == {"out": "out", "hits": "inout", "in_": "in", "sum": "inout"}
     dtypes = [a["dtype"] for a in data["operation"]["arguments"]]
     assert dtypes == ["T", "int32", "T", "float64", "int32", "uint32", "float32"]
     assert (data["kernel"], data["operation"]["types"]) == (
@@ -142,8 +142,68 @@ def test_threads_that_the_source_leaves_to_the_launch_are_parameters(tmp_path: P
     )
     data = data_of(drafted(tmp_path, tune, "f.cu", code))
     assert list(data["parameters"]) == data["block"] == ["block_size_x", "block_size_y"]
-    assert data["grid"] == ["ceil_div(n, block_size_x)", "ceil_div(m, block_size_y)"]
+    assert data["grid"] == ["ceil_div(m, block_size_x)", "ceil_div(n, block_size_y)"]
     assert "how many threads" not in (tmp_path / "f.yaml").read_text()
+
+
+SCALARS = """
+template <typename T>
+__global__ void f(T *y, const T *x, const real *w, T alpha, real beta, const T gamma[], int n) { y[0] = x[0]; }
+"""
+
+
+def test_a_parameter_by_value_of_an_open_type_is_a_scalar(tmp_path: Path, tune: Tune) -> None:
+    file = drafted(tmp_path, tune, "f.cu", SCALARS)
+    operation = data_of(file)["operation"]
+    arrays = [a["name"] for a in operation["arguments"] if "shape" in a]
+    assert arrays == ["y", "x", "w", "gamma"]
+    assert list(operation["options"]) == ["alpha", "beta"]
+    assert [a["dtype"] for a in operation["arguments"]] == ["T", "T", "float32", "T", "float32", "T", "int32"]
+    line = next(line for line in file.read_text().splitlines() if "name: beta" in line)
+    assert "its type is real: which dtype is it?; an array, if that is a pointer?" in line
+    file.write_text(answered(file.read_text()).replace("reference: a + b", "reference: alpha * x"))
+    assert tune("validate", file).status == 0
+
+
+PAIRS = """
+__global__ void f(float2 *y, const double2 *x, const float4 *w, int n) { y[threadIdx.x].x = x[0].x; }
+"""
+
+
+def test_a_pair_of_numbers_is_drafted_as_two_and_may_be_complex(tmp_path: Path, tune: Tune) -> None:
+    file = drafted(tmp_path, tune, "f.cu", PAIRS)
+    arguments = data_of(file)["operation"]["arguments"][:3]
+    assert [(a["dtype"], a["shape"]) for a in arguments] == [
+        ("float32", ["n", 2]), ("float64", ["n", 2]), ("float32", ["n"])
+    ]  # fmt: skip
+    text = file.read_text()
+    assert "or is it complex64, of the shape [n]?" in text
+    assert "or is it complex128, of the shape [n]?" in text
+    text = answered(text).replace("reference: a + b", "reference: x")
+    for answer in (
+        text,
+        text.replace("float64, shape: [n, 2]", "complex128, shape: [n]").replace(
+            ": x\n", ": real(x[:, None] * ones(2))\n"
+        ),
+    ):
+        file.write_text(answer)
+        done = tune("validate", file)
+        assert (done.status, done.err) == (0, "")
+
+
+def test_a_macro_whose_default_is_a_word_is_told_in_a_comment(tmp_path: Path, tune: Tune) -> None:
+    code = ADD["c"][1].replace("static", "SCHED")
+    guarded = "#ifndef SCHED\n#define SCHED static\n#endif\n#define UNUSED word\n#define real float\n" + code
+    file = drafted(tmp_path, tune, "add.c", guarded)
+    text = file.read_text()
+    assert "  # SCHED: [static]    # a macro whose default is a word: add others, and #ifndef SCHED" in text
+    assert "UNUSED" not in text
+    assert list(data_of(file)["parameters"]) == ["BLOCK"]
+    file.write_text(answered(text).replace("  # SCHED: [static]", "  SCHED: [static, dynamic]").replace(
+        "default: {", "default: {SCHED: static, "
+    ))  # fmt: skip
+    done = tune("validate", file, "--compile")
+    assert (done.status, done.err) == (0, "")
 
 
 def test_threads_that_a_source_neither_names_nor_reads_are_asked_for(tmp_path: Path, tune: Tune) -> None:

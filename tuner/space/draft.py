@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import keyword
 import os
 import re
 from pathlib import Path
@@ -68,16 +69,20 @@ class Draft:
         if parameter.type in self.facts.types:
             dtype = parameter.type
         elif parameter.dtype is None:
-            asks.append(f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?")
-        body = f"name: {_word(parameter.name)}, dtype: {dtype}"
-        if parameter.is_pointer is not False:
+            hidden = "" if parameter.is_pointer else "; an array, if that is a pointer?"
+            asks.append(f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?{hidden}")
+        body = f"name: {_word(_name(parameter))}, dtype: {dtype}"
+        if parameter.is_pointer:
             role, more = self.facts.role(parameter)
-            body += f", shape: [{', '.join(map(_word, self.extents))}], role: {role}"
+            pair = ["2"] if parameter.is_pair else []
+            if pair:
+                asks.append(f"or is it {_complex(dtype)}, of the shape [{', '.join(self.extents)}]?")
+            body += f", shape: [{', '.join([*map(_word, self.extents), *pair])}], role: {role}"
             asks += more
         return f"    - {{{body}}}{_asked('; '.join(asks))}"
 
     def _reference(self) -> list[str]:
-        arrays = {p.name: self.facts.role(p)[0] for p in self.facts.parameters if p.is_pointer}
+        arrays = {_name(p): self.facts.role(p)[0] for p in self.facts.parameters if p.is_pointer}
         outputs = [name for name, role in arrays.items() if role != "in"] or ["y"]
         inputs = [name for name, role in arrays.items() if role != "out"] or ["x"]
         choices = _REFERENCES.format(
@@ -108,22 +113,31 @@ class Draft:
         return [*lines, f"include: []{_asked(facts.missing)}"] if facts.missing else lines
 
     def _parameters(self) -> list[str]:
-        knobs = self.facts.knobs
+        knobs, words = self.facts.knobs, self._words()
         if not knobs:
             ask = "which constants may vary? a macro each: #ifndef X, #define X 4, #endif in the source"
-            return [f"parameters:{_asked(ask)}"]
+            return [f"parameters:{_asked(ask)}", *words]
         lines = [
             f"  {_word(name)}: [{', '.join(map(_value, knob.values))}]{_asked(knob.question)}"
             for name, knob in knobs.items()
         ]
         default = ", ".join(f"{_word(name)}: {_value(knob.default)}" for name, knob in knobs.items())
-        return ["parameters:", *lines, f"default: {{{default}}}"]
+        return ["parameters:", *lines, *words, f"default: {{{default}}}"]
+
+    def _words(self) -> list[str]:
+        """Comments on the macros that no number can replace."""
+        why = "a macro whose default is a word: add others"
+        return [
+            f"  # {name}: [{word}]    # {why}, and #ifndef {name} around its #define"
+            for name, word in self.facts.words.items()
+        ]
 
     def _launch(self) -> list[str]:
         facts = self.facts
         if not facts.has_grid:
             return []
-        sizes = [*self.extents, "1", "1"]
+        fastest_first = self.extents[: len(facts.block)][::-1]
+        sizes = [*fastest_first, "1", "1"]
         grid = ", ".join(f"ceil_div({size}, {extent})" for size, extent in zip(sizes, facts.block, strict=False))
         return [
             f"grid: [{grid}]{_asked('how many blocks in x, y, z?')}",
@@ -137,7 +151,17 @@ def _asked(question: str) -> str:
 
 
 def _element_bytes(parameter: Parameter) -> int:
-    return DTYPES[parameter.dtype or "float32"].itemsize
+    return DTYPES[parameter.dtype or "float32"].itemsize * (2 if parameter.is_pair else 1)
+
+
+def _name(parameter: Parameter) -> str:
+    """The name of an argument in the file, where a reference can say it: `in` is a word of expressions."""
+    return f"{parameter.name}_" if parameter.is_pointer and keyword.iskeyword(parameter.name) else parameter.name
+
+
+def _complex(part: str) -> str:
+    """The dtype of complex numbers whose parts are of this one."""
+    return next(dtype.name for dtype in DTYPES.values() if dtype.part == part)
 
 
 def _word(text: str) -> str:

@@ -22,6 +22,7 @@ _MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+\(?(?P<value>\d+)[uUlL]*\)?[ \t]*$",
     re.MULTILINE,
 )
+_WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 _BLOCK_NAME = re.compile(
     r"(?i)(block|threads?|n_?threads|tpb|wg|work_?group|local|bdim)(_?(size|dim|items))?_?([xyz]?)"
 )
@@ -83,8 +84,8 @@ class Facts:
 
     @cached_property
     def options(self) -> list[str]:
-        """Other numbers that the kernel takes."""
-        return [p.name for p in self.parameters if p.is_pointer is False and p.name not in self.sizes]
+        """Other numbers that the kernel takes; those of a type that the text leaves open are among them."""
+        return [p.name for p in self.parameters if not p.is_pointer and p.name not in self.sizes]
 
     @cached_property
     def knobs(self) -> dict[str, Knob]:
@@ -102,6 +103,14 @@ class Facts:
                 sides = (32, 64, 128, 256, 512, 1024) if self.dimensions == 1 else (4, 8, 16, 32)
                 knobs[f"block_size_{axis}"] = Knob(sides, 256 if self.dimensions == 1 else 16)
         return knobs
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The macros whose default is a word, and that the source uses."""
+        uses = {name: len(re.findall(rf"\b{name}\b", self.code)) for name, _ in _WORD_MACRO.findall(self.code)}
+        guarded = {name for name in uses if re.search(rf"#[ \t]*if.*\b{name}\b", self.code)}
+        found = {name: word for name, word in _WORD_MACRO.findall(self.code) if not word.startswith("__")}
+        return {name: word for name, word in found.items() if uses[name] > (2 if name in guarded else 1)}
 
     @property
     def template_values(self) -> dict[str, str]:
