@@ -194,6 +194,7 @@ REFUSED = {
     "x[[0, 0], :2]": "too many indices",
     "einsum('i,j,k->i', x, ones(2**20), ones(2**20))": "einsum() would take",
     "x + [1] * 10**9": "* needs numbers, not [1] and 1000000000",
+    "x + (x, [x, 1])": "and (an array of shape (5,), [an array of shape (5,), 1])",
     "astype(x, 'object')": "known are float16, float32",
     "bincount(x)": "bincount() counts whole numbers",
     "load('x.npy')": "unknown name 'load'",
