@@ -26,6 +26,7 @@ import numpy as np
 from tuner.cli.progress import TuningProgress
 from tuner.measure.method import STANDARD
 from tuner.tuning import driver, rerun
+from tuner.tuning.request import TuningRequest
 
 HERE = Path(__file__).resolve().parent
 
@@ -64,7 +65,7 @@ def ours(size: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TUNER_STATE"] = os.environ["TUNER_CACHE"] = folder  # no earlier trials or builds
         start = time.perf_counter()
-        request = driver.TuningRequest("sgemm/07_tiled_1xn", str(size), "cuda", results=Path(folder))
+        request = TuningRequest("sgemm/07_tiled_1xn", str(size), "cuda", results=Path(folder))
         result = driver.tune(request, TuningProgress())
         seconds = time.perf_counter() - start
         launch = rerun.run("sgemm/07_tiled_1xn", str(size), "cuda", {}, Path(folder))

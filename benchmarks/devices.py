@@ -19,6 +19,7 @@ from typing import Any
 from throughput import Clock
 
 from tuner.tuning import driver
+from tuner.tuning.request import TuningRequest
 
 
 def run(kernel: str, size: str, devices: str) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def run(kernel: str, size: str, devices: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TUNER_STATE"] = os.environ["TUNER_CACHE"] = folder
         clock, start = Clock(), time.time()
-        result = driver.tune(driver.TuningRequest(kernel, size, devices, results=Path(folder)), clock)
+        result = driver.tune(TuningRequest(kernel, size, devices, results=Path(folder)), clock)
         whole = time.time() - start
     assert result.record is not None
     return {

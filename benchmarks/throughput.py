@@ -29,6 +29,7 @@ from tuner.search.enumeration import enumerate_space
 from tuner.space import catalog, operation, reference, source
 from tuner.space.model import Config, Scope, Space
 from tuner.tuning import driver
+from tuner.tuning.request import TuningRequest
 from tuner.tuning.trial import Trial
 
 REPEATS = STANDARD.repeats
@@ -125,7 +126,7 @@ def ours(kernel: str, size: str) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TUNER_STATE"] = os.environ["TUNER_CACHE"] = folder
         clock, start = Clock(), time.time()
-        result = driver.tune(driver.TuningRequest(kernel, size, "cuda", results=Path(folder)), clock)
+        result = driver.tune(TuningRequest(kernel, size, "cuda", results=Path(folder)), clock)
     record = result.record
     assert record is not None
     seconds = clock.times[-1] - clock.times[0]

@@ -14,8 +14,8 @@ from tuner.space.model import config_text
 
 if TYPE_CHECKING:
     from tuner.store.store import Record
-    from tuner.tuning.driver import Point
     from tuner.tuning.rerun import Rerun
+    from tuner.tuning.summary import Point
 
 
 def answer(as_json: bool, data: Any, text: str) -> None:

@@ -36,7 +36,8 @@ def command(kernel: str, size: str, path: Path | None, as_json: bool, **request:
     from tuner.exchange import recording as recordings
     from tuner.measure.method import Method
     from tuner.space import catalog
-    from tuner.tuning.driver import TuningRequest, tune
+    from tuner.tuning.driver import tune
+    from tuner.tuning.request import TuningRequest
 
     space = catalog.load(kernel)
     if path is not None:
@@ -49,5 +50,6 @@ def command(kernel: str, size: str, path: Path | None, as_json: bool, **request:
     path = path or Path(f"{name}.json.gz".replace(" ", "_"))
     recordings.write(path, recording)
     count = len(recording.entries)
-    data = {"file": str(path), "configurations": count, "failed": result.failed}
-    output.answer(as_json, data, f"{path}: {count} configurations, {sum(result.failed.values())} failed")
+    failed = {reason: number for reason, (number, _) in result.failed.items()}
+    data = {"file": str(path), "configurations": count, "failed": failed}
+    output.answer(as_json, data, f"{path}: {count} configurations, {sum(failed.values())} failed")

@@ -81,7 +81,9 @@ def command(
         verbs = ", ".join(VERBS)
         raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
     from tuner.cli import progress
-    from tuner.tuning.driver import TuningRequest, tune
+    from tuner.space.model import config_text
+    from tuner.tuning.driver import tune
+    from tuner.tuning.request import TuningRequest
 
     method = Method(repeats, flush, parse_objectives(objective), race=not full)
     with progress.shown() as listener:
@@ -96,13 +98,14 @@ def command(
         "types": result.types,
         "configurations": result.configurations,
         "evaluated": result.evaluated,
-        "failed": result.failed,
+        "failed": {reason: number for reason, (number, _) in result.failed.items()},
         "best": best,
         **({"front": [{"config": p.config, **p.values} for p in result.front]} if result.front else {}),
         "stored": result.stored,
     }
-    for reason, number in sorted(result.failed.items()):
-        output.say(f"{number} failed: {reason}; one of them: {output.first_lines(result.examples.get(reason, ''))}")
+    for reason, (number, trial) in result.failed.items():
+        which = config_text(trial.config) + ("" if number == 1 else ", for one")
+        output.say(f"{number} failed: {reason}, {which}: {output.first_lines(trial.outcome.log)}")
     lines = []
     if record is None:
         output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid")

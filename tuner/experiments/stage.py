@@ -16,6 +16,7 @@ from tuner.space.model import Config, ConfigKey, config_key, size_text
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
 from tuner.tuning import driver
+from tuner.tuning.request import TuningRequest
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Stage:
         stage = self._rows[0].stage
         assert stage is not None
         kernel = str(self._space.files[0]) if stage.endswith((".yaml", ".yml")) else stage
-        request = driver.TuningRequest(
+        request = TuningRequest(
             kernel,
             ",".join(f"{name}={value}" for name, value in self._scope.sizes.items()),
             self._device.id,

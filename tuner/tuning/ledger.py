@@ -366,8 +366,3 @@ class Ledger:
     def best(self) -> list[Trial]:
         """The trials that succeeded, best first."""
         return sorted((t for t in self.trials if t.value is not None), key=lambda t: t.value or 0.0)
-
-    @property
-    def failures(self) -> dict[str, int]:
-        """How many trials failed, by reason."""
-        return dict(Counter(t.outcome.failure for t in self.trials if t.outcome.failure is not None))

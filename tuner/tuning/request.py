@@ -1,0 +1,63 @@
+"""What a user asks the tuner for, and that request once it has been checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tuner import devices
+from tuner.errors import RequestError
+from tuner.measure.method import STANDARD, TIMEOUT, Method, check_timeout
+from tuner.measure.process.supervisor import Task
+from tuner.search import strategies
+from tuner.search.strategies import Budget
+from tuner.space import catalog, chosen_types, operation
+from tuner.store.store import Store
+from tuner.tuning.address import EXAMPLES
+
+
+@dataclass(frozen=True)
+class TuningRequest:
+    """A kernel and its problem, and how to search."""
+
+    kernel: str
+    size: str
+    device: str | None = None  # one, several with commas between, or `all`
+    options: Mapping[str, float] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    strategy: str | None = None
+    budget: str | None = None
+    seed: int = 0
+    method: Method = STANDARD
+    timeout: float = TIMEOUT
+    fresh: bool = False
+    storage: str | None = None  # the URL of a database, for machines that share the work
+    results: Path | None = None
+
+
+@dataclass(frozen=True)
+class CheckedRequest:
+    """A request that has been checked, as far as that goes without a device."""
+
+    task: Task
+    device_ids: list[str]
+    budget: Budget
+    store: Store
+
+    @staticmethod
+    def of(request: TuningRequest) -> CheckedRequest:
+        """Raises RequestError where the request is wrong. Imports nothing slow, so that this is told at once."""
+        space = catalog.load(request.kernel)
+        types = chosen_types.parse(request.types, space.operation)
+        sizes = operation.parse_size(request.size, space.operation, types)
+        options = operation.parse_options(request.options, space.operation, types)
+        check_timeout(request.timeout)
+        budget = Budget.parse(request.budget)
+        strategies.check(request.strategy, len(request.method.objectives))
+        if request.storage == "":
+            raise RequestError(f"--storage is empty; write a URL such as {EXAMPLES}")
+        store = Store(space.name, request.results)
+        store.check_writable()
+        task = Task(space, sizes, options, request.method, request.timeout, types)
+        return CheckedRequest(task, devices.several(space, request.device), budget, store)

@@ -1,0 +1,138 @@
+"""What a finished search comes to: the record of the best, doubts about it, and the front of several objectives."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tuner.devices import DeviceInfo
+from tuner.measure.method import PROTOCOL, Method
+from tuner.measure.process.supervisor import Supervisor
+from tuner.measure.timing import NOISE
+from tuner.space import operation, source
+from tuner.space.model import Config
+from tuner.store.store import Record
+from tuner.tuning.selection import Selection, default_trial, next_best, non_dominated
+from tuner.tuning.trial import Trial
+from tuner.version import VERSION
+
+if TYPE_CHECKING:
+    from tuner.tuning.ledger import Ledger
+
+
+Failures = Mapping[str, tuple[int, Trial]]  # by reason: how many, and the first of them
+
+
+@dataclass(frozen=True)
+class Point:
+    """A configuration and the value of each objective by name; None where it is unknown."""
+
+    config: Config
+    values: dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The search in a record: the number of valid configurations and of trials, failures by reason, strategy."""
+
+    configurations: int
+    evaluated: int
+    failed: Failures
+    strategy: str
+
+
+def failures(trials: Iterable[Trial]) -> Failures:
+    """The failures among `trials`, in the order of their reasons."""
+    found: dict[str, tuple[int, Trial]] = {}
+    for trial in trials:
+        if (reason := trial.outcome.failure) is not None:
+            number, first = found.get(reason, (0, trial))
+            found[reason] = (number + 1, first)
+    return dict(sorted(found.items()))
+
+
+def record(worker: Supervisor, selection: Selection, summary: Summary, ledger: Ledger, signature: str) -> Record:
+    """The record of the best finalist."""
+    finals, finalists = selection.finals, selection.finalists
+    trial, final = finalists[0].trial, finalists[0].final
+    default = default_trial(worker.task.space, ledger)
+    default_times = [finalist.final.time_ms for finalist in finalists if finalist.trial == default]
+    scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
+    library, by = finals.library, op.reference.kind
+    return Record(
+        device=device.name,
+        kind=device.kind,
+        architecture=device.architecture,
+        sizes=dict(scope.sizes),
+        options=dict(scope.options),
+        types=dict(scope.types),
+        config=trial.config,
+        time_ms=final.time_ms,
+        spread=final.spread,
+        rounds=len(final.times),
+        gflops=operation.gflops(op, scope, final.time_ms),
+        library=library.library if library else None,
+        library_ms=library.time_ms if library else None,
+        vs_library=library.time_ms / final.time_ms if library else None,
+        error=trial.outcome.error if by != "none" else None,
+        bound=trial.outcome.bound if by != "none" else None,
+        wrong=trial.outcome.wrong,
+        signature=signature,
+        toolchain=device.toolchain,
+        configurations=summary.configurations,
+        evaluated=summary.evaluated,
+        failed={reason: number for reason, (number, _) in summary.failed.items()},
+        strategy=summary.strategy,
+        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        version=VERSION,
+        next=next_best(worker, finalists, ledger),
+        objective=method.objectives[0],
+        caches="cold" if method.cold else "warm",
+        energy_mj=final.energy_mj,
+        default_ms=default_times[0] if default_times else default.time_ms if default else None,
+        clock_mhz=finals.clock_mhz,
+        throttled=finals.throttled,
+        registers=trial.outcome.figures.registers,
+        spills=trial.outcome.figures.spills,
+        occupancy=trial.outcome.occupancy,
+        gbytes=operation.gbytes(op, scope, final.time_ms),
+        protocol=PROTOCOL,
+        input_sets=finals.input_sets,
+        skipped_mutants=finals.skipped_mutants,
+        verified=by,
+        code=source.code(worker.task.space),
+    )
+
+
+def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
+    """What should make a user doubt the times of a record."""
+    if record.spread > NOISE:
+        yield (
+            f"the times of the best spread by {record.spread:.0%}, which is noise: other programs kept {device.name} "
+            "busy; run the same command again when it is idle"
+        )
+    fastest = device.peak.fastest_gflops if device.peak else None
+    if record.gflops and fastest and record.gflops > fastest:
+        yield (
+            f"{record.gflops:.0f} GFLOP/s is more than {device.name} can do, {fastest:.0f} in its fastest format; "
+            "check the operation's `flops`, and what the kernel leaves out"
+        )
+
+
+def front(selection: Selection, method: Method) -> list[Point]:
+    """The finalists that no other one dominates, best first."""
+    configs = {finalist.values(method.objectives): finalist.trial.config for finalist in reversed(selection.finalists)}
+    return [
+        Point(configs[values], {name: _number(value) for name, value in zip(method.metrics, values, strict=True)})
+        for values in non_dominated(list(configs))
+    ]
+
+
+def _number(value: float) -> float | None:
+    """A count as an int; None for infinity, which stands for an unknown value."""
+    if math.isinf(value):
+        return None
+    return int(value) if value.is_integer() else value
