@@ -58,6 +58,8 @@ class Bound:
         if self.is_uniform:
             return self.atol
         sizes = np.abs(answers.astype(np.float64, copy=False) if self.dtype.is_exact else answers)
+        if np.iscomplexobj(answers):  # or beside an infinite part, the other may be anything
+            sizes = np.where(np.isfinite(sizes), sizes, 0.0)
         limits = self.atol + self.rtol * sizes
         return np.asarray(np.maximum(limits, self.ulp * self._units(sizes)) if self.ulp else limits)
 
