@@ -16,13 +16,14 @@ from tuner.kernel import Kernel, fixed_options
 from tuner.paths import quoted
 from tuner.space import catalog, chosen_types, operation
 from tuner.space.model import Scope, Space, Value, config_text
+from tuner.space.operation import Size
 from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
 
 
 def load(
     kernel: str | Path,
-    size: str | int | Mapping[str, int],
+    size: Size,
     *,
     device: str | Device | None = None,
     config: Mapping[str, Value] | None = None,
@@ -35,14 +36,14 @@ def load(
     """The best known configuration of `kernel` at `size`, built and loaded on a device.
 
     `kernel` is a name from `tune list`, a unique part of one, or the path of a YAML file. `size` is written as for
-    `tune`: 4096, "4096x2048x1024", {"M": 100, "N": 37, "K": 53}. `device` is a name such as "cuda:1", or an open
-    device; if omitted, the first that speaks the kernel's language. Kernels loaded by one name other than cuda's share
-    one open device, and so its arrays. `config` replaces the look-up. `strict` refuses all but an exact match.
-    `options` are the operation's, such as alpha; a launch may override them. `types` are those of a kernel that has a
-    choice, as in {"real": "float16"}. `results` is a folder of records, instead
-    of the user's own. `binaries` is a folder that `tune export --to cubin` wrote: its configuration precedes all
-    others, and its cubin needs no compiler. The match of `config` and of `binaries` is "default". A configuration that
-    does not run here is passed over for the next best, with a warning.
+    `tune`: 4096, "4096x2048x1024"; or (4096, 2048, 1024), {"M": 100, "N": 37, "K": 53}. `device` is a name such as
+    "cuda:1", or an open device; if omitted, the first that speaks the kernel's language. Kernels loaded by one name
+    other than cuda's share one open device, and so its arrays. `config` replaces the look-up. `strict` refuses all
+    but an exact match. `options` are the operation's, such as alpha; a launch may override them. `types` are those
+    of a kernel that has a choice, as in {"real": "float16"}. `results` is a folder of records, instead of the
+    user's own. `binaries` is a folder that `tune export --to cubin` wrote: its configuration precedes all others,
+    and its cubin needs no compiler. The match of `config` and of `binaries` is "default". A configuration that does
+    not run here is passed over for the next best, with a warning.
 
     Raises RequestError for a request that cannot be met. Raises DeviceError where there is no such device, or neither
     a build nor a compiler. Where no configuration runs, raises the TrialError of the best one.

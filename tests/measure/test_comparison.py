@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import secrets
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +127,31 @@ def test_the_kernels_that_compare_compile_for_nvidia(dtype: DType) -> None:
         build = compiler.compile_cubin(Source(defines + text, kernel, (), geometry), "sm_90a")
         assert build.binary.startswith(b"\x7fELF")
         assert kernel.encode() in build.binary
+
+
+@pytest.mark.parametrize("kind", ["host", "opencl"])
+def test_beside_an_infinite_part_the_other_is_compared_too(kind: str, request: pytest.FixtureRequest) -> None:
+    device: Device = request.getfixturevalue(kind)
+    dtype, answers = DTYPES["complex64"], np.array([complex(np.inf, 5)] * 3)
+    bound, elements = Bound(dtype, rtol=1e-2), np.array([complex(np.inf, 5), complex(np.inf, 999), 0], np.complex64)
+    host = Tally(bound, 3)
+    with np.errstate(invalid="ignore"):
+        host.add(0, elements, answers)
+    output, reference, kernels = device.upload(elements), device.upload(answers), BenchKernels(device, ["y"])
+    kernels.check_output("y", dtype, output, reference, bound, None)()
+    assert (host.wrong, kernels.counts()["y"].wrong) == (2, 2)
+
+
+ADDEND = "unsigned int addend_of(long count, long threads) { return addend(count, threads); }\n"
+
+
+def test_no_number_of_wrong_elements_turns_a_counter_around(tmp_path: Path) -> None:
+    text = "#define STORED int\n" + Path(*measure.__path__, "bench_kernels.cu").read_text() + ADDEND
+    options = ["cc", "-w", "-shared", "-fPIC", "-x", "c", "-", "-o", "f.so", "-lm"]
+    subprocess.run(options, cwd=tmp_path, input=text, text=True, check=True)
+    of = ctypes.CDLL(str(tmp_path / "f.so")).addend_of
+    of.argtypes, of.restype = [ctypes.c_long, ctypes.c_long], ctypes.c_uint
+    for threads in (1, 256, 2048 * 256):
+        for wrong in (0, 1, 8000, 2**32 // threads, 2**32, 2**40):
+            assert (of(wrong, threads) > 0) == (wrong > 0)
+            assert of(wrong, threads) in (wrong, (2**32 - 1) // threads)

@@ -42,7 +42,7 @@ def test_a_configuration_that_fails_is_counted_with_its_reason_and_the_run_goes_
         "timeout": 1,
         "finals": 1,
     }
-    assert "with alpha=1.5, beta=0.5: C[0, 0, 0]" in done.err
+    assert "with alpha=1.3, beta=0.3: C[0, 0, 0]" in done.err
     assert result["best"]["config"] == {"mode": 0}
     assert "this" in done.err, "the compiler's log"
     assert "SIGABRT" in done.err or "SIGSEGV" in done.err or "status 3" in done.err

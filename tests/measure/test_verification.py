@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from helpers.kernels import broken, outcome_of
+from helpers.operations import array, written
 from helpers.spaces import scope_of
 from tuner.devices import Device
 from tuner.errors import WrongResult
@@ -224,3 +225,12 @@ def test_what_a_kernel_copies_from_beyond_its_input_to_beyond_its_output_is_seen
     bench = Bench(device, loaded, scope_of(loaded, device, "100"), Method(repeats=1))
     assert bench.measure({"beyond": 0}).failure is None
     assert bench.measure({"beyond": 1}).failure == "writes outside"
+
+
+def test_an_output_that_is_only_written_is_poisoned_though_the_reference_reads_it(host: Device, tmp_path: Path) -> None:
+    code = "void f(float *y, const float *x, int n) { for (int i = 0; i < n; i++) if (x[i] > 0) y[i] = x[i]; }"
+    for role, failure in (("out", "not a number"), ("inout", None)):
+        arguments = [array("y", "float32", ["n"], role), array("x", "float32", ["n"])]
+        space = catalog.load(str(written(tmp_path, code, arguments, "where(x > 0, x, y)")))
+        bench = Bench(host, space, scope_of(space, host, "100"), Method(repeats=1))
+        assert bench.measure({"a": 1}).failure == failure

@@ -197,7 +197,12 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "what does not fit": ("uint8", {"integers": [0, 256]}, "uint8 holds 0 to 255"),
     "no choice": ("int32", {"choice": []}, "is no way to fill an array"),
     "another fit": ("float32", {"file": "x.npy", "fit": "crop"}, "fit: 'crop': write tile, or leave it out"),
-    "a file that is missing": ("float32", {"file": "none.npy"}, "none.npy; it is sought beside the space file"),
+    "a file that is missing": (
+        "float32",
+        {"file": "none.npy"},
+        "none.npy is no .npy file that can be read: there is none",
+    ),
+    "a file of something else": ("float32", {"file": "f.yaml"}, "can be read: it does not begin as one"),
     "a file of another type": (
         "float32",
         {"file": "doubles.npy"},

@@ -281,3 +281,36 @@ def test_the_example_of_the_page_is_tuned(tmp_path: Path, tune: Tune) -> None:
     done = tune(file, "500", "--device", "opencl")
     assert done.status == 0, done.err
     assert "runs spmv.py:csr and spmv.py:product of " in done.err
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("".join(f"elif {i}:\n    pass\n" for i in range(1200)) + "def expected(x):\n    return x\n", None),
+        ("x = " + "-" * 500_000 + "1\n", "not Python: "),
+        ("x = '" + "x" * 1_000_000 + "'\n", "at most 1,000,000 characters are read"),
+    ],
+    ids=["a long chain of branches", "nested too deeply", "too long"],
+)
+def test_python_of_any_depth_and_length_is_checked_without_being_run(
+    code: str, message: str | None, tmp_path: Path, tune: Tune
+) -> None:
+    file = space(tmp_path / "mine", PYTHON)
+    (tmp_path / "mine" / "check.py").write_text(("if 0:\n    pass\n" if message is None else "") + code)
+    done = tune("validate", file)
+    assert (done.status, len(done.err.splitlines())) == ((0, 0) if message is None else (2, 1)), done.err
+    assert message is None or (message in done.err and not done.err.strip().endswith("not Python:"))
+
+
+def test_functions_of_two_folders_import_what_lies_beside_each(tmp_path: Path, tune: Tune) -> None:
+    file = space(tmp_path / "mine", {"python": "b/check.py:expected"}, fill={"python": "a/data.py:drawn"})
+    for folder, factor in (("a", 3), ("b", 1)):
+        (tmp_path / "mine" / folder).mkdir()
+        (tmp_path / "mine" / folder / "helper.py").write_text(f"FACTOR = {factor}\n")
+    (tmp_path / "mine" / "a" / "data.py").write_text(
+        "import helper\ndef drawn(rng, n):\n    return rng.random(n, dtype='float32') + helper.FACTOR\n"
+    )
+    (tmp_path / "mine" / "b" / "check.py").write_text(
+        "def expected(x, *, a):\n    import helper\n    return helper.FACTOR * (a * x.astype('float64') + 1)\n"
+    )
+    assert tune(file, "100", "--device", "host").status == 0

@@ -194,6 +194,7 @@ REFUSED = {
     "x[[0, 0], :2]": "too many indices",
     "einsum('i,j,k->i', x, ones(2**20), ones(2**20))": "einsum() would take",
     "x + [1] * 10**9": "* needs numbers, not [1] and 1000000000",
+    "x + (x, [x, 1])": "and (an array of shape (5,), [an array of shape (5,), 1])",
     "astype(x, 'object')": "known are float16, float32",
     "bincount(x)": "bincount() counts whole numbers",
     "load('x.npy')": "unknown name 'load'",
@@ -210,6 +211,12 @@ def test_what_a_reference_may_not_say_is_one_message(reference: str, tmp_path: P
     assert "operation.reference: " in done.err
     assert REFUSED[reference] in done.err
     assert "array(" not in done.err
+
+
+def test_what_numpy_thinks_of_a_reference_stays_unsaid(tmp_path: Path, tune: Tune) -> None:
+    arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])]
+    done = tune("validate", written(tmp_path, in_c(arguments, ""), arguments, "where(isnan(mean(zeros(0))), x, 0)"))
+    assert (done.status, "Warning" in done.err) == (0, False), done.err
 
 
 def test_the_functions_are_listed_with_their_arguments(tune: Tune) -> None:

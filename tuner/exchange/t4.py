@@ -25,7 +25,8 @@ _INVALIDITY = {
     **dict.fromkeys(
         (
             "wrong result",
-            "changes from run to run",
+            "wrong in a later run",
+            "changes from run to run",  # as version 0.1.0 called it
             "writes to an input",
             "writes outside",
             "impossible time",

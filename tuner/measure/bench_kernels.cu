@@ -87,6 +87,13 @@ FUNCTION long LONG_OF(double value) {
 
 #endif
 
+// What a thread adds to a counter of 32 bits: no more than that all of them together fit, or 2**32 wrong elements would
+// count as none.
+FUNCTION unsigned int addend(long count, long threads) {
+    const long most = 0xffffffffL / threads;
+    return (unsigned int)(count < most ? count : most);
+}
+
 #ifndef STORED
 
 // Arrays are walked by words of 16 bytes. The bytes after the last word are walked one by one.
@@ -146,7 +153,7 @@ KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned in
 // `array` should still hold what `copy` does.
 KERNEL void check_input(GLOBAL const uint4 *array, GLOBAL const uint4 *copy, GLOBAL unsigned int *counters, int slot,
                         long bytes) {
-    unsigned int changed = 0;
+    long changed = 0;
     for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
         const uint4 a = array[i], b = copy[i];
         changed += ((a.x ^ b.x) | (a.y ^ b.y) | (a.z ^ b.z) | (a.w ^ b.w)) != 0;
@@ -155,19 +162,18 @@ KERNEL void check_input(GLOBAL const uint4 *array, GLOBAL const uint4 *copy, GLO
         changed += ((GLOBAL const unsigned char *)array)[i] != ((GLOBAL const unsigned char *)copy)[i];
     }
     if (changed) {
-        ADD(counters + slot + 4, changed);
+        ADD(counters + slot + 4, addend(changed, STRIDE));
     }
 }
 
 #else // with STORED
 
-FUNCTION void report(GLOBAL unsigned int *counters, int slot, unsigned int wrong, unsigned int unwritten,
-                     float worst) {
+FUNCTION void report(GLOBAL unsigned int *counters, int slot, long wrong, long unwritten, float worst) {
     if (wrong) {
-        ADD(counters + slot, wrong);
+        ADD(counters + slot, addend(wrong, STRIDE));
     }
     if (unwritten) {
-        ADD(counters + slot + 5, unwritten);
+        ADD(counters + slot + 5, addend(unwritten, STRIDE));
     }
     if (worst > 0.0f) {
         RAISE(counters + slot + 1, BITS_OF(worst));
@@ -202,7 +208,7 @@ KERNEL void scramble(GLOBAL STORED *array, GLOBAL const STORED *reference, long 
 // Where no tolerance is given, elements must hold the same bits as their answers.
 KERNEL void check_bits(GLOBAL const STORED *output, GLOBAL const STORED *reference, GLOBAL unsigned int *counters,
                        int slot, long count) {
-    unsigned int wrong = 0;
+    long wrong = 0;
     for (long i = FIRST; i < count; i += STRIDE) {
         wrong += output[i] != reference[i];
     }
@@ -214,7 +220,7 @@ KERNEL void check_bits(GLOBAL const STORED *output, GLOBAL const STORED *referen
 // An integer is right within its bound. It was not written where it is wrong and still holds the poison.
 KERNEL void check_whole(GLOBAL const STORED *output, GLOBAL const STORED *reference, GLOBAL unsigned int *counters,
                         int slot, long count, double atol, double rtol, double ulp, int secret, int is_poisoned) {
-    unsigned int wrong = 0, unwritten = 0;
+    long wrong = 0, unwritten = 0;
     double worst = 0.0;
     const int uniform = rtol == 0.0 && ulp == 0.0;
     for (long i = FIRST; i < count; i += STRIDE) {
@@ -286,13 +292,14 @@ FUNCTION double limit_of(double size, double atol, double rtol, double ulp, int 
 // written it.
 KERNEL void check_reals(GLOBAL const STORED *output, GLOBAL const double *reference, GLOBAL unsigned int *counters,
                         int slot, long count, double atol, double rtol, double ulp, int digits, int least) {
-    unsigned int wrong = 0, unwritten = 0;
+    long wrong = 0, unwritten = 0;
     double worst = 0.0;
     const int uniform = rtol == 0.0 && ulp == 0.0;
     for (long i = FIRST; i < count; i += STRIDE) {
 #if PARTS == 2
         const STORED bits = output[2 * i], imaginary = output[2 * i + 1];
-        const double a = reference[2 * i], b = reference[2 * i + 1], size = hypot(a, b);
+        const double a = reference[2 * i], b = reference[2 * i + 1], length = hypot(a, b);
+        const double size = length <= LARGEST ? length : 0.0; // or beside an infinite part, the other may be anything
         const double error = hypot(error_of(REAL(bits), a), error_of(REAL(imaginary), b));
         const int is_poison = (bits == (STORED)-1) | (imaginary == (STORED)-1);
 #else

@@ -58,6 +58,8 @@ class Bound:
         if self.is_uniform:
             return self.atol
         sizes = np.abs(answers.astype(np.float64, copy=False) if self.dtype.is_exact else answers)
+        if np.iscomplexobj(answers):  # or beside an infinite part, the other may be anything
+            sizes = np.where(np.isfinite(sizes), sizes, 0.0)
         limits = self.atol + self.rtol * sizes
         return np.asarray(np.maximum(limits, self.ulp * self._units(sizes)) if self.ulp else limits)
 
@@ -173,9 +175,10 @@ def compare(name: str, output: Array, answer: Array, bound: Bound, poison: Array
         return Verdict.of(tally.worst, tally.wrong, bound)
     first = tally.first
     index = ", ".join(str(int(i)) for i in np.unravel_index(first, answer.shape))
+    what = _difference(f"{name}{f'[{index}]' if index else ''}", actual[first : first + 1], expected[first])
     raise WrongResult(
-        f"{name}{f'[{index}]' if index else ''} = {_shown(actual[first])}, {_shown(expected[first])} expected; "
-        f"{tally.wrong} of {actual.size} elements are off by more than {bound}{_excess(tally, bound, actual.size)}",
+        f"{what}; {tally.wrong} of {actual.size} elements are off by more than {bound}"
+        f"{_excess(tally, bound, actual.size)}",
         "not a number" if np.isnan(actual[first]) else None,  # or not written: outputs begin as NaN
     )
 
@@ -201,8 +204,18 @@ def error_of(actual: Array, expected: Array) -> Array:
     return error
 
 
-def _shown(element: np.generic) -> str:
-    return str(element) if dtypes.of(element.dtype).is_exact else f"{element.item():.7g}"
+def _difference(element: str, actual: Array, expected: np.generic) -> str:
+    """What is wrong with an element, with as many digits as tell."""
+    dtype = dtypes.of(actual.dtype)
+    if not dtype.is_exact and _is_poison(actual, dtype).any():
+        return f"{element} is not written, or NaN; {_shown(expected, 7)} expected"
+    texts = [[_shown(value, digits) for value in (actual[0], expected)] for digits in (7, 17)]
+    found, right = texts[0] if texts[0][0] != texts[0][1] else texts[1]
+    return f"{element} = {found}, {right} expected"
+
+
+def _shown(element: np.generic, digits: int) -> str:
+    return str(element) if dtypes.of(element.dtype).is_exact else f"{element.item():.{digits}g}"
 
 
 def _is_poison(elements: Array, dtype: DType) -> Array:

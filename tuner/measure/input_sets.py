@@ -29,9 +29,9 @@ DEAR_SECONDS = 60.0  # products of one set that take longer are computed for tha
 
 @dataclass(frozen=True)
 class InputSet:
-    """`contents` of every array before a launch, drawn from `seed`; all `outputs`, and those that are `write_only`,
-    because no answer depends on what they held. Of all that is compared, outputs and derived values, there are the
-    `answers`, in float64 or integers, and the `bounds` of errors, where something tells."""
+    """`contents` of every array before a launch, drawn from `seed`; all `outputs`, and those that are `write_only`, by
+    their role, or because no answer depends on what they held. Of all that is compared, outputs and derived values,
+    there are the `answers`, in float64 or integers, and the `bounds` of errors, where something tells."""
 
     seed: int
     contents: Mapping[str, Array]
@@ -59,7 +59,8 @@ def answered(referee: Referee, scope: Scope, contents: Mapping[str, Array], seed
         raise DeviceError(f"the reference for {size:.1f} GB of arrays does not fit in memory") from None
     bounds = {name: bound(op, scope, name, _dtype(op, scope, name, answer), answer) for name, answer in answers.items()}
     outputs = frozenset(a.name for a in op.outputs)
-    return InputSet(seed, contents, answers, bounds, outputs, outputs - names_read)
+    read = names_read.intersection(a.name for a in op.outputs if a.role == "inout")
+    return InputSet(seed, contents, answers, bounds, outputs, outputs - read)
 
 
 def _dtype(op: Operation, scope: Scope, name: str, answer: Array) -> DType:

@@ -47,11 +47,13 @@ class _Output:
 
 @dataclass(frozen=True)
 class _Mutant:
-    """A wrong output, by its `elements` in a chunk. `is_poison`: integers that nobody has written hold these."""
+    """A wrong output, by its `elements` in a chunk. `is_poison`: integers that nobody has written hold these.
+    `is_skippable`: it may be what is right."""
 
     kind: str
     elements: Callable[[slice], Array]
     is_poison: bool = False
+    is_skippable: bool = True
 
 
 def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
@@ -92,14 +94,18 @@ def _untouched(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -
     """The output as a kernel finds it: its poison, or what it reads of an earlier result."""
     if output.name in inputs.write_only:
         return _Mutant("poison", lambda chunk: poison.poisoned(output.right(chunk)), output.dtype.is_exact)
-    is_derived = output.name in op.derive
-    found = _derived_from_poison(op, scope, inputs, output) if is_derived else inputs.contents[output.name]
-    return _Mutant("poison", lambda chunk: found.reshape(-1)[chunk])
+    if output.name not in op.derive:
+        found = inputs.contents[output.name]
+        return _Mutant("poison", lambda chunk: found.reshape(-1)[chunk])
+    derived = _derived_from_poison(op, scope, inputs, output)
+    holds_earlier = not inputs.write_only.issuperset(derivation.outputs_read(op, output.name))
+    return _Mutant("poison", lambda chunk: derived.reshape(-1)[chunk], is_skippable=holds_earlier)
 
 
 def _derived_from_poison(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> Array:
-    """The derived value where nobody has written the outputs; NaN where it has none."""
-    read = derivation.outputs_read(op, output.name)
+    """The derived value where nobody has written the outputs, which may hold an earlier result; NaN where it has
+    none."""
+    read = inputs.write_only.intersection(derivation.outputs_read(op, output.name))
     poisoned = {name: poison.poisoned(np.zeros_like(inputs.contents[name])) for name in read}
     try:
         return derivation.values(op, scope, {**inputs.contents, **poisoned})[output.name]
@@ -120,7 +126,7 @@ def _is_rejected(output: _Output, mutant: _Mutant) -> bool:
         if not tally.is_right:
             return True
         largest = max(largest, _largest_difference(elements, output.answer[chunk]))
-    if not differs:
+    if not differs and mutant.is_skippable:
         return False
     raise _accepted(output, mutant.kind, largest)
 

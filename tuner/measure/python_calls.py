@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 GENERATOR = "rng"
 _modules: dict[Path, Any] = {}
+_beside: dict[str, dict[str, Any]] = {}  # what the files of a folder have imported from it, by folder and name
 
 
 def asked(function: PythonFunction, names: Collection[str]) -> list[str]:
@@ -96,7 +98,7 @@ def _array(function: PythonFunction, name: str, value: Any) -> Array:
     try:
         array = np.asarray(value)
     except Exception as error:
-        raise SpaceError(f"{origin(function)} returns no array for {name}: {_first_line(error)}") from None
+        raise SpaceError(f"{origin(function)} returns no array for {name}: {_named(error)}") from None
     if array.dtype == object:
         raise SpaceError(f"{origin(function)} returns no array of numbers for {name}: a {type(value).__name__}")
     return array
@@ -147,6 +149,8 @@ def _running(function: PythonFunction) -> Iterator[None]:
     """Code of the function's file runs meanwhile: it finds the files beside it, and whatever it raises is a SpaceError.
     Nothing is written beside it."""
     folder, bytecode = str(function.file.parent), sys.dont_write_bytecode
+    before = set(sys.modules)
+    sys.modules.update(_beside.get(folder, {}))
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = True
     try:
@@ -163,6 +167,16 @@ def _running(function: PythonFunction) -> Iterator[None]:
         sys.dont_write_bytecode = bytecode
         if folder in sys.path:
             sys.path.remove(folder)
+        _set_aside(folder, sys.modules.keys() - before)
+
+
+def _set_aside(folder: str, names: Collection[str]) -> None:
+    """Forget those modules of these names that lie in `folder`: another folder may have modules of the same names."""
+    beside = _beside.setdefault(folder, {})
+    for name in names:
+        top, file = name.partition(".")[0], getattr(sys.modules[name], "__file__", None) or ""
+        if file.startswith((os.path.join(folder, f"{top}.py"), os.path.join(folder, top, ""))):
+            beside[name] = sys.modules.pop(name)
 
 
 def _named(error: BaseException) -> str:

@@ -107,17 +107,21 @@ class Workbench:
         self._is_renewed = True
 
     def with_other_options(self) -> Workbench | None:
-        """The same arrays, with options that are neither 0 nor 1: a kernel that ignores alpha is right at alpha = 1.
+        """The same arrays, with other options: a kernel that ignores one, or rounds it, is right with its default.
 
-        None where no option is 0 or 1, where shapes depend on one, or where nothing tells what is right with them.
+        None where there are none that no shape depends on, or where nothing tells what is right with others.
         """
         kinds = {a.name: dtype(a, self.scope).kind for a in self.op.arguments}
-        options = {n: _other(v, kinds.get(n)) if v in (0, 1) else v for n, v in self.scope.options.items()}
-        scope = replace(self.scope, options=options)
-        same_shapes = all(operation.shape(a, scope) == operation.shape(a, self.scope) for a in self.op.arrays)
-        if options == self.scope.options or not same_shapes or not self._referee.covers(scope):
+        in_shapes = {name for a in self.op.arrays for extent in a.shape or () for name in extent.names}
+        varied = {n: _other(v, kinds.get(n)) for n, v in self.scope.options.items() if n not in in_shapes}
+        scope = replace(self.scope, options={**self.scope.options, **varied})
+        if not varied or not self._fit(varied) or not self._referee.covers(scope):
             return None
         return Workbench(self.device, self._referee.space, scope, of=self)
+
+    def _fit(self, options: Mapping[str, float]) -> bool:
+        """Whether the kernel's arguments can hold these options."""
+        return all(dtype(a, self.scope).holds(options[a.name]) for a in self.op.arguments if a.name in options)
 
     @property
     def arguments(self) -> list[Any]:
@@ -162,7 +166,8 @@ class Workbench:
             if not self._is_mended and self._mend():
                 self._is_mended = True
                 return
-            raise WrongResult(f"right at first, wrong in a later run: {error}", "changes from run to run") from None
+            inputs = "on other inputs" if self._current else "on the same inputs"
+            raise WrongResult(f"right at first, {inputs} no more: {error}", "wrong in a later run") from None
         if not was_right:
             raise WrongResult("still works on its outputs after it has returned", "unfinished")
 
@@ -293,8 +298,12 @@ class Workbench:
 
 
 def _other(option: float, kind: Kind | None) -> float:
-    """Another value than `option`, which is 0 or 1; neither of them where its type holds more."""
-    return 1 - option if kind == "boolean" else option + (2 if kind == "integer" else 0.5)
+    """Another value than `option`, of its sign and size where it has one; one that float32 rounds."""
+    if kind == "boolean":
+        return 1 - option
+    if option in (0, 1):  # at which a kernel may leave it out
+        return option + (2 if kind == "integer" else 0.3)
+    return option + 1 if kind == "integer" else option * 1.3
 
 
 def _drawn(deck: list[int], everything: Iterable[int]) -> int:

@@ -9,6 +9,7 @@ element.
 import ast
 import math
 import operator
+import warnings
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -94,7 +95,8 @@ def value_of(tree: ast.expr, scope: Mapping[str, Any], text: str) -> Any:
     """`walk`; every failure but a lack of memory becomes an ExpressionError that begins with `text`: OutOfBounds for an
     index outside an array."""
     kind = ExpressionError
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the mean of nothing is NaN, and NumPy warns of it in lines of its own source
         try:
             return walk(tree, scope)
         except ZeroDivisionError:

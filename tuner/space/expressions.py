@@ -308,7 +308,10 @@ def binary(op: ast.operator, left: Any, right: Any) -> Any:
 
 
 def _described(value: Any) -> str:
-    """A value for a message: an array by its shape alone."""
+    """A value for a message: an array by its shape alone, in a list too."""
+    if isinstance(value, tuple | list):
+        begin, end = "()" if isinstance(value, tuple) else "[]"
+        return shown(f"{begin}{', '.join(map(_described, value))}{end}")
     shape = getattr(value, "shape", ())
     return f"an array of shape {shape}" if shape else quoted(value)
 

@@ -206,10 +206,11 @@ def opened(fill: Fill, name: str, dtypes: Sequence[DType]) -> Array:
     file = fill.file
     assert file is not None
     try:
-        if not file.exists():
-            raise SpaceError(f"argument {name}: there is no file {shown(file)}; it is sought beside the space file")
         if not file.is_file() or file.stat().st_size > MOST_FILE_BYTES:
-            raise ValueError(f"not a file of at most {MOST_FILE_BYTES} bytes")
+            raise ValueError(f"not a file of at most {MOST_FILE_BYTES} bytes" if file.exists() else "there is none")
+        with file.open("rb") as start:  # NumPy takes any other file for a pickle, and tells how to load that
+            if start.read(2) not in (b"\x93N", b"PK"):
+                raise ValueError("it does not begin as one")
         data = np.load(file, mmap_mode="r", allow_pickle=False)
         if not isinstance(data, np.ndarray):
             raise ValueError("it holds several arrays")

@@ -3,7 +3,7 @@
 import difflib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -22,14 +22,19 @@ MAX_SIZE = 2**63 - 1
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def parse_size(text: str | int | Mapping[str, int], operation: Operation, types: Types | None = None) -> dict[str, int]:
-    """Sizes from `4096`, `4096x2048x1024`, `M=100,N=37,K=53` or `1000,batch=100`.
+Size = str | int | Sequence[int] | Mapping[str, int]
+
+
+def parse_size(text: Size, operation: Operation, types: Types | None = None) -> dict[str, int]:
+    """Sizes from `4096`, `4096x2048x1024`, `M=100,N=37,K=53` or `1000,batch=100`; (4096, 2048, 1024) or a dictionary.
 
     A single number sets every size that has no default; several numbers set the sizes in order. `types` are chosen, or
     the defaults. Raises RequestError for a size that is unknown, missing, or not a whole number from 1 to MAX_SIZE.
     """
     if isinstance(text, Mapping):
         text = ",".join(f"{name}={value}" for name, value in text.items())
+    elif not isinstance(text, str | int):
+        text = "x".join(map(str, text)) if isinstance(text, Sequence) else text
     text = str(text)
     values: dict[str, int] = {}
     for part in text.replace(" ", "").split(","):

@@ -11,7 +11,7 @@ from pathlib import Path
 from tuner.errors import SpaceError
 from tuner.paths import quoted, read_text, shown
 
-MOST_TEXT = 10_000_000  # characters of a Python file
+MOST_TEXT = 1_000_000  # characters of a Python file, which is parsed in a second
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ def _tree(file: Path) -> ast.Module:
     except SyntaxError as error:
         raise SpaceError(f"{shown(file)}:{error.lineno or 1}: not Python: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:  # a NUL, or nested too deeply
-        raise SpaceError(f"{shown(file)}: not Python: {shown(error)}") from None
+        reason = shown(error) or "nested too deeply"
+        raise SpaceError(f"{shown(file)}: not Python: {reason}") from None
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
@@ -90,15 +91,14 @@ def _modules(folder: Path, name: str) -> list[Path]:
 
 def _bound(statements: list[ast.stmt]) -> Iterator[str]:
     """The names that statements of a module may bind, those in branches too; `*` where nobody knows."""
-    for statement in statements:
-        match statement:
+    queue: list[ast.AST] = [*statements]
+    while queue:
+        match queue.pop():
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 yield from ((alias.asname or alias.name).partition(".")[0] for alias in names)
-            case _:
-                yield from (node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
-                for part in ("body", "orelse", "finalbody"):
-                    yield from _bound(getattr(statement, part, []))
-                for handler in getattr(statement, "handlers", []):
-                    yield from _bound(handler.body)
+            case ast.Name(id=name):
+                yield name
+            case node:
+                queue += ast.iter_child_nodes(node)

@@ -55,7 +55,24 @@ def as_answer(value: Array, name: str, output: Array | None, origin: str) -> Arr
         value = value.reshape(output.shape)
     if value.shape != output.shape:
         raise SpaceError(f"{origin} has shape {value.shape}; {name} has {output.shape}")
-    return value.astype(_answer_dtype(value, name, dtypes.of(output.dtype), origin))
+    held = dtypes.of(output.dtype)
+    answer = value.astype(_answer_dtype(value, name, held, origin))
+    if held.is_exact:
+        _check_range(answer, name, held, origin)
+    return answer
+
+
+def _check_range(answer: Array, name: str, held: DType, origin: str) -> None:
+    """Raise SpaceError for an answer that no integer of the output's type can be."""
+    with np.errstate(invalid="ignore"):
+        outside = ~((answer >= held.low) & (answer <= held.high)) if answer.dtype.kind != "b" else np.zeros(1, bool)
+    if outside.any():
+        first = int(np.argmax(outside))
+        index = ", ".join(str(int(i)) for i in np.unravel_index(first, answer.shape))
+        raise SpaceError(
+            f"{origin} gives {answer.reshape(-1)[first]} for {name}[{index}], a {held.name}, which holds "
+            f"{held.low:.0f} to {held.high:.0f}; clip it, or declare a wider dtype"
+        )
 
 
 def _answer_dtype(value: Array, name: str, output: DType, origin: str) -> np.dtype[Any]:

@@ -82,6 +82,3 @@ class NoReference:
 
 
 Reference = ExpressionReference | PythonReference | KernelReference | ConfigReference | NoReference
-KINDS = tuple(
-    form.kind for form in (ExpressionReference, PythonReference, KernelReference, ConfigReference, NoReference)
-)

@@ -1,0 +1,73 @@
+"""Options, and answers that an output cannot hold: what a kernel is verified with besides its default problem."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tuner
+from helpers.operations import array, written
+from helpers.processes import Tune
+
+C = "void f(TYPE *y, const TYPE *x, OPTION s, int n) { for (int i = 0; i < n; i++) y[i] = BODY; }"
+
+
+def scaled(folder: Path, body: str, a: float, dtype: str = "float32", option: str = "float32") -> Path:
+    words = {"float32": "float", "float64": "double", "int32": "int"}
+    code = C.replace("BODY", body).replace("TYPE", words[dtype]).replace("OPTION", words[option])
+    arguments = [array("y", dtype, ["n"], "out"), array("x", dtype, ["n"]), {"name": "s", "dtype": option}]
+    return written(folder, code, arguments, "s * x", options={"s": a})
+
+
+@pytest.mark.parametrize("a", [0.0, 1.0, 2.0, 0.5, -1.0, 0.01])
+def test_a_kernel_that_ignores_its_option_is_refused_whatever_the_default(a: float, tmp_path: Path, tune: Tune) -> None:
+    assert tune(scaled(tmp_path, "s * x[i]", a), "100", "--device", "host").status == 0
+    done = tune(scaled(tmp_path, f"{a}f * x[i]", a), "100", "--device", "host")
+    assert done.status == 1
+    assert "with s=" in done.err
+
+
+@pytest.mark.parametrize("a", [0, 1, 5])
+def test_a_whole_option_is_varied_too(a: int, tmp_path: Path, tune: Tune) -> None:
+    right = scaled(tmp_path, "s * x[i]", a, "int32", "int32")
+    assert tune(right, "100", "--device", "host").status == 0
+    assert tune(scaled(tmp_path, f"{a} * x[i]", a, "int32", "int32"), "100", "--device", "host").status == 1
+
+
+def test_an_option_that_loses_its_digits_is_seen(tmp_path: Path, tune: Tune) -> None:
+    assert tune(scaled(tmp_path, "s * x[i]", 2.0, "float64", "float64"), "100", "--device", "host").status == 0
+    rounded = scaled(tmp_path, "(float)s * x[i]", 2.0, "float64", "float64")
+    done = tune(rounded, "100", "--device", "host")
+    assert done.status == 1
+    assert "with s=2.6" in done.err
+
+
+@pytest.mark.parametrize(
+    ("reference", "told"),
+    [("x * 100", "gives 300 for y[", ), ("0 * x - 1", "gives -1 for y["), ("x / 0.0", "gives inf for y[")],
+)  # fmt: skip
+def test_an_answer_that_the_output_cannot_hold_is_no_fault_of_the_kernel(
+    reference: str, told: str, tmp_path: Path, tune: Tune
+) -> None:
+    code = "void f(unsigned char *y, const unsigned char *x, int n) { for (int i = 0; i < n; i++) y[i] = x[i] * 100; }"
+    fill = {"fill": {"choice": [3]}}
+    file = written(tmp_path, code, [array("y", "uint8", ["n"], "out"), array("x", "uint8", ["n"], **fill)], reference)
+    done = tune(file, "100", "--device", "host")
+    assert done.status in (1, 2)
+    assert told in done.err
+    assert "a uint8, which holds 0 to 255; clip it, or declare a wider dtype" in done.err
+    assert " failed: " not in done.err
+
+
+@pytest.mark.parametrize("size", [(3, 4), [3, 4], "3x4", {"rows": 3, "columns": 4}])
+def test_several_sizes_are_given_in_any_form(size: object, tmp_path: Path) -> None:
+    code = "void f(float *y, const float *x, int n) { for (int i = 0; i < 12; i++) y[i] = 2 * x[i]; }"
+    arguments = [array(name, "float32", ["rows", "columns"], role) for name, role in (("y", "out"), ("x", "in"))]
+    sizes = {"rows": None, "columns": None, "n": 1}
+    file = written(tmp_path, code, arguments, "2 * x", sizes=sizes, extent=["rows"])
+    kernel = tuner.load(file, size, device="host")  # type: ignore[arg-type]
+    x, y = np.ones((3, 4), np.float32), np.zeros((3, 4), np.float32)
+    kernel(y, x)
+    assert (y == 2).all()
