@@ -12,6 +12,8 @@ import tuner
 from helpers.processes import Tune
 from helpers.references import DEVICES, KERNEL, PYTHON, REFERENCES, WRONG, space
 
+SAID = {"kernel": "; compared with the kernel naive", "config": "; compared with a configuration of its own: "}
+
 
 @pytest.mark.parametrize("language", DEVICES)
 @pytest.mark.parametrize("kind", REFERENCES)
@@ -29,6 +31,17 @@ def test_a_right_kernel_is_stored_with_what_verified_it(kind: str, language: str
     assert again.status == 0, again.err
     assert "; verified, largest error" in again.out
     assert ("runs check.py:expected of" in again.err) == (kind == "python")
+    best_text = tune("best", file, "100", "--device", DEVICES[language]).out
+    for out in (done.out, again.out, best_text):
+        assert ("compared with" in out, SAID.get(kind, "") in out) == (kind in SAID, True)
+    assert tune("report").out.count(f", compared with a {kind}") == (2 if kind in SAID else 0)  # results and gains
+
+
+def test_a_record_of_another_reference_says_its_kind_alone(tmp_path: Path, tune: Tune) -> None:
+    file = space(tmp_path / "mine", KERNEL)
+    assert tune(file, "100", "--device", "host").status == 0
+    space(tmp_path / "mine", {"config": "default"})
+    assert "; compared with a kernel\n" in tune("best", file, "100", "--device", "host").out
 
 
 @pytest.mark.parametrize("language", DEVICES)
@@ -56,7 +69,8 @@ def test_a_configuration_that_differs_from_the_reference_is_refused(language: st
 
 def test_without_a_reference_everything_says_unverified(tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", "none", "c", WRONG)
-    assert tune("validate", file).status == 0
+    assert "its results are unverified" in tune("validate", file).out
+    assert tune("validate", file, "--json").json["reference"] == "none"
     done = tune(file, "100", "--device", "host")
     assert done.status == 0, done.err
     assert "the results are unverified" in done.err
@@ -70,7 +84,7 @@ def test_without_a_reference_everything_says_unverified(tmp_path: Path, tune: Tu
     assert ran.status == 0
     assert "; unverified" in ran.out
     assert "unverified" in tune("show", file, "100", "--device", "host").out
-    assert ", unverified" in tune("report").out
+    assert tune("report").out.count(", unverified") == 2  # in the results and in the gains
     (tmp_path / "other").mkdir()
     assert "1 of them unverified" in tune("merge", tmp_path / "results", "--results", tmp_path / "other").out
     for form, word in {"header": "unverified", "cu": "unverified", "kernel-tuner": '"verified": "none"'}.items():
@@ -83,6 +97,19 @@ def test_without_a_reference_everything_says_unverified(tmp_path: Path, tune: Tu
         tune("best", space(tmp_path / "mine", "a * x + 1"), "100", "--device", "host", "--json").json["match"]
         == "exact"
     )
+
+
+def test_trials_that_nothing_verified_say_so_wherever_they_go(tmp_path: Path, tune: Tune) -> None:
+    file, recording = space(tmp_path / "mine", "none", "c", WRONG), tmp_path / "f.json"
+    assert ", 0 failed; unverified" in tune("record", file, "100", "--device", "host", "--output", recording).out
+    assert tune("record", file, "100", "--output", recording, "--json").json["verified"] == "none"
+    assert "configurations; unverified" in tune("replay", recording).out
+    assert tune("replay", recording, "--json").json["verified"] == "none"
+    for form in ("csv", "kernel-tuner", "t4"):
+        done = tune("export", file, "100", "--to", form, "--output", tmp_path / form)
+        assert "the trials are unverified" in done.err
+    space(tmp_path / "mine", "a * x + 1", "c", WRONG)  # the record is of this code, and no ledger is of this reference
+    assert "the trials are unverified" in tune("export", file, "100", "--to", "csv", "--output", tmp_path / "csv").err
 
 
 STRAY = {

@@ -33,9 +33,11 @@ def command(file: Path, size: str | None, types: dict[str, str], compiles: bool,
     space, scope, evaluation = reader.evaluate(file, size, types)
     count, tried = len(space.parameters), evaluation.configurations
     data: dict[str, Any] = {"file": str(file), "valid": True, "kernel": space.name, "parameters": count, "tried": tried}
-    data |= {"size": scope.sizes, "types": scope.types}
+    data |= {"size": scope.sizes, "types": scope.types, "reference": space.operation.reference.kind}
     evaluated = f"evaluated for {tried} configurations" if tried else "none of the configurations tried is valid"
     lines = [f"{file}: valid, {count} parameters; {evaluated} at {problem_text(scope.sizes, scope.types)}"]
+    if space.operation.reference.kind == "none":
+        lines.append(output.UNVERIFIED)
     if compiles:
         from tuner.devices import sample_build
 
