@@ -41,7 +41,8 @@ class ExpressionError(SpaceError):
 
 
 class OutOfBounds(ExpressionError):
-    """An index lies outside an array: of arrays of another size, the same expression may have a value."""
+    """An index lies outside an array, or an array is larger than may be tried: with other arrays, or in a run, the same
+    expression may have a value."""
 
 
 class NoConfiguration(RequestError):

@@ -103,7 +103,7 @@ def test_the_record_says_how_many_elements_are_wrong(tune: Tune, tmp_path: Path)
     assert done.status == 0, done.err
     assert "2 elements are wrong, as the tolerance allows" in done.out
     record = tune("best", file, "100", "--device", "host", "--json").json["record"]
-    assert (record["wrong"], record["skipped_mutants"]) == (2, [])
+    assert (record["wrong"], record["skipped_mutants"]) == (2, ["replaced of y"])
     assert "2 elements are wrong" in tune("run", file, "100", "--device", "host").out
 
 

@@ -57,7 +57,8 @@ class _Mutant:
 
 
 def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
-    """Judge the mutants of everything that is compared. Returns those that equal the answer, as `shift of y`.
+    """Judge the mutants of everything that is compared. Returns those that need not be rejected, as `shift of y`: they
+    equal the answer, or `accept:` or a fraction that may be wrong says that they are meant.
 
     Raises SpaceError where one is accepted that `accept` does not name.
     """
@@ -67,10 +68,10 @@ def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
             held = inputs.contents[name] if name in inputs.outputs else answer
             output = _Output(name, answer.reshape(-1), dtypes.of(held.dtype), inputs.bounds[name])
             for mutant in _whole(op, scope, inputs, output):
-                if mutant.kind not in op.accept and not _is_rejected(output, mutant):
+                if mutant.kind in op.accept or not _is_rejected(output, mutant):
                     skipped.append(f"{mutant.kind} of {name}")
             may_be_wrong = "replaced" in op.accept or output.bound.most_wrong(output.answer.size) > 0
-            if not may_be_wrong and not _are_replaced_rejected(output):
+            if may_be_wrong or not _are_replaced_rejected(output):
                 skipped.append(f"replaced of {name}")
     return skipped
 

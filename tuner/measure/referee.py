@@ -46,6 +46,16 @@ class Referee:
         form = self.space.operation.reference
         return not isinstance(form, ConfigReference) or self.space.valid(form.config, scope)
 
+    def options(self, scope: Scope) -> frozenset[str]:
+        """The options whose effect it knows: those that a kernel takes, or that a function asks for; else all."""
+        form, names = self.space.operation.reference, scope.options.keys()
+        if isinstance(form, KernelReference):
+            return frozenset(form.arguments) & names
+        if isinstance(form, PythonReference):
+            arrays = [a.name for a in self.space.operation.arrays]
+            return frozenset(python_calls.asked(form.function, [*arrays, *scope.sizes, *names])) & names
+        return frozenset(names)
+
     def inputs(self, scope: Scope, seed: int) -> dict[str, Array]:
         """The contents of all arrays for this seed. Raises SpaceError where a function does not repeat itself: answers
         that are kept would be those of other inputs."""
@@ -152,6 +162,8 @@ class _Launch:
         self._device.synchronize()
         for argument, buffer in self._arrays.values():
             self._check_guards(argument.name, buffer, poison if argument.role == "out" else INPUT_GUARD)
+            if argument.role == "in":
+                self._check_unchanged(argument.name, buffer)
         outputs = {n: np.empty_like(self._contents[n]) for n, (a, _) in self._arrays.items() if a.role != "in"}
         for name, data in outputs.items():
             self._device.read(self._arrays[name][1].handle, data)
@@ -164,6 +176,12 @@ class _Launch:
             for name, data in outputs.items()
             if self._arrays[name][0].role == "out"
         }
+
+    def _check_unchanged(self, name: str, buffer: Buffer) -> None:
+        data = np.empty_like(self._contents[name])
+        self._device.read(buffer.handle, data)
+        if data.tobytes() != self._contents[name].tobytes():
+            raise WrongResult(f"writes into {name}, which it may only read")
 
     def _check_guards(self, name: str, buffer: Buffer, byte: int) -> None:
         for offset in (0, GUARD + buffer.nbytes):

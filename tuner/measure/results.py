@@ -74,8 +74,8 @@ class Finals:
     """A Final for each candidate, in order, and one for the vendor's library, where there is one.
 
     `clock_mhz` is the median clock in MHz during the rounds, `throttled` what held it down. The results were right on
-    `input_sets` sets of inputs. `skipped_mutants` names the wrong outputs that equal the right one: the check was not
-    checked by them.
+    `input_sets` sets of inputs. `skipped_mutants` names the wrong outputs that the check need not reject, because they
+    equal the right one, or are allowed.
     """
 
     candidates: list[Final] = field(default_factory=list)

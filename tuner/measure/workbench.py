@@ -109,11 +109,12 @@ class Workbench:
     def with_other_options(self) -> Workbench | None:
         """The same arrays, with other options: a kernel that ignores one, or rounds it, is right with its default.
 
-        None where there are none that no shape depends on, or where nothing tells what is right with others.
+        None where there are none that may differ: that no shape depends on, and whose effect the reference knows.
         """
         kinds = {a.name: dtype(a, self.scope).kind for a in self.op.arguments}
         in_shapes = {name for a in self.op.arrays for extent in a.shape or () for name in extent.names}
-        varied = {n: _other(v, kinds.get(n)) for n, v in self.scope.options.items() if n not in in_shapes}
+        known = self._referee.options(self.scope) - in_shapes
+        varied = {n: _other(v, kinds.get(n)) for n, v in self.scope.options.items() if n in known}
         scope = replace(self.scope, options={**self.scope.options, **varied})
         if not varied or not self._fit(varied) or not self._referee.covers(scope):
             return None

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.errors import ExpressionError
+from tuner.errors import ExpressionError, OutOfBounds
 from tuner.space import dtypes
 from tuner.space.dtypes import DTYPES
 
@@ -67,15 +67,19 @@ class ArrayFunction:
 
 
 def check_elements(count: int, what: str) -> None:
-    """Raise ExpressionError for more elements than an array may have."""
-    if count > (most := _bounds.get().elements):
-        raise ExpressionError(f"{what} would have {_rounded(count)} elements; at most {most} are allowed")
+    """Raise ExpressionError for more elements than an array may have, OutOfBounds for more than may be tried."""
+    _check(count, _bounds.get().elements, TUNING.elements, f"{what} would have {_rounded(count)} elements")
 
 
 def _check_products(count: int, what: str) -> None:
-    """Raise ExpressionError for more products than one function may compute."""
-    if count > (most := _bounds.get().products):
-        raise ExpressionError(f"{what} would take {_rounded(count)} products; at most {most} are allowed")
+    """Raise ExpressionError for more products than one function may compute, OutOfBounds for more than may be tried."""
+    _check(count, _bounds.get().products, TUNING.products, f"{what} would take {_rounded(count)} products")
+
+
+def _check(count: int, most: int, most_ever: int, what: str) -> None:
+    if count > most:
+        kind = ExpressionError if count > most_ever else OutOfBounds
+        raise kind(f"{what}; at most {most_ever if kind is ExpressionError else most} are allowed")
 
 
 def _rounded(count: int) -> str:

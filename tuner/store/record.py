@@ -31,11 +31,11 @@ class Record:
     `throttled` describe the board meanwhile. Tuning minimised `objective`, with `caches` warm or cold before each run.
     `error` and `bound` are the verification's, and `verified` is the kind of the reference, `none` if nothing was
     compared; all are None in an imported record. `signature` names what was measured, with its data and reference;
-    `code` the code alone. Earlier records have neither `verified` nor `code`. `registers`,
-    `spills` (bytes) and `occupancy` (an upper bound, 0 to 1) are the build's. `protocol` is the number of the way in
-    which it was timed (`measure.method`). It was right on `input_sets` sets of inputs, but for `wrong` elements that
-    the tolerance allows. `skipped_mutants` are wrong outputs that equal the right one, which the check need not reject.
-    `types` are those that were chosen, of a kernel that has a choice.
+    `code` the code alone. Earlier records have neither `verified` nor `code`. `registers`, `spills` (bytes) and
+    `occupancy` (an upper bound, 0 to 1) are the build's. `protocol` is the number of the way in which it was timed
+    (`measure.method`). It was right on `input_sets` sets of inputs, but for `wrong` elements that the tolerance allows.
+    `skipped_mutants` are wrong outputs that the check need not reject: they equal the right one, or are allowed. `types`
+    are those that were chosen, of a kernel that has a choice.
     """
 
     device: str
