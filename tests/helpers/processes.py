@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -43,7 +44,13 @@ def start(*arguments: str, limit: int | None = None, limits: Sequence[str] = ())
         limits = [f"--fsize={limit}"]
     if limits:
         command = ["prlimit", *limits, *command]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ.copy())
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=os.environ.copy(), preexec_fn=_hears)
+
+
+def _hears() -> None:
+    """A terminal that goes away is heard, also where these tests run under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def run(*command: str | Path, text: str | None = None) -> subprocess.CompletedProcess[str]:

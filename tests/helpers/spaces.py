@@ -2,13 +2,58 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
+
+import pytest
+from _pytest.mark import ParameterSet
 
 from tuner.devices import Device
 from tuner.space import chosen_types, operation
 from tuner.space.expressions import parse
 from tuner.space.model import Limits, Operation, Restriction, Scope, Space, Value
 from tuner.space.reference_forms import ExpressionReference
+
+MOST_BYTES = 1 << 27  # of arrays: a grid of three dimensions, 1000 points along each, would take gigabytes
+
+
+def name(value: object) -> str:
+    return value.name if isinstance(value, Space) else "x".join(map(str, value)) if isinstance(value, tuple) else ""
+
+
+def sized(space: Space, numbers: tuple[int, ...]) -> dict[str, int]:
+    """The sizes of the operation: the required ones from these numbers, in turn, then any others."""
+    names = sorted(space.operation.sizes, key=lambda size: space.operation.sizes[size] is not None)
+    required = [size for size in names if space.operation.sizes[size] is None]
+    return dict(zip(names[: max(len(required), len(numbers))], itertools.cycle(numbers)))
+
+
+def on(space: Space, sizes: dict[str, int], limits: Limits) -> Scope:
+    """The problem of these sizes in the first language of a space, on a device of these limits."""
+    op = space.operation
+    return Scope(sizes, op.options, space.languages[0], limits, chosen_types.defaults(op))
+
+
+def admitted(space: Space, scope: Scope) -> bool:
+    """Whether the restrictions that speak of sizes alone admit this problem, and its arrays are of a test's size."""
+    choices = {*space.parameters, *space.derived}
+    of_sizes = [r for r in space.restrictions if r.that.names <= scope.names.keys() and not r.that.names & choices]
+    small = operation.array_bytes(space.operation, scope) <= MOST_BYTES
+    return small and all(r.that.evaluate(scope.names) for r in of_sizes)
+
+
+def problems(spaces: list[Space], sizes: list[tuple[int, ...]]) -> list[ParameterSet]:
+    """Every space with each of the sizes that it admits."""
+
+    def problem(space: Space, size: tuple[int, ...]) -> Scope:
+        return on(space, operation.parse_size(sized(space, size), space.operation), Limits())
+
+    return [
+        pytest.param(space, size, id=f"{space.name}-{name(size)}")
+        for space in spaces
+        for size in sizes
+        if admitted(space, problem(space, size))
+    ]
 
 
 def scope_of(space: Space, device: Device, size: str | dict[str, int], **options: float) -> Scope:

@@ -186,6 +186,16 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"tolerance": {"y": {"rtoll": 1}}}, "operation.tolerance.y.rtoll: unknown name 'rtoll'; did you mean rtol",
     ),
     "unknown output": ({"tolerance": {"z": 1}}, "operation.tolerance.z: unknown name 'z'"),
+    "terms and outputs": (
+        {"tolerance": {"rtol": 1e-5, "y": {"atol": 1}}},
+        "operation.tolerance.rtol: terms and outputs cannot be mixed; write the terms of each output, as in "
+        "`y: {rtol: 1e-5}`",
+    ),
+    "terms and an unknown term": ({"tolerance": {"rtol": 1e-5, "atoll": 1}}, "unknown name 'atoll'; did you mean atol"),
+    "nothing is compared": (
+        {"tolerance": 1e-5, "reference": "none"},
+        "operation.tolerance: nothing is compared with `reference: none`; leave one of them out",
+    ),
     "not a number": ({"tolerance": float("nan")}, "unknown name 'nan'"),
     "infinite": ({"tolerance": float("inf")}, "unknown name 'inf'"),
     "no fraction": ({"tolerance": {"wrong": 2}}, "operation.tolerance.wrong: wrong `2` is 2; a fraction"),

@@ -12,51 +12,54 @@ import tuner
 from helpers.processes import Tune
 from helpers.references import DEVICES, KERNEL, PYTHON, REFERENCES, WRONG, space
 
+SAID = {"kernel": "; compared with the kernel naive", "config": "; compared with a configuration of its own: "}
+
 
 @pytest.mark.parametrize("language", DEVICES)
 @pytest.mark.parametrize("kind", REFERENCES)
-def test_a_right_kernel_is_stored_with_what_verified_it(kind: str, language: str, tmp_path: Path, tune: Tune) -> None:
-    file = space(tmp_path / "mine", REFERENCES[kind], language)
+def test_a_right_kernel_is_stored_with_what_verified_it_and_a_wrong_one_refused(
+    kind: str, language: str, tmp_path: Path, tune: Tune
+) -> None:
+    file = space(tmp_path / "mine", REFERENCES[kind], language, "a * x[i] + (i % 64 == 63 ? step : 1)")
+    file.write_text(file.read_text().replace("  step:\n  - 1\n", "  step:\n  - 1\n  - 2\n"))
     assert tune("validate", file).status == 0
     done = tune(file, "100", "--device", DEVICES[language])
     assert done.status == 0, done.err
     assert ("runs check.py:expected of" in done.err) == (kind == "python")
+    assert " failed: wrong result, " in done.err
+    assert "y[63] = " in done.err
     assert "unverified" not in done.out + done.err
     best = tune("best", file, "100", "--device", DEVICES[language], "--json").json
-    assert (best["match"], best["record"]["verified"]) == ("exact", kind)
+    assert (best["match"], best["record"]["verified"], best["config"]["step"]) == ("exact", kind, 1)
     assert best["record"]["input_sets"] == 3
     again = tune("run", file, "100", "--device", DEVICES[language])
     assert again.status == 0, again.err
     assert "; verified, largest error" in again.out
     assert ("runs check.py:expected of" in again.err) == (kind == "python")
+    best_text = tune("best", file, "100", "--device", DEVICES[language]).out
+    for out in (done.out, again.out, best_text):
+        assert ("compared with" in out, SAID.get(kind, "") in out) == (kind in SAID, True)
+    assert tune("report").out.count(f", compared with a {kind}") == (2 if kind in SAID else 0)  # results and gains
 
 
-@pytest.mark.parametrize("language", DEVICES)
-@pytest.mark.parametrize("kind", [kind for kind in REFERENCES if kind != "config"])
-def test_a_wrong_kernel_is_refused(kind: str, language: str, tmp_path: Path, tune: Tune) -> None:
-    done = tune(space(tmp_path / "mine", REFERENCES[kind], language, WRONG), "100", "--device", DEVICES[language])
-    assert done.status == 1
-    assert "y[63] = " in done.err
-    assert "failed: wrong result" in done.err
-
-
-@pytest.mark.parametrize("language", DEVICES)
-def test_a_configuration_that_differs_from_the_reference_is_refused(language: str, tmp_path: Path, tune: Tune) -> None:
-    file = space(tmp_path / "mine", {"config": "default"}, language)
-    file.write_text(file.read_text().replace("  step:\n  - 1\n", "  step:\n  - 1\n  - 2\n"))
-    done = tune(file, "100", "--device", DEVICES[language], "--json")
+def test_the_reference_may_be_a_configuration_that_is_named(tmp_path: Path, tune: Tune) -> None:
+    file = space(tmp_path / "mine", {"config": {"threads": 64, "step": 1}}, "opencl")
+    done = tune(file, "100", "--device", "opencl")
     assert done.status == 0, done.err
-    assert done.json["best"]["config"]["step"] == 1
-    assert set(done.json["failed"]) == {"wrong result"}
-    other = space(
-        tmp_path / "mine", {"config": {"threads": 64, "step": 1} if language != "c" else {"step": 1}}, language
-    )
-    assert tune(other, "100", "--device", DEVICES[language]).status == 0
+    assert "; compared with a configuration of its own: step=1 threads=64\n" in done.out
+
+
+def test_a_record_of_another_reference_says_its_kind_alone(tmp_path: Path, tune: Tune) -> None:
+    file = space(tmp_path / "mine", KERNEL)
+    assert tune(file, "100", "--device", "host").status == 0
+    space(tmp_path / "mine", {"config": "default"})
+    assert "; compared with a kernel\n" in tune("best", file, "100", "--device", "host").out
 
 
 def test_without_a_reference_everything_says_unverified(tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", "none", "c", WRONG)
-    assert tune("validate", file).status == 0
+    assert "its results are unverified" in tune("validate", file).out
+    assert tune("validate", file, "--json").json["reference"] == "none"
     done = tune(file, "100", "--device", "host")
     assert done.status == 0, done.err
     assert "the results are unverified" in done.err
@@ -70,7 +73,7 @@ def test_without_a_reference_everything_says_unverified(tmp_path: Path, tune: Tu
     assert ran.status == 0
     assert "; unverified" in ran.out
     assert "unverified" in tune("show", file, "100", "--device", "host").out
-    assert ", unverified" in tune("report").out
+    assert tune("report").out.count(", unverified") == 2  # in the results and in the gains
     (tmp_path / "other").mkdir()
     assert "1 of them unverified" in tune("merge", tmp_path / "results", "--results", tmp_path / "other").out
     for form, word in {"header": "unverified", "cu": "unverified", "kernel-tuner": '"verified": "none"'}.items():
@@ -83,6 +86,19 @@ def test_without_a_reference_everything_says_unverified(tmp_path: Path, tune: Tu
         tune("best", space(tmp_path / "mine", "a * x + 1"), "100", "--device", "host", "--json").json["match"]
         == "exact"
     )
+
+
+def test_trials_that_nothing_verified_say_so_wherever_they_go(tmp_path: Path, tune: Tune) -> None:
+    file, recording = space(tmp_path / "mine", "none", "c", WRONG), tmp_path / "f.json"
+    assert ", 0 failed; unverified" in tune("record", file, "100", "--device", "host", "--output", recording).out
+    assert tune("record", file, "100", "--output", recording, "--json").json["verified"] == "none"
+    assert "configurations; unverified" in tune("replay", recording).out
+    assert tune("replay", recording, "--json").json["verified"] == "none"
+    for form in ("csv", "kernel-tuner", "t4"):
+        done = tune("export", file, "100", "--to", form, "--output", tmp_path / form)
+        assert "the trials are unverified" in done.err
+    space(tmp_path / "mine", "a * x + 1", "c", WRONG)  # the record is of this code, and no ledger is of this reference
+    assert "the trials are unverified" in tune("export", file, "100", "--to", "csv", "--output", tmp_path / "csv").err
 
 
 STRAY = {

@@ -222,7 +222,9 @@ def test_a_reference_that_needs_alike_or_divisible_sizes_is_valid(tmp_path: Path
 def test_a_reference_that_names_no_argument_leaves_words_as_names(tmp_path: Path, tune: Tune) -> None:
     arguments = [array("y", "float32", ["n"], "out"), array("in", "float32", ["n"])]
     for reference in ("none", "ones(n)"):
-        assert tune("validate", write(tmp_path, arguments=arguments, reference=reference)).status == 0
+        file = write(tmp_path, arguments=arguments, reference=reference)
+        file.write_text(file.read_text().replace("  tolerance: 3 * epsilon\n", ""))
+        assert tune("validate", file).status == 0
 
 
 def test_an_index_that_small_arrays_have_no_place_for_is_no_fault(tmp_path: Path, tune: Tune) -> None:

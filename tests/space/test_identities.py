@@ -10,7 +10,7 @@ import pytest
 import tuner
 from helpers.processes import Tune
 from helpers.references import CHECK, DATA, KERNEL, NAIVE_C, PYTHON, C, space
-from tuner.space import catalog, source
+from tuner.space import catalog, identity, source
 from tuner.store.store import Store
 
 
@@ -32,14 +32,19 @@ def test_code_has_one_identity_and_what_it_is_compared_with_another(tmp_path: Pa
 
     assert tune(file, "100", "--device", "host").status == 0
     assert is_measured_before()
+    identities = {identity.of(catalog.load(str(file)))}
     for name, text in {"check.py": "import beside\n\n" + CHECK, "beside.py": "x = 1", "data.py": DATA + "\n"}.items():
         (folder / name).write_text(text)
-        assert not is_measured_before(), name
+        identities.add(identity.of(catalog.load(str(file))))
+    assert len(identities) == 4
+    assert not is_measured_before()  # a ledger goes by the identity
     drawn = {"fill": {"python": "data.py:drawn"}}
     for reference, more in ((PYTHON, {**drawn, "tolerance": 1e-3}), (KERNEL, drawn), (KERNEL, {})):
         space(folder, reference, **more)
-        assert not is_measured_before(), file.read_text()
+        identities.add(identity.of(catalog.load(str(file))))
         assert tuner.load(file, 100, device="host", strict=True).match == "exact"  # the code is the same all the time
+    assert len(identities) == 7
+    assert not is_measured_before()
     (folder / "f.c").write_text(C.replace("BODY", "1 + a * x[i]"))
     with pytest.warns(UserWarning, match="an earlier version of the kernel"):
         tuner.load(file, 100, device="host")

@@ -16,8 +16,11 @@ from helpers.references import DATA, PYTHON, space
 from helpers.spaces import scope_of
 from tuner.devices import Device
 from tuner.exchange.formats import FORMATS
+from tuner.measure import input_sets
 from tuner.measure.benchmark import Bench
+from tuner.measure.referee import Referee
 from tuner.space import catalog, identity, source
+from tuner.space.reference_cache import ReferenceCache
 
 
 def test_a_function_gets_what_it_asks_for_and_may_import_what_lies_beside_it(tmp_path: Path, tune: Tune) -> None:
@@ -72,12 +75,40 @@ BAD_PYTHON = {
 }
 
 
-@pytest.mark.parametrize("what", BAD_PYTHON)
+# of those, what ends or leaves a process, and an error in its own file and in another: whole commands show the rest
+IN_COMMANDS = ["not Python", "raises", "raises in another file", "leaves", "ends the process", "closes the channel"]
+
+
+def bad_function(what: str, folder: Path) -> Path:
+    """Writes the space of a function that is wrong."""
+    file = space(folder, PYTHON)
+    (folder / "check.py").write_text(BAD_PYTHON[what][0])
+    (folder / "beside.py").write_text("def fail():\n    raise ValueError\n")
+    return file
+
+
+def refused(file: Path, device: Device) -> str:
+    """The message about a space whose inputs or answers cannot be computed."""
+
+    def draw() -> None:
+        loaded = catalog.load(str(file))
+        input_sets.draw(Referee(device, loaded, ReferenceCache()), scope_of(loaded, device, "100"), 0)
+
+    with pytest.raises(tuner.SpaceError) as refusal:
+        draw()
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize("what", [what for what in BAD_PYTHON if what not in IN_COMMANDS])
+def test_what_is_wrong_with_a_function_is_an_error_of_its_space(what: str, tmp_path: Path, host: Device) -> None:
+    message = refused(bad_function(what, tmp_path / "mine"), host)
+    assert BAD_PYTHON[what][1] in message
+    assert str(tmp_path / "mine") in message
+
+
+@pytest.mark.parametrize("what", IN_COMMANDS)
 def test_what_is_wrong_with_a_function_is_one_message(what: str, tmp_path: Path, tune: Tune) -> None:
-    code, message = BAD_PYTHON[what]
-    file = space(tmp_path / "mine", PYTHON)
-    (tmp_path / "mine" / "check.py").write_text(code)
-    (tmp_path / "mine" / "beside.py").write_text("def fail():\n    raise ValueError\n")
+    message, file = BAD_PYTHON[what][1], bad_function(what, tmp_path / "mine")
     done = tune(file, "100", "--device", "host")
     assert (done.status, done.out) == (2, ""), done.err
     assert message in done.err
@@ -144,9 +175,11 @@ def test_a_reference_that_takes_long_is_computed_for_one_set(
     assert Bench(host, loaded, scope).workbench.set_count == 1
 
 
-FILLS: dict[str, tuple[str, str | None]] = {
-    "what is drawn": (DATA, None),
-    "a dict": ("def drawn(rng, *, n, a):\n    return {'x': (rng.random(n) * a).astype('float32')}\n", None),
+FILLS = {
+    "what is drawn": DATA,
+    "a dict": "def drawn(rng, *, n, a):\n    return {'x': (rng.random(n) * a).astype('float32')}\n",
+}
+BAD_FILLS = {
     "another type": (
         "def drawn(rng, n):\n    return rng.random(n)\n",
         "returns float64 for x; the kernel takes float32",
@@ -166,18 +199,29 @@ FILLS: dict[str, tuple[str, str | None]] = {
 
 @pytest.mark.parametrize("what", FILLS)
 def test_a_function_fills_an_input(what: str, tmp_path: Path, tune: Tune) -> None:
-    code, message = FILLS[what]
     file = space(tmp_path / "mine", "a * x + 1", fill={"python": "data.py:drawn"})
+    (tmp_path / "mine" / "data.py").write_text(FILLS[what])
+    done = tune(file, "100", "--device", "host")
+    assert done.status == 0, done.err
+    assert "runs data.py:drawn of" in done.err
+    assert tune("best", file, "100", "--device", "host", "--json").json["record"]["input_sets"] == 3
+
+
+@pytest.mark.parametrize("what", BAD_FILLS)
+def test_what_is_wrong_with_a_fill_is_an_error_of_its_space(what: str, tmp_path: Path, host: Device) -> None:
+    file = space(tmp_path / "mine", "a * x + 1", fill={"python": "data.py:drawn"})
+    (tmp_path / "mine" / "data.py").write_text(BAD_FILLS[what][0])
+    assert BAD_FILLS[what][1] in refused(file, host)
+
+
+def test_a_fill_that_fails_is_one_message(tmp_path: Path, tune: Tune) -> None:
+    file = space(tmp_path / "mine", "a * x + 1", fill={"python": "data.py:drawn"})
+    code, message = BAD_FILLS["an error"]
     (tmp_path / "mine" / "data.py").write_text(code)
     done = tune(file, "100", "--device", "host")
-    assert "runs data.py:drawn of" in done.err
-    if message is None:
-        assert done.status == 0, done.err
-        assert tune("best", file, "100", "--device", "host", "--json").json["record"]["input_sets"] == 3
-    else:
-        assert (done.status, done.out) == (2, "")
-        assert message in done.err
-        assert " failed: " not in done.err
+    assert (done.status, done.out) == (2, "")
+    assert message in done.err
+    assert " failed: " not in done.err
 
 
 CSR_C = """void f(float *y, const float *values, const int *columns, const int *rows, const float *x, int n) {

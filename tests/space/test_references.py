@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tuner
@@ -12,7 +13,7 @@ from helpers.kernels import outcome_of
 from helpers.operations import array, written
 from helpers.processes import Tune
 from tuner.devices import Device
-from tuner.space import catalog
+from tuner.space import array_expressions, catalog
 
 Arrays = list[dict[str, Any]]
 MATRICES = [array("y", "float32", ["n", "n"], "out"), array("x", "float32", ["n", "n"])]
@@ -229,3 +230,10 @@ def test_the_functions_are_listed_with_their_arguments(tune: Tune) -> None:
     asked += "concatenate roll pad take bincount sort matmul einsum astype correlate convolve ceil_div"
     assert set(asked.split()) <= data.keys()
     assert text.out.splitlines() == list(data.values())
+
+
+def test_what_an_array_comes_to_may_be_as_large_as_its_type_holds() -> None:
+    scope = {"x": np.full(4, 100.0)}
+    value = array_expressions.value_of(array_expressions.parse("x / sqrt(2 * sum(exp(x)))").tree, scope, "")
+    assert np.allclose(value, 100 / np.sqrt(2 * 4 * np.exp(100.0)))
+    assert np.isnan(array_expressions.value_of(array_expressions.parse("0 * sum(x / 0.0)").tree, scope, ""))

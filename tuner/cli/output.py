@@ -11,11 +11,15 @@ import click
 
 from tuner.paths import plain, shown
 from tuner.space.model import config_text
+from tuner.space.reference_forms import NOTICES, ConfigReference, KernelReference
 
 if TYPE_CHECKING:
+    from tuner.space.model import Space
     from tuner.store.store import Record
     from tuner.tuning.rerun import Rerun
     from tuner.tuning.summary import Point
+
+UNVERIFIED = "reference: none: its results are unverified"
 
 
 def answer(as_json: bool, data: Any, text: str) -> None:
@@ -62,10 +66,19 @@ def rate(gflops: float | None, gbytes: float | None) -> str:
     return f"{gflops:.1f} GFLOP/s" if gflops else f"{gbytes:.1f} GB/s" if gbytes else ""
 
 
-def best(record: Record) -> str:
-    """A record's configuration and times."""
-    doubt = "; unverified" if record.doubt == "unverified" else ""
-    return f"best: {config_text(record.config)}\n{timing(record)}{doubt}{wrong(record.wrong)}"
+def best(record: Record, space: Space) -> str:
+    """A record's configuration and times, and what its outputs were compared with if that is code or nothing."""
+    from tuner.space import identity
+
+    is_same = record.verified in NOTICES and record.signature == identity.of(space)
+    origin = compared(space) if is_same else f"; {record.origin}" if record.origin not in ("", "imported") else ""
+    return f"best: {config_text(record.config)}\n{timing(record)}{origin}{wrong(record.wrong)}"
+
+
+def compared(space: Space) -> str:
+    """What outputs are compared with, if that is a kernel or a configuration."""
+    reference = space.operation.reference
+    return f"; {reference.text}" if isinstance(reference, KernelReference | ConfigReference) else ""
 
 
 def wrong(count: int) -> str:

@@ -52,4 +52,6 @@ def command(kernel: str, size: str, path: Path | None, as_json: bool, **request:
     count = len(recording.entries)
     failed = {reason: number for reason, (number, _) in result.failed.items()}
     data = {"file": str(path), "configurations": count, "failed": failed}
-    output.answer(as_json, data, f"{path}: {count} configurations, {sum(failed.values())} failed")
+    data["verified"] = space.operation.reference.kind
+    doubt = "; unverified" if recording.is_unverified else ""
+    output.answer(as_json, data, f"{path}: {count} configurations, {sum(failed.values())} failed{doubt}")

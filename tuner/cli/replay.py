@@ -49,14 +49,16 @@ def command(cache: Path, strategy: str | None, budget: str | None, seed: int, wo
         "kernel": recording.kernel,
         "device": recording.device,
         "configurations": count,
+        "verified": recording.about.get("verified"),
     }
     title = " on ".join(filter(None, (recording.kernel, recording.device))) or str(cache)
     ignored = f"; ignored, as torn or without all parameters: {recording.ignored}" if recording.ignored else ""
+    doubt = "; unverified" if recording.is_unverified else ""
     failed = sum(time_ms is None for time_ms in replay.evaluations)
     fraction = replay.fraction(evaluations)
     best = f"{replay.optimum_ms / fraction:.4g} ms, {fraction:.1%} as fast as" if fraction else "none;"
     lines = [
-        f"{paths.shown(title)}: {count} configurations{ignored}",
+        f"{paths.shown(title)}: {count} configurations{ignored}{doubt}",
         f"{replay.strategy}: {evaluations} evaluations, {failed} failed, "
         f"{replay.seconds_in_strategy:.2f} s in the strategy",
         f"best found: {best} the optimum, {replay.optimum_ms:.4g} ms",

@@ -24,9 +24,11 @@ def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
 
     Example: tune run sgemm/07_tiled_1xn 4096 --set alpha=2
     """
+    from tuner.space import catalog
     from tuner.space.model import config_text, types_text
     from tuner.tuning import rerun
 
+    space = catalog.load(kernel)
     result = rerun.run(kernel, size, **request, noted=output.say)
     best = result.candidate
     warn(best.notes)
@@ -37,7 +39,7 @@ def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
         text = (
             f"{result.kernel} at {size}{types_text(result.types)} on {result.device}: {config_text(best.config)} "
             f"({best.match})\n"
-            f"{output.timing(result)}; {found}{output.wrong(result.wrong)}"
+            f"{output.timing(result)}; {found}{output.compared(space)}{output.wrong(result.wrong)}"
         )
     output.answer(as_json, {"config": best.config, "match": best.match, "stale": best.stale, **fields}, text)
     if result.reason is not None:

@@ -62,5 +62,5 @@ def command(kernel: str, size: str, device: str | None, types: dict[str, str], a
         f"source {space.source}",
     ]
     if space.operation.reference.kind == "none":
-        lines.append("reference: none: its results are unverified")
+        lines.append(output.UNVERIFIED)
     output.answer(as_json, data, "\n".join(lines))

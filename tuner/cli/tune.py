@@ -81,6 +81,7 @@ def command(
         verbs = ", ".join(VERBS)
         raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
     from tuner.cli import progress
+    from tuner.space import catalog
     from tuner.space.model import config_text
     from tuner.tuning.driver import tune
     from tuner.tuning.request import TuningRequest
@@ -110,7 +111,7 @@ def command(
     if record is None:
         output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid")
     else:
-        lines.append(output.best(record))
+        lines.append(output.best(record, catalog.load(kernel)))
         if result.front:
             lines.append(output.front(result.front))
         if not result.stored:

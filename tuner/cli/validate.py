@@ -37,9 +37,12 @@ def command(file: Path, size: str | None, types: dict[str, str], compiles: bool,
     data: dict[str, Any] = {"file": str(file), "valid": True, "kernel": space.name, "parameters": count, "tried": tried}
     capability = scope.limits.compute_capability
     data |= {"size": scope.sizes, "types": scope.types, "compute_capability": capability}
+    data["reference"] = space.operation.reference.kind
     evaluated = f"evaluated for {tried} configurations" if tried else "none of the configurations tried is valid"
     on = "" if scope.limits == COMMON_GPU else f", on a GPU of compute capability {capability}"
     lines = [f"{file}: valid, {count} parameters; {evaluated} at {problem_text(scope.sizes, scope.types)}{on}"]
+    if space.operation.reference.kind == "none":
+        lines.append(output.UNVERIFIED)
     if compiles:
         from tuner.devices import sample_build
 

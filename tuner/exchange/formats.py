@@ -58,7 +58,9 @@ class Export:
     def of_trials(files: list[Path], trials: Trials) -> Export:
         """The export of all trials."""
         recording = trials.recording
-        return Export(files, {"device": recording.device, "trials": len(recording.entries), "from": trials.origin})
+        summary = {"device": recording.device, "trials": len(recording.entries), "from": trials.origin}
+        note = f"{recording.kernel}: the trials are unverified: their outputs were compared with nothing"
+        return Export(files, summary, (note,) if recording.is_unverified else ())
 
 
 def _summary(target: Target) -> dict[str, Any]:

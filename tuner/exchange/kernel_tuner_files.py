@@ -43,7 +43,7 @@ def _about(problem: Problem, trials: Trials) -> dict[str, Any]:
     problem_names: dict[str, Any] = {"kernel": problem.space.name, "sizes": dict(problem.sizes)}
     if problem.types:
         problem_names["types"] = dict(problem.types)
-    if problem.space.operation.reference.kind == "none":
+    if trials.recording.is_unverified:
         problem_names["verified"] = "none"
     return problem_names | {name: value for name, value in device.items() if value}
 

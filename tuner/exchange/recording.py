@@ -72,6 +72,11 @@ class Recording:
         """The least time."""
         return min(entry.time_ms for entry in self.entries.values() if entry.time_ms is not None)
 
+    @property
+    def is_unverified(self) -> bool:
+        """Whether its file says that no output was compared."""
+        return self.about.get("verified") == "none"
+
     def configs(self) -> Iterator[tuple[Config, Entry]]:
         """Each configuration with its entry."""
         for row, entry in self.entries.items():
@@ -91,7 +96,9 @@ def of_trials(
         extra = {name: value for name, value in extra.items() if value is not None}
         row = tuple(trial.config[name] for name in space.parameters)
         entries[row] = Entry(trial.time_ms, outcome.times, outcome.failure, extra)
-    about = {"types": dict(types)} if types else {}
+    about: dict[str, Any] = {"types": dict(types)} if types else {}
+    if space.operation.reference.kind == "none":
+        about["verified"] = "none"
     return Recording(space.name, device, space.parameters, entries, dict(sizes), about)
 
 

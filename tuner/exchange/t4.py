@@ -79,7 +79,7 @@ def metadata(problem: Problem, trials: Trials) -> dict[str, Any]:
     device = {"device": trials.recording.device, "kind": trials.kind, "architecture": trials.architecture}
     query = {"toolchain": trials.toolchain, "kernel": problem.space.name, "size": dict(problem.sizes)}
     query |= {"types": dict(problem.types)} if problem.types else {}
-    query |= {"verified": "none"} if problem.space.operation.reference.kind == "none" else {}
+    query |= {"verified": "none"} if trials.recording.is_unverified else {}
     return {
         "metadata": {
             "hardware": {"hardware_description": [device]},

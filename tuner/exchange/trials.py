@@ -143,4 +143,5 @@ def _of_record(problem: Problem, record: Record) -> Recording:
         config = trial["config"]
         if config.keys() == parameters.keys():
             entries.setdefault(tuple(config[name] for name in parameters), Entry(trial["time_ms"]))
-    return Recording(problem.space.name, record.device, parameters, entries, dict(record.sizes))
+    about = {"verified": "none"} if record.verified == "none" else {}
+    return Recording(problem.space.name, record.device, parameters, entries, dict(record.sizes), about)

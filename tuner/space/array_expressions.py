@@ -148,8 +148,10 @@ def _call(name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
 
 
 def _binary(op: ast.operator, left: Any, right: Any) -> Any:
-    written = isinstance(left, str | tuple | list) or isinstance(right, str | tuple | list)  # [1] * 2 is no arithmetic
-    if type(op) in expressions.BINARY and (written or (not np.ndim(left) and not np.ndim(right))):
+    computed = (np.ndarray, np.generic)  # a sum, too, which may be infinite; [1] * 2 is no arithmetic
+    if type(op) in expressions.BINARY and not (isinstance(left, computed) or isinstance(right, computed)):
+        return expressions.binary(op, left, right)
+    if isinstance(left, str | tuple | list) or isinstance(right, str | tuple | list):
         return expressions.binary(op, left, right)
     shapes = np.shape(left), np.shape(right)
     if isinstance(op, ast.MatMult):

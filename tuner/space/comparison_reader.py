@@ -76,11 +76,17 @@ class ComparisonReader:
         given, where = self._model.tolerance, (*self._prefix, "tolerance")
         if given is None:
             return {}
+        if self._model.reference == "none":
+            raise self._document.error(where, "nothing is compared with `reference: none`; leave one of them out")
         if not isinstance(given, dict) or (given.keys() <= set(TERMS) and not given.keys() <= set(compared)):
             return dict.fromkeys(compared, self._terms(given, where))
         for name in given:
-            if name not in compared:
+            if name not in compared and name not in TERMS:
                 raise self._document.error((*where, name), expressions.unknown_name(name, [*compared, *TERMS]))
+        for name in given:
+            if name not in compared:
+                advice = f"write the terms of each output, as in `{compared[0]}: {{{name}: 1e-5}}`"
+                raise self._document.error((*where, name), f"terms and outputs cannot be mixed; {advice}")
         return {name: self._terms(value, (*where, name)) for name, value in given.items()}
 
     def _terms(self, given: Any, where: Where) -> Tolerance:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tuner.space.model import config_text
 from tuner.space.python_function import PythonFunction
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class KernelReference:
     block are x, y, z."""
 
     kind: ClassVar[str] = "kernel"
+    notice: ClassVar[str] = "compared with a kernel"
     kernel: str
     source: Path | None
     arguments: tuple[str, ...]
@@ -57,17 +59,27 @@ class KernelReference:
         extents = [extent.text for extent in (*self.grid, *self.block)]
         return (self.kind, self.kernel, self.source and self.source.name, self.arguments, extents)
 
+    @property
+    def text(self) -> str:
+        """What it compares with, in full; of a configuration too."""
+        return f"compared with the kernel {self.kernel}"
+
 
 @dataclass(frozen=True)
 class ConfigReference:
     """A configuration of the space itself."""
 
     kind: ClassVar[str] = "config"
+    notice: ClassVar[str] = "compared with a configuration of its own"
     config: Mapping[str, Any]
 
     @property
     def meaning(self) -> Any:
         return (self.kind, sorted(self.config.items()))
+
+    @property
+    def text(self) -> str:
+        return f"{self.notice}: {config_text(self.config)}"
 
 
 @dataclass(frozen=True)
@@ -82,3 +94,5 @@ class NoReference:
 
 
 Reference = ExpressionReference | PythonReference | KernelReference | ConfigReference | NoReference
+# What is said of results whose answers came from code that may be wrong itself, by the kind of the reference.
+NOTICES = {form.kind: form.notice for form in (KernelReference, ConfigReference)}

@@ -11,6 +11,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tuner.space.model import Config
+from tuner.space.reference_forms import NOTICES
 
 if TYPE_CHECKING:
     from tuner.space.source import Version
@@ -94,6 +95,11 @@ class Record:
     def doubt(self) -> str:
         """The word for a record that is not verified; empty for one that is."""
         return "" if self.is_verified else "imported" if self.is_imported else "unverified"
+
+    @property
+    def origin(self) -> str:
+        """The doubt, or what its outputs were compared with if that is code; empty for expressions and Python."""
+        return self.doubt or NOTICES.get(self.verified or "", "")
 
     def is_of(self, version: Version) -> bool:
         """Whether this version's code is what was measured, whatever it is compared with."""

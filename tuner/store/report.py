@@ -100,7 +100,7 @@ def gains_table(table: list[ReportRow]) -> str:
     columns = _columns(table)
     lines = [f"| kernel | device | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
     for (kernel, device), records in _groups(table).items():
-        cells = [_gain(records[column]) if column in records else "" for column in columns]
+        cells = [_gain(records[c]) + _origin(records[c]) if c in records else "" for c in columns]
         lines.append(f"| {kernel} | {device} | {' | '.join(cells)} |")
     return "\n".join(lines) if table else ""
 
@@ -218,8 +218,8 @@ def _share(record: Record) -> str:
 
 
 def _origin(record: Record) -> str:
-    """`, imported` or `, unverified` where nothing has verified the record here."""
-    return f", {record.doubt}" if record.doubt else ""
+    """`, imported` or `, unverified` where nothing has verified the record here; what did if that is code."""
+    return f", {record.origin}" if record.origin else ""
 
 
 def put_into(file: Path, tables: Mapping[str, str]) -> None:
