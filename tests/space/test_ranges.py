@@ -20,7 +20,7 @@ CODE = "void f(float *y, int n) { for (int i = 0; i < n; i++) y[i] = a; }"
 
 
 def of(folder: Path, values: Any) -> Path:
-    return written(folder, CODE, [Y], "0 * y + 1", parameters={"a": values})
+    return written(folder, CODE, [Y], "ones(n)", parameters={"a": values})
 
 
 @pytest.mark.parametrize(

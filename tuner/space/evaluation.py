@@ -2,17 +2,13 @@
 
 import math
 import random
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from tuner.errors import ExpressionError, OutOfBounds, SpaceError
+from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space import agreement, braces, derivation, fills, operation, python_function, reference, source
-from tuner.space.array_functions import TRYING, bounded
+from tuner.space import fills, python_function, reference_trial, source
 from tuner.space.chosen_types import Types
 from tuner.space.default import checks_by_depth, excluding_all
 from tuner.space.dtypes import DTYPES, DType
@@ -28,15 +24,13 @@ from tuner.space.model import (
     Space,
     config_text,
     size_text,
-)  # fmt: skip
-from tuner.space.reference_forms import ExpressionReference, KernelReference, PythonReference
-from tuner.space.source import inlined, without_comments
+)
+from tuner.space.reference_forms import KernelReference
 from tuner.space.tolerance import EPSILON, Tolerance
 
 MOST_CONFIGURATIONS = 1000  # of a space that is tried as a whole; of a larger one, a sample is
 SAMPLE = 300  # configurations, in all languages together
 MOST_EVALUATIONS = 100_000  # of restrictions, which take some microseconds each
-MOST_BYTES = 1 << 22  # of the arrays that a reference is tried on
 
 Where = tuple[str | int, ...]
 Check = tuple[Where, Callable[[Mapping[str, Any]], object]]
@@ -67,8 +61,8 @@ def evaluate(
     """
     if (fault := _file_fault(space.operation)) is not None:
         return fault
-    if (fault := _reference_code_fault(space) or _role_fault(space.operation)) is not None:
-        return fault
+    if (found := reference_trial.fault_of_text(space)) is not None:
+        return Evaluation(0, *found)
     for device in limits:
         scopes = [Scope(sizes, space.operation.options, language, device, types) for language in space.languages]
         evaluation = _on_device(space, scopes, own_restrictions)
@@ -88,7 +82,7 @@ def _on_device(space: Space, scopes: Sequence[Scope], own_restrictions: int) -> 
         for where, check in _operation_checks(space):
             if (message := _fault(check, scope.names)) is not None:
                 return Evaluation(tried, ("operation", *where), f"{message}, at {size_text(scope.sizes)}")
-        if (message := _reference_fault(space, scope)) is not None:
+        if (message := reference_trial.fault_of_values(space, scope)) is not None:
             return Evaluation(tried, ("operation", "reference"), message)
         checks = [*_configuration_checks(space, own_restrictions), (("kernel",), _kernel(space, scope))]
         for config in _configurations(space, scope, SAMPLE // len(scopes)):
@@ -195,93 +189,6 @@ def _file_fault(op: Operation) -> Evaluation | None:
         except SpaceError as error:
             return Evaluation(0, where, str(error))
     return None
-
-
-def _reference_code_fault(space: Space) -> Evaluation | None:
-    """What is wrong with a function or a kernel that gives the answers, as far as its text tells."""
-    where, form = ("operation", "reference"), space.operation.reference
-    try:
-        if isinstance(form, PythonReference):
-            python_function.check(form.function)
-        elif isinstance(form, KernelReference):
-            of_reference = reference.as_space(space, form)
-            text = inlined(of_reference.source, space.include)
-            if not re.search(rf"\b{braces.pattern(form.kernel)}\b", without_comments(text)):
-                return Evaluation(0, (*where, "kernel"), f"{shown(of_reference.source)} has no kernel {form.kernel}")
-            for fault in agreement.faults(of_reference, text):
-                return Evaluation(0, where, fault.message)
-    except SpaceError as error:
-        return Evaluation(0, where, str(error))
-    return None
-
-
-def _role_fault(op: Operation) -> Evaluation | None:
-    """An output that the reference reads, though its role says that the kernel does not."""
-    if not isinstance(op.reference, ExpressionReference):
-        return None
-    read = {name for expression in op.reference.outputs.values() for name in expression.names}
-    for position, argument in enumerate(op.arguments):
-        if argument.role == "out" and argument.name in read:
-            message = f"{argument.name}: the reference reads what it holds before the launch; write role: inout"
-            return Evaluation(0, ("operation", "arguments", position, "role"), message)
-    return None
-
-
-def _tiled(op: Operation) -> Operation:
-    """The operation with files that fit any size."""
-    arguments = (replace(a, fill=a.fill and replace(a.fill, tile=True)) for a in op.arguments)
-    return replace(op, arguments=tuple(arguments))
-
-
-def _reference_fault(space: Space, scope: Scope) -> str | None:
-    """What is wrong with the reference at small sizes: nothing, if one set of them shows no fault."""
-    op, message = space.operation, None
-    if not isinstance(op.reference, ExpressionReference) or any(a.fill and a.fill.function for a in op.arguments):
-        return None  # nothing is run that the file names
-    for small in _small(space, scope):
-        try:
-            if operation.array_bytes(op, small) > MOST_BYTES:
-                continue
-            arrays = operation.inputs(_tiled(op), small)
-        except SpaceError:
-            continue  # the kernel has no such sizes
-        try:
-            with np.errstate(all="ignore"), bounded(TRYING):
-                answers, _ = reference.answers(op.reference, small, arrays)
-                derivation.check(op, small, arrays, answers)
-            return None
-        except OutOfBounds:
-            continue  # the indices are meant for larger arrays
-        except SpaceError as error:
-            message = message or f"{error}, at {size_text(small.sizes)}"
-    return message
-
-
-def _small(space: Space, scope: Scope) -> list[Scope]:
-    """Small sizes that differ from each other, so that shapes in the wrong order do; alike ones, where the space allows
-    no such sizes."""
-    count = len(space.operation.sizes)
-    distinct = (
-        [5 + i for i in range(count)],
-        [5 + count - i for i in range(count)],
-        [4 << i for i in range(count)],
-        [64 << i for i in range(count)],
-        [64 << (count - i) for i in range(count)],
-    )
-    allowed = [small for values in distinct if _is_allowed(space, small := _of_sizes(space, scope, values))]
-    return allowed or [_of_sizes(space, scope, [size] * count) for size in (5, 4, 64)]
-
-
-def _of_sizes(space: Space, scope: Scope, values: Sequence[int]) -> Scope:
-    """`scope` at these sizes, none of them larger than its default."""
-    given = zip(space.operation.sizes.items(), values, strict=True)
-    return replace(scope, sizes={name: min(default or value, value) for (name, default), value in given})
-
-
-def _is_allowed(space: Space, scope: Scope) -> bool:
-    """Whether no restriction excludes the sizes, whatever the configuration is."""
-    own = {*space.parameters, *space.derived}
-    return not _any_broken([r for r in space.restrictions if not r.that.names & own], scope.names)
 
 
 def _configurations(space: Space, scope: Scope, sample: int) -> Iterator[Config]:
