@@ -34,7 +34,7 @@ class Record:
     `code` the code alone. Earlier records have neither `verified` nor `code`. `registers`, `spills` (bytes) and
     `occupancy` (an upper bound, 0 to 1) are the build's. `protocol` is the number of the way in which it was timed
     (`measure.method`). It was right on `input_sets` sets of inputs, but for `wrong` elements that the tolerance allows.
-    `skipped_mutants` are wrong outputs that the check need not reject: they equal the right one, or are allowed. `types`
+    `skipped_mutants` are wrong outputs that the check need not reject: they equal the right one, or are meant. `types`
     are those that were chosen, of a kernel that has a choice.
     """
 
