@@ -4,7 +4,6 @@
       RequestError                 the request is wrong: exit status 2
         SpaceError                 a space or operation file is invalid
           ExpressionError          an expression is not allowed, or has no value
-            OutOfBounds            an index that data gives lies outside an array
         NoConfiguration            no configuration satisfies the restrictions at this size
         DeviceError                the device is missing, lacks its driver, or has too little memory
         ArgumentError              an argument of a launch has a wrong shape, dtype, order or device
@@ -38,11 +37,6 @@ class SpaceError(RequestError):
 
 class ExpressionError(SpaceError):
     """An expression is not allowed in a space file, or has no value here."""
-
-
-class OutOfBounds(ExpressionError):
-    """An index lies outside an array, or an array is larger than may be tried: with other arrays, or in a run, the same
-    expression may have a value."""
 
 
 class NoConfiguration(RequestError):

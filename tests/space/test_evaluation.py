@@ -234,3 +234,10 @@ def test_an_index_that_small_arrays_have_no_place_for_is_no_fault(tmp_path: Path
         assert (done.status, done.err) == (0, ""), reference
     done = tune("validate", of(tmp_path, [Y, ROWS, LABELS], "x[arange(r), labels, 0]", ["r", "c"]), "64x1000")
     assert "too many indices" in done.err
+
+
+def test_a_reference_that_is_too_large_to_be_tried_is_not_judged_before_a_run(tmp_path: Path, tune: Tune) -> None:
+    large = write(tmp_path, reference="alpha * x + 0 * sum(ones(2**23))")
+    assert tune("validate", large).status == 0
+    done = tune("validate", write(tmp_path, reference="alpha * x + 0 * sum(ones(2**33))"))
+    assert (done.status, "elements; at most 2147483648 are allowed" in done.err) == (2, True)

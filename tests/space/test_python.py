@@ -146,7 +146,7 @@ def test_what_a_function_computed_is_kept_when_a_kernel_crashes(tmp_path: Path, 
     )
     done = tune(file, "100", "--device", "host", "--json")
     assert (done.status, done.json["failed"]) == (0, {"crash": 1}), done.err
-    assert len((tmp_path / "mine" / "calls").read_text()) == 3  # once for each set of inputs
+    assert len((tmp_path / "mine" / "calls").read_text()) == 4  # for each set of inputs, and for another option
 
 
 def test_inputs_that_a_function_draws_by_itself_are_refused(tmp_path: Path, tune: Tune) -> None:

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from tuner.errors import ExpressionError, OutOfBounds
+from tuner.errors import ExpressionError
 from tuner.paths import shown
 from tuner.space import expressions
-from tuner.space.array_functions import ARRAY_FUNCTIONS, check_elements, matrix_product
+from tuner.space.array_functions import ARRAY_FUNCTIONS, OutOfBounds, check_elements, matrix_product
 from tuner.space.expressions import MAX_DEPTH, ArrayExpression
 
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -92,9 +92,9 @@ def _instead(node: ast.expr) -> str:
 
 
 def value_of(tree: ast.expr, scope: Mapping[str, Any], text: str) -> Any:
-    """`walk`; every failure but a lack of memory becomes an ExpressionError that begins with `text`: OutOfBounds for an
-    index outside an array."""
-    kind = ExpressionError
+    """`walk`; every failure but a lack of memory becomes an ExpressionError that begins with `text`: OutOfBounds for
+    what other arrays, or a run, may have."""
+    kind: type[ExpressionError] = ExpressionError
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the mean of nothing is NaN, and NumPy warns of it in lines of its own source
         try:
@@ -103,8 +103,8 @@ def value_of(tree: ast.expr, scope: Mapping[str, Any], text: str) -> Any:
             reason = "division by zero"
         except (ExpressionError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
             reason = shown(error)
-            if isinstance(error, IndexError) and reason.startswith("index ") and "is out of bounds" in reason:
-                kind = OutOfBounds
+            beyond = isinstance(error, IndexError) and reason.startswith("index ") and "is out of bounds" in reason
+            kind = OutOfBounds if beyond or isinstance(error, OutOfBounds) else ExpressionError
     raise kind(f"`{shown(text)}`: {reason}")
 
 

@@ -13,11 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from tuner.errors import ExpressionError, OutOfBounds
+from tuner.errors import ExpressionError
 from tuner.space import dtypes
 from tuner.space.dtypes import DTYPES
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class OutOfBounds(ExpressionError):
+    """An index lies outside an array, or an array is larger than may be tried: with other arrays, or in a run, the same
+    expression may have a value."""
 
 
 @dataclass(frozen=True)

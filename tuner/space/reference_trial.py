@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tuner.errors import OutOfBounds, SpaceError
+from tuner.errors import SpaceError
 from tuner.paths import shown
 from tuner.space import agreement, braces, derivation, operation, python_function, reference
-from tuner.space.array_functions import TRYING, bounded
+from tuner.space.array_functions import TRYING, OutOfBounds, bounded
 from tuner.space.default import excluding_all
 from tuner.space.model import Operation, Scope, Space, size_text
 from tuner.space.reference_forms import ExpressionReference, KernelReference, PythonReference
