@@ -17,7 +17,7 @@ from tuner import devices
 from tuner.measure.benchmark import Bench
 from tuner.search.enumeration import enumerate_space
 from tuner.space import catalog, operation
-from tuner.space.model import Scope
+from tuner.space.scope import Scope
 
 
 def resident() -> float:

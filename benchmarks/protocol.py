@@ -31,8 +31,9 @@ from tuner.measure.timing import Stopwatch, spread
 from tuner.search.enumeration import enumerate_space
 from tuner.space import catalog, operation
 from tuner.space.default import first_valid
-from tuner.space.model import Scope, Space
+from tuner.space.model import Space
 from tuner.space.reference_cache import ReferenceCache
+from tuner.space.scope import Scope
 
 SIZES = (128, 256, 512, 1024, 2048, 4096)
 KERNELS = {

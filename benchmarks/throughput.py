@@ -27,7 +27,8 @@ from tuner.measure.benchmark import Bench
 from tuner.measure.method import STANDARD
 from tuner.search.enumeration import enumerate_space
 from tuner.space import catalog, operation, reference, source
-from tuner.space.model import Config, Scope, Space
+from tuner.space.model import Config, Space
+from tuner.space.scope import Scope
 from tuner.tuning import driver
 from tuner.tuning.request import TuningRequest
 from tuner.tuning.trial import Trial

@@ -16,7 +16,7 @@ from statistics import median
 from tuner import devices, launcher
 from tuner.measure.benchmark import Bench
 from tuner.space import catalog, operation
-from tuner.space.model import Scope
+from tuner.space.scope import Scope
 
 
 def main() -> None:

@@ -20,7 +20,8 @@ from tuner.exchange import recording, replay
 from tuner.exchange.recording import Recording
 from tuner.search.strategies import Budget
 from tuner.space import catalog, operation
-from tuner.space.model import Config, Limits, Scope
+from tuner.space.model import Config
+from tuner.space.scope import Limits, Scope
 from tuner.store.store import WARM
 from tuner.tuning.selection import runners_up
 

@@ -13,7 +13,9 @@ from tuner.errors import RequestError
 from tuner.paths import quoted
 from tuner.space import catalog, chosen_types, operation, source
 from tuner.space.chosen_types import dtype
-from tuner.space.model import Config, Scope, Space, config_text
+from tuner.space.model import Config, Space
+from tuner.space.scope import Scope
+from tuner.space.texts import config_text
 from tuner.store.store import Candidate, Match, Record
 
 Launch = Callable[[Sequence[Any], Any, Any], None]  # takes arrays, a stream or None, and packed scalars

@@ -15,8 +15,10 @@ from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.kernel import Kernel, fixed_options
 from tuner.paths import quoted
 from tuner.space import catalog, chosen_types, operation
-from tuner.space.model import Scope, Space, Value, config_text
+from tuner.space.model import Space, Value
 from tuner.space.operation import Size
+from tuner.space.scope import Scope
+from tuner.space.texts import config_text
 from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
 

@@ -19,7 +19,7 @@ from tuner.devices import Device, build_cache
 from tuner.devices.cuda import compiler
 from tuner.errors import RequestError
 from tuner.space import catalog, operation, source
-from tuner.space.model import Limits, Scope
+from tuner.space.scope import Limits, Scope
 
 # An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
@@ -31,7 +31,7 @@ from tuner import paths
 from tuner.space import catalog, operation, source
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.errors import DeviceError
-from tuner.space.model import Limits, Scope
+from tuner.space.scope import Limits, Scope
 space = catalog.load("sgemm/03_naive")
 sizes = operation.parse_size(64, space.operation)
 scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))

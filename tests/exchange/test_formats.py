@@ -17,7 +17,8 @@ from tuner.devices import Device
 from tuner.devices.cuda.compiler import compile_cubin
 from tuner.exchange import recording
 from tuner.space import source
-from tuner.space.model import Geometry, Limits, Scope
+from tuner.space.model import Geometry
+from tuner.space.scope import Limits, Scope
 from tuner.space.source import Source
 from tuner.store.store import Store
 

@@ -11,7 +11,7 @@ from helpers.processes import Tune
 from tuner.errors import SpaceError
 from tuner.experiments import reading
 from tuner.experiments.experiment import PublishedRow, Table
-from tuner.space.model import Limits, Scope
+from tuner.space.scope import Limits, Scope
 
 AMPERE = Limits(compute_capability=8.0, max_shared_memory=163 * 1024)
 

@@ -14,7 +14,8 @@ from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
 from tuner.space import catalog, source
 from tuner.space.default import first_valid
-from tuner.space.model import Config, Limits, Scope, Space
+from tuner.space.model import Config, Space
+from tuner.space.scope import Limits, Scope
 from tuner.store.store import Store
 
 SIZES = [(1,), (31,), (100, 37, 53), (37, 100, 1, 3), (1000,), (1024,)]  # one for all, or one each

@@ -17,7 +17,7 @@ from tuner.measure.benchmark import Bench
 from tuner.measure.results import Outcome
 from tuner.measure.workbench import Workbench
 from tuner.space import catalog, source
-from tuner.space.model import Limits, Scope
+from tuner.space.scope import Limits, Scope
 
 ON_OPENCL = (1, 5, 7)  # those that need no variable that outlives a launch
 SIZE = "5001"  # an odd number of bytes for int8

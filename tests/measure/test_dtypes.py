@@ -162,7 +162,10 @@ def test_every_dtype_is_passed_as_a_scalar_and_launched(
     if not is_host:
         from pyopencl import array as cl_arrays
 
-        given = [cl_arrays.to_device(kernel.device.queue, data) for data in given]  # type: ignore[attr-defined]
+        from tuner.devices.opencl.device import OpenCLDevice
+
+        assert isinstance(opened, OpenCLDevice)
+        given = [cl_arrays.to_device(opened.queue, data) for data in given]
     kernel(*given)
     y = given[0] if is_host else given[0].get()
     assert y.dtype == x.dtype

@@ -17,8 +17,9 @@ from tuner.errors import SpaceError
 from tuner.measure import input_sets, mutants
 from tuner.measure.referee import Referee
 from tuner.space import catalog, chosen_types, operation
-from tuner.space.model import Limits, Scope, Space
+from tuner.space.model import Space
 from tuner.space.reference_cache import ReferenceCache
+from tuner.space.scope import Limits, Scope
 
 STAGES = [catalog.load(name) for name in catalog.names()]
 TYPES = {"float32": "float", "int32": "int", "uint8": "unsigned char"}

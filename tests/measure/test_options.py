@@ -10,6 +10,7 @@ import pytest
 import tuner
 from helpers.operations import array, written
 from helpers.processes import Tune
+from tuner.space.operation import Size
 
 C = "void f(TYPE *y, const TYPE *x, OPTION s, int n) { for (int i = 0; i < n; i++) y[i] = BODY; }"
 
@@ -62,12 +63,12 @@ def test_an_answer_that_the_output_cannot_hold_is_no_fault_of_the_kernel(
 
 
 @pytest.mark.parametrize("size", [(3, 4), [3, 4], "3x4", {"rows": 3, "columns": 4}])
-def test_several_sizes_are_given_in_any_form(size: object, tmp_path: Path) -> None:
+def test_several_sizes_are_given_in_any_form(size: Size, tmp_path: Path) -> None:
     code = "void f(float *y, const float *x, int n) { for (int i = 0; i < 12; i++) y[i] = 2 * x[i]; }"
     arguments = [array(name, "float32", ["rows", "columns"], role) for name, role in (("y", "out"), ("x", "in"))]
     sizes = {"rows": None, "columns": None, "n": 1}
     file = written(tmp_path, code, arguments, "2 * x", sizes=sizes, extent=["rows"])
-    kernel = tuner.load(file, size, device="host")  # type: ignore[arg-type]
+    kernel = tuner.load(file, size, device="host")
     x, y = np.ones((3, 4), np.float32), np.zeros((3, 4), np.float32)
     kernel(y, x)
     assert (y == 2).all()

@@ -10,7 +10,7 @@ from tuner.errors import SpaceError
 from tuner.search.enumeration import count
 from tuner.space import reader
 from tuner.space.default import first_valid
-from tuner.space.model import Limits, Scope
+from tuner.space.scope import Limits, Scope
 
 FILE = """\
 title: a test's own

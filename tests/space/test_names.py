@@ -19,7 +19,7 @@ from tuner.devices import Device
 from tuner.devices.build import build
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.space import catalog
-from tuner.space.model import COMMON_GPU, Scope
+from tuner.space.scope import COMMON_GPU, Scope
 
 ADD = """
 template <typename T, int N, bool DOUBLED>

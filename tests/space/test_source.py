@@ -11,7 +11,8 @@ from helpers.kernels import Stage
 from helpers.processes import Tune
 from tuner.devices.cuda.compiler import compile_cubin
 from tuner.space import catalog, source
-from tuner.space.model import Limits, Scope, Space
+from tuner.space.model import Space
+from tuner.space.scope import Limits, Scope
 
 KERNEL = """\
 #include <mma.h> /* whose words are not ours:

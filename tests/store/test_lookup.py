@@ -25,7 +25,7 @@ from helpers.records import (
 )
 from tuner.errors import NoConfiguration
 from tuner.space import operation
-from tuner.space.model import Limits, Scope
+from tuner.space.scope import Limits, Scope
 from tuner.space.source import Version
 from tuner.store.lookup import Candidate, Query, normalised
 from tuner.store.record import Record

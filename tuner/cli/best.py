@@ -28,7 +28,7 @@ def command(
     from tuner import devices, launcher
     from tuner.exchange.target import Problem, choose_target
     from tuner.space import catalog
-    from tuner.space.model import config_text, problem_text, types_text
+    from tuner.space.texts import config_text, problem_text, types_text
 
     space = catalog.load(kernel)
     problem = Problem.parse(space, size, {}, types, results)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.paths import plain, shown
-from tuner.space.model import config_text
 from tuner.space.reference_forms import NOTICES, ConfigReference, KernelReference
+from tuner.space.texts import config_text
 
 if TYPE_CHECKING:
     from tuner.space.model import Space

@@ -13,7 +13,9 @@ from tuner.cli import output
 from tuner.cli.options import INTERRUPTS
 from tuner.devices import DeviceInfo
 from tuner.space import operation
-from tuner.space.model import Scope, Space, config_text, size_text
+from tuner.space.model import Space
+from tuner.space.scope import Scope
+from tuner.space.texts import config_text, size_text
 from tuner.tuning.trial import Trial
 
 PLAIN_SECONDS = 10.0  # between lines in a pipe while nothing improves

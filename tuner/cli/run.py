@@ -25,7 +25,7 @@ def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
     Example: tune run sgemm/07_tiled_1xn 4096 --set alpha=2
     """
     from tuner.space import catalog
-    from tuner.space.model import config_text, types_text
+    from tuner.space.texts import config_text, types_text
     from tuner.tuning import rerun
 
     space = catalog.load(kernel)

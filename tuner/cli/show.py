@@ -24,7 +24,8 @@ def command(kernel: str, size: str, device: str | None, types: dict[str, str], a
     from tuner import devices
     from tuner.search.enumeration import count
     from tuner.space import catalog, chosen_types, operation
-    from tuner.space.model import COMMON_GPU, Scope, types_text
+    from tuner.space.scope import COMMON_GPU, Scope
+    from tuner.space.texts import types_text
 
     space = catalog.load(kernel)
     op = space.operation

@@ -82,7 +82,7 @@ def command(
         raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
     from tuner.cli import progress
     from tuner.space import catalog
-    from tuner.space.model import config_text
+    from tuner.space.texts import config_text
     from tuner.tuning.driver import tune
     from tuner.tuning.request import TuningRequest
 

@@ -29,7 +29,8 @@ def command(file: Path, size: str | None, types: dict[str, str], compiles: bool,
     """
     from tuner import devices
     from tuner.space import reader
-    from tuner.space.model import COMMON_GPU, problem_text
+    from tuner.space.scope import COMMON_GPU
+    from tuner.space.texts import problem_text
 
     gpus = (COMMON_GPU, *devices.common_limits())
     space, scope, evaluation = reader.evaluate(file, size, types, gpus)

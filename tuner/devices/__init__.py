@@ -22,7 +22,8 @@ from tuner.languages import KINDS
 from tuner.paths import quoted
 
 if TYPE_CHECKING:
-    from tuner.space.model import Limits, Space
+    from tuner.space.model import Space
+    from tuner.space.scope import Limits
 
 __all__ = [
     "BACKENDS", "KINDS", "Build", "Device", "DeviceInfo", "Library", "available", "common_limits", "compiler_for",

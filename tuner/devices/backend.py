@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tuner.space.model import Limits
+from tuner.space.scope import Limits
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device

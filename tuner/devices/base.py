@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from tuner.devices.arguments import ArraySpec, address_check, check_count
-from tuner.space.model import Geometry, Limits
+from tuner.space.model import Geometry
+from tuner.space.scope import Limits
 
 if TYPE_CHECKING:
     from tuner.devices.compiler import Build, Compiler

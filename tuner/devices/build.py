@@ -2,7 +2,8 @@
 
 from tuner.devices import figures
 from tuner.devices.compiler import Build, Compiler
-from tuner.space.model import Config, Scope, Space
+from tuner.space.model import Config, Space
+from tuner.space.scope import Scope
 from tuner.space.source import Source, render
 
 

@@ -10,7 +10,9 @@ from tuner.devices.compiler import Compiler
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.errors import BuildError, DeviceError, NoConfiguration, RequestError, TrialError
 from tuner.space.default import first_valid
-from tuner.space.model import Config, Limits, Scope, Space, config_text
+from tuner.space.model import Config, Space
+from tuner.space.scope import Limits, Scope
+from tuner.space.texts import config_text
 
 MOST_LINES = 10  # of a compiler's log
 

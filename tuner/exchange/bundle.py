@@ -20,8 +20,9 @@ from tuner.exchange.target import Problem, Target, TargetDevice, best_fit, choos
 from tuner.space import operation
 from tuner.space import source as sources
 from tuner.space.chosen_types import dtype
-from tuner.space.model import Scope, problem_text
+from tuner.space.scope import Scope
 from tuner.space.source import Source
+from tuner.space.texts import problem_text
 from tuner.store.lookup import Candidate
 from tuner.version import VERSION
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.space.model import short_size
+from tuner.space.texts import short_size
 
 if TYPE_CHECKING:
     from tuner.exchange.target import Problem, Target

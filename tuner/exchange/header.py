@@ -8,7 +8,9 @@ from tuner.exchange.names import comment, identifier
 from tuner.exchange.target import Problem, Target, TargetDevice, stored_devices
 from tuner.space import braces, source
 from tuner.space.default import first_valid
-from tuner.space.model import COMMON_GPU, Config, Scope, config_text, problem_text
+from tuner.space.model import Config
+from tuner.space.scope import COMMON_GPU, Scope
+from tuner.space.texts import config_text, problem_text
 
 
 def export(request: ExportRequest) -> Export:

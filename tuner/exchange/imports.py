@@ -18,7 +18,9 @@ from tuner.exchange.provenance import Provenance, Statements
 from tuner.exchange.recording import Entry, Recording
 from tuner.measure.timing import spread
 from tuner.space import operation, source
-from tuner.space.model import Config, Scope, Space, config_text, size_text
+from tuner.space.model import Config, Space
+from tuner.space.scope import Scope
+from tuner.space.texts import config_text, size_text
 from tuner.store.lookup import normalised
 from tuner.store.merge import possible
 from tuner.store.record import RUNNERS_UP, Record

@@ -15,7 +15,8 @@ from tuner.exchange.recording import Entry, Recording, Row, is_value, millisecon
 from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials, gather
 from tuner.paths import quoted, shown
-from tuner.space.model import Limits, Value
+from tuner.space.model import Value
+from tuner.space.scope import Limits
 
 TOP = 0.03  # Kernel Tuner stores configurations that are less than this share slower than the best
 RESULTS_VERSION = "1.0"

@@ -14,7 +14,8 @@ from tuner import devices, paths
 from tuner.errors import RequestError
 from tuner.exchange.recording import Recording
 from tuner.space import catalog, chosen_types, operation
-from tuner.space.model import Space, size_text
+from tuner.space.model import Space
+from tuner.space.texts import size_text
 
 LONGEST = 200  # characters of a name
 

@@ -8,8 +8,8 @@ from tuner.exchange.target import Target, choose_target
 from tuner.languages import LANGUAGES
 from tuner.space import source as sources
 from tuner.space.chosen_types import dtype
-from tuner.space.model import config_text, problem_text
 from tuner.space.source import Source
+from tuner.space.texts import config_text, problem_text
 
 
 def export(request: ExportRequest) -> Export:

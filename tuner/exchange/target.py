@@ -9,7 +9,8 @@ from pathlib import Path
 from tuner import devices, paths
 from tuner.errors import RequestError
 from tuner.space import chosen_types, operation
-from tuner.space.model import Limits, Scope, Space
+from tuner.space.model import Space
+from tuner.space.scope import Limits, Scope
 from tuner.space.source import Version
 from tuner.store.lookup import MATCHES, Candidate, Query, normalised
 from tuner.store.store import Store

@@ -11,8 +11,8 @@ from tuner.exchange import recording as recordings
 from tuner.exchange.recording import Entry, Recording, Row
 from tuner.exchange.target import Problem, TargetDevice, stored_devices
 from tuner.space import identity
-from tuner.space.model import problem_text
 from tuner.space.source import Version
+from tuner.space.texts import problem_text
 from tuner.store.store import Record, Store
 from tuner.tuning import address, journal, storage
 from tuner.tuning.study import stored_studies

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from tuner.experiments.results import Reproduction, RowResult
-from tuner.space.model import short_size
+from tuner.space.texts import short_size
 
 # Colours that people who cannot tell red from green can tell apart.
 SERIES = {"published": "#9a9a9a", "published constants, here": "#0072b2", "tuned, here": "#d55e00"}

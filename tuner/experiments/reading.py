@@ -12,8 +12,9 @@ from tuner.errors import RequestError
 from tuner.experiments.experiment import Experiment, Loads, PublishedFigures, PublishedRow, Table
 from tuner.paths import quoted
 from tuner.space import catalog, expressions, operation, yamlfile
-from tuner.space.model import Config, Limits, Operation, Scope, Space
+from tuner.space.model import Config, Operation, Space
 from tuner.space.schema import Allowed, Formula, Identifier, StrictModel
+from tuner.space.scope import Limits, Scope
 from tuner.space.validation import validated
 from tuner.space.yamlfile import Document, Where
 

@@ -12,7 +12,8 @@ from tuner.experiments.results import Measurement, RowResult
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.results import Final
 from tuner.space import operation
-from tuner.space.model import Config, ConfigKey, config_key, size_text
+from tuner.space.model import Config, ConfigKey, config_key
+from tuner.space.texts import size_text
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
 from tuner.tuning import driver

@@ -7,7 +7,7 @@ from typing import Any
 from tuner import paths
 from tuner.experiments.experiment import PublishedFigures
 from tuner.experiments.results import Measurement, Reproduction, RowResult
-from tuner.space.model import config_text, short_size, size_text
+from tuner.space.texts import config_text, short_size, size_text
 
 LEAST_ROWS = 5  # for a rank correlation
 HEADER = (

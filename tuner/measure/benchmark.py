@@ -24,8 +24,9 @@ from tuner.measure.timing import (
 )
 from tuner.measure.workbench import Workbench
 from tuner.paths import shown
-from tuner.space.model import Config, Scope, Space
+from tuner.space.model import Config, Space
 from tuner.space.reference_cache import ReferenceCache
+from tuner.space.scope import Scope
 
 
 def _placed(message: str, space: Space) -> str:

@@ -17,7 +17,8 @@ from tuner.space.tolerance import EPSILON, Tolerance
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array
-    from tuner.space.model import Operation, Scope
+    from tuner.space.model import Operation
+    from tuner.space.scope import Scope
 
 _NONE = np.zeros((), bool)
 CHUNK = 1 << 20  # elements compared at a time; keeps the temporaries in cache

@@ -4,7 +4,8 @@ from tuner.devices import Device
 from tuner.errors import DeviceError
 from tuner.measure.input_sets import check_fits
 from tuner.measure.method import RUN_OBJECTIVES, Method
-from tuner.space.model import Scope, Space
+from tuner.space.model import Space
+from tuner.space.scope import Scope
 
 
 def check(device: Device, space: Space, scope: Scope, method: Method) -> None:

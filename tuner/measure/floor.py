@@ -10,7 +10,8 @@ from tuner.space import operation
 if TYPE_CHECKING:
     from tuner.devices.base import Device
     from tuner.measure.workbench import Workbench
-    from tuner.space.model import Operation, Scope
+    from tuner.space.model import Operation
+    from tuner.space.scope import Scope
 
 MARGIN = 2.0  # by which a kernel may move bytes faster than ours, which only read
 CACHES = 4  # arrays of fewer last-level caches may move no byte at all

@@ -15,8 +15,9 @@ from tuner.measure.comparison import Bound, bound
 from tuner.space import derivation, operation
 from tuner.space.chosen_types import dtype
 from tuner.space.dtypes import DType
-from tuner.space.model import Argument, Operation, Scope
+from tuner.space.model import Argument, Operation
 from tuner.space.reference_forms import ConfigReference, KernelReference
+from tuner.space.scope import Scope
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array, Device

@@ -38,7 +38,7 @@ class _TimeObserver(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner ha
         return {"time": median(times), "times": times}
 
 
-class _Backend(Backend):  # type: ignore[misc]
+class _Backend(Backend):  # type: ignore[misc]  # as above
     """One of our devices as a backend of Kernel Tuner. A function is a call that launches a kernel."""
 
     units: Mapping[str, str] = {"time": "ms"}
@@ -70,7 +70,7 @@ class _Backend(Backend):  # type: ignore[misc]
     memset = memcpy_dtoh = memcpy_htod = _unused
 
 
-class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]
+class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]  # as above
     """Kernel Tuner's loop on our device.
 
     Its own constructor would open a device, so this one sets the attributes that `benchmark` reads.

@@ -21,7 +21,8 @@ from tuner.space.dtypes import DType
 if TYPE_CHECKING:
     from tuner.devices.base import Array
     from tuner.measure.input_sets import InputSet
-    from tuner.space.model import Operation, Scope
+    from tuner.space.model import Operation
+    from tuner.space.scope import Scope
 
 CHUNK = 1 << 14  # elements; most mutants are rejected in the first
 SAMPLE = 4096  # elements that replaced ones are chosen from

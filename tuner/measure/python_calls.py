@@ -24,7 +24,8 @@ from tuner.space.python_function import PythonFunction
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array
-    from tuner.space.model import Argument, Operation, Scope
+    from tuner.space.model import Argument, Operation
+    from tuner.space.scope import Scope
 
 GENERATOR = "rng"
 _modules: dict[Path, Any] = {}
@@ -121,10 +122,10 @@ def _signature(function: PythonFunction) -> inspect.Signature:
 
 def _found(function: PythonFunction) -> Callable[..., Any]:
     module = _module(function)
-    found: Any = getattr(module, function.name, None)
+    found: Callable[..., Any] | None = getattr(module, function.name, None)
     if not callable(found):
         raise SpaceError(f"{shown(function.file)}: there is no function {function.name} in it")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _module(function: PythonFunction) -> Any:

@@ -16,7 +16,6 @@ from tuner.errors import SpaceError, TrialError, WrongResult
 from tuner.measure import python_calls
 from tuner.paths import shown
 from tuner.space import derivation, operation, reference
-from tuner.space.model import config_text
 from tuner.space.reference_forms import (
     ConfigReference,
     ExpressionReference,
@@ -24,11 +23,13 @@ from tuner.space.reference_forms import (
     NoReference,
     PythonReference,
 )
+from tuner.space.texts import config_text
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array, Buffer, Device
-    from tuner.space.model import Config, Scope, Space
+    from tuner.space.model import Config, Space
     from tuner.space.reference_cache import ReferenceCache
+    from tuner.space.scope import Scope
 
 Answers = dict[str, "Array"]
 POISONS = 0xFF, 0x3F  # what an output holds before its answer is computed, and again where it still held the first

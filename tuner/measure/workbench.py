@@ -21,8 +21,9 @@ from tuner.measure.referee import Referee
 from tuner.space import derivation, operation
 from tuner.space.chosen_types import dtype
 from tuner.space.dtypes import Kind
-from tuner.space.model import Scope, Space
+from tuner.space.model import Space
 from tuner.space.reference_cache import ReferenceCache
+from tuner.space.scope import Scope
 
 # Guards of outputs hold other bytes than guards of inputs. A kernel may copy a NaN from beyond its input to beyond its
 # output: with equal guards it would write the bytes that are there already, and go unnoticed.

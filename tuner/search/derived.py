@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.space.expressions import names_in, walk
-from tuner.space.model import Scope, Space, Value
+from tuner.space.model import Space, Value
 from tuner.space.rewriting import substitute
+from tuner.space.scope import Scope
 
 _MAX_NODES = 1_000  # of an expression with its derived values written out
 

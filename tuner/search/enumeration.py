@@ -24,8 +24,9 @@ from tuner.errors import ExpressionError, NoConfiguration, SpaceError
 from tuner.search.derived import Derived
 from tuner.space.default import no_configuration
 from tuner.space.expressions import names_in, walk
-from tuner.space.model import Restriction, Scope, Space, Value
+from tuner.space.model import Restriction, Space, Value
 from tuner.space.rewriting import divisors, substitute
+from tuner.space.scope import Scope
 
 MAX_COMBINATIONS = 10**8
 MAX_CONFIGURATIONS = 4_000_000  # a list of more takes gigabytes

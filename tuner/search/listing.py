@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from tuner import paths
 from tuner.search.pool import Pool
-from tuner.space.model import Scope, Space
+from tuner.space.model import Space
+from tuner.space.scope import Scope
 from tuner.version import VERSION
 
 KEPT = 64  # lists

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from tuner.errors import RequestError
 from tuner.paths import quoted, shown
 from tuner.space.dtypes import DTYPES, DType, canonical
-from tuner.space.model import Argument, Operation, Scope
+from tuner.space.model import Argument, Operation
+from tuner.space.scope import Scope
 
 Types = Mapping[str, str]
 

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.errors import ExpressionError, NoConfiguration
-from tuner.space.model import Config, Restriction, Scope, Space, size_text
+from tuner.space.model import Config, Restriction, Space
+from tuner.space.scope import Scope
+from tuner.space.texts import size_text
 
 
 def first_valid(space: Space, scope: Scope) -> Config:

@@ -11,8 +11,9 @@ from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import shown
 from tuner.space import chosen_types, dtypes
 from tuner.space.dtypes import DTYPES, DType
-from tuner.space.model import Operation, Scope
+from tuner.space.model import Operation
 from tuner.space.reference import widened
+from tuner.space.scope import Scope
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

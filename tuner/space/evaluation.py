@@ -14,18 +14,10 @@ from tuner.space.default import checks_by_depth, excluding_all
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
 from tuner.space.fills import Fill
-from tuner.space.model import (
-    COMMON_GPU,
-    Config,
-    Limits,
-    Operation,
-    Restriction,
-    Scope,
-    Space,
-    config_text,
-    size_text,
-)
+from tuner.space.model import Config, Operation, Restriction, Space
 from tuner.space.reference_forms import KernelReference
+from tuner.space.scope import COMMON_GPU, Limits, Scope
+from tuner.space.texts import config_text, size_text
 from tuner.space.tolerance import EPSILON, Tolerance
 
 MOST_CONFIGURATIONS = 1000  # of a space that is tried as a whole; of a larger one, a sample is

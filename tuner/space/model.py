@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
 from tuner.space.expressions import Expression
+from tuner.space.texts import size_text
 from tuner.space.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from tuner.space.fills import Fill
     from tuner.space.python_function import PythonFunction
     from tuner.space.reference_forms import Reference
+    from tuner.space.scope import Scope
 
 Value = int | float | bool | str
 Config = dict[str, Value]
@@ -110,63 +112,6 @@ class Restriction:
 
     def __str__(self) -> str:
         return f"`{self.that.text}`" + (f" ({self.because})" if self.because else "")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a device allows. Shared memory is in bytes per block; blocks and grids are (x, y, z).
-
-    The last six are 0 if the device does not report them.
-    """
-
-    max_threads: int = 1024
-    max_shared_memory: int = 48 * 1024
-    warp_size: int = 32
-    compute_capability: float = 0.0
-    max_block: tuple[int, int, int] = (1024, 1024, 64)
-    max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
-    max_registers: int = 0  # per block
-    multiprocessor_threads: int = 0
-    multiprocessor_blocks: int = 0
-    multiprocessor_registers: int = 0
-    multiprocessor_shared_memory: int = 0  # bytes
-    reserved_shared_memory: int = 0  # bytes per block, besides its own
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Limits:
-        """The Limits that `dataclasses.asdict` wrote, after a round trip through JSON."""
-        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
-        return Limits(**values)
-
-
-COMMON_GPU = Limits(compute_capability=8.0)
-
-
-@dataclass(frozen=True)
-class Scope:
-    """A problem on a device: everything that an expression may use besides the configuration, and the dtype that each
-    of the operation's `types` stands for, which no expression sees."""
-
-    sizes: Mapping[str, int]
-    options: Mapping[str, float]
-    language: str
-    limits: Limits
-    types: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def names(self) -> dict[str, Any]:
-        """The value of every name."""
-        return {
-            **self.options,
-            **self.sizes,
-            "language": self.language,
-            "compute_capability": self.limits.compute_capability,
-            "warp_size": self.limits.warp_size,
-            "max_threads": self.limits.max_threads,
-            "max_shared_memory": self.limits.max_shared_memory,
-            **{f"max_grid_{axis}": most for axis, most in zip("xyz", self.limits.max_grid, strict=True)},
-            **{f"max_block_{axis}": most for axis, most in zip("xyz", self.limits.max_block, strict=True)},
-        }
 
 
 @dataclass(frozen=True)
@@ -288,37 +233,9 @@ class _Names(dict[str, Any]):
         return value
 
 
-def size_text(sizes: Mapping[str, int]) -> str:
-    """`M=100, N=37, K=53`, in the order of the operation."""
-    return ", ".join(f"{name}={value}" for name, value in sizes.items())
-
-
-def problem_text(sizes: Mapping[str, int], types: Mapping[str, str]) -> str:
-    """`n=4096, real=float16`: the sizes, and the chosen types of a kernel that has a choice."""
-    return size_text(sizes) + types_text(types)
-
-
-def types_text(types: Mapping[str, str]) -> str:
-    """`, real=float16`, to be put behind a size; empty for a kernel that has no choice."""
-    return "".join(f", {name}={value}" for name, value in types.items())
-
-
-def config_text(config: Mapping[str, Value]) -> str:
-    """`block_size_x=32 tile_size_x=4`, for people."""
-    return " ".join(f"{name}={value}" for name, value in config.items()) or "(no parameters)"
-
-
 def config_key(config: Mapping[str, Value]) -> ConfigKey:
     """A configuration as a key of a dictionary. In it, True is not 1."""
     return tuple((name, isinstance(value, bool), value) for name, value in sorted(config.items()))
-
-
-def short_size(sizes: Mapping[str, int]) -> str:
-    """As on the command line: 4096 if all are equal, else 4096x2048x1024; for a batch, 1000,batch=100."""
-    core = {name: value for name, value in sizes.items() if name != "batch"} or sizes
-    text = str(next(iter(core.values()))) if len(set(core.values())) == 1 else "x".join(map(str, core.values()))
-    batch = sizes.get("batch", 1)
-    return text if core is sizes or batch == 1 else f"{text},batch={batch}"
 
 
 def _contains(values: Iterable[Value], value: Value) -> bool:

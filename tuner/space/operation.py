@@ -16,7 +16,9 @@ from tuner.space.chosen_types import Types, defaults, dtype, dtype_of
 from tuner.space.dtypes import DType
 from tuner.space.expressions import Expression
 from tuner.space.fills import Fill
-from tuner.space.model import Argument, Operation, Scope, size_text
+from tuner.space.model import Argument, Operation
+from tuner.space.scope import Scope
+from tuner.space.texts import size_text
 
 MAX_SIZE = 2**63 - 1
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -13,11 +13,12 @@ from tuner.space.comparison_reader import ComparisonReader
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
 from tuner.space.fills import Fill
-from tuner.space.model import Argument, Limits, Operation, Scope
+from tuner.space.model import Argument, Operation
 from tuner.space.name_check import check_names
 from tuner.space.reference_forms import ExpressionReference
 from tuner.space.reference_reader import ReferenceReader
 from tuner.space.schema import ArgumentModel, SpaceModel
+from tuner.space.scope import Limits, Scope
 from tuner.space.yamlfile import Document, Where
 
 DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).names)

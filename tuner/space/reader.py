@@ -15,10 +15,11 @@ from tuner.space import operation as operations
 from tuner.space.default import no_configuration
 from tuner.space.evaluation import Evaluation
 from tuner.space.expressions import Expression
-from tuner.space.model import COMMON_GPU, Limits, Operation, Restriction, Scope, Space, Value
+from tuner.space.model import Operation, Restriction, Space, Value
 from tuner.space.name_check import check_names
 from tuner.space.operation_reader import OperationReader
 from tuner.space.schema import DivisorsModel, OperationModel, SpaceModel
+from tuner.space.scope import COMMON_GPU, Limits, Scope
 from tuner.space.source import inlined
 from tuner.space.source_reader import SourceReader
 from tuner.space.validation import validated

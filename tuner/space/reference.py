@@ -13,9 +13,10 @@ from tuner.paths import shown
 from tuner.space import array_expressions, braces, dtypes
 from tuner.space.dtypes import DType
 from tuner.space.expressions import names_in, parse
-from tuner.space.model import Scope, Space
+from tuner.space.model import Space
 from tuner.space.reference_cache import ReferenceCache, SetCache
 from tuner.space.reference_forms import ExpressionReference, KernelReference
+from tuner.space.scope import Scope
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tuner.space.model import config_text
 from tuner.space.python_function import PythonFunction
+from tuner.space.texts import config_text
 
 if TYPE_CHECKING:
     from tuner.space.expressions import Expression

@@ -12,7 +12,8 @@ from typing import Any
 from tuner import paths
 from tuner.errors import ExpressionError, GeometryError, SpaceError
 from tuner.space import braces, dtypes, tolerance
-from tuner.space.model import Argument, Config, Geometry, Scope, Space, Value
+from tuner.space.model import Argument, Config, Geometry, Space, Value
+from tuner.space.scope import Scope
 
 MAX_SOURCE = 10_000_000  # characters of a kernel file or header
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)

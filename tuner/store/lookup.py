@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tuner.space.default import first_valid
-from tuner.space.model import Config, ConfigKey, Scope, Space, config_key
+from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.scope import Scope
 from tuner.space.source import Version
 from tuner.store.record import Record
 

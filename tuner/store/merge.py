@@ -11,8 +11,10 @@ from pathlib import Path
 from tuner import devices, paths
 from tuner.errors import RequestError
 from tuner.space import catalog
-from tuner.space.model import Scope, Space, config_text
+from tuner.space.model import Space
+from tuner.space.scope import Scope
 from tuner.space.source import Version
+from tuner.space.texts import config_text
 from tuner.store.record import Record
 from tuner.store.store import Store, read
 

@@ -8,7 +8,7 @@ from statistics import median
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.space.model import config_text, problem_text, short_size, types_text
+from tuner.space.texts import config_text, problem_text, short_size, types_text
 from tuner.store.store import Record, Store
 
 LADDER_SIZE = "4096"  # at which most tutorials print their times

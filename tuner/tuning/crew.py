@@ -14,7 +14,7 @@ from tuner.measure.process import scratch
 from tuner.measure.process.attempts import patiently
 from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.process.supervisor import Supervisor, Task
-from tuner.space.model import Scope
+from tuner.space.scope import Scope
 from tuner.tuning.shift import Shift, TrialListener
 
 if TYPE_CHECKING:

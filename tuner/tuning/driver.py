@@ -15,7 +15,8 @@ from tuner.search import strategies
 from tuner.search.listing import is_likely_kept, listed
 from tuner.search.strategies import Hints, Search
 from tuner.space import identity
-from tuner.space.model import Scope, Space
+from tuner.space.model import Space
+from tuner.space.scope import Scope
 from tuner.store.lookup import Query
 from tuner.store.store import Record
 from tuner.tuning import summary

@@ -20,7 +20,8 @@ from tuner.measure.results import Final
 from tuner.measure.timing import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
 from tuner.space import catalog, chosen_types, operation
-from tuner.space.model import Scope, Space
+from tuner.space.model import Space
+from tuner.space.scope import Scope
 from tuner.store.store import Candidate, Record
 
 SECONDS = 600.0  # for the look-up, and again for the run; the reference of a huge size takes minutes

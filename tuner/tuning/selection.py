@@ -14,7 +14,8 @@ from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.method import Objective, objective_values
 from tuner.measure.process.attempts import patiently
 from tuner.measure.results import Final, Finals, Outcome
-from tuner.space.model import Config, Scope, Space, config_key
+from tuner.space.model import Config, Space, config_key
+from tuner.space.scope import Scope
 from tuner.store.record import RUNNERS_UP
 from tuner.tuning.trial import Trial
 

@@ -13,7 +13,8 @@ from optuna.study import StudyDirection
 
 from tuner import paths
 from tuner.measure.method import PROTOCOL, STANDARD, Method
-from tuner.space.model import ConfigKey, Space, config_key, size_text
+from tuner.space.model import ConfigKey, Space, config_key
+from tuner.space.texts import size_text
 from tuner.tuning.stored_trial import from_optuna
 from tuner.tuning.trial import Trial
 

@@ -2,7 +2,7 @@
 
 import re
 
-from tuner.space.model import Limits
+from tuner.space.scope import Limits
 
 # KiB of shared memory that a block may ask for: CUDA C++ Programming Guide, "Technical Specifications per Compute
 # Capability".

@@ -19,7 +19,8 @@ from tuner.devices.cuda.arrays import Readers, interface_of, stream_handle, stre
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
 from tuner.errors import ArgumentError, DeviceError, LaunchError
-from tuner.space.model import Geometry, Limits
+from tuner.space.model import Geometry
+from tuner.space.scope import Limits
 from tuner.space.source import Source
 
 MAX_CHECKED = 64  # sets of addresses that a launcher remembers as checked

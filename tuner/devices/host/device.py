@@ -24,7 +24,7 @@ from tuner.devices.host import BACKEND
 from tuner.devices.host.compiler import HostCompiler, default, processor, version
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.space import dtypes
-from tuner.space.model import Limits
+from tuner.space.scope import Limits
 from tuner.space.source import Source
 
 _ALIGNMENT = 64  # bytes of a cache line

@@ -19,7 +19,7 @@ from tuner.devices.opencl import BACKEND
 from tuner.devices.opencl.compiler import OpenCLCompiler, binary_of, build_program
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.space import dtypes
-from tuner.space.model import Limits
+from tuner.space.scope import Limits
 from tuner.space.source import Source
 
 

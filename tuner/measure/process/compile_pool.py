@@ -13,7 +13,8 @@ from tuner.devices.compiler import Allowance, most_builders
 from tuner.errors import DeviceError, EnvironmentTrouble, TrialError, TunerError, WorkerDied
 from tuner.measure.process.channel import Process
 from tuner.space import launch_form
-from tuner.space.model import Config, ConfigKey, Scope, Space, config_key
+from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.scope import Scope
 
 MOST_WORKERS = 16  # per device
 START_SECONDS = 120.0  # for a compile worker to import its packages

@@ -20,7 +20,8 @@ from tuner.devices.compiler import Allowance
 from tuner.errors import DeviceError, TrialError
 from tuner.measure.process import answers
 from tuner.space import launch_form, operation
-from tuner.space.model import Limits, Scope, Space
+from tuner.space.model import Space
+from tuner.space.scope import Limits, Scope
 from tuner.space.source import Source
 
 

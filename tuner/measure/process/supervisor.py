@@ -14,7 +14,8 @@ from tuner.measure.results import Finals, Outcome
 from tuner.measure.timing import FINAL_SECONDS, LONGER
 from tuner.paths import shown
 from tuner.space import launch_form
-from tuner.space.model import Config, Scope, Space
+from tuner.space.model import Config, Space
+from tuner.space.scope import Scope
 
 T = TypeVar("T")
 START_TIMEOUT = 600.0  # seconds to open the device, and again to compute the reference

@@ -18,8 +18,8 @@ from tuner.measure import feasibility
 from tuner.measure.method import Method
 from tuner.measure.process import answers
 from tuner.space import launch_form
-from tuner.space.model import Scope
 from tuner.space.reference_cache import ReferenceCache
+from tuner.space.scope import Scope
 
 if TYPE_CHECKING:
     from tuner.measure.benchmark import Bench

@@ -1,0 +1,64 @@
+"""A problem on a device: what the device allows, and all that an expression may use besides the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device allows. Shared memory is in bytes per block; blocks and grids are (x, y, z).
+
+    The last six are 0 if the device does not report them.
+    """
+
+    max_threads: int = 1024
+    max_shared_memory: int = 48 * 1024
+    warp_size: int = 32
+    compute_capability: float = 0.0
+    max_block: tuple[int, int, int] = (1024, 1024, 64)
+    max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
+    max_registers: int = 0  # per block
+    multiprocessor_threads: int = 0
+    multiprocessor_blocks: int = 0
+    multiprocessor_registers: int = 0
+    multiprocessor_shared_memory: int = 0  # bytes
+    reserved_shared_memory: int = 0  # bytes per block, besides its own
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Limits:
+        """The Limits that `dataclasses.asdict` wrote, after a round trip through JSON."""
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+        return Limits(**values)
+
+
+COMMON_GPU = Limits(compute_capability=8.0)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A problem on a device: everything that an expression may use besides the configuration, and the dtype that each
+    of the operation's `types` stands for, which no expression sees."""
+
+    sizes: Mapping[str, int]
+    options: Mapping[str, float]
+    language: str
+    limits: Limits
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The value of every name."""
+        return {
+            **self.options,
+            **self.sizes,
+            "language": self.language,
+            "compute_capability": self.limits.compute_capability,
+            "warp_size": self.limits.warp_size,
+            "max_threads": self.limits.max_threads,
+            "max_shared_memory": self.limits.max_shared_memory,
+            **{f"max_grid_{axis}": most for axis, most in zip("xyz", self.limits.max_grid, strict=True)},
+            **{f"max_block_{axis}": most for axis, most in zip("xyz", self.limits.max_block, strict=True)},
+        }

@@ -1,0 +1,37 @@
+"""Sizes, types and configurations in words, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tuner.space.model import Value
+
+
+def size_text(sizes: Mapping[str, int]) -> str:
+    """`M=100, N=37, K=53`, in the order of the operation."""
+    return ", ".join(f"{name}={value}" for name, value in sizes.items())
+
+
+def problem_text(sizes: Mapping[str, int], types: Mapping[str, str]) -> str:
+    """`n=4096, real=float16`: the sizes, and the chosen types of a kernel that has a choice."""
+    return size_text(sizes) + types_text(types)
+
+
+def types_text(types: Mapping[str, str]) -> str:
+    """`, real=float16`, to be put behind a size; empty for a kernel that has no choice."""
+    return "".join(f", {name}={value}" for name, value in types.items())
+
+
+def config_text(config: Mapping[str, Value]) -> str:
+    """`block_size_x=32 tile_size_x=4`, for people."""
+    return " ".join(f"{name}={value}" for name, value in config.items()) or "(no parameters)"
+
+
+def short_size(sizes: Mapping[str, int]) -> str:
+    """As on the command line: 4096 if all are equal, else 4096x2048x1024; for a batch, 1000,batch=100."""
+    core = {name: value for name, value in sizes.items() if name != "batch"} or sizes
+    text = str(next(iter(core.values()))) if len(set(core.values())) == 1 else "x".join(map(str, core.values()))
+    batch = sizes.get("batch", 1)
+    return text if core is sizes or batch == 1 else f"{text},batch={batch}"
