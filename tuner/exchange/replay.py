@@ -12,7 +12,7 @@ from tuner.paths import quoted, shown
 from tuner.search import strategies
 from tuner.search.pool import Pool
 from tuner.search.strategies import UNLIMITED, Budget, Hints, Search
-from tuner.space.expressions import MAX_NUMBER
+from tuner.space.arithmetic import MAX_NUMBER
 from tuner.space.model import MAX_VALUES, Config
 
 BLOCK = ("block_size_x", "block_size_y", "block_size_z")  # Kernel Tuner's names for the threads of a block

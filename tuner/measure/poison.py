@@ -1,4 +1,4 @@
-"""What an output holds before a run, so that an element that nobody has written is wrong."""
+"""What outputs hold before a run, so that an element that nobody has written is wrong, and what guards hold."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # The bytes that a floating-point output is filled with. A run of the first is NaN in every type. A run of the second is
 # a number in every type: a kernel may be right only where its output holds none.
 NAN, NUMBER = 0xFF, 0x3F
+# Guards of outputs hold other bytes than guards of inputs. A kernel may copy a NaN from beyond its input to beyond its
+# output: with equal guards it would write the bytes that are there already, and go unnoticed.
+INPUT_GUARD, OUTPUT_GUARD = 0xFF, 0x5A
 
 
 def scrambled(answers: Array, secret: int, start: int = 0) -> Array:

@@ -14,6 +14,7 @@ from tuner.devices.base import GUARD
 from tuner.devices.build import build
 from tuner.errors import SpaceError, TrialError, WrongResult
 from tuner.measure import python_calls
+from tuner.measure.poison import INPUT_GUARD, NAN, NUMBER
 from tuner.paths import shown
 from tuner.space import derivation, operation, reference
 from tuner.space.reference_forms import (
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
     from tuner.space.scope import Scope
 
 Answers = dict[str, "Array"]
-POISONS = 0xFF, 0x3F  # what an output holds before its answer is computed, and again where it still held the first
-INPUT_GUARD = 0xFF
+POISONS = NAN, NUMBER  # what an output holds before its answer is computed, and again where it still held the first
 
 
 class Referee:

@@ -11,23 +11,19 @@ import numpy as np
 
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Library
 from tuner.errors import SpaceError, WrongResult
-from tuner.measure import input_sets
+from tuner.measure import input_sets, other_options
 from tuner.measure.bench_kernels import BenchKernels, Counts
 from tuner.measure.comparison import Verdict, compare
 from tuner.measure.input_sets import InputSet
 from tuner.measure.layout import Layout
-from tuner.measure.poison import NAN, NUMBER
+from tuner.measure.poison import INPUT_GUARD, NAN, NUMBER, OUTPUT_GUARD
 from tuner.measure.referee import Referee
 from tuner.space import derivation, operation
 from tuner.space.chosen_types import dtype
-from tuner.space.dtypes import Kind
 from tuner.space.model import Space
 from tuner.space.reference_cache import ReferenceCache
 from tuner.space.scope import Scope
 
-# Guards of outputs hold other bytes than guards of inputs. A kernel may copy a NaN from beyond its input to beyond its
-# output: with equal guards it would write the bytes that are there already, and go unnoticed.
-INPUT_GUARD, OUTPUT_GUARD = 0xFF, 0x5A
 FREEZE_EVERY = 3  # the first of so many timed runs that is compared in a frozen copy, and the mean distance of others
 
 
@@ -110,20 +106,12 @@ class Workbench:
     def with_other_options(self) -> Workbench | None:
         """The same arrays, with other options: a kernel that ignores one, or rounds it, is right with its default.
 
-        None where there are none that may differ: that no shape depends on, and whose effect the reference knows.
+        None where none may differ, or where nothing tells what is right with others.
         """
-        kinds = {a.name: dtype(a, self.scope).kind for a in self.op.arguments}
-        in_shapes = {name for a in self.op.arrays for extent in a.shape or () for name in extent.names}
-        known = self._referee.options(self.scope) - in_shapes
-        varied = {n: _other(v, kinds.get(n)) for n, v in self.scope.options.items() if n in known}
-        scope = replace(self.scope, options={**self.scope.options, **varied})
-        if not varied or not self._fit(varied) or not self._referee.covers(scope):
+        scope = other_options.varied(self.op, self.scope, self._referee.options(self.scope))
+        if scope is None or not self._referee.covers(scope):
             return None
         return Workbench(self.device, self._referee.space, scope, of=self)
-
-    def _fit(self, options: Mapping[str, float]) -> bool:
-        """Whether the kernel's arguments can hold these options."""
-        return all(dtype(a, self.scope).holds(options[a.name]) for a in self.op.arguments if a.name in options)
 
     @property
     def arguments(self) -> list[Any]:
@@ -297,15 +285,6 @@ class Workbench:
             self.device.synchronize()
             rates.append(nbytes / timer.milliseconds())
         return max(rates)
-
-
-def _other(option: float, kind: Kind | None) -> float:
-    """Another value than `option`, of its sign and size where it has one; one that float32 rounds."""
-    if kind == "boolean":
-        return 1 - option
-    if option in (0, 1):  # at which a kernel may leave it out
-        return option + (2 if kind == "integer" else 0.3)
-    return option + 1 if kind == "integer" else option * 1.3
 
 
 def _drawn(deck: list[int], everything: Iterable[int]) -> int:

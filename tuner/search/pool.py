@@ -1,12 +1,16 @@
 """A pool: the finite list of valid configurations that a strategy chooses from."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.space.model import Config, Value
+if TYPE_CHECKING:
+    from tuner.space.model import Config, Value
 
 MOST_COMBINATIONS = 2**62  # the code of a configuration is a 64-bit integer
 SAMPLE = 2000  # rows that a farthest-point design chooses from
@@ -37,7 +41,7 @@ class Pool:
         self._set(parameters, rows)
 
     @classmethod
-    def of_rows(cls, parameters: Mapping[str, Sequence[Value]], rows: NDArray[np.integer]) -> "Pool":
+    def of_rows(cls, parameters: Mapping[str, Sequence[Value]], rows: NDArray[np.integer]) -> Pool:
         """The pool that had these `rows`. Raises ValueError as its own constructor does."""
         pool = cls.__new__(cls)
         pool._set(parameters, rows)

@@ -18,19 +18,19 @@ import numpy as np
 
 from tuner.errors import ExpressionError
 from tuner.paths import shown
-from tuner.space import expressions
+from tuner.space import arithmetic, expressions
 from tuner.space.array_functions import ARRAY_FUNCTIONS, OutOfBounds, check_elements, matrix_product
 from tuner.space.expressions import MAX_DEPTH, ArrayExpression
 
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
-    **{kind: function for kind, (_, function) in expressions.BINARY.items()},
+    **{kind: function for kind, (_, function) in arithmetic.BINARY.items()},
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
 }
-_UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {**expressions.UNARY, ast.Invert: operator.invert}
+_UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {**arithmetic.UNARY, ast.Invert: operator.invert}
 _ELEMENTWISE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    kind: function for kind, function in expressions.COMPARE.items() if kind not in (ast.In, ast.NotIn)
+    kind: function for kind, function in arithmetic.COMPARE.items() if kind not in (ast.In, ast.NotIn)
 }
 
 
@@ -59,8 +59,8 @@ def _check(node: ast.expr, depth: int) -> None:
         case ast.UnaryOp(op=unary) if type(unary) in _UNARY:
             pass
         case ast.Call(func=ast.Name(id=name)):
-            if name not in ARRAY_FUNCTIONS and name not in expressions.FUNCTIONS:
-                raise ExpressionError(expressions.unknown_name(name, [*ARRAY_FUNCTIONS, *expressions.FUNCTIONS]))
+            if name not in ARRAY_FUNCTIONS and name not in arithmetic.FUNCTIONS:
+                raise ExpressionError(expressions.unknown_name(name, [*ARRAY_FUNCTIONS, *arithmetic.FUNCTIONS]))
             if any(keyword.arg is None for keyword in node.keywords):
                 raise ExpressionError(f"`{ast.unparse(node)}`: ** is not allowed")
             for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
@@ -139,9 +139,9 @@ def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
 
 def _call(name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """A function of arrays; of numbers alone, the one that all expressions have."""
-    has_arrays = any(np.ndim(argument) for argument in arguments) or name not in expressions.FUNCTIONS
+    has_arrays = any(np.ndim(argument) for argument in arguments) or name not in arithmetic.FUNCTIONS
     if not has_arrays and not keywords:
-        return expressions.FUNCTIONS[name](*arguments)
+        return arithmetic.FUNCTIONS[name](*arguments)
     if name not in ARRAY_FUNCTIONS:
         raise ExpressionError(f"{name}() is not for arrays")
     return ARRAY_FUNCTIONS[name](name, arguments, keywords)
@@ -149,10 +149,10 @@ def _call(name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
 
 def _binary(op: ast.operator, left: Any, right: Any) -> Any:
     computed = (np.ndarray, np.generic)  # a sum, too, which may be infinite; [1] * 2 is no arithmetic
-    if type(op) in expressions.BINARY and not (isinstance(left, computed) or isinstance(right, computed)):
-        return expressions.binary(op, left, right)
+    if type(op) in arithmetic.BINARY and not (isinstance(left, computed) or isinstance(right, computed)):
+        return arithmetic.binary(op, left, right)
     if isinstance(left, str | tuple | list) or isinstance(right, str | tuple | list):
-        return expressions.binary(op, left, right)
+        return arithmetic.binary(op, left, right)
     shapes = np.shape(left), np.shape(right)
     if isinstance(op, ast.MatMult):
         return matrix_product(left, right)
@@ -165,7 +165,7 @@ def _compare(ops: list[ast.cmpop], values: list[Any]) -> Any:
     results = []
     for op, left, right in zip(ops, values, values[1:], strict=False):
         if type(op) not in _ELEMENTWISE:
-            results.append(expressions.COMPARE[type(op)](left, right))
+            results.append(arithmetic.COMPARE[type(op)](left, right))
         else:
             check_elements(math.prod(np.broadcast_shapes(np.shape(left), np.shape(right))), "the comparison")
             results.append(_ELEMENTWISE[type(op)](left, right))
@@ -205,5 +205,5 @@ def _index(node: ast.expr, scope: Mapping[str, Any]) -> Any:
 
 def usage() -> dict[str, str]:
     """How each function that a reference may call is called, by name."""
-    numbers = {name: f"{name}(...), of numbers alone" for name in expressions.FUNCTIONS}
+    numbers = {name: f"{name}(...), of numbers alone" for name in arithmetic.FUNCTIONS}
     return dict(sorted((numbers | {name: function.usage for name, function in ARRAY_FUNCTIONS.items()}).items()))

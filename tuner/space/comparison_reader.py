@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.errors import ExpressionError
 from tuner.paths import shown
-from tuner.space import array_expressions, expressions
+from tuner.space import arithmetic, array_expressions, expressions
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument
 from tuner.space.name_check import check_names
@@ -54,7 +54,7 @@ class ComparisonReader:
                 derive[name] = expression = array_expressions.parse(formula)
             except ExpressionError as error:
                 raise self._document.error(where, str(error)) from None
-            if name in self._scope_names or name in self._arrays or name in expressions.FUNCTIONS:
+            if name in self._scope_names or name in self._arrays or name in arithmetic.FUNCTIONS:
                 raise self._document.error(where, "this name is taken; choose another")
             check_names(self._document, where, expression, {*self._scope_names, *self._arrays})
             if not expression.names & set(self._outputs):

@@ -2,13 +2,11 @@
 
 An expression is parsed once, every node is checked against the whitelist, and the tree is then walked
 directly; it is never compiled to Python code. There are no attributes, subscripts, lambdas, comprehensions
-or keyword arguments. The only callables are `FUNCTIONS`. Text, depth and numbers are bounded: no file can
+or keyword arguments. The only callables are those of `arithmetic`. Text, depth and numbers are bounded: no file can
 make an evaluation take longer than microseconds.
 """
 
 import ast
-import math
-import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,69 +14,15 @@ from typing import Any
 
 from tuner.errors import ExpressionError
 from tuner.paths import quoted, shown
+from tuner.space import arithmetic
 
 MAX_CHARACTERS = 1000
 MAX_DEPTH = 100
-MAX_NUMBER = 2**64
 
 
-def ceil_div(a: int, b: int) -> int:
-    """Smallest integer that is at least a / b."""
-    return -(-a // b)
-
-
-def round_up(a: int, b: int) -> int:
-    """Smallest multiple of b that is at least a."""
-    return ceil_div(a, b) * b
-
-
-def is_power_of_two(a: int) -> bool:
-    """Whether a is 1, 2, 4, 8 and so on."""
-    return a > 0 and a == int(a) and int(a) & (int(a) - 1) == 0
-
-
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "abs": abs,
-    "ceil_div": ceil_div,
-    "gcd": math.gcd,
-    "int": int,
-    "is_power_of_two": is_power_of_two,
-    "len": len,
-    "log2": math.log2,
-    "max": max,
-    "min": min,
-    "round_up": round_up,
-    "sqrt": math.sqrt,
-}
-
-BINARY: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
-    ast.Add: ("+", operator.add),
-    ast.Sub: ("-", operator.sub),
-    ast.Mult: ("*", operator.mul),
-    ast.Div: ("/", operator.truediv),
-    ast.FloorDiv: ("//", operator.floordiv),
-    ast.Mod: ("%", operator.mod),
-    ast.Pow: ("**", operator.pow),
-    ast.MatMult: ("@", operator.matmul),
-}
-UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
-    ast.UAdd: operator.pos,
-    ast.USub: operator.neg,
-    ast.Not: operator.not_,
-}
-COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda a, b: a in b,
-    ast.NotIn: lambda a, b: a not in b,
-}
 ALLOWED = (
     "numbers, strings, lists, names, + - * / // % **, comparisons, in, and, or, not, "
-    "`x if c else y` and " + ", ".join(sorted(FUNCTIONS))
+    "`x if c else y` and " + ", ".join(sorted(arithmetic.FUNCTIONS))
 )
 
 
@@ -230,30 +174,24 @@ def check_node(node: ast.expr, allowed: str = f"allowed are {ALLOWED}") -> None:
     """Raise ExpressionError, which says what is `allowed`, unless `node` itself is on the whitelist."""
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as value):
-            _bounded(value)
+            arithmetic.bounded(value)
         case ast.Name():
             pass
-        case ast.BinOp(op=op) if type(op) in BINARY:
+        case ast.BinOp(op=op) if type(op) in arithmetic.BINARY:
             pass
-        case ast.UnaryOp(op=unary) if type(unary) in UNARY:
+        case ast.UnaryOp(op=unary) if type(unary) in arithmetic.UNARY:
             pass
-        case ast.Compare(ops=ops) if all(type(op) in COMPARE for op in ops):
+        case ast.Compare(ops=ops) if all(type(op) in arithmetic.COMPARE for op in ops):
             pass
         case ast.BoolOp() | ast.IfExp() | ast.Tuple() | ast.List():
             pass
         case ast.Call(func=ast.Name(id=name), keywords=[]):
-            if name not in FUNCTIONS:
-                raise ExpressionError(f"{shown(name)}() is not allowed; allowed are {', '.join(sorted(FUNCTIONS))}")
+            if name not in arithmetic.FUNCTIONS:
+                raise ExpressionError(
+                    f"{shown(name)}() is not allowed; allowed are {', '.join(sorted(arithmetic.FUNCTIONS))}"
+                )
         case _:
             raise ExpressionError(f"`{shown(ast.unparse(node))}` is not allowed here; {allowed}")
-
-
-def _bounded(value: Any) -> Any:
-    if isinstance(value, int | float) and not -MAX_NUMBER <= value <= MAX_NUMBER:
-        raise ExpressionError("a number beyond 2**64")
-    if isinstance(value, complex):
-        raise ExpressionError("a complex number")
-    return value
 
 
 def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
@@ -267,14 +205,14 @@ def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
             except KeyError:
                 raise ExpressionError(unknown_name(name, scope)) from None
         case ast.BinOp(left=left, op=op, right=right):
-            return binary(op, walk(left, scope), walk(right, scope))
+            return arithmetic.binary(op, walk(left, scope), walk(right, scope))
         case ast.UnaryOp(op=unary, operand=operand):
-            return UNARY[type(unary)](walk(operand, scope))
+            return arithmetic.UNARY[type(unary)](walk(operand, scope))
         case ast.Compare(left=left, ops=ops, comparators=comparators):
             value = walk(left, scope)
             for compare, comparator in zip(ops, comparators, strict=True):
                 other = walk(comparator, scope)
-                if not COMPARE[type(compare)](value, other):
+                if not arithmetic.COMPARE[type(compare)](value, other):
                     return False
                 value = other
             return True
@@ -293,27 +231,8 @@ def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
         case ast.List(elts=elements):  # not a tuple: Python compares the two as different things
             return [walk(element, scope) for element in elements]
         case ast.Call(func=ast.Name(id=name), args=args):
-            return _bounded(FUNCTIONS[name](*(walk(argument, scope) for argument in args)))
+            return arithmetic.bounded(arithmetic.FUNCTIONS[name](*(walk(argument, scope) for argument in args)))
     raise ExpressionError(f"`{ast.unparse(node)}` is not allowed")  # pragma: no cover - _check came first
-
-
-def binary(op: ast.operator, left: Any, right: Any) -> Any:
-    """The value of one operation on numbers. Raises ExpressionError for other operands, and beyond 2**64."""
-    symbol, function = BINARY[type(op)]
-    if isinstance(left, str | tuple | list) or isinstance(right, str | tuple | list):
-        raise ExpressionError(f"{symbol} needs numbers, not {_described(left)} and {_described(right)}")
-    if isinstance(op, ast.Pow) and not (isinstance(right, int | float) and abs(right) <= 64):
-        raise ExpressionError("** with an exponent beyond 64")
-    return _bounded(function(left, right))
-
-
-def _described(value: Any) -> str:
-    """A value for a message: an array by its shape alone, in a list too."""
-    if isinstance(value, tuple | list):
-        begin, end = "()" if isinstance(value, tuple) else "[]"
-        return shown(f"{begin}{', '.join(map(_described, value))}{end}")
-    shape = getattr(value, "shape", ())
-    return f"an array of shape {shape}" if shape else quoted(value)
 
 
 def unknown_name(name: str, names: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, read_text, shown
-from tuner.space import expressions
+from tuner.space import arithmetic
 from tuner.space.dtypes import DTYPES
 from tuner.space.prototype import Parameter, Prototype, prototypes
 from tuner.space.source import MAX_SOURCE, inlined, without_comments
@@ -91,7 +91,7 @@ class Facts:
     def knobs(self) -> dict[str, Knob]:
         """The parameters: those of the template, the macros, and the threads of a block that the source leaves open."""
         knobs = {name: _of_template(name, kind) for name, kind in self.template_values.items()}
-        taken = {*expressions.FUNCTIONS, *(p.name for p in self.parameters), *knobs}
+        taken = {*arithmetic.FUNCTIONS, *(p.name for p in self.parameters), *knobs}
         for macro in _MACRO.finditer(self.code):
             name, value = macro["name"], int(macro["value"])
             if name not in taken and len(re.findall(rf"\b{name}\b", self.code)) > (2 if macro["guard"] else 1):

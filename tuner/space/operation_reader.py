@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 
 from tuner.errors import SpaceError
 from tuner.paths import quoted
-from tuner.space import expressions, fills
+from tuner.space import arithmetic, fills
 from tuner.space.comparison_reader import ComparisonReader
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
@@ -39,7 +39,7 @@ class OperationReader:
         """The operation, whose kernel is written in one of `languages`. Raises SpaceError for the first fault."""
         model, op, shared = self.model, self.model.operation, self.shared
         prefix = self.prefix
-        reserved = {*DEVICE_NAMES, *expressions.FUNCTIONS, *(op.sizes.keys() & op.options.keys())}
+        reserved = {*DEVICE_NAMES, *arithmetic.FUNCTIONS, *(op.sizes.keys() & op.options.keys())}
         for name in (*op.sizes, *op.options):
             if name in reserved:
                 where = "sizes" if name in op.sizes else "options"

@@ -9,7 +9,7 @@ from pathlib import Path
 from tuner.errors import SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, shown
-from tuner.space import agreement, chosen_types, expressions, yamlfile
+from tuner.space import agreement, arithmetic, chosen_types, expressions, yamlfile
 from tuner.space import evaluation as evaluations
 from tuner.space import operation as operations
 from tuner.space.default import no_configuration
@@ -171,7 +171,7 @@ class _SpaceBuilder:
 
     def _check_parameters(self) -> None:
         for name, values in self.model.parameters.items():
-            if name in self.scope_names or name in expressions.FUNCTIONS:
+            if name in self.scope_names or name in arithmetic.FUNCTIONS:
                 raise self.document.error(("parameters", name), "this name is taken; choose another")
             if name in RESERVED:
                 raise self.document.error(

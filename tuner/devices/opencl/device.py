@@ -11,13 +11,13 @@ import numpy as np
 import pyopencl as cl
 
 from tuner.devices import caches
-from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array, output_pairs, overlap_error
+from tuner.devices.arguments import ArraySpec, output_pairs, overlap_error
 from tuner.devices.backend import UNLIMITED
 from tuner.devices.base import GUARD, Array, Buffer, Device, Function
 from tuner.devices.compiler import Build
-from tuner.devices.opencl import BACKEND
+from tuner.devices.opencl import BACKEND, arrays
 from tuner.devices.opencl.compiler import OpenCLCompiler, binary_of, build_program
-from tuner.errors import ArgumentError, DeviceError, LaunchError
+from tuner.errors import DeviceError, LaunchError
 from tuner.space import dtypes
 from tuner.space.scope import Limits
 from tuner.space.source import Source
@@ -212,43 +212,16 @@ class OpenCLDevice(Device):
         return binary_of(function.handle)
 
     def handle(self, spec: ArraySpec, array: Any) -> Any:
-        """The buffer of a pyopencl array in this device's context. A buffer is aligned for every type."""
-        from pyopencl.array import Array as ClArray
-
-        name = spec.argument.name
-        if not isinstance(array, ClArray):
-            raise ArgumentError(f"{name}: of type {type(array).__name__}; pass a pyopencl array")
-        check_array(spec, ArrayLayout(array.shape, array.dtype, array.strides))
-        if array.context != self.context:
-            raise ArgumentError(f"{name}: lies in another OpenCL context; make it on the queue `kernel.device.queue`")
-        if array.offset:
-            raise ArgumentError(f"{name}: begins {array.offset} bytes inside another array; pass a copy of it")
-        buffer, is_output = array.base_data, spec.argument.role != "in"
-        if not isinstance(buffer, cl.Buffer):
-            raise ArgumentError(f"{name}: lies in a buffer of type {type(buffer).__name__}; pass an array in a buffer")
-        if buffer.size < spec.nbytes:
-            raise ArgumentError(f"{name}: its buffer has {buffer.size} bytes; {spec.nbytes} are needed")
-        if buffer.flags & (cl.mem_flags.READ_ONLY if is_output else cl.mem_flags.WRITE_ONLY):
-            access = "read" if is_output else "written"
-            raise ArgumentError(f"{name}: its buffer may only be {access}; pass one made with READ_WRITE")
-        return buffer
+        """The buffer of a pyopencl array in this device's context."""
+        return arrays.buffer_of(spec, array, self.context)
 
     def stream(self, stream: Any, array: Any) -> cl.CommandQueue:
         """A queue in this device's context: `stream`, else the array's queue, else the device's."""
-        queue = (array.queue or self.queue) if stream is None else stream
-        if queue is self.queue:
-            return queue
-        if not isinstance(queue, cl.CommandQueue) or queue.context != self.context:
-            raise ArgumentError(
-                f"stream: of type {type(stream).__name__}; pass a queue made in `kernel.device.context`"
-            )
-        if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
-            raise ArgumentError("stream: a queue that runs out of order; pass one that runs in order")
-        return queue
+        return arrays.queue_of(stream, array, self.queue)
 
     def check_handles(self, specs: Sequence[ArraySpec], handles: Sequence[Any]) -> None:
         for output, other in output_pairs(specs):
-            if handles[output] == handles[other] or _overlap(handles[output], handles[other]):
+            if handles[output] == handles[other] or arrays.overlap(handles[output], handles[other]):
                 raise overlap_error(specs[output], specs[other])
 
     def close(self) -> None:
@@ -262,15 +235,6 @@ def _plain(argument: Any) -> Any:
         return argument
     dtype = dtypes.of(argument.dtype)
     return argument.view(dtype.bits) if dtype.foreign or dtype.kind == "boolean" else argument
-
-
-def _overlap(a: cl.Buffer, b: cl.Buffer) -> bool:
-    """Whether two buffers are regions of the same buffer and share bytes."""
-    info = cl.mem_info
-    whole_a, whole_b = (buffer.get_info(info.ASSOCIATED_MEMOBJECT) or buffer for buffer in (a, b))
-    start_a: Any = a.get_info(info.OFFSET)
-    start_b: Any = b.get_info(info.OFFSET)
-    return bool(whole_a == whole_b and start_a < start_b + b.size and start_b < start_a + a.size)
 
 
 def _launch_error(action: str, error: cl.Error) -> LaunchError:

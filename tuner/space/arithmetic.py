@@ -1,0 +1,96 @@
+"""Numbers in expressions: what may be done with them, and how large they may become."""
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tuner.errors import ExpressionError
+from tuner.paths import quoted, shown
+
+MAX_NUMBER = 2**64
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Smallest integer that is at least a / b."""
+    return -(-a // b)
+
+
+def round_up(a: int, b: int) -> int:
+    """Smallest multiple of b that is at least a."""
+    return ceil_div(a, b) * b
+
+
+def is_power_of_two(a: int) -> bool:
+    """Whether a is 1, 2, 4, 8 and so on."""
+    return a > 0 and a == int(a) and int(a) & (int(a) - 1) == 0
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "abs": abs,
+    "ceil_div": ceil_div,
+    "gcd": math.gcd,
+    "int": int,
+    "is_power_of_two": is_power_of_two,
+    "len": len,
+    "log2": math.log2,
+    "max": max,
+    "min": min,
+    "round_up": round_up,
+    "sqrt": math.sqrt,
+}
+
+BINARY: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+    ast.Div: ("/", operator.truediv),
+    ast.FloorDiv: ("//", operator.floordiv),
+    ast.Mod: ("%", operator.mod),
+    ast.Pow: ("**", operator.pow),
+    ast.MatMult: ("@", operator.matmul),
+}
+UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+    ast.Not: operator.not_,
+}
+COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+
+
+def bounded(value: Any) -> Any:
+    """`value`. Raises ExpressionError for a number beyond 2**64, and for a complex one."""
+    if isinstance(value, int | float) and not -MAX_NUMBER <= value <= MAX_NUMBER:
+        raise ExpressionError("a number beyond 2**64")
+    if isinstance(value, complex):
+        raise ExpressionError("a complex number")
+    return value
+
+
+def binary(op: ast.operator, left: Any, right: Any) -> Any:
+    """The value of one operation on numbers. Raises ExpressionError for other operands, and beyond 2**64."""
+    symbol, function = BINARY[type(op)]
+    if isinstance(left, str | tuple | list) or isinstance(right, str | tuple | list):
+        raise ExpressionError(f"{symbol} needs numbers, not {_described(left)} and {_described(right)}")
+    if isinstance(op, ast.Pow) and not (isinstance(right, int | float) and abs(right) <= 64):
+        raise ExpressionError("** with an exponent beyond 64")
+    return bounded(function(left, right))
+
+
+def _described(value: Any) -> str:
+    """A value for a message: an array by its shape alone, in a list too."""
+    if isinstance(value, tuple | list):
+        begin, end = "()" if isinstance(value, tuple) else "[]"
+        return shown(f"{begin}{', '.join(map(_described, value))}{end}")
+    shape = getattr(value, "shape", ())
+    return f"an array of shape {shape}" if shape else quoted(value)
