@@ -4,7 +4,9 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
+from typing import TypeVar
 
 from tuner.search.forkserver import Child
 from tuner.search.pool import Pool
@@ -15,6 +17,7 @@ PATIENCE_SECONDS = 10.0  # of processor time for one answer, and a millisecond m
 SLOWNESS = 10.0  # times as long may it take on a busy machine
 
 Event = tuple[int, bool, Sequence[float] | None]  # a row; whether it was told, or else claimed; its values
+P = TypeVar("P", bound=Proposer)
 REST = "random configurations use up the rest of the budget"
 
 
@@ -38,9 +41,7 @@ class Foreign(Proposer):
     strategy ends early or fails, random rows are asked for. `say` is told of it.
     """
 
-    def __init__(
-        self, pool: Pool, name: str, make: Callable[[], Proposer], seed: int, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, pool: Pool, name: str, make: partial[P], seed: int, say: Callable[[str], None]) -> None:
         super().__init__(pool)
         self._name, self._say = name, say
         self._events: list[Event] = []  # since the child was last asked
@@ -51,7 +52,7 @@ class Foreign(Proposer):
         self._random.free = self.free
         self.seconds = 0.0
         self._work: tuple[Callable[[], Proposer], float] | None = (make, self._patience)  # until the child has it
-        self._child: Child | None = Child()
+        self._child: Child | None = Child(make.func.__module__)
 
     def ready(self) -> bool:
         if self._child is None or not self.free.any():

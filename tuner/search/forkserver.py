@@ -1,6 +1,7 @@
 """Processes for strategies of others, which may compute without end: each can be stopped at any moment.
 
-A server imports the libraries once. It has one thread and forks a child for each strategy, which takes milliseconds.
+A server imports what a strategy needs once. It has one thread and forks a child for each strategy, which takes
+milliseconds.
 The server ends with the process that started it, and the children end with the server.
 """
 
@@ -23,19 +24,20 @@ from pathlib import Path
 
 from tuner import paths
 
+MODULE_BYTES = 256  # of the name of a module
 END_SECONDS = 5.0  # that a child may take to end once it is killed
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _starting = threading.Lock()
 
 
 class Child:
-    """A process that runs `serve` with the other end of `connection`."""
+    """A process that runs `serve` with the other end of `connection`. The server has imported `module` before."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str) -> None:
         ours, theirs = socket.socketpair()
         self._line, its_line = socket.socketpair()
         with theirs, its_line, contextlib.suppress(OSError):  # without a server, the connection is closed
-            _server().fork(theirs, its_line)
+            _server().fork(module, theirs, its_line)
         self.connection = Connection(ours.detach())
 
     def stop(self) -> int | None:
@@ -52,7 +54,7 @@ class _Server:
     """This process's end of its server."""
 
     def __init__(self) -> None:
-        self._control, theirs = socket.socketpair()
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # a message is a whole
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "tuner.search.forkserver", "tuner.search.foreign"],
@@ -64,9 +66,9 @@ class _Server:
             )
         atexit.register(self.close)
 
-    def fork(self, channel: socket.socket, line: socket.socket) -> None:
+    def fork(self, module: str, channel: socket.socket, line: socket.socket) -> None:
         """Start a child that talks over `channel`. It is killed when the other end of `line` is shut down."""
-        socket.send_fds(self._control, [b"f"], [channel.fileno(), line.fileno()])
+        socket.send_fds(self._control, [module.encode()], [channel.fileno(), line.fileno()])
 
     def is_alive(self) -> bool:
         return self._process.poll() is None
@@ -103,9 +105,10 @@ def main(serve: Callable[[Connection], None]) -> None:
                     selector.unregister(key.fileobj)
                     _end(key.data, key.fd)
                     continue
-                message, descriptors, _, _ = socket.recv_fds(control, 1, 2)
-                if not message:
+                module, descriptors, _, _ = socket.recv_fds(control, MODULE_BYTES, 2)
+                if not module:
                     return  # the system kills the children
+                importlib.import_module(module.decode())
                 channel, line = descriptors
                 server = os.getpid()
                 pid = os.fork()
@@ -138,5 +141,4 @@ def _be_child(server: int, channel: int, serve: Callable[[Connection], None]) ->
 
 
 if __name__ == "__main__":
-    importlib.import_module("tuner.search.strategies")  # with all libraries, once for all children
     main(importlib.import_module(sys.argv[1]).serve)
