@@ -147,12 +147,14 @@ class OperationReader:
     def _check_coarse(self, document: Document, place: Where, operation: Operation) -> None:
         """Raise SpaceError for an output whose type is too coarse for the tolerance that others have by default."""
         for position, argument in enumerate(operation.arguments):
+            if argument.role not in ("out", "inout"):
+                continue
             dtypes = [DTYPES[name] for name in self.types.get(argument.dtype, (argument.dtype,))]
             coarse = next((dtype for dtype in dtypes if dtype.is_coarse), None)
             by_names = [name for name, e in operation.derive.items() if argument.name in e.names] or [argument.name]
             given = [operation.tolerance[name].terms.keys() for name in by_names if name in operation.tolerance]
             bounded = len(given) == len(by_names) and all(terms - {"wrong"} for terms in given)
-            if coarse and argument.role in ("out", "inout") and operation.reference.kind != "none" and not bounded:
+            if coarse and operation.reference.kind != "none" and not bounded:
                 raise document.error(
                     (*place, position, "dtype"),
                     f"{argument.name} is written as {coarse.name}, which rounds by up to {coarse.epsilon:.0%}: say by "

@@ -66,7 +66,7 @@ def render(space: Space, config: Config, scope: Scope) -> tuple[StepSource, ...]
         raise GeometryError(str(error)) from None
     sources: dict[Path, Source] = {}
     for path in space.sources:
-        text = f'{_prologue(scope)}{_defines(macros)}#line 1 "{path.name}"\n{inlined(path, space.include, macros)}'
+        text = f'{_prologue(space, config, scope)}{_defines(macros)}#line 1 "{path.name}"\n{inlined(path, space.include, macros)}'
         own = dict.fromkeys(kernel for step, kernel in zip(space.steps, kernels, strict=True) if step.source == path)
         sources[path] = Source(text, tuple(own), options)
     return tuple(
@@ -78,11 +78,12 @@ def render(space: Space, config: Config, scope: Scope) -> tuple[StepSource, ...]
 def defines(space: Space, config: Config, scope: Scope) -> str:
     """The macros of one configuration, one `#define` per line: types, parameters and derived values, but not those
     that a template takes."""
-    return _prologue(scope) + _defines(_macros(space, config, scope))
+    return _prologue(space, config, scope) + _defines(_macros(space, config, scope))
 
 
-def _prologue(scope: Scope) -> str:
-    return dtypes.prologue(scope.types, scope.language)
+def _prologue(space: Space, config: Config, scope: Scope) -> str:
+    chosen = {name: dtypes.canonical(str(config[name])) for name in type_parameters(space)}
+    return dtypes.prologue({**scope.types, **chosen}, scope.language)
 
 
 def _macros(space: Space, config: Config, scope: Scope) -> dict[str, Value]:
@@ -99,9 +100,15 @@ def macro_names(space: Space) -> tuple[str, ...]:
 
 def named(space: Space, config: Config, scope: Scope) -> Mapping[str, Any]:
     """The value of every name that braces may hold; of a type, what the language calls it."""
-    types = {name: dtypes.spelling(dtype, scope.language) for name, dtype in scope.types.items()}
+    named_types = {**scope.types, **{name: dtypes.canonical(str(config[name])) for name in type_parameters(space)}}
+    types = {name: dtypes.spelling(dtype, scope.language) for name, dtype in named_types.items()}
     values: Any = space.names(config, scope)  # computed when they are read
     return ChainMap(types, values)
+
+
+def type_parameters(space: Space) -> tuple[str, ...]:
+    """The parameters whose values are the types of scratch."""
+    return tuple(name for name in space.parameters if any(a.dtype == name for a in space.operation.scratch))
 
 
 def kernels_of(space: Space, config: Config, scope: Scope) -> tuple[str, ...]:
