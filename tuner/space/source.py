@@ -64,9 +64,9 @@ def render(space: Space, config: Config, scope: Scope) -> tuple[StepSource, ...]
         options = tuple(braces.filled(option, names) for option in space.compile_options.get(scope.language, ()))
     except ExpressionError as error:
         raise GeometryError(str(error)) from None
-    sources: dict[Path, Source] = {}
+    sources, head = dict[Path, Source](), _prologue(space, config, scope) + _defines(macros)
     for path in space.sources:
-        text = f'{_prologue(space, config, scope)}{_defines(macros)}#line 1 "{path.name}"\n{inlined(path, space.include, macros)}'
+        text = f'{head}#line 1 "{path.name}"\n{inlined(path, space.include, macros)}'
         own = dict.fromkeys(kernel for step, kernel in zip(space.steps, kernels, strict=True) if step.source == path)
         sources[path] = Source(text, tuple(own), options)
     return tuple(
