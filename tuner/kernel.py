@@ -52,7 +52,7 @@ class Kernel:
         # A pickled Kernel needs no compiler either.
         self._builds = {digest: b for digest, b in (builds or {}).items() if b in built.builds.values()}
         self._requirements = [
-            ArraySpec.of(a, self.shapes[a.name], dtype(a, self.program.scope), space.alignment)
+            ArraySpec.of(a, self.shapes[a.name], dtype(a, self.program.scope), self.program.alignment(a.name))
             for a in space.operation.arrays
         ]
         self._fixed = fixed_options(space)
