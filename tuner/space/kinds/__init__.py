@@ -96,6 +96,11 @@ class Kind(ABC):
         """What is wrong with it in a file: the key, and the message."""
         return None
 
+    @property
+    def describes(self) -> tuple[str, ...]:
+        """The arrays that a kernel reaches through it, so that it need not take them."""
+        return ()
+
     def alignments(self, argument: Argument) -> dict[str, int]:
         """The bytes at whose multiples the caller's arrays begin, by name."""
         return {}

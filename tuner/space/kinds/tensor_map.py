@@ -91,6 +91,10 @@ class TensorMap(Kind):
             found.append((f"{interleave} != 32 or {swizzle} == 32", "an interleave of 32 bytes has a swizzle of 32"))
         return [(that, because) for that, because in found if not _is_plain_truth(that)]
 
+    @property
+    def describes(self) -> tuple[str, ...]:
+        return (self.of,)
+
     def alignments(self, argument: Argument) -> dict[str, int]:
         return {self.of: 32}
 
