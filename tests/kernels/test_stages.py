@@ -46,7 +46,8 @@ def right(space: Space, device: Device, size: tuple[int, ...], config: Config | 
 def spread_out(space: Space, scope: Scope, count: int) -> list[Config]:
     """`count` valid configurations from all over the space."""
     configurations = sorted(enumerate_space(space, scope).list)
-    chosen = configurations[:: max(1, len(configurations) // count)]
+    count = min(count, len(configurations))
+    chosen = [configurations[i * len(configurations) // count] for i in range(count)]
     return [dict(zip(space.parameters, c, strict=True)) for c in chosen]
 
 
