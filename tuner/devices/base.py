@@ -153,6 +153,7 @@ class Device(ABC):
     has_doubles = True  # whether its kernels may compute with doubles
     compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
     package: str | None = None  # the Python package that drives it, by pip's name
+    units: int = 1  # multiprocessors, or cores
     peak: Peak | None = None  # in FP32; None if the device does not report enough to compute it
     id: str  # cuda:0
     name: str  # by its vendor

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.devices import DeviceInfo
+from tuner.devices.ceilings import Ceilings
 from tuner.measure.method import PROTOCOL, Method
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.timing import NOISE
-from tuner.space import operation, source
+from tuner.space import source
 from tuner.space.model import Config
+from tuner.store import rates
 from tuner.store.store import Record
 from tuner.tuning.selection import Selection, default_trial, next_best, non_dominated
 from tuner.tuning.trial import Trial
@@ -54,8 +56,15 @@ def failures(trials: Iterable[Trial]) -> Failures:
     return dict(sorted(found.items()))
 
 
-def record(worker: Supervisor, selection: Selection, summary: Summary, ledger: Ledger, signature: str) -> Record:
-    """The record of the best finalist."""
+def record(
+    worker: Supervisor,
+    selection: Selection,
+    summary: Summary,
+    ledger: Ledger,
+    signature: str,
+    ceilings: Ceilings | None,
+) -> Record:
+    """The record of the best finalist, on a device of these ceilings."""
     finals, finalists = selection.finals, selection.finalists
     trial, final = finalists[0].trial, finalists[0].final
     default = default_trial(worker.task.space, ledger)
@@ -73,7 +82,7 @@ def record(worker: Supervisor, selection: Selection, summary: Summary, ledger: L
         time_ms=final.time_ms,
         spread=final.spread,
         rounds=len(final.times),
-        gflops=operation.gflops(op, scope, final.time_ms),
+        **vars(rates.of(op, scope, final.time_ms, ceilings)),
         library=library.library if library else None,
         library_ms=library.time_ms if library else None,
         vs_library=library.time_ms / final.time_ms if library else None,
@@ -98,7 +107,6 @@ def record(worker: Supervisor, selection: Selection, summary: Summary, ledger: L
         registers=trial.outcome.figures.registers,
         spills=trial.outcome.figures.spills,
         occupancy=trial.outcome.occupancy,
-        gbytes=operation.gbytes(op, scope, final.time_ms),
         protocol=PROTOCOL,
         input_sets=finals.input_sets,
         skipped_mutants=finals.skipped_mutants,
