@@ -121,6 +121,7 @@ class DeviceInfo:
     peak: Peak | None = None
     on_processor: bool = False
     package: str | None = None
+    units: int = 1  # multiprocessors, or cores
 
     def describe(self) -> dict[str, Any]:
         """The description that people and JSON output get."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tuner.devices.base import Array, Device
+from tuner.devices.base import Array, Device, DeviceInfo
 from tuner.devices.ceilings import COPY, READ, WRITE
 from tuner.errors import WrongResult
 from tuner.space.model import Geometry
@@ -105,7 +105,7 @@ class MemoryKernels:
             raise WrongResult("words are missing, or wrong")
 
 
-def memory_variants(device: Device) -> list[Variant]:
+def memory_variants(device: Device | DeviceInfo) -> list[Variant]:
     """The ways to move memory that are tried on a device, the plainest first."""
     if device.on_processor:
         shapes = [(4096, 1)] if device.language == "c" else [(64, 1), (1024, 1), (64, 8), (1, 64)]
@@ -120,7 +120,9 @@ def memory_variants(device: Device) -> list[Variant]:
     ]
 
 
-def _memory_variant(device: Device, threads: int, unroll: int, streaming: int, per_unit: int | None) -> Variant:
+def _memory_variant(
+    device: Device | DeviceInfo, threads: int, unroll: int, streaming: int, per_unit: int | None
+) -> Variant:
     parts = []
     if device.language != "c":
         parts += [f"{threads} threads", f"{unroll} words of 16 bytes each"]
@@ -168,7 +170,7 @@ class FmaKernel:
         _compare(found, expected)
 
 
-def fma_variants(device: Device) -> list[Variant]:
+def fma_variants(device: Device | DeviceInfo) -> list[Variant]:
     """The ways to multiply and add that are tried on a device."""
     if device.language == "c":
         shapes = [(1, lanes, chains, 4) for lanes, chains in itertools.product((4, 8, 16), (8, 12))]
@@ -225,7 +227,7 @@ class TensorKernel:
         _compare(found, expected)
 
 
-def tensor_variants(device: Device) -> Iterator[Variant]:
+def tensor_variants(device: Device | DeviceInfo) -> Iterator[Variant]:
     """The ways to use tensor cores that are tried on a device: none where ours know of none."""
     if device.language != "cuda" or device.limits.compute_capability < 8.0:
         return

@@ -20,7 +20,7 @@ GPU_BYTES = 4 << 30  # of an array: what the last cache may keep of it from run 
 PROCESSOR_BYTES = 64 << 20
 MEMORY_SHARE = 8  # an array takes no more than one part in so many
 FINALISTS = 3
-SCREEN_SECONDS, FINAL_SECONDS = 2.0, 2.0
+SCREEN_SECONDS, FINAL_SECONDS = 1.0, 2.0
 LEAST_MS = 5.0  # that a run computes; what starting it takes is then hardly a thousandth
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger import Ledger
 
 
+MARGIN = 1.05  # by which a mix of reads and writes, and noise, may exceed a ceiling
 Failures = Mapping[str, tuple[int, Trial]]  # by reason: how many, and the first of them
 
 
@@ -121,6 +122,11 @@ def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
         yield (
             f"the times of the best spread by {record.spread:.0%}, which is noise: other programs kept {device.name} "
             "busy; run the same command again when it is idle"
+        )
+    if record.vs_memory and record.vs_memory > MARGIN:
+        yield (
+            f"{record.gbytes:.0f} GB/s is {record.vs_memory:.0%} of what {device.name} was measured to {record.memory}"
+            "; check the operation's `bytes`, or run `tune devices --measure` again when the machine is idle"
         )
     fastest = device.peak.fastest_gflops if device.peak else None
     if record.gflops and fastest and record.gflops > fastest:
