@@ -70,7 +70,7 @@ def rates(result: Record | Rerun | Rates) -> list[str]:
         (result.gbytes, "GB/s", result.vs_memory, result.memory),
     ]
     return [
-        f"{rate:.1f} {unit}" + (f" ({share:.1%} of {ceiling})" if share else "")
+        f"{rate:{'.1f' if rate >= 1 else '.2g'}} {unit}" + (f" ({share:.1%} of {ceiling})" if share else "")
         for rate, unit, share, ceiling in shares
         if rate
     ]
