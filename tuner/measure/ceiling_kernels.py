@@ -22,7 +22,6 @@ WORDS = 8192  # arrays are multiples of these many words, which every variant's 
 FACTORS = (0x9E3779B9, 0x85EBCA6B, 0xC2B2AE35, 0x27D4EB2E)  # their sum is odd
 SEED = 0x2545F491
 _A, _B = np.float32(-0.99993), np.float32(0.37)  # of the multiply-adds: numbers keep their size, and change their signs
-_REPEATS = 8  # multiply-adds of a chain in one step
 CHECKED_STEPS = 5
 TOLERANCE = 1e-4
 _C_OPTIONS = ("-O3", "-ffp-contract=fast")
@@ -47,6 +46,10 @@ class Variant:
         text = Path(__file__).with_name(file).read_text(encoding="utf-8")
         options = _C_OPTIONS if language == "c" else ()
         return Source("\n".join([*lines, text]), kernel, options, Geometry((blocks, 1, 1), (threads, 1, 1), 0))
+
+
+def _macros(**values: int) -> tuple[tuple[str, int], ...]:
+    return tuple(values.items())
 
 
 class MemoryKernels:
@@ -125,12 +128,12 @@ def _memory_variant(
 ) -> Variant:
     parts = []
     if device.language != "c":
-        parts += [f"{threads} threads", f"{unroll} words of 16 bytes each"]
+        parts.append(f"{threads} x {unroll} words of 16 bytes")  # threads, and words for each
         parts.append(f"{per_unit} blocks per multiprocessor" if per_unit else "a block per tile")
     parts.append("past the caches" if streaming else "through the caches")
-    macros = {"THREADS": threads, "UNROLL": unroll, "STREAMING": streaming, "LANES": 1 if device.language != "c" else 4}
-    blocks = per_unit and per_unit * device.units
-    return Variant((*macros.items(), ("CHAINS", 1)), blocks, ", ".join(parts))
+    lanes = 4 if device.language == "c" else 1
+    macros = _macros(THREADS=threads, UNROLL=unroll, STREAMING=streaming, LANES=lanes, CHAINS=1, REPEATS=1)
+    return Variant(macros, per_unit and per_unit * device.units, ", ".join(parts))
 
 
 class FmaKernel:
@@ -138,8 +141,8 @@ class FmaKernel:
 
     def __init__(self, device: Device, variant: Variant) -> None:
         self._device, self._variant, self._blocks = device, variant, variant.blocks or 1
-        self._lanes, self._chains = variant["LANES"], variant["CHAINS"]
-        count = self._blocks * variant["THREADS"] * self._lanes
+        self._chains, self._repeats = variant["CHAINS"], variant["REPEATS"]
+        count = self._blocks * variant["THREADS"] * variant["LANES"]
         self._values = np.random.default_rng(0).uniform(0.5, 1.5, count).astype(np.float32)
         self._buffer = device.upload(self._values)
         is_c = device.language == "c"
@@ -149,7 +152,7 @@ class FmaKernel:
 
     def flops(self, steps: int) -> float:
         """Floating-point operations of a run of so many steps."""
-        return 2.0 * len(self._values) * self._chains * _REPEATS * steps
+        return 2.0 * len(self._values) * self._chains * self._repeats * steps
 
     def call(self, steps: int) -> Call:
         """A run of so many steps, on what the run before has left."""
@@ -163,7 +166,7 @@ class FmaKernel:
         self._device.synchronize()
         found = np.empty_like(self._values)
         self._device.read(self._buffer.handle, found)
-        power = float(_A) ** (CHECKED_STEPS * _REPEATS)
+        power = float(_A) ** (CHECKED_STEPS * self._repeats)
         chains = np.arange(self._chains)[:, None]
         fixed = float(_B) / (1 - float(_A))  # the number that a multiply-add does not change
         expected = (fixed + power * (self._values.astype(np.float64) + chains - fixed)).sum(axis=0)
@@ -173,19 +176,20 @@ class FmaKernel:
 def fma_variants(device: Device | DeviceInfo) -> list[Variant]:
     """The ways to multiply and add that are tried on a device."""
     if device.language == "c":
-        shapes = [(1, lanes, chains, 4) for lanes, chains in itertools.product((4, 8, 16), (8, 12))]
+        shapes = [(1, lanes, chains, 8, 4) for lanes, chains in itertools.product((4, 8, 16), (8, 12))]
     elif device.on_processor:
-        shapes = [(16, 1, 8, 4), (1, 8, 12, 4), (1, 16, 12, 4)]
-    else:
+        shapes = [(16, 1, 8, 8, 4), (1, 8, 12, 8, 4), (1, 16, 12, 8, 4)]
+    else:  # what a loop itself takes is less of a long step, which in turn may not fit into the cache of instructions
         threads = [t for t in (256, 512, 1024) if t <= device.limits.max_threads]
-        shapes = [(t, 1, c, b) for t, c, b in itertools.product(threads, (4, 8, 16), (1, 2, 4))]
+        shapes = [(t, 1, c, r, b) for t, c, r, b in itertools.product(threads, (4, 8, 16), (8, 32), (1, 2, 4))]
     return [
         Variant(
-            (("THREADS", t), ("UNROLL", 1), ("STREAMING", 0), ("LANES", lanes), ("CHAINS", chains)),
+            _macros(THREADS=t, UNROLL=1, STREAMING=0, LANES=lanes, CHAINS=chains, REPEATS=repeats),
             device.units * per_unit,
-            f"{chains} chains of {lanes} numbers" + (f", {t} threads, {per_unit} blocks per multiprocessor" * (t > 1)),
+            f"{chains} chains of {lanes} x {repeats} numbers"
+            + (f", {t} threads, {per_unit} blocks per multiprocessor" if t > 1 else ""),
         )
-        for t, lanes, chains, per_unit in shapes
+        for t, lanes, chains, repeats, per_unit in shapes
     ]
 
 
@@ -233,13 +237,13 @@ def tensor_variants(device: Device | DeviceInfo) -> Iterator[Variant]:
         return
     for mt, nt, threads, per_unit in itertools.product((2, 4), (4, 8), (128, 256), (1, 2, 4)):
         words = f"mma.sync, {mt * nt} tiles per warp, {threads} threads, {per_unit} blocks per multiprocessor"
-        yield Variant((("THREADS", threads), ("MT", mt), ("NT", nt)), per_unit * device.units, words)
+        yield Variant(_macros(THREADS=threads, MT=mt, NT=nt), per_unit * device.units, words)
     if device.architecture != "sm_90a":
         return
     for swizzled, (threads, per_unit) in itertools.product((0, 1), ((128, 1), (128, 2), (128, 3), (256, 1))):
         swizzle = "swizzled" if swizzled else "unswizzled"
         words = f"wgmma, {swizzle}, {threads} threads, {per_unit} blocks per multiprocessor"
-        macros = (("WGMMA", 1), ("THREADS", threads), ("SWIZZLED", swizzled))
+        macros = _macros(WGMMA=1, THREADS=threads, SWIZZLED=swizzled)
         yield Variant(macros, per_unit * device.units, words)
 
 

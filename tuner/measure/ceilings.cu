@@ -2,8 +2,8 @@
 // One text for CUDA, OpenCL C and C.
 //
 // THREADS threads of a block take UNROLL words each at a time, all of them under way at once; in C, a loop stands for
-// the threads. With STREAMING, what is moved is not to stay in the caches. A multiply-add has LANES numbers, and CHAINS
-// of them depend on no other.
+// the threads. With STREAMING, what is moved is not to stay in the caches. A multiply-add has LANES numbers. A thread has
+// CHAINS of them, which do not depend on one another, and each is REPEATS long in a step.
 #if defined(__OPENCL_VERSION__)
 
 #define KERNEL __kernel
@@ -153,7 +153,7 @@ KERNEL void multiply_add(GLOBAL REAL *values, float a, float b, long steps, long
                 x[c] = values[block * THREADS + thread] + (float)c;
             }
             for (long step = 0; step < steps; step++) {
-                UNROLLED for (int repeat = 0; repeat < 8; repeat++) {
+                UNROLLED for (int repeat = 0; repeat < REPEATS; repeat++) {
                     UNROLLED for (int c = 0; c < CHAINS; c++) {
                         x[c] = FMA(x[c], a, b);
                     }
