@@ -116,7 +116,7 @@ def test_tensor_cores_multiply_what_they_are_given(cuda: Device) -> None:
 def test_the_ceilings_of_a_gpu_are_below_its_peaks(tune: Tune, cuda: Device) -> None:
     (measured,) = tune("devices", "--measure", "--device", "cuda", "--json").json
     assert cuda.peak is not None
-    assert 0.9 < measured["ceilings"][FMA]["rate"] / cuda.peak.gflops < 1.02
+    assert measured["ceilings"][FMA]["rate"] < 1.02 * cuda.peak.gflops
     assert measured["ceilings"][TENSOR]["rate"] > measured["ceilings"][FMA]["rate"]
 
 

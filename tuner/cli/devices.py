@@ -15,6 +15,7 @@ from tuner.cli.options import DEVICE, JSON, RESULTS, warn
 if TYPE_CHECKING:
     from tuner.devices import Device
     from tuner.devices.ceilings import Ceilings
+    from tuner.store.kept_ceilings import KeptCeilings
 
 
 @click.command()
@@ -71,7 +72,7 @@ def _opened(names: list[str], is_asked_for: bool) -> Iterator[Device]:
             output.say(f"error: {error}")
 
 
-def _measured(device: Device, kept: Any) -> Ceilings | None:
+def _measured(device: Device, kept: KeptCeilings) -> Ceilings | None:
     """The ceilings of a device, measured now and kept; None where that fails, which is said."""
     from rich.console import Console
 

@@ -114,13 +114,18 @@ def memory_variants(device: Device | DeviceInfo) -> list[Variant]:
         shapes = [(4096, 1)] if device.language == "c" else [(64, 1), (1024, 1), (64, 8), (1, 64)]
         rounds: list[int | None] = [None]
     else:
-        most = device.limits.max_threads
-        shapes = [(t, u) for t, u in itertools.product((256, 512, 1024), (1, 2, 4, 8)) if t <= most]
+        shapes = list(itertools.product(_threads(device), (1, 2, 4, 8)))
         rounds = [None, 4, 8, 16, 32]
     return [
         _memory_variant(device, threads, unroll, streaming, per_unit)
         for streaming, (threads, unroll), per_unit in itertools.product((0, 1), shapes, rounds)
     ]
+
+
+def _threads(device: Device | DeviceInfo) -> list[int]:
+    """Threads of a block: powers of two, because tiles divide arrays."""
+    most = 1 << (device.limits.max_threads.bit_length() - 1)
+    return sorted({min(threads, most) for threads in (256, 512, 1024)})
 
 
 def _memory_variant(
@@ -180,8 +185,7 @@ def fma_variants(device: Device | DeviceInfo) -> list[Variant]:
     elif device.on_processor:
         shapes = [(16, 1, 8, 8, 4), (1, 8, 12, 8, 4), (1, 16, 12, 8, 4)]
     else:  # what a loop itself takes is less of a long step, which in turn may not fit into the cache of instructions
-        threads = [t for t in (256, 512, 1024) if t <= device.limits.max_threads]
-        shapes = [(t, 1, c, r, b) for t, c, r, b in itertools.product(threads, (4, 8, 16), (8, 32), (1, 2, 4))]
+        shapes = [(t, 1, c, r, b) for t, c, r, b in itertools.product(_threads(device), (4, 8, 16), (8, 32), (1, 2, 4))]
     return [
         Variant(
             _macros(THREADS=t, UNROLL=1, STREAMING=0, LANES=lanes, CHAINS=chains, REPEATS=repeats),

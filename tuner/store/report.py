@@ -69,7 +69,8 @@ def results_table(table: list[ReportRow]) -> str:
     """A Markdown table with a line per kernel and device.
 
     It shows the rate in GFLOP/s and the share of the vendor's library at each size, or all rates where there is no such
-    library, and the best configuration at the largest size. A line for the library follows its kernels: the median of its rates in their finals.
+    library, and the best configuration at the largest size. A line for the library follows its kernels: the median of
+    its rates in their finals.
     """
     columns = _columns(table)
     lines = [
