@@ -68,7 +68,7 @@ def _space(where: str, recording: Recording, statements: Statements) -> Space:
     names = _kernels(recording)
     if statements.kernel is not None:
         space = catalog.load(statements.kernel)
-        same_entry = space.kernel == recording.kernel and "kernel" not in recording.about
+        same_entry = space.kernels == recording.kernel and "kernel" not in recording.about
         if names and space.name not in names and not same_entry:
             raise _contradiction(where, "kernel", " or ".join(names), statements.kernel)
     else:
@@ -102,7 +102,7 @@ def _kernels(recording: Recording) -> list[str]:
     for name in (recording.about.get("kernel"), recording.kernel):
         if name in names:
             return [name]
-    return [name for name in names if catalog.load(name).kernel == recording.kernel] if recording.kernel else []
+    return [name for name in names if catalog.load(name).kernels == recording.kernel] if recording.kernel else []
 
 
 def _device(where: str, recording: Recording, statements: Statements) -> str:
