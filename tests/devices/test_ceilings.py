@@ -99,9 +99,10 @@ def test_every_kernel_compiles_for_a_gpu_without_spills(architecture: str, ways:
         *(("tensor_ceilings.cu", "multiply_tiles", v) for v in tensor[::7]),
     ]
     for file, kernel, variant in sample:
-        build = compiler.build(variant.source(file, kernel, gpu.units, variant["THREADS"], "cuda"))
-        assert build.figures.spills == 0, variant.words
-        assert (build.figures.registers or 0) * variant["THREADS"] <= 65536, variant.words
+        build = compiler.build(variant.source(file, kernel, "cuda"))
+        figures = build.figures[kernel]
+        assert figures.spills == 0, variant.words
+        assert (figures.registers or 0) * variant["THREADS"] <= 65536, variant.words
 
 
 @pytest.mark.gpu

@@ -12,6 +12,7 @@ import numpy as np
 
 from tuner.devices.base import Array, Device, DeviceInfo
 from tuner.devices.ceilings import COPY, READ, WRITE
+from tuner.devices.work import Function, Work
 from tuner.errors import WrongResult
 from tuner.space.model import Geometry
 from tuner.space.source import Source
@@ -39,13 +40,20 @@ class Variant:
     def __getitem__(self, macro: str) -> int:
         return dict(self.macros)[macro]
 
-    def source(self, file: str, kernel: str, blocks: int, threads: int, language: str) -> Source:
-        """The text of `file` with the macros before it, to be launched with so many blocks."""
+    def source(self, file: str, kernel: str, language: str) -> Source:
+        """The text of `file` with the macros before it."""
         lines = [f"#define FACTORS {', '.join(f'{factor:#x}u' for factor in FACTORS)}"]
         lines += [f"#define {name} {value}" for name, value in self.macros]
         text = Path(__file__).with_name(file).read_text(encoding="utf-8")
         options = _C_OPTIONS if language == "c" else ()
-        return Source("\n".join([*lines, text]), kernel, options, Geometry((blocks, 1, 1), (threads, 1, 1), 0))
+        return Source("\n".join([*lines, text]), (kernel,), options)
+
+    def function(self, device: Device, file: str, kernel: str, blocks: int) -> Function:
+        """A kernel of `file`, to be launched with so many blocks; in C, with one call. Raises TrialError."""
+        is_c = device.language == "c"
+        geometry = Geometry((1 if is_c else blocks, 1, 1), (1 if is_c else self["THREADS"], 1, 1), 0)
+        source = self.source(file, kernel, device.language)
+        return device.function(device.load(device.build(source), source), kernel, geometry)
 
 
 def _macros(**values: int) -> tuple[tuple[str, int], ...]:
@@ -89,12 +97,9 @@ class MemoryKernels:
         return call
 
     def _bind(self, variant: Variant, kernel: str, arguments: Sequence[object]) -> Call:
-        tile = variant["THREADS"] * variant["UNROLL"]
-        is_c = self._device.language == "c"
-        blocks = 1 if is_c else variant.blocks or int(self._words) // tile
-        threads = 1 if is_c else variant["THREADS"]
-        source = variant.source("ceilings.cu", kernel, blocks, threads, self._device.language)
-        return self._device.bind(self._device.load(self._device.build(source), source), arguments)
+        blocks = variant.blocks or int(self._words) // (variant["THREADS"] * variant["UNROLL"])
+        function = variant.function(self._device, "ceilings.cu", kernel, blocks)
+        return self._device.bind(Work.of(function, arguments))
 
     def _check(self, adding: Call) -> None:
         """Raise WrongResult unless `adding` adds what the words come to."""
@@ -150,10 +155,7 @@ class FmaKernel:
         count = self._blocks * variant["THREADS"] * variant["LANES"]
         self._values = np.random.default_rng(0).uniform(0.5, 1.5, count).astype(np.float32)
         self._buffer = device.upload(self._values)
-        is_c = device.language == "c"
-        blocks, threads = (1, 1) if is_c else (self._blocks, variant["THREADS"])
-        source = variant.source("ceilings.cu", "multiply_add", blocks, threads, device.language)
-        self._function = device.load(device.build(source), source)
+        self._function = variant.function(device, "ceilings.cu", "multiply_add", self._blocks)
 
     def flops(self, steps: int) -> float:
         """Floating-point operations of a run of so many steps."""
@@ -162,7 +164,7 @@ class FmaKernel:
     def call(self, steps: int) -> Call:
         """A run of so many steps, on what the run before has left."""
         arguments = [self._buffer.handle, _A, _B, np.int64(steps), np.int64(self._blocks)]
-        return self._device.bind(self._function, arguments, keep=self)
+        return self._device.bind(Work.of(self._function, arguments), keep=self)
 
     def check(self) -> None:
         """Run a few steps and compare. Raises TrialError."""
@@ -211,8 +213,7 @@ class TensorKernel:
         self._a, self._b = (random.uniform(-1, 1, (rows, k)).astype(np.float16) for rows in (m, n))
         self._buffers = [device.upload(self._a), device.upload(self._b)]
         self._sums = device.allocate(self._groups * m * n * 4, guard=0)
-        source = variant.source("tensor_ceilings.cu", "multiply_tiles", blocks, threads, device.language)
-        self._function = device.load(device.build(source), source)
+        self._function = variant.function(device, "tensor_ceilings.cu", "multiply_tiles", blocks)
 
     def flops(self, steps: int) -> float:
         """Floating-point operations of a run of so many steps."""
@@ -222,7 +223,7 @@ class TensorKernel:
     def call(self, steps: int) -> Call:
         """A run of so many steps."""
         arguments = [self._sums.handle, *(buffer.handle for buffer in self._buffers), np.int64(steps)]
-        return self._device.bind(self._function, arguments, keep=self)
+        return self._device.bind(Work.of(self._function, arguments), keep=self)
 
     def check(self) -> None:
         """Run a few steps and compare. Raises TrialError."""

@@ -36,6 +36,9 @@ class _Candidate:
 class _Undisturbed:
     """Nothing comes before a run or after it."""
 
+    def expect(self, call: Call) -> None:
+        """All calls are alike."""
+
     def prepare(self) -> None:
         """Nothing to prepare."""
 
