@@ -39,7 +39,7 @@ def admitted(space: Space, scope: Scope) -> bool:
     """Whether the restrictions that speak of sizes alone admit this problem, and its arrays are of a test's size."""
     choices = {*space.parameters, *space.derived}
     of_sizes = [r for r in space.restrictions if r.that.names <= scope.names.keys() and not r.that.names & choices]
-    small = operation.array_bytes(space.operation, scope) <= MOST_BYTES
+    small = operation.array_bytes(space.operation, space.at(space.default, scope)) <= MOST_BYTES
     return small and all(r.that.evaluate(scope.names) for r in of_sizes)
 
 
