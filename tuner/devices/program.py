@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tuner.devices import figures
@@ -103,12 +104,17 @@ class Program:
         own = [a.kind.alignments(a).get(name, 1) for a in self.space.operation.arguments if a.kind is not None]
         return max(self.space.alignment, *own, 1)
 
-    def work(self, allocate: Allocate | None = None, scalars: Sequence[Any] | None = None) -> Work:
+    def work(
+        self,
+        allocate: Allocate | None = None,
+        scalars: Sequence[Any] | None = None,
+        constants: Mapping[str, Buffer] = MappingProxyType({}),
+    ) -> Work:
         """The work of a launch, with memory of its own: what `allocate` gives for each scratch argument of so many
-        bytes. `scalars` are those of other options. Raises DeviceError where memory does not suffice."""
-        return _Assembly(self, self._loaded or self._load(), allocate or self._allocate).work(
-            operation.scalars(self.space.operation, self.scope) if scalars is None else scalars
-        )
+        bytes. `scalars` are those of other options, and `constants` stand in place of the program's. Raises DeviceError
+        where memory does not suffice."""
+        assembly = _Assembly(self, self._loaded or self._load(), allocate or self._allocate, constants)
+        return assembly.work(operation.scalars(self.space.operation, self.scope) if scalars is None else scalars)
 
     def renewing(self, call: Callable[[], None], work: Work) -> Callable[[], None]:
         """`call`, which enqueues `work`; where it fails, what is zeroed once is zeroed again."""
@@ -147,7 +153,9 @@ class Program:
 class _Assembly:
     """The arguments and actions of one piece of work, put together."""
 
-    def __init__(self, program: Program, loaded: Mapping[Source, Any], allocate: Allocate) -> None:
+    def __init__(
+        self, program: Program, loaded: Mapping[Source, Any], allocate: Allocate, constants: Mapping[str, Buffer]
+    ) -> None:
         self.device, self.scope, self._built = program.device, program.scope, program._built
         self._space, self._loaded = program.space, loaded
         self._positions = {a.name: position for position, a in enumerate(program.space.operation.arrays)}
@@ -156,7 +164,7 @@ class _Assembly:
         self._before: list[Copy | Zero] = []
         self._keep = program, loaded
         self._scratch: list[tuple[Buffer, str]] = []
-        self._constants, self._allocate = program._constants, allocate
+        self._constants, self._allocate = {**program._constants, **constants}, allocate
 
     def work(self, scalars: Sequence[Any]) -> Work:
         rest = iter(scalars)
