@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -108,23 +108,27 @@ class Program:
             operation.scalars(self.space.operation, self.scope) if scalars is None else scalars
         )
 
-    def renewing(self, call: Callable[[], None], work: Work) -> Callable[[], None]:
-        """`call`, which enqueues `work`; where it fails, what is zeroed once is zeroed again."""
-        buffers = [buffer for buffer, zeroed in work.scratch if zeroed == "once"]
-        if not buffers:
+    def bind(self, work: Work, handles: Sequence[Any], stream: Any, keep: object) -> Callable[[], None]:
+        """`Device.bind`. Where the work has memory of its own, threads take turns, so that none starts between the
+        steps of another; and after a launch that did not get to its end, what is zeroed once is zeroed again."""
+        call = self.device.bind(work, handles, stream, keep)
+        if not self.owns_memory:
             return call
+        zeros = tuple(Zero(buffer.handle, buffer.nbytes) for buffer, zeroed in work.scratch if zeroed == "once")
+        # In the same stream: what a failed launch has enqueued may still write.
+        renew = self.device.bind(Work((), zeros), (), stream, work) if zeros else None
+        turn, is_dirty = threading.RLock(), False  # a signal handler may call it within a call
 
-        def renewing() -> None:
-            try:
+        def in_turn() -> None:
+            nonlocal is_dirty
+            with turn:
+                if is_dirty and renew is not None:
+                    renew()
+                is_dirty = True
                 call()
-            except LaunchError:
-                with contextlib.suppress(LaunchError):  # the device is at its end
-                    self.device.synchronize()  # what was enqueued before the failure may still write
-                    for buffer in buffers:
-                        self.device.zero(buffer)
-                raise
+                is_dirty = False
 
-        return renewing
+        return in_turn
 
     def exported(self) -> dict[Source, bytes]:
         """The binaries that launches have compiled, by source; none where launches compile nothing."""
