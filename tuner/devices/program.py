@@ -101,6 +101,11 @@ class Program:
             a.kind is not None and not a.kind.is_parameter(self.scope.language) for a in op.arguments
         )
 
+    def alignment(self, name: str) -> int:
+        """The bytes at whose multiples a caller's array begins."""
+        own = [a.kind.alignments(a).get(name, 1) for a in self.space.operation.arguments if a.kind is not None]
+        return max(self.space.alignment, *own, 1)
+
     def work(self, allocate: Allocate | None = None, scalars: Sequence[Any] | None = None) -> Work:
         """The work of a launch, with memory of its own: what `allocate` gives for each scratch argument of so many
         bytes. `scalars` are those of other options. Raises DeviceError where memory does not suffice."""
@@ -215,12 +220,12 @@ class _Assembly:
             raise LaunchError(f"{symbol}: no source has a variable of this name")
 
     def shape(self, name: str) -> tuple[int, ...]:
-        return operation.shape(self._argument(name), self.scope)
+        return operation.shape(self.argument(name), self.scope)
 
     def nbytes(self, name: str) -> int:
-        return operation.nbytes(self._argument(name), self.scope)
+        return operation.nbytes(self.argument(name), self.scope)
 
-    def _argument(self, name: str) -> Argument:
+    def argument(self, name: str) -> Argument:
         return next(a for a in self._space.operation.arguments if a.name == name)
 
     def _scratch_of(self, argument: Argument) -> Buffer:

@@ -234,7 +234,7 @@ class OperationReader:
             if name not in given and key.default is None:
                 raise document.error((*where, name), f"this key of `kind: {found.name}` is missing; add it")
             value = given.setdefault(name, key.default)
-            if key.choices and not any(value == c and type(value) is type(c) for c in key.choices):
+            if key.choices and value not in key.choices:
                 raise document.error((*where, name), f"{quoted(value)}; allowed are {', '.join(map(str, key.choices))}")
         if model.role not in found.roles:
             roles = [f"`role: {role}`" if role else "no `role`" for role in found.roles]

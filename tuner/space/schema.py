@@ -214,10 +214,10 @@ class PlainArgumentModel(StrictModel):
 
 def _kind_key(keys: list[kinds.Key]) -> tuple[Any, Any]:
     """The type and the field of a key that several kinds may have."""
-    key = keys[0]
-    if key.choices:
-        return Literal[tuple(dict.fromkeys(choice for each in keys for choice in each.choices))] | None, None
-    return (Identifier if key.is_name else Formulas) | None, None
+    key, words = keys[0], tuple(dict.fromkeys(choice for each in keys for choice in each.choices))
+    of = ", ".join(kind.name for kind in kinds.table().values() if any(own in keys for own in kind.keys.values()))
+    annotation = Literal[words] if words else Identifier if key.is_name else Formulas
+    return annotation | None, Field(None, description=f"of kind {of}: {key.help}")
 
 
 _KEYS: dict[str, list[kinds.Key]] = {}

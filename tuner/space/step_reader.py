@@ -111,6 +111,7 @@ class StepReader:
         if self.model.steps is None:
             return
         taken = {name for step in steps for name in step.arguments}
+        taken |= {name for a in operation.arguments if a.kind is not None for name in a.kind.describes}
         for argument in operation.arguments:
             is_parameter = argument.kind is None or any(map(argument.kind.is_parameter, languages))
             if argument.name not in taken and is_parameter:

@@ -7,14 +7,14 @@ import functools
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Library, Sensors
 from tuner.devices.compiler import Build
-from tuner.devices.cuda import BACKEND, compiler, driver, gpu, peak, sensors
+from tuner.devices.cuda import BACKEND, compiler, driver, gpu, peak, sensors, tensor_maps, textures
 from tuner.devices.cuda.arrays import Readers, interface_of, stream_handle, stream_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
@@ -23,6 +23,10 @@ from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.source import Source
+
+if TYPE_CHECKING:
+    from tuner.space.dtypes import DType
+    from tuner.space.kinds.texture import Texture
 
 MAX_CHECKED = 64  # sets of addresses that a launcher remembers as checked
 
@@ -249,6 +253,14 @@ class CudaDevice(Device):
             return stream_of(array, self._number)
         stream_handle(stream)
         return stream
+
+    def tensor_map(self, address: int, **layout: Any) -> bytes:
+        """A tensor map over the array at this address: see `tensor_maps.encoded`."""
+        return tensor_maps.encoded(address, **layout)
+
+    def texture(self, address: int, element: DType, shape: tuple[int, ...], mode: Texture) -> textures.TextureObject:
+        """A texture object over the array at this address."""
+        return textures.TextureObject(self._context, address, element, shape, mode)
 
     def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
         from tuner.devices.cuda import cublas

@@ -39,6 +39,10 @@ class Assembly(Protocol):
         """Copy the caller's array `name` to a variable of the source before each launch."""
         ...
 
+    def argument(self, name: str) -> Argument:
+        """The argument of this name."""
+        ...
+
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of an argument."""
         ...
@@ -53,10 +57,14 @@ class Key:
     """A key of an argument in a space file, besides those that every argument has. `choices` are its values; without
     them it holds expressions, or, if it `is_name`, the name of an argument. `default` is None where it is required."""
 
-    choices: tuple[str | int, ...] = ()
+    choices: tuple[str, ...] = ()
     is_name: bool = False
     default: str | int | None = None
     help: str = ""
+
+    @property
+    def has_expressions(self) -> bool:
+        return not self.choices and not self.is_name
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,15 @@ class Kind(ABC):
         """What is wrong with it in a file: the key, and the message."""
         return None
 
+    @property
+    def describes(self) -> tuple[str, ...]:
+        """The arrays that a kernel reaches through it, so that it need not take them."""
+        return ()
+
+    def alignments(self, argument: Argument) -> dict[str, int]:
+        """The bytes at whose multiples the caller's arrays begin, by name."""
+        return {}
+
     def restrictions(self, argument: Argument, operation: Operation) -> list[tuple[str, str]]:
         """What must be true of a configuration, and why."""
         return []
@@ -113,7 +130,7 @@ def table() -> Mapping[str, type[Kind]]:
 def made(name: str, values: Mapping[str, Any]) -> Kind:
     """A kind with these values of its keys, where texts may stand for expressions."""
     kind = table()[name]
-    return kind(**{key: _expressions(value) if isinstance(value, list) else value for key, value in values.items()})
+    return kind(**{key: _expressions(v) if kind.keys[key].has_expressions else v for key, v in values.items()})
 
 
 def to_json(kind: Kind) -> dict[str, Any]:
@@ -134,5 +151,6 @@ def text(kind: Kind) -> str:
     return f"kind {data['name']} {sorted(data['values'].items())}"
 
 
-def _expressions(values: list[Any]) -> tuple[Expression, ...]:
-    return tuple(value if isinstance(value, Expression) else parse(value) for value in values)
+def _expressions(values: Any) -> tuple[Expression, ...]:
+    every = values if isinstance(values, list | tuple) else [values]
+    return tuple(value if isinstance(value, Expression) else parse(value) for value in every)
