@@ -47,6 +47,10 @@ class DeviceError(RequestError):
     """The device is missing, lacks its driver, or has too little memory."""
 
 
+class OutOfMemory(DeviceError):
+    """The device has too little memory for an array."""
+
+
 class ArgumentError(RequestError):
     """An argument of a launch does not fit the kernel; the message names the argument."""
 

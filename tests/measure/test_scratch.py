@@ -113,3 +113,32 @@ def test_an_output_whose_shape_a_parameter_decides_is_verified(
     code = PARTS.replace("partials[b] = sum;", f"partials[b] = {becomes}").replace("NAN", "(x[0] - x[0]) / 0.0f")
     space = catalog.load(str(written(tmp_path, "sum", code, DERIVED)))
     assert outcome_of(space, device, "1000", {"blocks": blocks}) == failure
+
+
+PLAIN = """\
+KERNEL void plain(GLOBAL float *total, GLOBAL const float *x, GLOBAL float *partials, int n, float scale) {
+    if (THREAD == 0) {
+        for (int i = 0; i < n; i++) { partials[i % 8] = (i < 8 ? 0 : partials[i % 8]) + x[i]; }
+        total[0] = 0;
+        for (int i = 0; i < 8; i++) { total[0] += scale * partials[i]; }
+    }
+}
+"""
+REFERENCES = {
+    "another kernel": "{kernel: plain, source: plain.cu, grid: [1], block: [1]}",
+    "a configuration": "{config: {blocks: 8, threads: 32}}",
+}
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize(("text", "becomes"), [("", ""), ("partials[b] = sum;", "partials[b] = sum + (blocks > 8);")])
+def test_several_steps_are_compared_with_what_else_may_be_right(
+    text: str, becomes: str, reference: str, device: Device, tmp_path: Path
+) -> None:
+    """Either has scratch of its own."""
+    written(tmp_path, "plain", PLAIN, "")
+    code = (PARTS + LAST).replace(text, becomes) if text else PARTS + LAST
+    file = SUM.replace("scale * sum(x)", REFERENCES[reference]).replace("shape: [blocks]", "shape: [64]")
+    space = catalog.load(str(written(tmp_path, "sum", code, file)))
+    found = outcome_of(space, device, "1000", {"blocks": 64, "threads": 32})
+    assert found == ("wrong result" if text else None)

@@ -219,7 +219,7 @@ class Device(ABC):
 
     @abstractmethod
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
-        """Uninitialized memory with `guard` bytes on each side. Raises DeviceError if there is too little."""
+        """Uninitialized memory with `guard` bytes on each side. Raises OutOfMemory if there is too little."""
 
     @abstractmethod
     def write(self, target: Any, data: Array) -> None:

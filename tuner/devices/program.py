@@ -11,7 +11,7 @@ from tuner.devices import figures
 from tuner.devices.base import Buffer, Device
 from tuner.devices.figures import Figures
 from tuner.devices.work import Copy, Encoded, Local, Passed, Run, Work, Zero
-from tuner.errors import ExpressionError, GeometryError, LaunchError
+from tuner.errors import GeometryError, LaunchError, OutOfMemory, SpaceError
 from tuner.space import operation
 from tuner.space.source import render
 
@@ -76,6 +76,16 @@ def build(
     return built
 
 
+def allocated(device: Device, argument: Argument, nbytes: int, guard: int) -> Buffer:
+    """Memory of a launch's own, which differs by configuration: raises LaunchError where it does not fit."""
+    try:
+        if nbytes > device.memory:
+            raise OutOfMemory(f"{device.id}: {nbytes} bytes do not fit; try a smaller size")
+        return device.allocate(nbytes, guard)
+    except OutOfMemory as error:
+        raise LaunchError(f"allocating {argument.name}: {error}", "out of memory") from None
+
+
 class Program:
     """A configuration loaded on a device.
 
@@ -88,7 +98,9 @@ class Program:
         try:
             self.scope = space.at(config, scope)
             self.shapes = {a.name: operation.shape(a, self.scope) for a in space.operation.arrays}
-        except ExpressionError as error:
+            for argument in space.operation.scratch:
+                operation.nbytes(argument, self.scope)
+        except SpaceError as error:
             raise GeometryError(str(error)) from None
         self._constants = {n: device.upload(data) for n, data in operation.constants(space.operation, scope).items()}
         self._loaded = self._load()
@@ -108,7 +120,7 @@ class Program:
 
     def work(self, allocate: Allocate | None = None, scalars: Sequence[Any] | None = None) -> Work:
         """The work of a launch, with memory of its own: what `allocate` gives for each scratch argument of so many
-        bytes. `scalars` are those of other options. Raises DeviceError where memory does not suffice."""
+        bytes. `scalars` are those of other options. Raises LaunchError where memory does not suffice."""
         return _Assembly(self, self._fresh(), allocate or self._allocate).work(
             operation.scalars(self.space.operation, self.scope) if scalars is None else scalars
         )
@@ -151,7 +163,7 @@ class Program:
         return self._load() if has_symbols else self._loaded
 
     def _allocate(self, argument: Argument, nbytes: int) -> Buffer:
-        buffer = self.device.allocate(nbytes, guard=0)
+        buffer = allocated(self.device, argument, nbytes, guard=0)
         if argument.zeroed == "once":
             self.device.zero(buffer)
         return buffer
