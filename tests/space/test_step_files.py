@@ -271,6 +271,24 @@ def test_what_is_valid_survives_its_launch_form(text: str, tmp_path: Path, tune:
     assert launch_form.from_json(json.loads(json.dumps(launch_form.to_json(space)))) == space
 
 
+def test_show_lists_steps_and_scratch(tmp_path: Path, tune: Tune) -> None:
+    text = second("grid: [blocks, 2], block: [32], cluster: [2], cooperative: true, shared_memory: 4 * blocks", CUDA)
+    file = written(tmp_path, "sum", PARTS + LAST, having("role: scratch", "role: scratch, zeroed: each", text))
+    lines = tune("show", file).out.splitlines()
+    assert [line for line in lines if line.startswith(("step", "scratch"))] == [
+        "step 1 sum_parts(partials, x, n): grid [ceil_div(blocks, threads)], block [threads]",
+        "step 2 sum_last(partials, total, scale): grid [blocks, 2], block [32], cluster [2], shared memory 4 * blocks, "
+        "cooperative",
+        "scratch partials: float32 [blocks], zeroed each",
+    ]
+    shown = tune("show", file, "--json").json
+    assert [(s["kernel"], s["grid"], s["cluster"]) for s in shown["steps"]] == [
+        ("sum_parts", ["ceil_div(blocks, threads)"], None),
+        ("sum_last", ["blocks", "2"], ["2"]),
+    ]
+    assert shown["scratch"] == [{"name": "partials", "dtype": "float32", "shape": ["blocks"], "zeroed": "each"}]
+
+
 ONE_STEP = """\
 title: Twice
 operation:
