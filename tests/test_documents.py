@@ -209,7 +209,8 @@ def test_the_gallery_has_a_table_of_its_own_and_a_line_in_no_other(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("page", "kernel", "evaluated"), [("README.md", "twice", 4), ("docs/own-kernel.md", "scale", 16)]
+    ("page", "kernel", "evaluated"),
+    [("README.md", "twice", 4), ("docs/own-kernel.md", "scale", 16), ("docs/steps.md", "total", 4)],
 )
 def test_the_kernels_that_pages_show_tune(
     page: str, kernel: str, evaluated: int, tmp_path: Path, tune: Callable[..., Done]

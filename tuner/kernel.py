@@ -123,8 +123,7 @@ class Kernel:
         handles = self.device.handles(self._requirements, arrays)
         where = self.device.stream(stream, arrays[0] if arrays else None)
         work = self.program.work(scalars=self._values(options))
-        call = self.device.bind(work, handles, where, (self, arrays, where))
-        return call if self._work is not None else self.program.renewing(call, work)
+        return self.program.bind(work, handles, where, (self, arrays, where))
 
     def __reduce__(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
         """For `pickle` and `copy`: the kernel by its name or file, and what it was loaded with. It is loaded again on

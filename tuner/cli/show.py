@@ -1,9 +1,17 @@
 """`tune show`: the space of a kernel."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from tuner.cli import output
 from tuner.cli.options import DEVICE, JSON, KERNEL, TYPES
+
+if TYPE_CHECKING:
+    from tuner.space.expressions import Expression
+    from tuner.space.model import Argument, Step
 
 
 @click.command()
@@ -13,7 +21,7 @@ from tuner.cli.options import DEVICE, JSON, KERNEL, TYPES
 @TYPES
 @JSON
 def command(kernel: str, size: str, device: str | None, types: dict[str, str], as_json: bool) -> None:
-    """Show the parameters, restrictions and default of KERNEL at SIZE.
+    """Show the parameters, steps, restrictions and default of KERNEL at SIZE.
 
     SIZE is 1024 if omitted. Configurations are counted for the device that `tune KERNEL SIZE` would take. Where this
     machine has none, they are counted for a common GPU: 1024 threads and 48 KiB of shared memory per block, and compute
@@ -49,6 +57,8 @@ def command(kernel: str, size: str, device: str | None, types: dict[str, str], a
         "parameters": {name: list(values) for name, values in space.parameters.items()},
         "restrictions": [{"that": r.that.text, "because": r.because} for r in space.restrictions],
         "default": dict(space.default),
+        "steps": [_step(step) for step in space.steps],
+        "scratch": [_scratch(argument) for argument in op.scratch],
         "reference": space.operation.reference.kind,
         "source": ", ".join(map(str, space.sources)),
         "source_note": space.source_note,
@@ -59,9 +69,55 @@ def command(kernel: str, size: str, device: str | None, types: dict[str, str], a
         f"{configurations} configurations are valid at {size}{types_text(chosen)} on {counted_for}",
         *(f"type {name}: {', '.join(allowed)}" for name, allowed in op.types.items()),
         output.table(["parameter", "values", "default"], rows),
+        *(_step_line(position, step) for position, step in enumerate(space.steps, 1) if len(space.steps) > 1),
+        *(_scratch_line(argument) for argument in op.scratch),
         *(f"restriction {restriction}" for restriction in space.restrictions),
         f"source {', '.join(map(str, space.sources))}",
     ]
     if space.operation.reference.kind == "none":
         lines.append(output.UNVERIFIED)
     output.answer(as_json, data, "\n".join(lines))
+
+
+def _step(step: Step) -> dict[str, Any]:
+    """A step as JSON data."""
+    return {
+        "kernel": step.kernel,
+        "source": str(step.source),
+        "arguments": list(step.arguments),
+        "grid": _texts(step.grid),
+        "block": _texts(step.block),
+        "shared_memory": step.shared_memory.text,
+        "cluster": None if step.cluster is None else _texts(step.cluster),
+        "cooperative": step.cooperative,
+    }
+
+
+def _step_line(position: int, step: Step) -> str:
+    geometry = [("grid", step.grid), ("block", step.block), ("cluster", step.cluster or ())]
+    words = [f"{name} [{', '.join(_texts(extents))}]" for name, extents in geometry if extents]
+    if step.shared_memory.text != "0":
+        words.append(f"shared memory {step.shared_memory.text}")
+    if step.cooperative:
+        words.append("cooperative")
+    return f"step {position} {step.kernel}({', '.join(step.arguments)}): {', '.join(words)}"
+
+
+def _scratch(argument: Argument) -> dict[str, Any]:
+    """Scratch as JSON data."""
+    shape = [extent.text for extent in argument.shape or ()]
+    return {"name": argument.name, "dtype": argument.dtype, "shape": shape, "zeroed": argument.zeroed}
+
+
+def _scratch_line(argument: Argument) -> str:
+    zeroed = "" if argument.zeroed == "never" else f", zeroed {argument.zeroed}"
+    shape = ", ".join(extent.text for extent in argument.shape or ())
+    return f"scratch {argument.name}: {argument.dtype} [{shape}]{zeroed}"
+
+
+def _texts(extents: tuple[Expression, ...]) -> list[str]:
+    """The extents, without those at the end that are 1."""
+    texts = [extent.text for extent in extents]
+    while len(texts) > 1 and texts[-1] == "1":
+        texts.pop()
+    return texts

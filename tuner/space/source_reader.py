@@ -64,9 +64,7 @@ class SourceReader:
         """The languages of the file, else those of its source: by the suffix, or CUDA and OpenCL with portable.h."""
         names = self.model.languages
         if names is None:
-            names = [name for name, language in LANGUAGES.items() if language.suffix == source.suffix]
-            portable = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
-            names = portable if len(portable) > 1 and _PORTABLE.search(self._text(source)) else names
+            names = self._told(source)
         if not names:
             raise self.document.error(
                 ("languages",), f"{shown(source.name)} does not tell; write {_written(LANGUAGES)}"
@@ -81,6 +79,22 @@ class SourceReader:
                 f"languages are {', '.join(names)}; write `languages: [{', '.join(cpp)}]`, or a name without < and ::",
             )
         return tuple(names)
+
+    def check_languages(self, source: Path, languages: Collection[str], where: Where) -> None:
+        """Raise SpaceError, at the step that stands at `where`, for a source that tells others than the first does."""
+        told = self._told(source)
+        if self.model.languages is None and not set(languages) <= set(told):
+            raise self.document.error(
+                (*where, "source"),
+                f"{shown(source.name)} is {' and '.join(told) or 'of no language by its suffix'}, and the first step "
+                f"{' and '.join(languages)}; write `languages:`, which all steps have",
+            )
+
+    def _told(self, source: Path) -> list[str]:
+        """The languages of a source by its suffix, or CUDA and OpenCL with portable.h."""
+        names = [name for name, language in LANGUAGES.items() if language.suffix == source.suffix]
+        portable = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
+        return portable if len(portable) > 1 and _PORTABLE.search(self._text(source)) else names
 
     def check_kernel(self, source: Path, include: tuple[Path, ...], kernel: str, where: Where) -> None:
         """Raise SpaceError, at the step that stands at `where`, unless the source names the entry point; a macro may do

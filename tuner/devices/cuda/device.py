@@ -19,7 +19,7 @@ from tuner.devices.cuda.arrays import Readers, interface_of, stream_handle, stre
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
 from tuner.devices.work import Function, Work
-from tuner.errors import ArgumentError, DeviceError, LaunchError
+from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.source import Source
@@ -170,7 +170,7 @@ class CudaDevice(Device):
             if error.reason != "out of memory":  # an earlier kernel faulted, or a graph is being captured
                 raise DeviceError(f"{self.id}: {error}") from None
             free = self.free_memory()
-            raise DeviceError(f"{self.id}: {nbytes} bytes do not fit; {free} are free; try a smaller size") from None
+            raise OutOfMemory(f"{self.id}: {nbytes} bytes do not fit; {free} are free; try a smaller size") from None
         return Buffer(int(whole) + guard, whole, nbytes)
 
     def write(self, target: Any, data: Array) -> None:
