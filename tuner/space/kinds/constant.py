@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tuner.space.kinds import Assembly, Kind
+from tuner.space.kinds import Arguments, Assembly, Exported, Kind
 
 if TYPE_CHECKING:
     from tuner.space.model import Argument
@@ -25,3 +25,6 @@ class Constant(Kind):
             return assembly.passed(argument.name)
         assembly.copy_to_symbol(argument.name, argument.name)
         return None
+
+    def export(self, argument: Argument, arguments: Arguments) -> Exported:
+        return Exported(symbol=argument.name)
