@@ -62,9 +62,11 @@ class Kernel:
         # as calls were ever under way at once: in several threads, or in a signal handler within another call. One
         # with memory of its own serves one stream, where each call waits for the one before.
         self._work = None if self.program.owns_memory else self.program.work()
+        self._spare: list[Launch] = []
         self._idle: list[Launch] = []
         self._idle_in: OrderedDict[Hashable, list[Launch]] = OrderedDict()
         self._captured: list[Launch] = []  # a graph uses their memory as long as it lives
+        self._spare = [self._launch()] if self._work is None else []  # its memory is there before a capture
 
     @property
     def config(self) -> Config:
@@ -146,7 +148,10 @@ class Kernel:
         return f"<{self.space.name}{types} on {self.device.name}, {self.match}: {config_text(self.config)}>"
 
     def _launch(self) -> Launch:
-        return self.device.launcher(self._work or self.program.work(), self._requirements)
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return self.device.launcher(self._work or self.program.work(), self._requirements)
 
     def _idle_of(self, stream: Any, arrays: Sequence[Any]) -> list[Launch]:
         """The idle launches of a stream. Those of the stream that was used the longest ago make room for others."""
