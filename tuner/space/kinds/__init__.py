@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
 
 class Arguments(Protocol):
-    """The arguments of a configuration. `scope` includes it."""
+    """The arguments of a configuration."""
 
-    scope: Scope
+    @property
+    def scope(self) -> Scope:
+        """It includes the configuration."""
+        ...
 
     def argument(self, name: str) -> Argument:
         """The argument of this name."""
