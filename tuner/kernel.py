@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -64,7 +63,7 @@ class Kernel:
         self._work = None if self.program.owns_memory else self.program.work()
         self._spare: list[Launch] = []
         self._idle: list[Launch] = []
-        self._idle_in: OrderedDict[Hashable, list[Launch]] = OrderedDict()
+        self._idle_in: dict[Hashable, list[Launch]] = {}  # by stream
         self._captured: list[Launch] = []  # a graph uses their memory as long as it lives
         self._spare = [self._launch()] if self._work is None else []  # its memory is there before a capture
 
@@ -154,15 +153,15 @@ class Kernel:
             return self.device.launcher(self._work or self.program.work(), self._requirements)
 
     def _idle_of(self, stream: Any, arrays: Sequence[Any]) -> list[Launch]:
-        """The idle launches of a stream. Those of the stream that was used the longest ago make room for others."""
+        """The idle launches of a stream. Those of the stream that came first make room for others."""
         lane = self.device.lane(stream, arrays[0] if arrays else None)
         if lane is None:
             self._captured.append(launch := self._launch())
             return [launch]
-        idle = self._idle_in.setdefault(lane, [])
-        self._idle_in.move_to_end(lane)
-        if len(self._idle_in) > MOST_STREAMS:
-            self._idle_in.popitem(last=False)
+        if (idle := self._idle_in.get(lane)) is None:
+            if len(self._idle_in) >= MOST_STREAMS:
+                self._idle_in.pop(list(self._idle_in)[0], None)  # noqa: RUF015  # a list is made at once, whatever others do
+            idle = self._idle_in.setdefault(lane, [])
         return idle
 
     def _scalars_of(self, options: Mapping[str, float]) -> Any:
