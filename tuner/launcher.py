@@ -79,7 +79,7 @@ def load(
 
 
 def _by_source(builds: Sequence[ExportedBuild]) -> dict[str, Build]:
-    return {b.source: Build(b.binary, entries=b.entries) for b in builds}
+    return {b.source: Build(b.binary, entries=b.entries) for build in builds for b in build.binaries}
 
 
 def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Candidate:
