@@ -97,7 +97,7 @@ def _strides_fault(space: Space, scope: Scope) -> str | None:
     try:
         operations.padded(space.operation, scope, space.alignment)
     except SpaceError as error:
-        return f"{error}, at {size_text(scope.sizes)}"
+        return str(error)
     return None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tuner.errors import SpaceError
+from tuner.space.texts import size_text
 
 if TYPE_CHECKING:
     from tuner.space.model import Argument, Operation
@@ -59,8 +60,8 @@ def unpadded(operation: Operation, shapes: Shapes, sizes: Values) -> dict[str, i
         if len(set(found.values())) > 1:
             lengths = ", ".join(f"{own} for {array}" for array, own in found.items())
             raise SpaceError(
-                f"argument {name}: arrays are contiguous while they are tuned, where it would be {lengths}; choose "
-                "sizes at which these are the same, or give each array a leading dimension of its own"
+                f"argument {name}: arrays are contiguous while they are tuned, where it would be {lengths} at "
+                f"{size_text(sizes)}; choose sizes at which these are the same, or give each array one of its own"
             )
         every = [own for _, own, _ in _occurrences(operation, shapes, name)]
         values[name] = next(iter(found.values()), max(every, default=1))
@@ -69,8 +70,8 @@ def unpadded(operation: Operation, shapes: Shapes, sizes: Values) -> dict[str, i
         expected = contiguous(shape)
         if any(e > 1 and s != c for e, s, c in zip(shape, strides, expected, strict=True)):
             raise SpaceError(
-                f"argument {argument.name}: its strides are {strides}, and those of the contiguous array that it is "
-                f"tuned with {expected}; write strides that such an array meets"
+                f"argument {argument.name}: its strides are {strides} at {size_text(sizes)}, and those of the "
+                f"contiguous array that it is tuned with {expected}; write strides that such an array meets"
             )
     return values
 
@@ -84,17 +85,17 @@ def padded(operation: Operation, shapes: Shapes, sizes: Values, units: Values) -
     values = unpadded(operation, shapes, sizes)
     for _ in values:  # one may depend on those further in, as in [a, lda, 1]
         for number, name in enumerate(operation.leading, start=1):
+            unit = max(units[argument.name] for argument, _ in _places(operation, name))  # all are powers of two
             for argument, axis in _places(operation, name):
-                shape, unit = shapes[argument.name], units[argument.name]
-                inner = of(argument, {**sizes, **values})[axis + 1] * shape[axis + 1] if axis + 1 < len(shape) else 1
+                inner = of(argument, {**sizes, **values})[axis + 1] * shapes[argument.name][axis + 1]
                 values[name] = max(values[name], -(-(inner + number * unit) // unit) * unit)
     for argument in operation.strided:
         strides = of(argument, {**sizes, **values})
         if (message := fault(shapes[argument.name], strides, units[argument.name])) is not None:
             given = ", ".join(f"{name} = {value}" for name, value in values.items())
             raise SpaceError(
-                f"argument {argument.name}: its strides are {strides} where {given}, and {message}; so no array with "
-                "padding fits it; write strides that one meets, as in [lda * rows, lda, 1]"
+                f"argument {argument.name}: its strides are {strides} where {given}, at {size_text(sizes)}, and "
+                f"{message}; so no array with padding fits it; write strides that one meets, as in [lda * rows, lda, 1]"
             )
     return values
 
