@@ -87,6 +87,7 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
         "tuner: kernel(C, A, B), any array": partial(kernel, *arrays),
         "tuner: kernel(C, A, B, alpha=2.0), any array": partial(kernel, *arrays, alpha=2.0),
     }
+    ways |= with_two_steps(kernel.device)
     if kernel.device.package == "pycuda":
         ways |= with_pycuda(kernel, code, binary, scalars)
     if installed("cupy"):
@@ -94,6 +95,16 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
     if installed("torch"):
         ways |= with_torch(kernel)
     return ways
+
+
+def with_two_steps(device: tuner.devices.Device) -> Ways:
+    """Ours of two steps with scratch between them: two launches."""
+    sums = tuner.load("gallery/sum", 64, device=device)
+    arrays = [Array(device, x) for x in (np.zeros(1, np.float32), np.zeros(64, np.float32))]
+    return {
+        "tuner: bind(total, x)(), two steps": sums.bind(*arrays),
+        "tuner: kernel(total, x), two steps, any array": partial(sums, *arrays),
+    }
 
 
 def with_pycuda(kernel: tuner.Kernel, code: source.StepSource, binary: bytes, scalars: list[Any]) -> Ways:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -64,6 +63,7 @@ class Kernel:
         self._captured: list[Launch] = []  # a graph uses their memory as long as it lives
         # A launch with memory of its own serves one stream, where each call waits for the one before.
         self._work = None if self.program.owns_memory else self.program.work()
+        self._spare = [self.program.work()] if self._work is None else []  # its memory is there before a capture
         self._begin()
 
     def _begin(self) -> None:
@@ -73,7 +73,7 @@ class Kernel:
         # Arrays and scalars are written into a launch, so each serves one call at a time. There are as many launches
         # as calls were ever under way at once: in several threads, or in a signal handler within another call.
         self._idle: list[Launch] = []
-        self._idle_in: OrderedDict[Hashable, list[Launch]] = OrderedDict()
+        self._idle_in: dict[Hashable, list[Launch]] = {}  # by stream
 
     @property
     def config(self) -> Config:
@@ -96,12 +96,11 @@ class Kernel:
         """Enqueue one launch on `arrays`, in the order of the operation (for a matrix product: C, A, B).
 
         `options`, as in alpha=2.0, override those of `load`. On cuda an array has `__cuda_array_interface__`, on opencl
-        it is a pyopencl array, on host a NumPy array; each is contiguous, in C order, or has the strides that the
-        space says. `stream` is a stream of PyCUDA,
-        CuPy or torch, its handle, or a pyopencl queue. Without one, the launch goes where the first array's library
-        works now: the current stream of CuPy or torch, PyCUDA's default stream, the queue of the pyopencl array. The
-        call returns before the kernel has finished; on host, after. A CUDA graph that captured a launch needs this
-        Kernel to stay alive.
+        it is a pyopencl array, on host a NumPy array; each is contiguous, in C order, or has the `strides` that the
+        space gives it. `stream` is a stream of PyCUDA, CuPy or torch, its handle, or a pyopencl queue. Without one, the
+        launch goes where the first array's library works now: the current stream of CuPy or torch, PyCUDA's default
+        stream, the queue of the pyopencl array. The call returns before the kernel has finished; on host, after. A CUDA
+        graph that captured a launch needs this Kernel to stay alive.
 
         Raises ArgumentError, which names the argument that does not fit, RequestError for an option, and LaunchError
         where the device refuses the launch, perhaps because an earlier one failed.
@@ -179,18 +178,22 @@ class Kernel:
         return kernel
 
     def _launch(self) -> Launch:
-        return self.device.launcher(self._work or self.program.work(), self._requirements)
+        try:
+            work = self._work or self._spare.pop()
+        except IndexError:
+            work = self.program.work()
+        return self.device.launcher(work, self._requirements)
 
     def _idle_of(self, stream: Any, arrays: Sequence[Any]) -> list[Launch]:
-        """The idle launches of a stream. Those of the stream that was used the longest ago make room for others."""
+        """The idle launches of a stream. Those of the stream that came first make room for others."""
         lane = self.device.lane(stream, arrays[0] if arrays else None)
         if lane is None:
             self._captured.append(launch := self._launch())
             return [launch]
-        idle = self._idle_in.setdefault(lane, [])
-        self._idle_in.move_to_end(lane)
-        if len(self._idle_in) > MOST_STREAMS:
-            self._idle_in.popitem(last=False)
+        if (idle := self._idle_in.get(lane)) is None:
+            if len(self._idle_in) >= MOST_STREAMS:
+                self._idle_in.pop(list(self._idle_in)[0], None)  # noqa: RUF015  # a list is made at once, whatever others do
+            idle = self._idle_in.setdefault(lane, [])
         return idle
 
     def _scalars_of(self, options: Mapping[str, float]) -> Any:

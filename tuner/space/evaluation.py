@@ -4,7 +4,6 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from tuner.errors import ExpressionError, SpaceError
@@ -146,12 +145,11 @@ def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check
                 yield ("steps", number, key, position), _whole(extent, 1)
         yield ("steps", number, "shared_memory"), _whole(step.shared_memory, 0)
     for position, argument in enumerate(space.operation.arguments):
-        if argument.name in space.varying or argument.kind is not None:
-            for extent in (
-                *(argument.shape or ()),
-                *chain(*(argument.kind.expressions if argument.kind else {}).values()),
-            ):
-                yield ("operation", "arguments", position), _whole(extent, 1)
+        for extent in (argument.shape or ()) if argument.name in space.varying else ():
+            yield ("operation", "arguments", position, "shape"), _whole(extent, 1)
+        for key, expressions in (argument.kind.expressions if argument.kind is not None else {}).items():
+            for expression in expressions:
+                yield ("operation", "arguments", position, key), _whole(expression, 0)
         for value in argument.value if argument.shape is None else ():
             if value.names & {*space.parameters, *space.derived}:
                 yield ("operation", "arguments", position, "value"), _number(value)
