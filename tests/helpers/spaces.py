@@ -10,6 +10,7 @@ from _pytest.mark import ParameterSet
 
 from tuner.devices import Device
 from tuner.space import chosen_types, operation
+from tuner.space.default import nominal
 from tuner.space.expressions import parse
 from tuner.space.model import Operation, Restriction, Space, Step, Value
 from tuner.space.reference_forms import ExpressionReference
@@ -39,8 +40,9 @@ def admitted(space: Space, scope: Scope) -> bool:
     """Whether the restrictions that speak of sizes alone admit this problem, and its arrays are of a test's size."""
     choices = {*space.parameters, *space.derived}
     of_sizes = [r for r in space.restrictions if r.that.names <= scope.names.keys() and not r.that.names & choices]
-    small = operation.array_bytes(space.operation, scope) <= MOST_BYTES
-    return small and all(r.that.evaluate(scope.names) for r in of_sizes)
+    if not all(r.that.evaluate(scope.names) for r in of_sizes):
+        return False
+    return operation.array_bytes(space.operation, nominal(space, scope)) <= MOST_BYTES
 
 
 def problems(spaces: list[Space], sizes: list[tuple[int, ...]]) -> list[ParameterSet]:

@@ -90,7 +90,10 @@ def command(
     with progress.shown() as listener:
         result = tune(TuningRequest(kernel, size, method=method, **request), listener)
     record = result.record
-    keys = ("config", "time_ms", "spread", "gflops", "gbytes", "vs_library", "verified")
+    keys = (
+        "config", "time_ms", "spread", "gflops", "peak", "vs_peak", "gbytes", "memory", "vs_memory", "vs_library",
+        "verified",
+    )  # fmt: skip
     best = record and {key: getattr(record, key) for key in keys}
     data = {
         "kernel": result.kernel,

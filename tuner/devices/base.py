@@ -114,6 +114,7 @@ class DeviceInfo:
     peak: Peak | None = None
     on_processor: bool = False
     package: str | None = None
+    units: int = 1  # multiprocessors, or cores
 
     def describe(self) -> dict[str, Any]:
         """The description that people and JSON output get."""
@@ -146,6 +147,7 @@ class Device(ABC):
     has_doubles = True  # whether its kernels may compute with doubles
     compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
     package: str | None = None  # the Python package that drives it, by pip's name
+    units: int = 1  # multiprocessors, or cores
     peak: Peak | None = None  # in FP32; None if the device does not report enough to compute it
     id: str  # cuda:0
     name: str  # by its vendor

@@ -148,6 +148,7 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
         spread=spread(best.times),
         rounds=max(1, len(best.times)),
         gflops=operation.gflops(space.operation, scope, time_ms),
+        gbytes=operation.gbytes(space.operation, scope, time_ms),
         library=None,
         library_ms=None,
         vs_library=None,

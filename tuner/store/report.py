@@ -68,8 +68,9 @@ def tables(table: list[ReportRow]) -> dict[str, str]:
 def results_table(table: list[ReportRow]) -> str:
     """A Markdown table with a line per kernel and device.
 
-    It shows the rate in GFLOP/s and the share of the vendor's library at each size, and the best configuration at the
-    largest size. A line for the library follows its kernels: the median of its rates in their finals.
+    It shows the rate in GFLOP/s and the share of the vendor's library at each size, or all rates where there is no such
+    library, and the best configuration at the largest size. A line for the library follows its kernels: the median of
+    its rates in their finals.
     """
     columns = _columns(table)
     lines = [
@@ -126,15 +127,22 @@ def gallery_table(table: list[ReportRow]) -> str:
         gain = _gain(record) if record.default_ms else ""
         problem = problem_text(record.sizes, record.types)
         lines.append(
-            f"| {row.kernel.removeprefix(GALLERY + '/')} | {record.device} | {problem} | {_work_rate(record)} | {gain} "
-            f"| {config_text(record.config)} |"
+            f"| {row.kernel.removeprefix(GALLERY + '/')} | {record.device} | {problem} "
+            f"| {_work_rates(record)}{_origin(record)} | {gain} | {config_text(record.config)} |"
         )
     return "\n".join(lines) if table else ""
 
 
-def _work_rate(record: Record) -> str:
-    """`3,511 GB/s`, or `312 GFLOP/s`, and where the record comes from."""
-    return _rate_cell(record) + (" GFLOP/s" if record.gflops else "") + _origin(record)
+def _work_rates(record: Record) -> str:
+    """`312 GFLOP/s (0.5% of FMA), 3,511 GB/s (82.3% of copy)`, as far as they are known; the time where no work is
+    counted."""
+    arithmetic = _rate(record.gflops) + " GFLOP/s" + _of(record.vs_peak, record.peak) if record.gflops else ""
+    bandwidth = _rate(record.gbytes) + " GB/s" + _of(record.vs_memory, record.memory) if record.gbytes else ""
+    return ", ".join(filter(None, (arithmetic, bandwidth))) or f"{record.time_ms:.4g} ms"
+
+
+def _of(share: float | None, ceiling: str | None) -> str:
+    return f" ({share:.1%} of {ceiling})" if share else ""
 
 
 def _ladder(device: str, records: Mapping[str, Record]) -> str:
@@ -199,9 +207,11 @@ def _rate(value: float) -> str:
 
 
 def _cell(record: Record | None) -> str:
-    """`34,803, 68.4%`: the rate and the share."""
+    """`34,803, 68.4%`: the rate and the share of the library; all rates where there is no library to compare with."""
     if record is None:
         return ""
+    if record.gbytes and not record.vs_library:
+        return _work_rates(record) + _origin(record)
     return ", ".join(filter(None, [_rate_cell(record), _share(record)])) + _origin(record)
 
 

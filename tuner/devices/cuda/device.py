@@ -50,7 +50,8 @@ class CudaDevice(Device):
         self.architecture = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
         self.compiler = NvrtcCompiler(self.architecture)
         self.memory = self.free_memory()
-        self.peak = peak.fp32((major, minor), get("MULTIPROCESSOR_COUNT"), get("CLOCK_RATE"))
+        self.units = get("MULTIPROCESSOR_COUNT")
+        self.peak = peak.fp32((major, minor), self.units, get("CLOCK_RATE"))
         self.limits = Limits(
             max_threads=get("MAX_THREADS_PER_BLOCK"),
             max_shared_memory=get("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),

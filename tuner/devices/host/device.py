@@ -56,7 +56,8 @@ class HostDevice(Device):
             raise DeviceError(f"device {self.kind}:{number}: there is one {self.kind}; write --device {self.kind}")
         self.compiler: HostCompiler = default()
         self.id = f"{self.kind}:0"
-        self.name = f"{processor()} x{len(os.sched_getaffinity(0))}"
+        self.units = len(os.sched_getaffinity(0))
+        self.name = f"{processor()} x{self.units}"
         self.architecture = platform.machine()
         self.memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
         self.limits = Limits()

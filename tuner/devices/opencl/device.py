@@ -68,6 +68,7 @@ class OpenCLDevice(Device):
         self.compiler = OpenCLCompiler(self.context, self.architecture, f"{self.toolchain}, {self.name}")
         self.memory = min(device.max_mem_alloc_size * 2, device.global_mem_size)
         x, y, z = (*list(device.max_work_item_sizes), 1, 1)[:3]
+        self.units = device.max_compute_units
         self.limits = Limits(
             max_threads=device.max_work_group_size,
             max_shared_memory=device.local_mem_size,
