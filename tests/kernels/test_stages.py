@@ -12,6 +12,7 @@ from helpers.spaces import admitted, name, on, problems, scope_of, sized
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.devices.program import Program, build
+from tuner.measure import padded
 from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
 from tuner.space import catalog, source
@@ -43,7 +44,10 @@ def right(space: Space, device: Device, size: tuple[int, ...], config: Config | 
     config = config or first_valid(space, scope)
     built = build(device.compiler, space, config, scope)
     bench = Workbench(device, space, scope)
-    bench.verify(bench.bind(Program(device, space, config, scope, built)))
+    program = Program(device, space, config, scope, built)
+    bench.verify(bench.bind(program))
+    if space.operation.leading:
+        padded.verify(program, bench.inputs)
 
 
 def meets_requirements(space: Space, scope: Scope) -> bool:

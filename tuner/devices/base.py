@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from tuner.devices.arguments import ArraySpec, address_check, check_count
+from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_count
 from tuner.devices.work import Function, Work
 from tuner.errors import LaunchError
 from tuner.space.model import Geometry
@@ -236,6 +236,10 @@ class Device(ABC):
     @abstractmethod
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
         """Copy from `target`, starting `offset` bytes in, to a contiguous array, and wait."""
+
+    @abstractmethod
+    def layout(self, spec: ArraySpec, array: Any) -> ArrayLayout:
+        """The layout of the caller's array. Raises ArgumentError, which names the argument, if it is no array here."""
 
     @abstractmethod
     def handle(self, spec: ArraySpec, array: Any) -> Any:

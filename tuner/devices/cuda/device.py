@@ -226,20 +226,25 @@ class CudaDevice(Device):
         except OSError:
             return None
 
-    def handle(self, spec: ArraySpec, array: Any) -> int:
-        """The address in `__cuda_array_interface__`, which arrays of PyCUDA, CuPy and torch have."""
+    def layout(self, spec: ArraySpec, array: Any) -> ArrayLayout:
+        """That in `__cuda_array_interface__`, which arrays of PyCUDA, CuPy and torch have."""
+        return _layout(spec, self._interface(spec, array))
+
+    def _interface(self, spec: ArraySpec, array: Any) -> dict[str, Any]:
         name = spec.argument.name
         try:
-            interface = interface_of(array)
+            return interface_of(array)
         except (AttributeError, KeyError, TypeError, RuntimeError):
             if getattr(array, "requires_grad", False):
                 raise ArgumentError(f"{name}: requires grad, which a launch does not track; pass .detach()") from None
             kind = type(array).__name__
             raise ArgumentError(f"{name}: of type {kind}, which is not on the GPU; pass an array that is") from None
-        address, read_only = int(interface["data"][0]), interface["data"][1]
-        typestr, strides = interface["typestr"], interface.get("strides")
-        dtype = spec.dtype if typestr in spec.element.typestrs else np.dtype(typestr)
-        check_array(spec, ArrayLayout(tuple(interface["shape"]), dtype, strides, not read_only))
+
+    def handle(self, spec: ArraySpec, array: Any) -> int:
+        """The address in `__cuda_array_interface__`."""
+        name, interface = spec.argument.name, self._interface(spec, array)
+        address = int(interface["data"][0])
+        check_array(spec, _layout(spec, interface))
         with self._context.active():
             number = driver.device_of(address)
         if number != self._number:
@@ -267,6 +272,12 @@ class CudaDevice(Device):
         from tuner.devices.cuda import cublas
 
         return cublas.library(routine, arguments, dtypes)
+
+
+def _layout(spec: ArraySpec, interface: dict[str, Any]) -> ArrayLayout:
+    typestr, strides = interface["typestr"], interface.get("strides")
+    dtype = spec.dtype if typestr in spec.element.typestrs else np.dtype(typestr)
+    return ArrayLayout(tuple(interface["shape"]), dtype, strides and tuple(strides), not interface["data"][1])
 
 
 def _gpu(number: int) -> Gpu:
