@@ -17,7 +17,7 @@ from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, w
 @TYPES
 @RESULTS
 @JSON
-def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
+def command(kernel: str, size: str | None, as_json: bool, **request: Any) -> int:
     """Launch, verify and time the best known configuration of KERNEL at SIZE.
 
     The inputs are random. A kernel that hangs is stopped after ten minutes.

@@ -22,6 +22,12 @@ def first_valid(space: Space, scope: Scope) -> Config:
     return config
 
 
+def declared_or_first(space: Space, scope: Scope) -> Config:
+    """The default, valid or not, that gains are told over; where the space has none, the first valid configuration.
+    Raises NoConfiguration if it has neither."""
+    return dict(space.default) or first_valid(space, scope)
+
+
 def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
     """The error for a size without a valid configuration; names the restrictions at fault where that can be told."""
     unsatisfiable = excluding_all(space, scope)

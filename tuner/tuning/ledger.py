@@ -73,9 +73,9 @@ class Ledger:
         """Opens the study, or an empty one if `fresh`. `say` is told what cannot be read, and of a server's outages.
         Raises RequestError where another process uses the file."""
         optuna.logging.set_verbosity(optuna.logging.ERROR)  # it warns of outages, with the statement
-        self.name = study.full_name(space, key)
         self.shared = url is not None
-        self._where = url or str(study.file(space, self.name))
+        self.name, path = (study.full_name(space, key), None) if url else study.place(space, key)
+        self._where = url or str(path)
         self._say, self._unreadable = say, 0
         self._worker = f"{platform.node()} {os.getpid()} {uuid.uuid4().hex[:8]}"
         self._parameters = space.parameters
@@ -134,9 +134,10 @@ class Ledger:
 
     def has_earlier_protocol(self, space: Space, key: StudyKey) -> bool:
         """Whether trials of the same conditions were timed by an earlier protocol. They are in a study of their own."""
-        names = [study.full_name(space, replace(key, protocol=number)) for number in range(1, key.protocol)]
+        earlier = [replace(key, protocol=number) for number in range(1, key.protocol)]
         if not self.shared:
-            return any(study.file(space, name).exists() for name in names)
+            return any(study.place(space, each)[1].exists() for each in earlier)
+        names = [study.full_name(space, each) for each in earlier]
         return any(other.study_name in names for other in self._storage.get_all_studies())
 
     def __enter__(self) -> Ledger:
