@@ -33,7 +33,7 @@ parameters: {{unroll: [1, 2]}}
 
 
 def scaled(folder: Path, stem: str, factor: int = 2, source: str = "") -> Path:
-    """A kernel on the host that multiplies by `factor`, whose size has a default, and that has no default configuration.
+    """A kernel on the host that multiplies by `factor`. Its size has a default, and it has no default configuration.
     Gives its space file."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / (source or f"{stem}.c")).write_text(SOURCE.format(factor=factor))

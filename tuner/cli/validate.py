@@ -35,7 +35,13 @@ def command(file: Path, size: str | None, types: dict[str, str], compiles: bool,
     gpus = (COMMON_GPU, *devices.common_limits())
     space, scope, evaluation = reader.evaluate(file, size, types, gpus)
     count, tried = len(space.parameters), evaluation.configurations
-    data: dict[str, Any] = {"file": str(file), "valid": True, "kernel": kernel_names.of(file), "parameters": count, "tried": tried}
+    data: dict[str, Any] = {
+        "file": str(file),
+        "valid": True,
+        "kernel": kernel_names.of(file),
+        "parameters": count,
+        "tried": tried,
+    }
     capability = scope.limits.compute_capability
     data |= {"size": scope.sizes, "types": scope.types, "compute_capability": capability}
     data["reference"] = space.operation.reference.kind
