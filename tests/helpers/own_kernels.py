@@ -43,9 +43,10 @@ def scaled(folder: Path, stem: str, factor: int = 2, source: str = "") -> Path:
 
 
 def project(root: Path, toml: str, *stems: str, folder: str = "tuning") -> Path:
-    """A project with a tuner.toml, and a kernel for each of `stems` in its folder."""
+    """A project with a tuner.toml, and a kernel for each of `stems`, paths in its folder."""
     for stem in stems:
-        scaled(root / folder, stem)
+        file = root / folder / stem
+        scaled(file.parent, file.name)
     (root / "tuner.toml").write_text(toml)
     return root
 
