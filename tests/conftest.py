@@ -1,7 +1,11 @@
-"""Every test has folders of its own; builds are shared, because compiling again proves nothing."""
+"""Every test has folders of its own; builds are shared, because compiling again proves nothing.
+
+Threads of OpenMP that wait leave the cores to other tests.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +23,10 @@ from tuner.devices import Device
 
 @pytest.fixture(autouse=True)
 def folders(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = tmp_path_factory.getbasetemp() / "cache"
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"  # by all processes
     monkeypatch.setenv("TUNER_CACHE", str(shared))
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
     monkeypatch.setenv("TUNER_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TUNER_RESULTS", str(tmp_path / "results"))
 

@@ -49,8 +49,9 @@ def start(*arguments: str, limit: int | None = None, limits: Sequence[str] = ())
 
 
 def _hears() -> None:
-    """A terminal that goes away is heard, also where these tests run under nohup."""
+    """A terminal that goes away and Ctrl-C are heard, also where these tests run under nohup or in the background."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run(*command: str | Path, text: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -46,8 +46,8 @@ def test_no_module_of_the_folder_that_a_run_is_started_in_is_imported_by_its_pro
 
 
 FLOODS = {
-    "its output": 'for (int i = 0; i < 200000; i++) printf("%0100d\\n", i);',
-    "its errors": 'for (int i = 0; i < 200000; i++) fprintf(stderr, "%0100d\\n", i);',
+    "its output": 'for (int i = 0; i < 20000; i++) printf("%01000d\\n", i);',
+    "its errors": 'for (int i = 0; i < 20000; i++) fprintf(stderr, "%01000d\\n", i);',
 }
 
 

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.kernels import outcome_of
 from helpers.operations import array, written
 from helpers.processes import Tune
+from tuner.devices import Device
 from tuner.space import catalog, source
 from tuner.space.dtypes import spelling
 
@@ -52,11 +54,10 @@ def of(folder: Path, dtype: str, fill: Any, condition: str) -> Path:
 
 
 @pytest.mark.parametrize("what", HELD)
-def test_inputs_hold_what_the_file_says(what: str, tmp_path: Path, tune: Tune) -> None:
+def test_inputs_hold_what_the_file_says(what: str, tmp_path: Path, tune: Tune, host: Device) -> None:
     file = of(tmp_path, *HELD[what])
     assert tune("validate", file).status == 0
-    done = tune("run", file, "200", "--device", "host", "--json")
-    assert done.status == 0, done.err
+    assert outcome_of(catalog.load(str(file)), host, "200") is None
 
 
 @pytest.mark.parametrize(
@@ -69,10 +70,16 @@ def test_inputs_hold_what_the_file_says(what: str, tmp_path: Path, tune: Tune) -
     ],
 )
 def test_inputs_without_a_fill_hold_numbers_that_are_not_small(
-    dtype: str, condition: str, tmp_path: Path, tune: Tune
+    dtype: str, condition: str, tmp_path: Path, host: Device
 ) -> None:
     file = of(tmp_path, dtype, None, condition)
-    assert tune("run", file, "200", "--device", "host").status == 0
+    assert outcome_of(catalog.load(str(file)), host, "200") is None
+
+
+def test_a_command_fills_inputs_as_the_file_says(tmp_path: Path, tune: Tune) -> None:
+    for what, status in (("uniform", 0), ("zeros", 1)):
+        file = of(tmp_path, *HELD["uniform"][:1], HELD[what][1], HELD["uniform"][2])
+        assert tune("run", file, "200", "--device", "host").status == status
 
 
 def with_file(folder: Path, data: np.ndarray[Any, Any], **fit: str) -> Path:

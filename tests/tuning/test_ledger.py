@@ -49,18 +49,42 @@ def nth(lines: list[str], word: str, number: int) -> int:
     ],
 )
 def test_a_damaged_ledger_loses_what_is_damaged_and_no_more(
-    damage: Callable[[list[str]], list[str]], left: int, tune: Tune, tmp_path: Path
+    damage: Callable[[list[str]], list[str]], left: int, tmp_path: Path
 ) -> None:
-    request = ("sgemm/01_host_blocked", "16", "--json", "--repeats", "1", "--budget", "5")
+    assert remembered() == 0
+    (journal,) = (tmp_path / "state").rglob("*.log")
+    damaged = damage(journal.read_text().splitlines())
+    journal.write_text("\n".join(damaged))
+    assert remembered() == left
+    torn = journal.with_suffix(".torn")
+    assert set(damaged) <= set((journal.read_text() + (torn.read_text() if torn.exists() else "")).splitlines())
+    assert remembered() == 5
+
+
+def remembered() -> int:
+    """How many trials a ledger of five configurations knows; the others are measured."""
+    space, key = catalog.load("sgemm/03_naive"), StudyKey(sizes(8), {}, "device", "signature", "toolchain")
+    threads = space.parameters["block_size_x"][:5]
+    with ledger.Ledger(space, key) as opened:
+        count = len(opened.trials)
+        for config in [{**space.default, "block_size_x": value} for value in threads]:
+            if opened.known(config, 60.0) is None:
+                assert opened.claim(config, 60.0)
+                assert opened.begin(config)
+                assert opened.finish(Trial(config, Outcome(times=(1.0, 2.0)), (1.5,), 60.0))
+        assert len(opened.trials) == 5
+    return count
+
+
+def test_a_run_goes_on_after_a_ledger_that_was_cut(tune: Tune, stage: Stage, tmp_path: Path) -> None:
+    request = (stage(c_kernel("cut", MULTIPLY), "cut", "{a: [0, 1, 2, 3, 4]}"), "8", "--json", "--repeats", "1")
     assert tune(*request).status == 0
-    (ledger,) = (tmp_path / "state").rglob("*.log")
-    damaged = damage(ledger.read_text().splitlines())
-    ledger.write_text("\n".join(damaged))
+    (journal,) = (tmp_path / "state").rglob("*.log")
+    lines = journal.read_text().splitlines()
+    journal.write_text("\n".join([*lines[:-2], lines[-2][:40]]))
     again = tune(*request)
-    assert again.status == 0
-    assert (f"{left} measured before" in again.err) == (left > 0)
-    torn = ledger.with_suffix(".torn")
-    assert set(damaged) <= set((ledger.read_text() + (torn.read_text() if torn.exists() else "")).splitlines())
+    assert (again.status, again.json["evaluated"]) == (0, 5)
+    assert "4 measured before" in again.err
     assert "5 measured before" in tune(*request).err
 
 
@@ -99,22 +123,22 @@ def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_h
             assert (known and known.outcome.failure) == ("repeat offender" if begun else None)
 
 
-def test_trials_of_an_earlier_protocol_are_kept_and_not_used(tune: Tune, host: Device) -> None:
-    name = "sgemm/01_host_blocked"
-    space = catalog.load(name)
-    key = ledger.StudyKey(
+def test_trials_of_an_earlier_protocol_are_kept_and_not_used(tune: Tune, stage: Stage, host: Device) -> None:
+    file = stage(c_kernel("earlier", MULTIPLY), "earlier", "{a: [0, 1]}")
+    space = catalog.load(str(file))
+    key = StudyKey(
         sizes(16), {"alpha": 1.0, "beta": 0.0}, host.name, source.signature(space), host.toolchain, Method(repeats=1), 1
     )
-    config = dict(space.default)
+    config = {"a": 0}
     with ledger.Ledger(space, key) as earlier:
         assert earlier.claim(config, 60.0)
         earlier.finish(Trial(config, Outcome(times=(1e-3,)), (1e-3,), 60.0))
-    request = (name, "16", "--json", "--repeats", "1", "--budget", "5")
+    request = (file, "16", "--json", "--repeats", "1")
     first = tune(*request)
     assert "measured before" not in first.err
     assert "earlier trials were timed in another way" in first.err
     again = tune(*request)
-    assert "5 measured before" in again.err
+    assert "2 measured before" in again.err
     assert "another way" not in again.err
     with ledger.Ledger(space, key) as earlier:
         assert len(earlier.trials) == 1

@@ -6,12 +6,11 @@ import contextlib
 import json
 import random
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
 from helpers.records import sizes
 from tuner.measure.results import Outcome
@@ -137,34 +136,34 @@ def test_whatever_a_database_says_it_costs_no_more_than_what_it_lies_about(tmp_p
         assert len(said) <= 1, said
 
 
-@pytest.mark.parametrize(
-    "lie",
-    [
-        lambda measured: measured | {"values": ["x"]},
-        lambda measured: measured | {"config": None},
-        lambda measured: measured | {"times_ms": "1.0"},
-        lambda measured: measured | {"times_ms": [0.0]},
-        lambda measured: measured | {"error": None},
-    ],
-    ids=["values", "config", "times", "zero", "error"],
-)
-def test_a_command_says_what_it_cannot_read_and_measures_it_again(
-    lie: Callable[[dict[str, Any]], Any], tune: Tune, tmp_path: Path
-) -> None:
-    request = ("sgemm/01_host_blocked", "16", "--json", "--repeats", "1", "--budget", "3")
+FALSE: dict[str, Any] = {
+    "values": {"values": ["x"]},
+    "config": {"config": None},
+    "times": {"times_ms": "1.0"},
+    "zero": {"times_ms": [0.0]},
+    "error": {"error": None},
+}
+
+
+def test_a_command_says_what_it_cannot_read_and_measures_it_again(tune: Tune, stage: Stage, tmp_path: Path) -> None:
+    values = list(range(len(FALSE) + 1))
+    file = stage(c_kernel("doubted", MULTIPLY), "doubted", f"{{a: {values}}}")
+    request = (file, "8", "--json", "--repeats", "1")
     assert tune(*request).status == 0
     (journal,) = (tmp_path / "state").rglob("*.log")
     entries = [json.loads(line) for line in journal.read_text().splitlines()]
-    attributes = [entry["user_attr"] for entry in entries if "measured" in entry.get("user_attr", ())]
-    attributes[1]["measured"] = lie(attributes[1]["measured"])
+    first, *others = [entry["user_attr"] for entry in entries if "measured" in entry.get("user_attr", ())]
+    for attributes, lie in zip(others, FALSE.values(), strict=True):
+        attributes["measured"] |= lie
     journal.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    exported = tune("export", "sgemm/01_host_blocked", "16", "--to", "csv", "--output", tmp_path / "trials.csv")
+    exported = tune("export", file, "8", "--to", "csv", "--output", tmp_path / "trials.csv")
     assert exported.status == 0, exported.err
-    assert len((tmp_path / "trials.csv").read_text().splitlines()) == 1 + 2
+    (_, row) = (tmp_path / "trials.csv").read_text().splitlines()
+    assert f",{first['measured']['config']['a']}," in row
     again = tune(*request)
     assert again.status == 0, again.err
-    assert f"{journal}: 1 of its lines cannot be read; they are now in {journal.stem}.torn" in again.err
-    assert "2 measured before" in again.err
-    assert again.json["evaluated"] == 3
+    assert f"{journal}: {len(FALSE)} of its lines cannot be read; they are now in {journal.stem}.torn" in again.err
+    assert "1 measured before" in again.err
+    assert again.json["evaluated"] == len(values)
     assert "cannot be read" not in (after := tune(*request)).err
-    assert "3 measured before" in after.err
+    assert f"{len(values)} measured before" in after.err

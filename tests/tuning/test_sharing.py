@@ -21,7 +21,7 @@ KERNEL = """
 #define GATE "/"
 #endif
 void shared(float *C, const float *A, const float *B, int M, int N, int K, int batch, float alpha, float beta) {
-    while (v >= 60 && access(GATE, F_OK)) usleep(1000);
+    while (v >= 20 && access(GATE, F_OK)) usleep(1000);
     usleep(v == 17 ? 500 : 6000);
     for (int i = 0; i < M * N; i++) {
         float sum = 0;
@@ -37,7 +37,7 @@ def test_four_processes_share_a_study_in_postgresql_and_one_is_killed(
 ) -> None:
     url = postgresql.database("shared")
     gate = tmp_path / "gate"  # half of the configurations wait for it, so that none comes too late to take part
-    file = stage(f'#define GATE "{gate}"\n{KERNEL}', "shared", f"{{v: {list(range(120))}}}")
+    file = stage(f'#define GATE "{gate}"\n{KERNEL}', "shared", f"{{v: {list(range(40))}}}")
     options = ("--device", "host", "--storage", url, "--timeout", str(PATIENCE_SECONDS), "--json", "--full")
     processes = [start(str(file), "8", *options) for _ in range(4)]
     wait_until(lambda: len(workers_of(url)) == 4, processes[0], pause=0.5)
@@ -50,7 +50,7 @@ def test_four_processes_share_a_study_in_postgresql_and_one_is_killed(
         assert process.returncode == 0, err
         assert json.loads(out)["best"]["config"] == {"v": 17}
     counts, trials = measured(url)
-    assert len(counts) == 120
+    assert len(counts) == 40
     assert set(counts.values()) == {1}
     assert {trial.state for trial in trials} <= {TrialState.COMPLETE, TrialState.PRUNED}
     assert len(workers_of(url, TrialState.COMPLETE)) == 4
@@ -58,15 +58,15 @@ def test_four_processes_share_a_study_in_postgresql_and_one_is_killed(
 
 
 def test_the_same_command_goes_on_in_a_database(tune: Tune, stage: Stage, tmp_path: Path) -> None:
-    file = stage(KERNEL, "shared", f"{{v: {list(range(12, 20))}}}")
+    file = stage(KERNEL, "shared", "{v: [16, 17, 18, 19]}")
     url = f"sqlite:///{tmp_path}/studies.db"
-    first = tune(file, "8", "--storage", url, "--json", "--budget", "3", "--strategy", "brute_force")
-    assert first.json["evaluated"] == 3
+    first = tune(file, "8", "--storage", url, "--json", "--budget", "2", "--strategy", "brute_force")
+    assert first.json["evaluated"] == 2
     again = tune(file, "8", "--storage", url, "--json")
-    assert "3 measured before" in again.err
+    assert "2 measured before" in again.err
     assert again.json["best"]["config"] == {"v": 17}
     assert set(measured(url)[0].values()) == {1}
-    assert "measured before" not in tune(file, "8", "--storage", url, "--fresh").err
+    assert "measured before" not in tune(file, "8", "--storage", url, "--fresh", "--budget", "1").err
 
 
 def test_a_storage_that_cannot_be_is_one_message(tune: Tune, tmp_path: Path) -> None:

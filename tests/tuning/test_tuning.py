@@ -40,21 +40,24 @@ def test_tuning_finds_verifies_stores_and_reuses_the_best(kernel: str, device: s
     assert run.json["time_ms"] > 0
 
 
-def test_what_was_measured_is_not_measured_again(tune: Tune) -> None:
-    first = tune("sgemm/01_host_blocked", "32", "--json", "--repeats", "3", "--budget", "5")
-    assert first.json["evaluated"] == 5
-    again = tune("sgemm/01_host_blocked", "32", "--json", "--repeats", "3")
-    assert again.json["evaluated"] == again.json["configurations"] == 12
-    assert "5 measured before" in again.err
-    fresh = tune("sgemm/01_host_blocked", "32", "--json", "--repeats", "3", "--fresh")
+def test_what_was_measured_is_not_measured_again(tune: Tune, stage: Stage) -> None:
+    request = (stage(c_kernel("once", MULTIPLY), "once", "{a: [0, 1, 2, 3]}"), "8", "--json", "--repeats", "3")
+    first = tune(*request, "--budget", "2")
+    assert first.json["evaluated"] == 2
+    again = tune(*request)
+    assert again.json["evaluated"] == again.json["configurations"] == 4
+    assert "2 measured before" in again.err
+    fresh = tune(*request, "--budget", "1", "--fresh")
     assert "measured before" not in fresh.err
 
 
-def test_random_sampling_with_one_seed_asks_for_the_same_configurations(tune: Tune, tmp_path: Path) -> None:
-    asked = []
+def test_random_sampling_with_one_seed_asks_for_the_same_configurations(
+    tune: Tune, stage: Stage, tmp_path: Path
+) -> None:
+    file, asked = stage(c_kernel("drawn", MULTIPLY), "drawn", f"{{a: {list(range(12))}}}"), []
     for run in "ab":  # with a store of its own, whose best would begin the search
         os.environ["TUNER_STATE"], results = str(tmp_path / run), str(tmp_path / f"{run}-results")
-        request = ("sgemm/01_host_blocked", "16", "--results", results, "--json", "--strategy", "random", "--seed", "7")
+        request = (file, "8", "--results", results, "--json", "--repeats", "1", "--strategy", "random", "--seed", "7")
         done = tune(*request, "--budget", "4")
         assert done.json["evaluated"] == 4
         (ledger,) = (tmp_path / run).rglob("*.log")
