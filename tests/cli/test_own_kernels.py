@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +149,17 @@ def test_what_a_file_had_under_another_name_stays_found_and_is_continued(
     kernels = {row["kernel"] for row in tune("report", "--device", "host", "--json").json}
     assert kernels == {"vision/blur"}, "each measurement once"
     assert (tmp_path / "results/tuning/blur.jsonl").exists(), "nothing is lost"
+
+
+def test_a_better_record_under_an_earlier_name_is_not_hidden_by_a_worse_one(tune: Tune, tmp_path: Path) -> None:
+    file = scaled(tmp_path / "home" / "tuning", "blur")
+    assert tune(file, "--device", "host").status == 0
+    (faster,) = Store("tuning/blur").records
+    (tmp_path / "home" / "tuner.toml").write_text('name = "vision"\n')
+    slower = replace(faster, config={"unroll": 3 - int(faster.config["unroll"])}, time_ms=2 * faster.time_ms)
+    assert not Store.of(catalog.load(str(file))).add(slower)
+    assert Store("vision/tuning/blur").records == [faster], "it was copied"
+    assert Store("tuning/blur").records == [faster]
 
 
 def test_a_record_of_other_code_under_an_earlier_name_is_taken_only_if_no_other_kernel_has_that_name(

@@ -12,6 +12,8 @@ from tuner.cli.options import JSON, warn
 if TYPE_CHECKING:
     from tuner.space.catalog import CatalogEntry
 
+MOST_WARNINGS = 20
+
 
 @click.command("list")
 @JSON
@@ -42,7 +44,9 @@ def command(as_json: bool) -> None:
         [entry.name, space.title, " ".join(space.languages), len(space.parameters), _place(entry)]
         for entry, space in spaces
     ]
-    warn(dict.fromkeys(problems))
+    messages = list(dict.fromkeys(problems))
+    rest = len(messages) - MOST_WARNINGS
+    warn([*messages[:MOST_WARNINGS], *([f"{rest} more like these"] if rest > 0 else [])])
     output.answer(as_json, data, output.table(["kernel", "title", "languages", "parameters", "from"], rows))
 
 
