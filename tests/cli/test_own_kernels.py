@@ -151,6 +151,14 @@ def test_what_a_file_had_under_another_name_stays_found_and_is_continued(
     assert (tmp_path / "results/tuning/blur.jsonl").exists(), "nothing is lost"
 
 
+def test_a_shared_study_goes_on_under_the_name_that_it_has(tune: Tune, tmp_path: Path) -> None:
+    file, url = scaled(tmp_path / "home" / "tuning", "blur"), f"sqlite:///{tmp_path}/study.db"
+    assert tune(file, "--device", "host", "--storage", url).status == 0
+    (tmp_path / "home" / "tuner.toml").write_text('name = "vision"\n')
+    assert "2 configurations, 2 measured before" in tune(file, "--device", "host", "--storage", url).err
+    assert "2 configurations:" in tune(file, "--device", "host", "--storage", url, "--fresh").err.replace("\n", ":")
+
+
 def test_a_better_record_under_an_earlier_name_is_not_hidden_by_a_worse_one(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path / "home" / "tuning", "blur")
     assert tune(file, "--device", "host").status == 0

@@ -60,7 +60,9 @@ def _own_files(problems: list[str]) -> Iterator[tuple[Path, str]]:
     """The user's space files, perhaps several times, each with where it belongs."""
     try:
         current = project.above(Path.cwd())
-    except (OSError, RequestError) as error:  # the current folder may be gone
+    except OSError:  # the current folder is gone
+        current = None
+    except RequestError as error:
         current = None
         problems.append(str(error))
     if current is not None:

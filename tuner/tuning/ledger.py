@@ -74,7 +74,8 @@ class Ledger:
         Raises RequestError where another process uses the file."""
         optuna.logging.set_verbosity(optuna.logging.ERROR)  # it warns of outages, with the statement
         self.shared = url is not None
-        self.name, path = (study.full_name(space, key), None) if url else study.place(space, key)
+        self._names = list(study.full_names(space, key))
+        self.name, path = (self._names[0], None) if url else study.place(space, key)
         self._where = url or str(path)
         self._say, self._unreadable = say, 0
         self._worker = f"{platform.node()} {os.getpid()} {uuid.uuid4().hex[:8]}"
@@ -110,7 +111,7 @@ class Ledger:
     def _open(self, fresh: bool, key: StudyKey) -> None:
         if self.shared:
             self._storage = PatientStorage(storage.at(self._where), self._where, self._say)
-            self.name = storage.latest(cast(BaseStorage, self._storage), self.name, fresh)
+            self.name = storage.latest(cast(BaseStorage, self._storage), self._names, fresh)
         else:
             form = Form(self.name, len(key.method.metrics), self._trial_of)
             problem = self.name.rpartition(" ")[0]
@@ -137,7 +138,7 @@ class Ledger:
         earlier = [replace(key, protocol=number) for number in range(1, key.protocol)]
         if not self.shared:
             return any(study.place(space, each)[1].exists() for each in earlier)
-        names = [study.full_name(space, each) for each in earlier]
+        names = {name for each in earlier for name in study.full_names(space, each)}
         return any(other.study_name in names for other in self._storage.get_all_studies())
 
     def __enter__(self) -> Ledger:

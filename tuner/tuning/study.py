@@ -80,22 +80,21 @@ def study_name(kernel: str, sizes: Mapping[str, int]) -> str:
     return f"{kernel} {size_text(sizes)} "
 
 
-def full_name(space: Space, key: StudyKey, kernel: str = "") -> str:
-    """The name of the study of a space under these conditions, where the space is called `kernel`, or as it is called
-    now. Later generations have a number behind it."""
-    return f"{study_name(kernel or space.name, key.sizes)}{key.device} {key.digest(space)[:12]}"
+def full_names(space: Space, key: StudyKey) -> dict[str, str]:
+    """The names that the study of a space under these conditions may have, each with the name that the space has in it:
+    the one that it has now, then those that the user's file had. Later generations have a number behind the name.
+
+    Whatever it is called, a study of these conditions is of the same code, so it goes on under the name that it has.
+    """
+    conditions = f"{key.device} {key.digest(space)[:12]}"
+    kernels = (space.name, *kernel_names.other_names(space))
+    return {f"{study_name(kernel, key.sizes)}{conditions}": kernel for kernel in kernels}
 
 
 def place(space: Space, key: StudyKey) -> tuple[str, Path]:
-    """The name of the study of a space under these conditions, and the file that it lies in unless a database has it.
-
-    A study that was begun when the user's file had another name goes on in its place: it is of the same code.
-    """
-    own, *others = [
-        (full_name(space, key, kernel), kernel) for kernel in (space.name, *kernel_names.other_names(space))
-    ]
-    existing = [(name, path) for name, kernel in (own, *others) if (path := _file(kernel, name)).exists()]
-    return existing[0] if existing else (own[0], _file(space.name, own[0]))
+    """The name of the study of a space under these conditions, and the file that it lies in if no database has it."""
+    places = [(name, _file(kernel, name)) for name, kernel in full_names(space, key).items()]
+    return next((place for place in places if place[1].exists()), places[0])
 
 
 def _file(kernel: str, name: str) -> Path:
