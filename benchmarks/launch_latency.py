@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import tuner
+from tuner.devices.work import Function, Run, Work
 from tuner.space import source
 
 SIZE = 16
@@ -58,21 +59,26 @@ class Array:
         }  # fmt: skip
 
 
+def function_of(kernel: tuner.Kernel) -> Function:
+    """The loaded function of its only step."""
+    return next(action.function for action in kernel.program.work().actions if isinstance(action, Run))
+
+
 def on_cuda(kernel: tuner.Kernel) -> Ways:
     """The ways on an NVIDIA GPU."""
     from tuner.devices.cuda import driver as libcuda
 
-    code = source.render(kernel.space, kernel.config, kernel.scope)
-    binary, geometry = kernel.device.build(code).binary, code.geometry
+    (code,) = source.render(kernel.space, kernel.config, kernel.scope)
+    binary, geometry, function = kernel.device.build(code.source).binary, code.geometry, function_of(kernel)
     arrays = [Array(kernel.device, x) for x in numpy_arrays()]
     scalars = [np.int32(SIZE)] * 3 + [np.int32(1), np.float32(1), np.float32(0)]
     values = [ctypes.c_uint64(x.ptr) for x in arrays]
     values += [(ctypes.c_int if x.dtype.kind == "i" else ctypes.c_float)(x.item()) for x in scalars]
     parameters = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
     numbers = [ctypes.c_uint(n) for n in (*geometry.grid, *geometry.block, geometry.shared_memory)]
-    arguments = (kernel.function.handle.function, *numbers, ctypes.c_void_p(0), parameters, None)
+    arguments = (function.handle.handle, *numbers, ctypes.c_void_p(0), parameters, None)
     floor = partial(libcuda.library().cuLaunchKernel, *arguments)
-    extended = libcuda.Launch(kernel.function.handle, geometry, [*(x.ptr for x in arrays), *scalars])
+    extended = libcuda.Launch(Work.of(function, [*(x.ptr for x in arrays), *scalars]))
     _READ_AT_EACH_CALL.append((arrays, values, extended))  # by the driver, so they must live
     ways: Ways = {
         "the floor: ctypes cuLaunchKernel": floor,
@@ -81,6 +87,7 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
         "tuner: kernel(C, A, B), any array": partial(kernel, *arrays),
         "tuner: kernel(C, A, B, alpha=2.0), any array": partial(kernel, *arrays, alpha=2.0),
     }
+    ways |= with_two_steps(kernel.device)
     if kernel.device.package == "pycuda":
         ways |= with_pycuda(kernel, code, binary, scalars)
     if installed("cupy"):
@@ -90,7 +97,17 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
     return ways
 
 
-def with_pycuda(kernel: tuner.Kernel, code: source.Source, binary: bytes, scalars: list[Any]) -> Ways:
+def with_two_steps(device: tuner.devices.Device) -> Ways:
+    """Ours of two steps with scratch between them: two launches."""
+    sums = tuner.load("gallery/sum", 64, device=device)
+    arrays = [Array(device, x) for x in (np.zeros(1, np.float32), np.zeros(64, np.float32))]
+    return {
+        "tuner: bind(total, x)(), two steps": sums.bind(*arrays),
+        "tuner: kernel(total, x), two steps, any array": partial(sums, *arrays),
+    }
+
+
+def with_pycuda(kernel: tuner.Kernel, code: source.StepSource, binary: bytes, scalars: list[Any]) -> Ways:
     """Ours with PyCUDA's arrays, and PyCUDA's own."""
     from pycuda import driver, gpuarray
 
@@ -109,7 +126,7 @@ def with_pycuda(kernel: tuner.Kernel, code: source.Source, binary: bytes, scalar
     }
 
 
-def with_cupy(kernel: tuner.Kernel, code: source.Source, binary: bytes, scalars: list[Any]) -> Ways:
+def with_cupy(kernel: tuner.Kernel, code: source.StepSource, binary: bytes, scalars: list[Any]) -> Ways:
     """Ours with CuPy's arrays, and CuPy's own."""
     import cupy
 
@@ -156,9 +173,10 @@ def on_opencl(kernel: tuner.Kernel) -> Ways:
 
     device: Any = kernel.device
     C, A, B = (array.to_device(device.queue, x) for x in numpy_arrays())
-    geometry = kernel.function.geometry
+    function = function_of(kernel)
+    geometry = function.geometry
     total = tuple(blocks * threads for blocks, threads in zip(geometry.grid, geometry.block, strict=True))
-    floor_kernel = cl.Kernel(kernel.function.handle, kernel.function.kernel)
+    floor_kernel = cl.Kernel(function.handle, function.kernel)
     scalars = [np.int32(SIZE)] * 3 + [np.int32(1), np.float32(1), np.float32(0)]
     floor_kernel.set_args(C.data, A.data, B.data, *scalars)
 
@@ -166,7 +184,7 @@ def on_opencl(kernel: tuner.Kernel) -> Ways:
         cl.enqueue_nd_range_kernel(device.queue, floor_kernel, total, geometry.block)
         device.queue.flush()
 
-    own = cl.Kernel(kernel.function.handle, kernel.function.kernel)
+    own = cl.Kernel(function.handle, function.kernel)
     return {
         "the floor: enqueue_nd_range_kernel, flush": floor,
         "tuner: bind(C, A, B)()": kernel.bind(C, A, B),
@@ -182,7 +200,7 @@ def on_host(kernel: tuner.Kernel) -> Ways:
     C, A, B = numpy_arrays()
     addresses = [ctypes.c_void_p(x.ctypes.data) for x in (C, A, B)]
     arguments = [*addresses, *[ctypes.c_int(SIZE)] * 3, ctypes.c_int(1), ctypes.c_float(1), ctypes.c_float(0)]
-    function = kernel.function.handle
+    function = function_of(kernel).handle
     return {
         "the floor: ctypes": partial(function, *arguments),
         "tuner: bind(C, A, B)()": kernel.bind(C, A, B),

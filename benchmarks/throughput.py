@@ -62,7 +62,7 @@ def kernel_tuner(kernel: str, size: str) -> Run:
     valid = {tuple(configuration) for configuration in enumerate_space(space, scope).list}
     inputs = operation.inputs(space.operation, scope)
     answers, _ = reference.answers(space.operation, scope, inputs)
-    scalars = iter(operation.scalars(space.operation, scope))
+    (step,), scalars = space.steps, iter(operation.scalars(space.operation, scope))
     arguments = [inputs[a.name] if a.shape is not None else next(scalars) for a in space.operation.arguments]
     answer = [answers[a.name].astype(a.dtype) if a.name in answers else None for a in space.operation.arguments]
 
@@ -70,7 +70,7 @@ def kernel_tuner(kernel: str, size: str) -> Run:
         return {name: params[name] for name in names}
 
     # Kernel Tuner reads the threads per block from its parameters. Ours may be derived, so they join under other names.
-    blocks = {params: space.geometry(dict(zip(names, params, strict=True)), scope).block for params in valid}
+    blocks = {params: space.geometries(dict(zip(names, params, strict=True)), scope)[0].block for params in valid}
     axes = {f"threads_{axis}": sorted({block[i] for block in blocks.values()}) for i, axis in enumerate("xyz")}
 
     def is_valid(params: dict[str, Any]) -> bool:
@@ -86,9 +86,9 @@ def kernel_tuner(kernel: str, size: str) -> Run:
     start = time.time()
     with contextlib.redirect_stdout(io.StringIO()):
         results, _ = kernel_tuner.tune_kernel(
-            space.kernel,
-            lambda params: source.render(space, config(params), scope).text,
-            lambda params: space.geometry(config(params), scope).grid,
+            step.kernel,
+            lambda params: source.render(space, config(params), scope)[0].source.text,
+            lambda params: space.geometries(config(params), scope)[0].grid,
             arguments,
             {**{name: list(values) for name, values in space.parameters.items()}, **axes},
             grid_div_x=[], grid_div_y=[], grid_div_z=[], block_size_names=list(axes), defines={},

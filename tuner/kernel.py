@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tuner import devices
-from tuner.devices import Build, Device, figures
+from tuner.devices import Build, Device
 from tuner.devices.arguments import ArraySpec
+from tuner.devices.program import Program, build
 from tuner.errors import RequestError
 from tuner.paths import quoted
-from tuner.space import catalog, chosen_types, kernel_names, operation, source
+from tuner.space import catalog, chosen_types, kernel_names, operation
 from tuner.space.chosen_types import dtype
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
@@ -19,6 +21,7 @@ from tuner.space.texts import config_text
 from tuner.store.store import Candidate, Match, Record
 
 Launch = Callable[[Sequence[Any], Any, Any], None]  # takes arrays, a stream or None, and packed scalars
+MOST_STREAMS = 64  # whose launches are kept, where these have memory of their own
 MOST_OPTIONS = 64  # sets of options whose packed scalars are cached
 
 
@@ -44,23 +47,26 @@ class Kernel:
         Raises TrialError where the configuration does not run here, DeviceError where it cannot be built.
         """
         self.space, self.scope, self.device, self.candidate = space, scope, device, candidate
-        text = source.render(space, candidate.config, scope)
-        exported = (builds or {}).get(text.digest)
-        build = exported or device.build(text)
-        figures.check(build.figures, text.geometry, scope.limits)
-        self.function = device.load(build, text)
-        self._builds = {} if exported is None else {text.digest: exported}  # a pickled Kernel needs no compiler either
-        op = space.operation
+        built = build(device.compiler, space, candidate.config, scope, builds)
+        self.program = Program(device, space, candidate.config, scope, built)
+        # A pickled Kernel needs no compiler either.
+        self._builds = {digest: b for digest, b in (builds or {}).items() if b in built.builds.values()}
         self._requirements = [
-            ArraySpec.of(a, operation.shape(a, scope), dtype(a, scope), space.alignment) for a in op.arrays
+            ArraySpec.of(a, self.shapes[a.name], dtype(a, self.program.scope), self.program.alignment(a.name))
+            for a in space.operation.arrays
         ]
-        self._constants = {name: device.upload(data) for name, data in operation.constants(op, scope).items()}
         self._fixed = fixed_options(space)
         self._scalars = self._pack({})
         self._scalars_by_options: dict[str, Any] = {}
         # Arrays and scalars are written into a launch, so each serves one call at a time. There are as many launches
-        # as calls were ever under way at once: in several threads, or in a signal handler within another call.
+        # as calls were ever under way at once: in several threads, or in a signal handler within another call. One
+        # with memory of its own serves one stream, where each call waits for the one before.
+        self._work = None if self.program.owns_memory else self.program.work()
+        self._spare: list[Launch] = []
         self._idle: list[Launch] = []
+        self._idle_in: OrderedDict[Hashable, list[Launch]] = OrderedDict()
+        self._captured: list[Launch] = []  # a graph uses their memory as long as it lives
+        self._spare = [self._launch()] if self._work is None else []  # its memory is there before a capture
 
     @property
     def config(self) -> Config:
@@ -73,6 +79,11 @@ class Kernel:
     @property
     def record(self) -> Record | None:
         return self.candidate.record
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each array, by name, in the order of a call. Some may depend on the configuration."""
+        return dict(self.program.shapes)
 
     def __call__(self, *arrays: Any, stream: Any = None, **options: float) -> None:
         """Enqueue one launch on `arrays`, in the order of the operation (for a matrix product: C, A, B).
@@ -88,24 +99,33 @@ class Kernel:
         where the device refuses the launch, perhaps because an earlier one failed.
         """
         scalars = self._scalars if not options else self._scalars_of(options)
+        idle = self._idle if self._work is not None else self._idle_of(stream, arrays)
         try:
-            launch = self._idle.pop()
+            launch = idle.pop()
         except IndexError:
             launch = self._launch()
+        if self._work is None:
+            launch(arrays, stream, scalars)  # after a failure, its memory is in no known state, and it is left behind
+            idle.append(launch)
+            return
         try:
             launch(arrays, stream, scalars)
         finally:
-            self._idle.append(launch)
+            idle.append(launch)
 
     def bind(self, *arrays: Any, stream: Any = None, **options: float) -> Callable[[], None]:
         """The same launch as a call without arguments: arrays, options and stream are checked once, here.
 
         The call keeps its arrays alive, and threads may share it. For a CUDA graph, bind it to the stream under
-        capture, or while that stream is current. Raises what a launch raises; the call raises LaunchError alone.
+        capture, or while that stream is current. Where the kernel has scratch or constant memory, the call has its own:
+        graphs that captured it must not run beside one another. Raises what a launch raises; the call raises
+        LaunchError alone.
         """
         handles = self.device.handles(self._requirements, arrays)
-        where = self.device.stream(stream, arrays[0])
-        return self.device.bind(self.function, self._arguments(handles, options), where, (self, arrays, where))
+        where = self.device.stream(stream, arrays[0] if arrays else None)
+        work = self.program.work(scalars=self._values(options))
+        call = self.device.bind(work, handles, where, (self, arrays, where))
+        return call if self._work is not None else self.program.renewing(call, work)
 
     def __reduce__(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
         """For `pickle` and `copy`: the kernel by its name or file, and what it was loaded with. It is loaded again on
@@ -126,16 +146,22 @@ class Kernel:
         return f"<{self.space.name}{types} on {self.device.name}, {self.match}: {config_text(self.config)}>"
 
     def _launch(self) -> Launch:
-        arguments = self._arguments([None] * len(self._requirements), {})
-        return self.device.launcher(self.function, arguments, self._requirements)
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return self.device.launcher(self._work or self.program.work(), self._requirements)
 
-    def _arguments(self, handles: Sequence[Any], options: Mapping[str, float]) -> list[Any]:
-        """The handles of arrays, and scalars, in the kernel's order."""
-        op = self.space.operation
-        by_name = dict(zip((a.name for a in op.arrays), handles, strict=True))
-        by_name |= {name: buffer.handle for name, buffer in self._constants.items()}
-        scalars = iter(self._values(options))
-        return [by_name[a.name] if a.shape is not None else next(scalars) for a in op.arguments]
+    def _idle_of(self, stream: Any, arrays: Sequence[Any]) -> list[Launch]:
+        """The idle launches of a stream. Those of the stream that was used the longest ago make room for others."""
+        lane = self.device.lane(stream, arrays[0] if arrays else None)
+        if lane is None:
+            self._captured.append(launch := self._launch())
+            return [launch]
+        idle = self._idle_in.setdefault(lane, [])
+        self._idle_in.move_to_end(lane)
+        if len(self._idle_in) > MOST_STREAMS:
+            self._idle_in.popitem(last=False)
+        return idle
 
     def _scalars_of(self, options: Mapping[str, float]) -> Any:
         """The packed scalars with these options, cached because programs repeat their options."""
@@ -149,11 +175,11 @@ class Kernel:
         return scalars
 
     def _pack(self, options: Mapping[str, float]) -> Any:
-        return self.device.packed(self.function, self._values(options))
+        return self.device.packed(self._values(options))
 
     def _values(self, options: Mapping[str, float]) -> Sequence[Any]:
         """The scalars with these options, as NumPy scalars in the kernel's order."""
-        scope = self.scope
+        scope = self.program.scope
         if options:
             values = operation.parse_options(options, self.space.operation, scope.types)
             for name in options.keys() & self._fixed:
@@ -190,5 +216,6 @@ def fixed_options(space: Space) -> set[str]:
     """The options that code, geometry, restrictions or shapes depend on: they are fixed when a kernel is loaded."""
     shapes = [extent for argument in space.operation.arguments for extent in argument.shape or ()]
     conditions = [restriction.that for restriction in space.restrictions]
-    expressions = (*space.derived.values(), *space.grid, *space.block, space.shared_memory, *conditions, *shapes)
+    geometry = [expression for step in space.steps for expression in step.expressions]
+    expressions = (*space.derived.values(), *geometry, *conditions, *shapes)
     return {name for expression in expressions for name in expression.names} & space.operation.options.keys()

@@ -24,6 +24,7 @@ class Language:
     dynamic_shared_memory: a launch may add shared memory to what the source declares.
     has_cpp_names: its kernels may be templates, and stand in namespaces.
     counts_threads: a launch's global size counts threads; otherwise it counts blocks.
+    has_clusters: blocks of a launch may form clusters, or all run at once.
     """
 
     name: str
@@ -35,13 +36,16 @@ class Language:
     dynamic_shared_memory: bool = True
     has_cpp_names: bool = False
     counts_threads: bool = False
+    has_clusters: bool = False
 
 
 # With portable.h, one file is both CUDA and OpenCL; so each language may have either suffix.
 LANGUAGES: Mapping[str, Language] = {
     language.name: language
     for language in (
-        Language("cuda", "CUDA", ".cu", (".cu", ".cl"), has_compute_capability=True, has_cpp_names=True),
+        Language(
+            "cuda", "CUDA", ".cu", (".cu", ".cl"), has_compute_capability=True, has_cpp_names=True, has_clusters=True
+        ),
         Language("opencl", "OpenCL", ".cl", (".cu", ".cl"), dynamic_shared_memory=False, counts_threads=True),
         Language("c", "C", ".c", (".c",), has_grid=False),
     )

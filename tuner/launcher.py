@@ -76,7 +76,11 @@ def load(
         candidates = _look_up(store, Query.of(space, scope, opened), strict, builds)
     if not candidates:
         raise RequestError(f"{space.name}: no exact record at this size on {opened.name}; tune it, or drop strict=True")
-    return _build(space, scope, opened, candidates, {b.source: Build(b.binary, entry=b.entry) for b in builds})
+    return _build(space, scope, opened, candidates, _by_source(builds))
+
+
+def _by_source(builds: Sequence[ExportedBuild]) -> dict[str, Build]:
+    return {b.source: Build(b.binary, entries=b.entries) for b in builds}
 
 
 def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Candidate:

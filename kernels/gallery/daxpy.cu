@@ -1,8 +1,8 @@
 // y = a x + y, in double precision.
 //
 // 24 bytes per product: nothing but memory counts. Tuned are the bytes that a thread has under way (vector x items),
-// the threads of a block, and the number of blocks. Two doubles are the most that one instruction loads. The last tile
-// may be cut, and is done element by element.
+// the threads of a block, the number of blocks, and what the cache is told: see stream.h. Two doubles are the most that
+// one instruction loads. The last tile may be cut, and is done element by element.
 #include "portable.h"
 #include "flat.h"
 
@@ -12,8 +12,8 @@ INLINE void add_tile(GLOBAL double *y, GLOBAL const double *x, double a) {
     Pack old[items], more[items];
 #pragma unroll
     for (int i = 0; i < items; i++) {
-        old[i] = *(GLOBAL Pack *)(y + pack_at(i));
-        more[i] = *(GLOBAL const Pack *)(x + pack_at(i));
+        old[i] = LOAD(Pack, y + pack_at(i));
+        more[i] = LOAD(Pack, x + pack_at(i));
     }
 #pragma unroll
     for (int i = 0; i < items; i++) {
@@ -21,7 +21,7 @@ INLINE void add_tile(GLOBAL double *y, GLOBAL const double *x, double a) {
         for (int v = 0; v < vector; v++) {
             old[i].at[v] += a * more[i].at[v];
         }
-        *(GLOBAL Pack *)(y + pack_at(i)) = old[i];
+        STORE(Pack, y + pack_at(i), old[i]);
     }
 }
 

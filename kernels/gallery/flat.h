@@ -18,6 +18,7 @@
 
 #include "launch_bounds.h"
 #include "pack.h"
+#include "stream.h"
 
 #define TILE (threads * items * vector)
 

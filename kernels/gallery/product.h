@@ -1,4 +1,4 @@
-// A block's part of a matrix product, BM x BN outputs: what matmul_tiled and linear_gelu do alike.
+// A block's part of a matrix product, BM x BN outputs: what matmul_tiled, linear_gelu and split_k do alike.
 //
 // The block copies a tile of A (BM x BK) and one of B (BK x BN) to shared memory, and multiplies from there. A thread
 // has TM x TN outputs in registers, which lie BM / TM rows and BN / TN columns apart: neighbouring threads touch
@@ -103,11 +103,12 @@ INLINE void multiply_tiles(float (*sum)[TN], LOCAL float (*tile_a)[BM + 1], LOCA
     }
 }
 
-// The whole product for this thread: sum[i][j] is the output at row thread_row + i * ROWS_APART of the block, and at
-// column thread_column + j * COLUMNS_APART.
-INLINE void multiply(float (*sum)[TN], LOCAL float (*tile_a)[BM + 1], LOCAL float (*tile_b)[BN], GLOBAL const float *A,
-                     GLOBAL const float *B, int M, int N, int K, int block_row, int block_column, int thread_row,
-                     int thread_column) {
+// The product over the depths from `first` to `end`, for this thread: sum[i][j] is the output at row thread_row + i *
+// ROWS_APART of the block, and at column thread_column + j * COLUMNS_APART. `first` is a multiple of BK, and so is
+// `end`, unless it is K.
+INLINE void multiply_part(float (*sum)[TN], LOCAL float (*tile_a)[BM + 1], LOCAL float (*tile_b)[BN],
+                          GLOBAL const float *A, GLOBAL const float *B, int M, int N, int K, int block_row,
+                          int block_column, int thread_row, int thread_column, int first, int end) {
 #pragma unroll
     for (int i = 0; i < TM; i++) {
 #pragma unroll
@@ -115,12 +116,19 @@ INLINE void multiply(float (*sum)[TN], LOCAL float (*tile_a)[BM + 1], LOCAL floa
             sum[i][j] = 0.0f;
         }
     }
-    for (int k0 = 0; k0 < K; k0 += BK) {
+    for (int k0 = first; k0 < end; k0 += BK) {
         copy_tiles(tile_a, tile_b, A, B, M, N, K, block_row, block_column, k0);
         __syncthreads();
         multiply_tiles(sum, tile_a, tile_b, thread_row, thread_column);
         __syncthreads(); // nobody may copy the next tiles while another thread still multiplies these
     }
+}
+
+// The whole product.
+INLINE void multiply(float (*sum)[TN], LOCAL float (*tile_a)[BM + 1], LOCAL float (*tile_b)[BN], GLOBAL const float *A,
+                     GLOBAL const float *B, int M, int N, int K, int block_row, int block_column, int thread_row,
+                     int thread_column) {
+    multiply_part(sum, tile_a, tile_b, A, B, M, N, K, block_row, block_column, thread_row, thread_column, 0, K);
 }
 
 #endif

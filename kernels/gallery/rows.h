@@ -2,8 +2,9 @@
 // alike.
 //
 // The threads of a row load neighbouring packs of `vector` floats, then the next `lanes` packs. With keep = 1, a row is
-// read once and stays in registers. With keep = 0, it is read again for each pass, from the cache where it fits. The
-// file is compiled for one length of rows, so that loops over registers unroll.
+// read once and stays in registers. With keep = 0, it is read again for each pass, from the cache where it fits. What
+// the cache is told of rows is said in stream.h. The file is compiled for one length of rows, so that loops over
+// registers unroll.
 #ifndef ROWS_H
 #define ROWS_H
 
@@ -38,16 +39,17 @@
 #include "launch_bounds.h"
 #include "pack.h"
 #include "reduce.h"
+#include "stream.h"
 
 PACK(Pack, float, vector);
 
 // A thread's pack `i` of a row of which `length` floats are there: all, or 0 behind the last row. Beyond them, it holds
-// `otherwise`.
-INLINE Pack load_pack(GLOBAL const float *row, int i, int lane, int length, float otherwise) {
+// `otherwise`. `once` says that nobody loads it again.
+INLINE Pack load_as(GLOBAL const float *row, int i, int lane, int length, float otherwise, int once) {
     const int first = (i * lanes + lane) * vector;
     Pack pack;
     if (first < length) {
-        pack = *(GLOBAL const Pack *)(row + first);
+        pack = once ? LOAD(Pack, row + first) : *(GLOBAL const Pack *)(row + first);
     } else {
 #pragma unroll
         for (int v = 0; v < vector; v++) {
@@ -57,10 +59,14 @@ INLINE Pack load_pack(GLOBAL const float *row, int i, int lane, int length, floa
     return pack;
 }
 
+INLINE Pack load_pack(GLOBAL const float *row, int i, int lane, int length, float otherwise) {
+    return load_as(row, i, lane, length, otherwise, 0);
+}
+
 INLINE void store_pack(GLOBAL float *row, Pack pack, int i, int lane, int length) {
     const int first = (i * lanes + lane) * vector;
     if (first < length) {
-        *(GLOBAL Pack *)(row + first) = pack;
+        STORE(Pack, row + first, pack);
     }
 }
 
@@ -68,7 +74,7 @@ INLINE void store_pack(GLOBAL float *row, Pack pack, int i, int lane, int length
 INLINE void keep_row(Pack *kept, GLOBAL const float *row, int lane, int length, float otherwise) {
 #pragma unroll
     for (int i = 0; i < (keep ? PACKS : 0); i++) {
-        kept[i] = load_pack(row, i, lane, length, otherwise);
+        kept[i] = load_as(row, i, lane, length, otherwise, 1);
     }
 }
 

@@ -4,10 +4,11 @@
 // planes. Each thread keeps its points of the planes below and above in registers, so that along z nothing is read
 // twice. Neighbours along x and y come from a tile of the plane in shared memory (tiled = 1) or from the cache. Tuned
 // are the block, the depth (more planes: fewer blocks, and fewer planes read twice between them), the floats per load,
-// and the tile.
+// the tile, and whether stores tell the cache that nobody reads them again (stream.h).
 #include "portable.h"
 #include "block.h"
 #include "pack.h"
+#include "stream.h"
 
 #ifndef block_x
 #define block_x 32
@@ -126,7 +127,7 @@ void stencil3d(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x,
             for (int v = 0; v < vector; v++) {
                 result.at[v] = center * here.at[v] + side * sum.at[v];
             }
-            *(GLOBAL Pack *)(y + at) = result;
+            STORE(Pack, y + at, result);
         }
         below = here;
         here = above;

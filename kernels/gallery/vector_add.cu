@@ -1,8 +1,8 @@
 // z = x + y.
 //
 // 12 bytes per sum: nothing but memory counts. Tuned are the bytes that a thread has under way (vector x items), the
-// threads of a block, and the number of blocks: one for each tile, or a few for each multiprocessor that go on to
-// further tiles. The last tile may be cut, and is added element by element.
+// threads of a block, the number of blocks (one for each tile, or a few for each multiprocessor that go on to further
+// tiles), and what the cache is told: see stream.h. The last tile may be cut, and is added element by element.
 #include "portable.h"
 #include "flat.h"
 
@@ -12,8 +12,8 @@ INLINE void add_tile(GLOBAL float *z, GLOBAL const float *x, GLOBAL const float 
     Pack a[items], b[items];
 #pragma unroll
     for (int i = 0; i < items; i++) {
-        a[i] = *(GLOBAL const Pack *)(x + pack_at(i));
-        b[i] = *(GLOBAL const Pack *)(y + pack_at(i));
+        a[i] = LOAD(Pack, x + pack_at(i));
+        b[i] = LOAD(Pack, y + pack_at(i));
     }
 #pragma unroll
     for (int i = 0; i < items; i++) {
@@ -21,7 +21,7 @@ INLINE void add_tile(GLOBAL float *z, GLOBAL const float *x, GLOBAL const float 
         for (int v = 0; v < vector; v++) {
             a[i].at[v] += b[i].at[v];
         }
-        *(GLOBAL Pack *)(z + pack_at(i)) = a[i];
+        STORE(Pack, z + pack_at(i), a[i]);
     }
 }
 

@@ -20,6 +20,17 @@ def accelerations(body: Array, softening: float) -> Array:
     return result
 
 
+def closeness(first: Array, second: Array) -> Array:
+    """The sum over all pairs of exp(-distance^2 / the sum of both squared uncertainties). A point is its place and its
+    uncertainty."""
+    first, second, result = first.astype(np.float64), second.astype(np.float64), np.zeros(())
+    for part in _parts(len(first), len(second)):
+        x, y, z = (first[part, axis, np.newaxis] - second[:, axis] for axis in range(3))
+        uncertain = first[part, 3, np.newaxis] ** 2 + second[:, 3] ** 2
+        result += np.exp(-(x * x + y * y + z * z) / uncertain).sum()
+    return result
+
+
 def inside(point: Array, corner: Array) -> Array:
     """1 for each point inside the polygon, else 0. Places are whole numbers, so that all products are exact."""
     (ax, ay), (bx, by) = corner.astype(np.int64).T, np.roll(corner, -1, axis=0).astype(np.int64).T

@@ -35,7 +35,7 @@ from tuner.space.scope import Limits, Scope
 space = catalog.load("sgemm/03_naive")
 sizes = operation.parse_size(64, space.operation)
 scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
-made = source.render(space, dict(space.default), scope)
+made = source.render(space, dict(space.default), scope)[0].source
 print(paths.digest(NvrtcCompiler("sm_90a").build(made).binary))
 try:
     NvrtcCompiler("sm_53").build(made)
@@ -48,7 +48,7 @@ def test_without_nvrtc_what_another_has_built_is_taken_and_else_one_message_says
     space = catalog.load("sgemm/03_naive")
     sizes = operation.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
-    built = compiler.NvrtcCompiler("sm_90a").build(source.render(space, dict(space.default), scope))
+    built = compiler.NvrtcCompiler("sm_90a").build(source.render(space, dict(space.default), scope)[0].source)
     done = subprocess.run([sys.executable, "-c", NO_COMPILER], capture_output=True, text=True, check=True)
     taken, message = done.stdout.splitlines()
     assert taken == paths.digest(built.binary)
@@ -65,7 +65,7 @@ def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(t
     space = catalog.load("sgemm/03_naive")
     sizes = operation.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
-    assert build.source == source.render(space, build.config, scope).digest
+    assert build.source == source.render(space, build.config, scope)[0].source.digest
     assert build.binary == (bundle / "sm_90a.cubin").read_bytes()
     assert [b.architecture for b in build_cache.read_bundle(bundle, "sgemm/03_naive")] == ["sm_80", "sm_90a"]
     for text in ("{", "[]", '{"builds": [{"architecture": "sm_90a"}]}'):

@@ -17,7 +17,6 @@ from tuner.devices import Device
 from tuner.devices.cuda.compiler import compile_cubin
 from tuner.exchange import recording
 from tuner.space import source
-from tuner.space.model import Geometry
 from tuner.space.scope import Limits, Scope
 from tuner.space.source import Source
 from tuner.store.store import Store
@@ -80,7 +79,7 @@ def test_an_exported_source_compiles_alone(
     if suffix == "c":
         run("cc", "-std=c11", "-fopenmp", "-Wall", "-Werror", "-c", "-o", "kernel.o", done.json["files"][0])
         return
-    made = Source(text, "sgemm_warptiled", (), Geometry((1, 1, 1), (1, 1, 1), 0))
+    made = Source(text, ("sgemm_warptiled",), ())
     assert opencl.compiler.compile(made).binary if suffix == "cl" else compile_cubin(made, "sm_90a").binary
 
 
@@ -88,7 +87,7 @@ def test_an_exported_source_is_what_is_launched(tune: Tune, tmp_path: Path) -> N
     folder, file = stored(tmp_path / "r", at(1024, tile=16)), tmp_path / "tuned.cu"
     assert tune("export", KERNEL, "1024", "--to", "cu", "--results", folder, "--output", file).status == 0
     scope = Scope(sizes(1024), SPACE.operation.options, "cuda", Limits(compute_capability=9.0))
-    assert file.read_text().partition("*/\n")[2] == source.render(SPACE, config(16), scope).text
+    assert file.read_text().partition("*/\n")[2] == source.render(SPACE, config(16), scope)[0].source.text
 
 
 FLAWED = """

@@ -72,7 +72,7 @@ def test_results_of_kernel_tuner_are_records_of_each_device_and_size(tune: Tune,
     for device, tile in ((H200_NVL, 8), ("NVIDIA A100-SXM4-80GB", 16)):
         rows = [{**config(tile), "time": 2.0}, {**config(4), "time": 2.05}]
         parameters = {name: list(v) for name, v in SPACE.parameters.items()}
-        store_results(file, SPACE.kernel, None, parameters, (2048, 2048), rows, {"device_name": device})
+        store_results(file, SPACE.kernels, None, parameters, (2048, 2048), rows, {"device_name": device})
     done = tune("import", file, "--size", "2048", "--json")
     assert [one["device"] for one in done.json] == [H200_NVL, "NVIDIA A100 SXM4 80GB"], done.err
     found = {r.device: r for r in Store(KERNEL).records if not r.is_verified}

@@ -11,7 +11,7 @@ from _pytest.mark import ParameterSet
 from tuner.devices import Device
 from tuner.space import chosen_types, operation
 from tuner.space.expressions import parse
-from tuner.space.model import Operation, Restriction, Space, Value
+from tuner.space.model import Operation, Restriction, Space, Step, Value
 from tuner.space.reference_forms import ExpressionReference
 from tuner.space.scope import Limits, Scope
 
@@ -70,10 +70,11 @@ ONE = parse(1)
 
 def space(parameters: dict[str, tuple[Value, ...]], restrictions: list[str], **derived: str) -> Space:
     """A space of no kernel, whose only size is M."""
+    step = Step("k", Path("k.cu"), (), (ONE, ONE, ONE), (ONE, ONE, ONE), parse(0))
     return Space(
-        "test/space", "", OPERATION, "k", Path("k.cu"), ("cuda",), parameters,
+        "test/space", "", OPERATION, (step,), ("cuda",), parameters,
         tuple(Restriction(parse(r), "a reason") for r in restrictions), {n: parse(t) for n, t in derived.items()},
-        (ONE, ONE, ONE), (ONE, ONE, ONE), parse(0), {}, {},
+        {}, {},
     )  # fmt: skip
 
 

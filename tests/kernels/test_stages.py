@@ -11,6 +11,7 @@ from _pytest.mark import ParameterSet
 from helpers.spaces import admitted, name, on, problems, scope_of, sized
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
+from tuner.devices.program import Program, build
 from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
 from tuner.space import catalog, source
@@ -38,9 +39,9 @@ def right(space: Space, device: Device, size: tuple[int, ...], config: Config | 
     options = dict(zip(space.operation.options, itertools.cycle((1.5, -0.75))))
     scope = scope_of(space, device, sized(space, size), **options)
     config = config or first_valid(space, scope)
-    made = source.render(space, config, scope)
+    built = build(device.compiler, space, config, scope)
     bench = Workbench(device, space, scope)
-    bench.verify(bench.bind(device.load(device.build(made), made)))
+    bench.verify(bench.bind(Program(device, space, config, scope, built)))
 
 
 def spread_out(space: Space, scope: Scope, count: int) -> list[Config]:
@@ -114,7 +115,8 @@ def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> Non
     sizes = {size: default or 1024 for size, default in space.operation.sizes.items()}
     scope = on(space, sizes, ARCHITECTURES[architecture])
     for config in [dict(space.default), *spread_out(space, scope, 2)]:
-        assert compiler.compile_cubin(source.render(space, config, scope), architecture).binary.startswith(b"\x7fELF")
+        for step in source.render(space, config, scope):
+            assert compiler.compile_cubin(step.source, architecture).binary.startswith(b"\x7fELF")
 
 
 @pytest.mark.parametrize("space", STAGES, ids=name)

@@ -73,7 +73,7 @@ def test_the_cheats_compile_for_nvidia(tmp_path: Path) -> None:
     space = cheats.loaded(tmp_path, "cuda", "float32")
     scope = Scope({"n": 100}, {}, "cuda", Limits())
     for cheat in (0, *CHEATS.values()):
-        assert compiler.compile_cubin(source.render(space, {"cheat": cheat}, scope), "sm_90a").binary
+        assert compiler.compile_cubin(source.render(space, {"cheat": cheat}, scope)[0].source, "sm_90a").binary
 
 
 OWN = """

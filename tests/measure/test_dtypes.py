@@ -22,7 +22,6 @@ from tuner.measure.benchmark import Bench
 from tuner.space import catalog, dtypes
 from tuner.space.dtypes import DTYPES, spelling
 from tuner.space.expressions import parse
-from tuner.space.model import Geometry
 from tuner.space.source import Source
 from tuner.space.tolerance import Tolerance
 
@@ -196,7 +195,7 @@ def test_the_numbers_of_the_table_are_those_of_numpy(name: str) -> None:
 
 
 def source(text: str, kernel: str) -> Source:
-    return Source(text, kernel, (), Geometry((1, 1, 1), (256, 1, 1), 0))
+    return Source(text, (kernel,), ())
 
 
 def sizes(language: str) -> str:
@@ -218,4 +217,8 @@ def test_the_comparison_of_every_dtype_compiles_for_nvidia(name: str) -> None:
     text = Path(bench_kernels.__file__).with_name("bench_kernels.cu").read_text()
     dtype = DTYPES[name]
     kernel = "check_bits" if dtype.is_exact else "check_reals"
-    assert compiler.compile_cubin(source(bench_kernels.macros(dtype) + text, kernel), "sm_90a").figures.registers
+    assert (
+        compiler.compile_cubin(source(bench_kernels.macros(dtype) + text, kernel), "sm_90a")
+        .figures_of(kernel)
+        .registers
+    )

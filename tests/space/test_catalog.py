@@ -28,8 +28,8 @@ def test_a_launch_form_is_as_true_where_kernel_space_and_cache_were_copied_to(
     monkeypatch.setitem(sys.modules, "tuner.space.reader", None)  # cannot be imported, as where pydantic is missing
     monkeypatch.delattr(tuner.space, "reader", raising=False)
     second = catalog.load(str(there / "spaces/sgemm/03_naive.yaml"))
-    assert second.source == there / "kernels/sgemm/03_naive.cu"
-    assert replace(second, source=first.source, files=first.files) == first
+    assert second.sources == (there / "kernels/sgemm/03_naive.cu",)
+    assert replace(second, steps=first.steps, files=first.files) == first
     (there / "spaces/sgemm/operation.yaml").write_text("another")
     with pytest.raises(RequestError, match=r"reading it needs .*, which is not installed; pip install"):
         catalog.load(str(there / "spaces/sgemm/03_naive.yaml"))

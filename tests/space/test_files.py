@@ -82,8 +82,8 @@ FAULTS = {
         ":9: arguments.0.value: `N;` is not an expression",
     ),
     "value of an unknown name": (
-        SPACE + "arguments: [{name: x, dtype: int32, value: block_size_x}]\n",
-        ":9: arguments.0.value: `block_size_x`: unknown name 'block_size_x'",
+        SPACE + "arguments: [{name: x, dtype: int32, value: blocks}]\n",
+        ":9: arguments.0.value: `blocks`: unknown name 'blocks'",
     ),
     "array of options": (
         SPACE + "arguments: [{name: s, dtype: float32, shape: [1], role: in, value: [alpha]}]\n",
@@ -168,7 +168,7 @@ def test_a_call_in_brackets_stays_whole_though_yaml_parts_it_at_commas(tmp_path:
     mapping = "restrictions: [{that: max(block_size_x, 1) < 64, because: we (you, I) say so}, min(M, N) > 0]\n"
     file.write_text(SPACE.replace("2, 0]", "2]") + calls + mapping)
     space = reader.read(file)
-    assert [e.text for e in space.grid] == ["ceil_div(M, block_size_x)", "max(1, min(2, 1), 3)", "1"]
+    assert [e.text for e in space.steps[0].grid] == ["ceil_div(M, block_size_x)", "max(1, min(2, 1), 3)", "1"]
     assert [str(r) for r in space.restrictions[:2]] == [
         "`max(block_size_x, 1) < 64` (we (you, I) say so)", "`min(M, N) > 0`"
     ]  # fmt: skip

@@ -16,8 +16,8 @@ from helpers.bundles import bundle
 from helpers.operations import array, written
 from helpers.processes import Tune
 from tuner.devices import Device
-from tuner.devices.build import build
 from tuner.devices.cuda.compiler import NvrtcCompiler
+from tuner.devices.program import build
 from tuner.space import catalog
 from tuner.space.scope import COMMON_GPU, Scope
 
@@ -64,17 +64,17 @@ def test_a_name_of_cpp_is_built_cached_and_found_by_every_export(
     file = of(tmp_path, kernel, parameters={**PARAMETERS, "twice": [True, False]}, default=default)
     space, compiler = catalog.load(str(file)), NvrtcCompiler("sm_90a")
     scope = Scope({"n": 100}, {}, "cuda", COMMON_GPU)
-    source, fresh = build(compiler, space, default, scope)
-    _, cached = build(compiler, space, default, scope)
+    built, again = (build(compiler, space, default, scope) for _ in range(2))
+    (fresh,), (cached,), (step,) = built.builds.values(), again.builds.values(), built.steps
     assert (cached.fresh, cached.binary, cached.figures) == (False, fresh.binary, fresh.figures)
-    assert {made.entry or source.kernel for made in (fresh, cached)} == {entry}
-    assert (fresh.figures.registers or 0) > 0, "the compiler's report is read under that name"
+    assert {made.entry(step.kernel) for made in (fresh, cached)} == {entry}
+    assert (built.figures.registers or 0) > 0, "the compiler's report is read under that name"
     (made,) = bundle(tune, tmp_path / "b", str(file), "100", "--architecture", "sm_90a")["builds"]
     assert made["entry"] == entry
     assert f'{{"sm_90a.cubin", "{entry}", 9,' in (tmp_path / "b" / "launch.h").read_text()
     assert tune("export", file, "100", "--to", "header", "--output", tmp_path / "f.h").status == 0
     spelt = re.search(r"#define \w+_F_KERNEL (.*)", (tmp_path / "f.h").read_text())
-    assert (spelt[1] if spelt else kernel) == source.kernel
+    assert (spelt[1] if spelt else kernel) == step.kernel
 
 
 def test_a_chosen_type_stands_in_a_name_as_the_language_calls_it(tmp_path: Path, tune: Tune) -> None:
@@ -94,11 +94,9 @@ def test_what_a_template_takes_is_no_macro(tmp_path: Path) -> None:
     code = ADD.replace("int N", "int threads").replace("N]", "threads]").replace("* N", "* threads")
     code = code.replace("= N", "= threads")
     space = catalog.load(str(of(tmp_path, "add<float, {threads}, true>", code)))
-    source, _ = build(
-        NvrtcCompiler("sm_90a"), space, {"threads": 64, "FACTOR": 3}, Scope({"n": 9}, {}, "cuda", COMMON_GPU)
-    )
-    assert "#define FACTOR 3\n" in source.text
-    assert "#define threads" not in source.text
+    built = build(NvrtcCompiler("sm_90a"), space, {"threads": 64, "FACTOR": 3}, Scope({"n": 9}, {}, "cuda", COMMON_GPU))
+    assert "#define FACTOR 3\n" in built.steps[0].source.text
+    assert "#define threads" not in built.steps[0].source.text
 
 
 @pytest.mark.parametrize(
@@ -205,7 +203,8 @@ def test_an_option_that_says_a_parameter_makes_another_build(tmp_path: Path) -> 
     code = 'extern "C" __global__ void f(float *y, const float *x, int n) { y[0] = registers + ALSO + FACTOR; }'
     space = catalog.load(str(of(tmp_path, "f", code, parameters=parameters, compile_options=options)))
     scope = Scope({"n": 9}, {}, "cuda", COMMON_GPU)
-    made = [build(NvrtcCompiler("sm_90a"), space, {"registers": r, "FACTOR": 1}, scope)[0] for r in (16, 32)]
+    configs = [{"registers": registers, "FACTOR": 1} for registers in (16, 32)]
+    made = [build(NvrtcCompiler("sm_90a"), space, config, scope).steps[0].source for config in configs]
     assert [source.options[0] for source in made] == ["-maxrregcount=16", "-maxrregcount=32"]
     assert made[0].digest != made[1].digest
 

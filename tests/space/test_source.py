@@ -33,7 +33,7 @@ extern "C" __global__ void k(float *C, const float *A, const float *B, int M, in
 
 def rendered(space: Space, half: int) -> source.Source:
     scope = Scope({"M": 8, "N": 8, "K": 8, "batch": 1}, space.operation.options, "cuda", Limits())
-    return source.render(space, {"half": half, "count": 7}, scope)
+    return source.render(space, {"half": half, "count": 7}, scope)[0].source
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
         "restrictions": [{"that": r.that.text, "because": r.because} for r in space.restrictions],
         "default": default,
         "reference": space.operation.reference.kind,
-        "source": str(space.source),
+        "source": ", ".join(map(str, space.sources)),
         "source_note": space.source_note,
     }
     rows = [[n, " ".join(map(str, v)), default.get(n, "")] for n, v in space.parameters.items()]
@@ -67,7 +67,7 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
         *(f"type {name}: {', '.join(allowed)}" for name, allowed in op.types.items()),
         output.table(["parameter", "values", "default"], rows),
         *(f"restriction {restriction}" for restriction in space.restrictions),
-        f"source {space.source}",
+        f"source {', '.join(map(str, space.sources))}",
     ]
     if space.operation.reference.kind == "none":
         lines.append(output.UNVERIFIED)

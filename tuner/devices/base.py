@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from tuner.devices.arguments import ArraySpec, address_check, check_count
+from tuner.devices.work import Function, Work
+from tuner.errors import LaunchError
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 
@@ -35,15 +37,6 @@ class Timer(Protocol):
     def milliseconds(self) -> float:
         """Time from start to stop, in ms, on the device's clock."""
         ...
-
-
-@dataclass(frozen=True)
-class Function:
-    """A loaded kernel. Only the device that loaded it reads `handle`."""
-
-    handle: Any
-    kernel: str
-    geometry: Geometry
 
 
 @dataclass(frozen=True)
@@ -177,34 +170,44 @@ class Device(ABC):
         return self.compiler.build(source)
 
     @abstractmethod
-    def load(self, build: Build, source: Source) -> Function:
-        """The function of a build, ready to launch. Raises LaunchError."""
+    def load(self, build: Build, source: Source) -> Any:
+        """The program of a build, with memory of its own for what is global in it. Raises LaunchError."""
+
+    @abstractmethod
+    def function(self, program: Any, kernel: str, geometry: Geometry) -> Function:
+        """A kernel of a program, by its name in the source, ready to launch. Raises LaunchError."""
+
+    def symbol(self, program: Any, name: str) -> tuple[Any, int]:
+        """The handle and the bytes of what is global in a program, by its name in the source. Raises LaunchError."""
+        raise LaunchError(f"{self.id}: programs have no symbols")
 
     @abstractmethod
     def bind(
-        self, function: Function, arguments: Sequence[Any], stream: Any = None, keep: object = None
+        self, work: Work, handles: Sequence[Any] = (), stream: Any = None, keep: object = None
     ) -> Callable[[], None]:
-        """A call without arguments that enqueues one launch and returns. It keeps `keep` alive.
+        """A call without arguments that enqueues `work` once and returns. It keeps `work` and `keep` alive.
 
-        `arguments` are handles of buffers and NumPy scalars, in the kernel's order. They are packed here, once: a call
-        then costs no more than the driver's launch. `stream` is a value of the method `stream`, or None for the default
-        stream. Threads may share the call. Binding and calling raise LaunchError.
+        `handles` are those of the arrays that are passed. They are packed here, once: a call then costs no more than
+        the driver's launches. `stream` is a value of the method `stream`, or None for the default stream. Threads may
+        share the call, unless the work has arrays that it writes to itself. Binding and calling raise LaunchError.
         """
 
     @abstractmethod
-    def launcher(
-        self, function: Function, arguments: Sequence[Any], specs: Sequence[ArraySpec]
-    ) -> Callable[[Sequence[Any], Any, Any], None]:
-        """A call that checks its arrays and enqueues one launch. It takes the caller's arrays, the caller's stream or
+    def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
+        """A call that checks its arrays and enqueues `work` once. It takes the caller's arrays, the caller's stream or
         None, and `packed` scalars.
 
-        `arguments` are those of `bind`, with None in place of each array. Threads must not call it at the same time. It
-        raises ArgumentError and LaunchError.
+        Threads must not call it at the same time. It raises ArgumentError and LaunchError.
         """
 
     @abstractmethod
-    def packed(self, function: Function, scalars: Sequence[Any]) -> Any:
-        """All scalars of a kernel, given as NumPy scalars in its order, in the form that a `launcher`'s call takes."""
+    def packed(self, scalars: Sequence[Any]) -> Any:
+        """All scalars of some work, given as NumPy scalars in its order, in the form that a `launcher`'s call takes."""
+
+    def lane(self, stream: Any, array: Any) -> Hashable:
+        """What launches on `array` wait for one another in: a stream. None where a graph records them, which may run
+        beside any other. Raises ArgumentError for anything but a stream of this device."""
+        return 0
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -259,6 +262,10 @@ class Device(ABC):
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
         """Set the first `nbytes` bytes of `target` to `byte`, and wait."""
 
+    def zero(self, buffer: Buffer) -> None:
+        """Set a buffer to 0, and wait. A graph that is being captured does not record it."""
+        self.fill(buffer.handle, 0, buffer.nbytes)
+
     def frozen(self, check: Callable[[], bool]) -> bool:
         """The answer of `check` as of this moment, whatever a kernel's own threads go on writing. Here, kernels have
         none."""
@@ -280,8 +287,8 @@ class Device(ABC):
         """Free bytes of the device's own memory; None if it does not report them."""
         return None
 
-    def exported(self, function: Function) -> bytes | None:
-        """The binary of a function, including what launches have compiled. None where launches compile nothing."""
+    def exported(self, program: Any) -> bytes | None:
+        """The binary of a program, including what launches have compiled. None where launches compile nothing."""
         return None
 
     def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:

@@ -18,7 +18,7 @@ from tuner import paths
 from tuner.errors import RequestError
 
 MAX_BYTES = 2 << 30
-BUNDLE = ("tuner bundle", 1)  # format and version of launch.json
+BUNDLE = ("tuner bundle", 2)  # format and version of launch.json
 FIGURES = ".figures"  # suffix of the file with a build's figures
 _CHECKSUM = 32  # bytes; loaders ignore trailing data
 _SWEEP_EVERY = 200
@@ -62,14 +62,14 @@ _MOST_LAUNCH = 10_000_000  # characters of a launch.json
 
 @dataclass(frozen=True)
 class ExportedBuild:
-    """A build in a folder of `tune export --to cubin`. `source` is the digest of its Source; `entry` is the kernel's
-    name in the binary, None if it is that in the source."""
+    """A build in a folder of `tune export --to cubin`. `source` is the digest of its Source; `entries` are the names in
+    the binary of kernels that have another one in the source."""
 
     architecture: str
     source: str
     config: dict[str, Any]
     binary: bytes
-    entry: str | None = None
+    entries: dict[str, str]
 
 
 def stem(kernel: str) -> str:
@@ -95,7 +95,7 @@ def read_bundle(bundle: Path, kernel: str) -> list[ExportedBuild]:
                 str(build["source"]),
                 dict(build["config"]),
                 (bundle / Path(build["file"]).name).read_bytes(),
-                None if build.get("entry") is None else str(build["entry"]),
+                {str(kernel): str(entry) for kernel, entry in build["entries"].items()},
             )
             for build in data["builds"]
         ]

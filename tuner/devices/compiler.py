@@ -7,7 +7,8 @@ import json
 import math
 import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,15 +28,23 @@ MOST_MESSAGE = 1000  # characters of what a source defines
 
 @dataclass(frozen=True)
 class Build:
-    """A binary and the figures that its compiler reported. `fresh` if it did not come from the cache.
+    """A binary, and the figures that its compiler reported of each kernel. `fresh` if it did not come from the cache.
 
-    `entry` is the kernel's name in the binary, which C++ mangles; None if it is that in the source.
+    `entries` are the names in the binary of kernels that have another one there than in the source, as in C++.
     """
 
     binary: bytes
-    figures: Figures = NO_FIGURES
+    figures: Mapping[str, Figures] = field(default_factory=dict)
     fresh: bool = True
-    entry: str | None = None
+    entries: Mapping[str, str] = field(default_factory=dict)
+
+    def figures_of(self, kernel: str) -> Figures:
+        """The figures of a kernel, by its name in the source."""
+        return self.figures.get(kernel, NO_FIGURES)
+
+    def entry(self, kernel: str) -> str:
+        """The name of a kernel in the binary."""
+        return self.entries.get(kernel, kernel)
 
 
 @dataclass(frozen=True)
@@ -142,7 +151,10 @@ class Compiler(ABC):
     def keep(self, source: Source, build: Build) -> None:
         """Write a build to the cache."""
         key = self.key(source)
-        told = build.figures.to_json() | ({} if build.entry is None else {"entry": build.entry})
+        told = {
+            "figures": {kernel: figures.to_json() for kernel, figures in build.figures.items()},
+            "entries": dict(build.entries),
+        }
         build_cache.write(key + build_cache.FIGURES, json.dumps(told).encode())
         build_cache.write(key, build.binary)
 
@@ -154,16 +166,16 @@ def _from_cache(name: str) -> Build | None:
         return None
     try:
         told = json.loads(figures)
-        entry = told.pop("entry", None)
-        return Build(binary, Figures.from_json(told), fresh=False, entry=entry)
-    except (ValueError, TypeError, AttributeError):  # written by another version of this package
+        by_kernel = {kernel: Figures.from_json(data) for kernel, data in told["figures"].items()}
+        return Build(binary, by_kernel, fresh=False, entries=dict(told["entries"]))
+    except (ValueError, TypeError, AttributeError, KeyError):  # written by another version of this package
         return None
 
 
-def missing_kernel(source: Source, reason: str = "") -> str:
+def missing_kernel(source: Source, kernel: str, reason: str = "") -> str:
     """The message for a source that compiles, but has no such kernel: it lists what there is."""
     from tuner.space.prototype import prototypes
 
     found = sorted({p.name if p.template is None else f"{p.name}<...>" for p in prototypes(source.text)})
     there = f"it defines {', '.join(found)}" if found else "it defines no kernel"
-    return shown(f"the source has no kernel {quoted(source.kernel)}{reason and ': '}{reason}; {there}", MOST_MESSAGE)
+    return shown(f"the source has no kernel {quoted(kernel)}{reason and ': '}{reason}; {there}", MOST_MESSAGE)

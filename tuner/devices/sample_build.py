@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tuner import devices
-from tuner.devices.build import build
 from tuner.devices.compiler import Compiler
 from tuner.devices.figures import NO_FIGURES, Figures
+from tuner.devices.program import build
 from tuner.errors import BuildError, DeviceError, NoConfiguration, RequestError, TrialError
 from tuner.space.default import first_valid
 from tuner.space.model import Config, Space
@@ -52,14 +52,14 @@ def samples(space: Space, problem: Scope) -> list[Sample]:
 def _sample(space: Space, problem: Scope, kind: str) -> Sample:
     try:
         compiler, scope, config = _valid(space, problem, kind)
-        source, made = build(compiler, space, config, scope)
+        built = build(compiler, space, config, scope)
     except DeviceError as error:
         return Sample(kind, missing=str(error))
     except TrialError as error:
         log = "\n".join(str(error).strip().splitlines()[:MOST_LINES])
         what = "does not compile" if isinstance(error, BuildError) else "cannot be built"
         raise RequestError(f"{kind}: {config_text(config)} {what}: {log}") from None
-    return Sample(kind, compiler.architecture, config, made.figures.launched(source.geometry))
+    return Sample(kind, compiler.architecture, config, built.figures)
 
 
 def _valid(space: Space, problem: Scope, kind: str) -> tuple[Compiler, Scope, Config]:

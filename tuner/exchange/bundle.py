@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tuner import devices, paths
-from tuner.devices.build import build
 from tuner.devices.build_cache import BUNDLE
 from tuner.devices.compiler import Build
 from tuner.devices.cuda.architectures import compute_capability, is_architecture
+from tuner.devices.program import Built, build
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.exchange.formats import Export, ExportRequest
 from tuner.exchange.names import comment, identifier
@@ -21,7 +21,7 @@ from tuner.space import operation
 from tuner.space import source as sources
 from tuner.space.chosen_types import dtype
 from tuner.space.scope import Scope
-from tuner.space.source import Source
+from tuner.space.source import StepSource
 from tuner.space.texts import problem_text
 from tuner.store.lookup import Candidate
 from tuner.version import VERSION
@@ -36,8 +36,7 @@ class Binary:
 
     target: Target
     candidate: Candidate
-    source: Source
-    build: Build
+    built: Built
 
     @property
     def file(self) -> str:
@@ -45,7 +44,16 @@ class Binary:
 
     @property
     def entry(self) -> str:
-        return self.build.entry or self.source.kernel
+        return self.build.entry(self.step.kernel)
+
+    @property
+    def step(self) -> StepSource:
+        (step,) = self.built.steps
+        return step
+
+    @property
+    def build(self) -> Build:
+        return self.built.builds[self.step.source]
 
 
 def export(request: ExportRequest) -> Export:
@@ -94,7 +102,7 @@ def _build(target: Target) -> Binary:
     first: TrialError | None = None
     for candidate in target.candidates:
         try:
-            return Binary(target, candidate, *build(compiler, space, candidate.config, target.scope))
+            return Binary(target, candidate, build(compiler, space, candidate.config, target.scope))
         except TrialError as error:
             first = first or error
     log = str(first).strip().splitlines()[0] if first and str(first).strip() else "no configuration"
@@ -136,7 +144,7 @@ def _json(problem: Problem, binaries: Sequence[Binary]) -> dict[str, Any]:
 
 
 def _binary_json(binary: Binary) -> dict[str, Any]:
-    candidate, geometry = binary.candidate, binary.source.geometry
+    candidate, geometry = binary.candidate, binary.step.geometry
     record = candidate.record
     return {
         "file": binary.file,
@@ -151,10 +159,11 @@ def _binary_json(binary: Binary) -> dict[str, Any]:
         "grid": list(geometry.grid),
         "block": list(geometry.block),
         "shared_memory": geometry.shared_memory,
-        "registers": binary.build.figures.registers,
-        "static_shared_memory": binary.build.figures.shared_memory,
+        "entries": dict(binary.build.entries),
+        "registers": binary.build.figures_of(binary.step.kernel).registers,
+        "static_shared_memory": binary.build.figures_of(binary.step.kernel).shared_memory,
         # The launcher finds a cubin by this digest: equal sources and options make equal cubins.
-        "source": binary.source.digest,
+        "source": binary.step.source.digest,
     }
 
 
@@ -214,7 +223,7 @@ def _bytes(value: np.generic | np.ndarray[Any, Any]) -> str:
 
 
 def _row(binary: Binary) -> str:
-    architecture, geometry = binary.target.device.architecture, binary.source.geometry
+    architecture, geometry = binary.target.device.architecture, binary.step.geometry
     capability = compute_capability(architecture)
     if capability is None:
         raise DeviceError(f"{architecture}: not an architecture of NVIDIA's")

@@ -8,7 +8,7 @@ from tuner.exchange.names import comment, identifier
 from tuner.exchange.target import Problem, Target, TargetDevice, stored_devices
 from tuner.space import braces, source
 from tuner.space.default import first_valid
-from tuner.space.model import Config
+from tuner.space.model import Config, Geometry
 from tuner.space.scope import COMMON_GPU, Scope
 from tuner.space.texts import config_text, problem_text
 
@@ -61,12 +61,21 @@ def _section(target: Target) -> str:
 
 def _macros(problem: Problem, config: Config, scope: Scope) -> str:
     """The macros that the kernel reads, then its launch: blocks, threads per block, bytes of dynamic shared memory."""
-    geometry, prefix = problem.space.geometry(config, scope), identifier(problem.space.name).upper()
+    space, prefix = problem.space, identifier(problem.space.name).upper()
+    text = source.defines(space, config, scope)
+    kernels, geometries = source.kernels_of(space, config, scope), space.geometries(config, scope)
+    for number, (step, kernel, geometry) in enumerate(zip(space.steps, kernels, geometries, strict=True), start=1):
+        own = prefix if len(space.steps) == 1 else f"{prefix}_STEP_{number}"
+        if len(space.steps) > 1 or braces.names(step.kernel):
+            text += f"#define {own}_KERNEL {kernel}\n"
+        text += "".join(f"#define {own}_{name} {value}\n" for name, value in _launch(geometry).items())
+    return text
+
+
+def _launch(geometry: Geometry) -> dict[str, int]:
     values = {f"GRID_{axis}": extent for axis, extent in zip("XYZ", geometry.grid, strict=True)}
     values |= {f"BLOCK_{axis}": extent for axis, extent in zip("XYZ", geometry.block, strict=True)}
     values["SHARED_MEMORY"] = geometry.shared_memory
-    launch = "".join(f"#define {prefix}_{name} {value}\n" for name, value in values.items())
-    space = problem.space
-    if braces.names(space.kernel):
-        launch = f"#define {prefix}_KERNEL {source.kernel_of(space, config, scope)}\n{launch}"
-    return source.defines(space, config, scope) + launch
+    if geometry.cluster != (1, 1, 1):
+        values |= {f"CLUSTER_{axis}": extent for axis, extent in zip("XYZ", geometry.cluster, strict=True)}
+    return values

@@ -35,7 +35,7 @@ def cache(problem: Problem, trials: Trials) -> Recording:
     """The trials in Kernel Tuner's terms: `kernel` is the entry point, `size` the extent of the grid. Tuner's own names
     stand beside them."""
     about = _about(problem, trials)
-    return replace(trials.recording, kernel=problem.space.kernel, size=_problem_size(problem), about=about)
+    return replace(trials.recording, kernel=problem.space.kernels, size=_problem_size(problem), about=about)
 
 
 def _about(problem: Problem, trials: Trials) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def results(problem: Problem, trials: Trials) -> dict[str, Any]:
     limit = recording.optimum_ms * (1 + TOP)
     return {
         "version_number": RESULTS_VERSION,
-        "kernel_name": problem.space.kernel,
+        "kernel_name": problem.space.kernels,
         "objective": "time",
         "objective_higher_is_better": False,
         "tunable_parameters": list(recording.parameters),

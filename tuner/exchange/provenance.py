@@ -68,7 +68,7 @@ def _space(where: str, recording: Recording, statements: Statements) -> Space:
     names = _kernels(recording)
     if statements.kernel is not None:
         space = catalog.load(statements.kernel)
-        same_entry = space.kernel == recording.kernel and "kernel" not in recording.about
+        same_entry = space.kernels == recording.kernel and "kernel" not in recording.about
         if names and space.name not in names and not same_entry:
             raise _contradiction(where, "kernel", " or ".join(names), statements.kernel)
     else:
@@ -102,7 +102,7 @@ def _kernels(recording: Recording) -> list[str]:
         if isinstance(name, str) and catalog.known(name):
             return [name]
     entries = [*catalog.shipped(), *catalog.own()[0]] if recording.kernel else []
-    return [entry.name for entry, space in catalog.loaded(entries, []) if space.kernel == recording.kernel]
+    return [entry.name for entry, space in catalog.loaded(entries, []) if space.kernels == recording.kernel]
 
 
 def _device(where: str, recording: Recording, statements: Statements) -> str:

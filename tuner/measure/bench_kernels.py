@@ -4,11 +4,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tuner.devices.base import GUARD, Array, Buffer, Device, Function
-from tuner.devices.compiler import Build
+from tuner.devices.base import GUARD, Array, Buffer, Device
+from tuner.devices.work import Function, Work
 from tuner.measure.comparison import Bound
 from tuner.space.dtypes import DType
 from tuner.space.model import Geometry
@@ -47,7 +48,7 @@ class BenchKernels:
         """`arrays` are the names of all arrays of the workbench. Raises DeviceError where there is no compiler."""
         self._device = device
         self._text = Path(__file__).with_name("bench_kernels.cu").read_text(encoding="utf-8")
-        self._builds: dict[str, Build] = {}
+        self._programs: dict[str, Any] = {}
         self._functions: dict[tuple[str, str], Function] = {}
         self._names = list(arrays)
         self._counters = device.allocate(max(1, len(self._names)) * _COUNTERS * 4, guard=0)
@@ -119,11 +120,11 @@ class BenchKernels:
         function = self._functions.get((kernel, macros))
         if function is None:
             options = _C_OPTIONS if self._device.language == "c" else ()
-            source = Source(macros + self._text, kernel, options, geometry)
-            if macros not in self._builds:
-                self._builds[macros] = self._device.build(source)
-            function = self._functions[kernel, macros] = self._device.load(self._builds[macros], source)
-        return self._device.bind(replace(function, geometry=geometry), arguments)
+            source = Source(macros + self._text, (kernel,), options)
+            if macros not in self._programs:
+                self._programs[macros] = self._device.load(self._device.build(source), source)
+            function = self._functions[kernel, macros] = self._device.function(self._programs[macros], kernel, geometry)
+        return self._device.bind(Work.of(replace(function, geometry=geometry), arguments))
 
 
 def macros(dtype: DType, is_tolerant: bool = False) -> str:

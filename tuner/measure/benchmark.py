@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-from tuner.devices import Device, Library, figures
-from tuner.devices.build import build
+from tuner.devices import Device, Library
+from tuner.devices.program import Program, build
 from tuner.errors import LaunchError, SpaceError, TrialError, WrongResult
 from tuner.measure import mutants
 from tuner.measure.floor import Floor
@@ -59,7 +59,7 @@ class Bench:
         self._stopwatch = Stopwatch(device, self.workbench, method.cold)
         self._loop = BenchmarkLoop(device, self._stopwatch)
         self._energy_meter = EnergyMeter(device, self.workbench)
-        self._floor = Floor(device, space.operation, scope, self.workbench)
+        self._floor = Floor(device, space.operation, self.workbench.nominal, self.workbench)
 
     def prepare(self, config: Config, workbench: Workbench | None = None) -> tuple[Callable[[], None], dict[str, Any]]:
         """A launch of `config` on the workbench, and the fields of its Outcome that describe the build.
@@ -67,10 +67,9 @@ class Bench:
         Raises TrialError where the configuration has no geometry, or does not build or load.
         """
         bench = workbench or self.workbench
-        source, binary = build(self.device.compiler, self.space, config, bench.scope)
-        occupancy = figures.occupancy(binary.figures, source.geometry, bench.scope.limits)
-        call = bench.bind(self.device.load(binary, source))
-        return call, {"figures": binary.figures.launched(source.geometry), "occupancy": occupancy}
+        built = build(self.device.compiler, self.space, config, bench.scope)
+        call = bench.bind(Program(self.device, self.space, config, bench.scope, built))
+        return call, {"figures": built.figures, "occupancy": built.occupancy(bench.scope)}
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
         """Verify `config`, then time it, and verify every timed run too. A failure is an Outcome too.

@@ -4,13 +4,14 @@ from tuner.devices import Device
 from tuner.errors import DeviceError
 from tuner.measure.input_sets import check_fits
 from tuner.measure.method import RUN_OBJECTIVES, Method
+from tuner.space.default import nominal
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 
 
 def check(device: Device, space: Space, scope: Scope, method: Method) -> None:
     """Raise DeviceError where the arrays do not fit the device, or where it cannot measure an objective."""
-    check_fits(device, space.operation, scope)
+    check_fits(device, space.operation, nominal(space, scope))
     if method.wants_energy and (device.sensors is None or device.sensors.energy_mj() is None):
         raise DeviceError(f"--objective {','.join(method.objectives)}: {device.name} does not say what energy it uses")
     for objective in method.objectives:

@@ -77,7 +77,7 @@ class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]  # as above
     """
 
     def __init__(self, device: Device, stopwatch: Stopwatch) -> None:
-        self.dev = _Backend(device, stopwatch)
+        self.dev, self._stopwatch = _Backend(device, stopwatch), stopwatch
         self.benchmark_observers = self.dev.observers
         self.prologue_observers: list[Any] = []
         self.continuous_observers: list[Any] = []
@@ -88,6 +88,7 @@ class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]  # as above
         if not repeats:
             return []
         self.iterations = repeats
+        self._stopwatch.expect(call)
         instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
         with contextlib.redirect_stdout(None):  # it prints that there is an error before it raises it
             result = self.benchmark(call, None, instance, verbose=False, objective="time")

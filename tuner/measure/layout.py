@@ -25,8 +25,8 @@ class Layout:
         copies: Mapping[str, Buffer] | None = None,
         references: Mapping[str, Buffer] | None = None,
     ) -> None:
-        """`buffers` are the arrays of the launch. `copies` and `references` are memory of an earlier layout that this
-        one takes over. Raises DeviceError where there is too little."""
+        """`buffers` are the arrays of the launch, without those that differ by configuration. `copies` and `references`
+        are memory of an earlier layout that this one takes over. Raises DeviceError where there is too little."""
         self._device, self._kernels, self._buffers, self.inputs = device, kernels, buffers, inputs
         self._data = {name: data for name, data in inputs.contents.items() if name not in inputs.write_only}
         compared = inputs.answers.keys() & inputs.outputs
@@ -35,7 +35,8 @@ class Layout:
             for name in sorted(compared)
             if not self._is_real(name) or device.has_doubles
         }
-        self._secrets = {name: secrets.randbits(31) for name in inputs.write_only if not self._is_real(name)}
+        written = sorted(inputs.write_only & buffers.keys())
+        self._secrets = {name: secrets.randbits(31) for name in written if not self._is_real(name)}
         self.compared = {name for name in self._references if self._can_compare(name)}
         self.copies = {name: self._uploaded(data, (copies or {}).get(name)) for name, data in self._data.items()}
         self.references = {
@@ -45,8 +46,7 @@ class Layout:
         if not device.on_processor:  # there, what was just written is in the cache
             self._restore += [kernels.touch(buffers[name]) for name in self.copies]
         self._poison = {
-            fill: [call for name in sorted(inputs.write_only) for call in self._poisoning(name, fill)]
-            for fill in (NAN, NUMBER)
+            fill: [call for name in written for call in self._poisoning(name, fill)] for fill in (NAN, NUMBER)
         }
         self._check_outputs = [
             kernels.check_output(

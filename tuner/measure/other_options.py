@@ -20,7 +20,7 @@ def varied(op: Operation, scope: Scope, known: Collection[str]) -> Scope | None:
     They are among `known`, whose effect the reference knows; no shape depends on them; and the kernel's arguments hold
     the other values.
     """
-    types = {a.name: dtype(a, scope) for a in op.arguments}
+    types = {a.name: dtype(a, scope) for a in op.scalars}
     in_shapes = {name for a in op.arrays for extent in a.shape or () for name in extent.names}
     options: dict[str, float] = {}
     for name, value in scope.options.items():

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tuner.devices.base import GUARD
-from tuner.devices.build import build
+from tuner.devices.program import Program, build
 from tuner.errors import SpaceError, TrialError, WrongResult
 from tuner.measure import python_calls
 from tuner.measure.poison import INPUT_GUARD, NAN, NUMBER
 from tuner.paths import shown
 from tuner.space import derivation, operation, reference
+from tuner.space.chosen_types import dtype
 from tuner.space.reference_forms import (
     ConfigReference,
     ExpressionReference,
@@ -28,7 +29,7 @@ from tuner.space.texts import config_text
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array, Buffer, Device
-    from tuner.space.model import Config, Space
+    from tuner.space.model import Argument, Config, Space
     from tuner.space.reference_cache import ReferenceCache
     from tuner.space.scope import Scope
 
@@ -133,13 +134,19 @@ class _Launch:
     def __init__(
         self, device: Device, space: Space, config: Config, scope: Scope, contents: Mapping[str, Array]
     ) -> None:
-        self._device, self._op, self._contents = device, space.operation, contents
-        source, binary = build(device.compiler, space, config, scope)
-        arrays = [argument for argument in self._op.arguments if argument.shape is not None]
-        self._arrays = {a.name: (a, device.allocate(contents[a.name].nbytes)) for a in arrays}
-        scalars = iter(operation.scalars(self._op, scope))
-        handles = [self._arrays[a.name][1].handle if a.shape is not None else next(scalars) for a in self._op.arguments]
-        self._call = device.bind(device.load(binary, source), handles)
+        self._device, self._contents = device, contents
+        program = Program(device, space, config, scope, build(device.compiler, space, config, scope))
+        self._scope = program.scope
+        self._arrays: dict[str, tuple[Argument, Buffer]] = {}
+        work = program.work(self._allocate)
+        for argument in space.operation.arrays:
+            self._allocate(argument, operation.nbytes(argument, self._scope))
+        self._call = device.bind(work, [self._arrays[a.name][1].handle for a in space.operation.arrays])
+
+    def _allocate(self, argument: Argument, nbytes: int) -> Buffer:
+        buffer = self._device.allocate(nbytes)
+        self._arrays[argument.name] = argument, buffer
+        return buffer
 
     def outputs(self) -> Answers:
         """What it writes. Raises WrongResult for an element that it leaves as it was."""
@@ -155,20 +162,25 @@ class _Launch:
 
     def _run(self, poison: int) -> Answers:
         for argument, buffer in self._arrays.values():
-            guard = poison if argument.role == "out" else INPUT_GUARD
+            guard = poison if argument.role in ("out", "scratch") else INPUT_GUARD
             self._device.fill(buffer.whole, guard, buffer.nbytes + 2 * GUARD)
-            if argument.role != "out":
+            if argument.zeroed == "once":
+                self._device.zero(buffer)
+            if argument.role in ("in", "inout"):
                 self._device.write(buffer.handle, self._contents[argument.name])
         self._call()
         self._device.synchronize()
         for argument, buffer in self._arrays.values():
-            self._check_guards(argument.name, buffer, poison if argument.role == "out" else INPUT_GUARD)
+            self._check_guards(argument.name, buffer, poison if argument.role in ("out", "scratch") else INPUT_GUARD)
             if argument.role == "in":
                 self._check_unchanged(argument.name, buffer)
-        outputs = {n: np.empty_like(self._contents[n]) for n, (a, _) in self._arrays.items() if a.role != "in"}
+        outputs = {n: self._empty(a) for n, (a, _) in self._arrays.items() if a.role in ("out", "inout")}
         for name, data in outputs.items():
             self._device.read(self._arrays[name][1].handle, data)
         return outputs
+
+    def _empty(self, argument: Argument) -> Array:
+        return np.empty(operation.shape(argument, self._scope), dtype(argument, self._scope).numpy)
 
     def _unwritten(self, outputs: Answers, poison: int) -> dict[str, Array]:
         """Where each array that it only writes still holds the poison."""

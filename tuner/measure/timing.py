@@ -42,6 +42,10 @@ def spread(times: Sequence[float]) -> float:
 class Conditions(Protocol):
     """What each timed run begins with, and what is looked at after it."""
 
+    def expect(self, call: Callable[[], None]) -> None:
+        """The next runs are of this call."""
+        ...
+
     def prepare(self) -> None:
         """Enqueue what makes the arrays ready for a run."""
         ...
@@ -154,6 +158,10 @@ class Stopwatch:
         self.timer = device.timer()
         self._device, self._conditions, self._cold = device, conditions, cold
 
+    def expect(self, call: Callable[[], None]) -> None:
+        """The next runs are of this call."""
+        self._conditions.expect(call)
+
     def start(self) -> None:
         """Prepare a run, and start the clock.
 
@@ -177,6 +185,7 @@ class Stopwatch:
 
     def time(self, call: Callable[[], None]) -> float:
         """Time of one call in ms. Raises LaunchError, WrongResult."""
+        self.expect(call)
         self.start()
         call()
         self.timer.stop()
@@ -188,11 +197,11 @@ class TimedLaunch:
     """A launch that is timed while it is verified, without a wait of its own."""
 
     def __init__(self, device: Device, call: Callable[[], None]) -> None:
-        self._timer, self._call = device.timer(), call
+        self._timer, self.call = device.timer(), call
 
     def __call__(self) -> None:
         self._timer.start()
-        self._call()
+        self.call()
         self._timer.stop()
 
     @property
@@ -214,6 +223,7 @@ class EnergyMeter:
     def measure(self, call: Callable[[], None], time_ms: float) -> float | None:
         """Energy of one run of `call` in mJ, which takes about `time_ms`: a mean over ENERGY_SECONDS. None where the
         board has no energy counter, or where its noise hides the run. Raises LaunchError, WrongResult."""
+        self._conditions.expect(call)
         if not self._preparing:
             self._preparing = [self._mean(lambda: None, 0.1) for _ in range(2)]
         together = self._mean(call, time_ms)

@@ -5,26 +5,38 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Library
+from tuner.devices.base import GUARD, Array, Buffer, Device, Library
+from tuner.devices.program import Program
 from tuner.errors import SpaceError, WrongResult
 from tuner.measure import input_sets, other_options
 from tuner.measure.bench_kernels import BenchKernels, Counts
 from tuner.measure.comparison import Verdict, compare
 from tuner.measure.input_sets import InputSet
 from tuner.measure.layout import Layout
+from tuner.measure.own_arrays import OwnArrays
 from tuner.measure.poison import INPUT_GUARD, NAN, NUMBER, OUTPUT_GUARD
 from tuner.measure.referee import Referee
-from tuner.space import derivation, operation
+from tuner.space import derivation
 from tuner.space.chosen_types import dtype
+from tuner.space.default import nominal
 from tuner.space.model import Space
 from tuner.space.reference_cache import ReferenceCache
 from tuner.space.scope import Scope
 
 FREEZE_EVERY = 3  # the first of so many timed runs that is compared in a frozen copy, and the mean distance of others
+
+
+class OwnLaunch:
+    """A launch that has arrays of its own."""
+
+    def __init__(self, call: Callable[[], None], own: OwnArrays) -> None:
+        self.own, self._call = own, call
+
+    def __call__(self) -> None:
+        self._call()
 
 
 class Workbench:
@@ -57,6 +69,8 @@ class Workbench:
         set this one shares. Raises DeviceError where arrays and references do not fit in memory.
         """
         self.device, self.op, self.scope = device, space.operation, scope
+        self.nominal = nominal(space, scope)
+        self._own: OwnArrays | None = None  # of the launch that runs next
         self.cache = of.cache if of is not None else cache or ReferenceCache()
         self._referee = Referee(device, space, self.cache)
         self._current, self._is_renewed = 0, False
@@ -65,15 +79,16 @@ class Workbench:
         self._owner, self._dirty = of or self, True  # dirty: the last kernel may have written outside its outputs
         if of is not None:
             self.buffers, self._kernels, first = of.buffers, of._kernels, of._layouts[0]
-            inputs = input_sets.answered(self._referee, scope, first.inputs.contents, first.inputs.seed)
+            inputs = input_sets.answered(self._referee, self.nominal, first.inputs.contents, first.inputs.seed)
             self._layouts = [Layout(device, self._kernels, self.buffers, inputs, first.copies)]
         else:
-            input_sets.check_fits(device, self.op, scope)
-            inputs = input_sets.draw(self._referee, scope, 0)
-            self.buffers = {name: device.allocate(data.nbytes) for name, data in inputs.contents.items()}
-            self._kernels = BenchKernels(device, list(self.buffers))
-            more = range(1, input_sets.affordable(device, self.op, scope, inputs, self.cache))
-            drawn = [inputs, *(input_sets.draw(self._referee, scope, seed) for seed in more)]
+            input_sets.check_fits(device, self.op, self.nominal)
+            inputs = input_sets.draw(self._referee, self.nominal, 0)
+            shared = {name: data for name, data in inputs.contents.items() if name not in space.varying}
+            self.buffers = {name: device.allocate(data.nbytes) for name, data in shared.items()}
+            self._kernels = BenchKernels(device, [argument.name for argument in self.op.arguments])
+            more = range(1, input_sets.affordable(device, self.op, self.nominal, inputs, self.cache))
+            drawn = [inputs, *(input_sets.draw(self._referee, self.nominal, seed) for seed in more)]
             self._layouts = [Layout(device, self._kernels, self.buffers, inputs) for inputs in drawn]
         self._guard_checks = [
             self._kernels.check_guards(name, buffer, self._guard(name)) for name, buffer in self.buffers.items()
@@ -99,7 +114,7 @@ class Workbench:
         first = self._layouts[0]
         if self._is_renewed or not input_sets.is_renewable(self.op, first.inputs, self.cache):
             return
-        inputs = input_sets.draw(self._referee, self.scope, len(self._layouts))
+        inputs = input_sets.draw(self._referee, self.nominal, len(self._layouts))
         self._layouts[0] = Layout(self.device, self._kernels, self.buffers, inputs, first.copies, first.references)
         self._is_renewed = True
 
@@ -113,12 +128,6 @@ class Workbench:
             return None
         return Workbench(self.device, self._referee.space, scope, of=self)
 
-    @property
-    def arguments(self) -> list[Any]:
-        """Handles of buffers and NumPy scalars, in the kernel's order."""
-        scalars = iter(operation.scalars(self.op, self.scope))
-        return [self.buffers[a.name].handle if a.shape is not None else next(scalars) for a in self.op.arguments]
-
     def library(self) -> Library | None:
         """The vendor's routine on these arrays; None where there is none."""
         if self.op.library is None:
@@ -127,9 +136,20 @@ class Workbench:
         dtypes = {a.name: dtype(a, self.scope).name for a in self.op.arrays}
         return self.device.library(self.op.library, {**self.scope.names, **handles}, dtypes)
 
-    def bind(self, function: Function) -> Callable[[], None]:
-        """A launch of `function` on these arrays."""
-        return self.device.bind(function, self.arguments)
+    def bind(self, program: Program) -> Callable[[], None]:
+        """A launch of a configuration on these arrays, and on arrays of its own."""
+        own = OwnArrays(program, self._kernels)
+        work = program.work(own.allocate)
+        buffers = {**self.buffers, **own.buffers}
+        call = self.device.bind(work, [buffers[argument.name].handle for argument in self.op.arrays])
+        if not own.buffers:
+            return call
+        own.bound()
+        return OwnLaunch(call, own)
+
+    def expect(self, call: Callable[[], None]) -> None:
+        """The next runs are of this call: its own arrays are prepared and looked at with all others."""
+        self._own = call.own if isinstance(call, OwnLaunch) else None
 
     def prepare(self) -> None:
         """Enqueue what makes the arrays ready for a run: a set of inputs, and poison.
@@ -180,6 +200,7 @@ class Workbench:
         not, into what lies on the device for the comparison. So a wrong result counts only where that is intact; else
         it is written again, and `call` runs again.
         """
+        self.expect(getattr(call, "call", call))
         if self._owner._dirty:
             self._write_guards()
         self._owner._dirty, self._is_mended = True, False
@@ -200,6 +221,8 @@ class Workbench:
         self._layouts[self._current].check_inputs()
         for call in self._guard_checks:
             call()
+        if self._own is not None:
+            self._own.inspect()
         for name, counts in self._kernels.counts().items():
             for changed, side in ((counts.before, "before the start"), (counts.after, "after the end")):
                 if changed:
@@ -223,6 +246,8 @@ class Workbench:
         return replace(worst, wrong=sum(verdict.wrong for verdict in verdicts))
 
     def _prepare(self, index: int, fill: int) -> None:
+        if self._own is not None:
+            self._own.prepare(fill)
         self._layouts[index].prepare(fill)
         self._current = index
 
@@ -260,6 +285,8 @@ class Workbench:
             raise WrongResult(f"its outputs have no derived value: {error}") from None
 
     def _fetched(self, name: str, inputs: InputSet) -> Array:
+        if self._own is not None and name in self._own.buffers:
+            return self._own.read(name)
         output = np.empty_like(inputs.contents[name])
         self.device.read(self.buffers[name].handle, output)
         return output

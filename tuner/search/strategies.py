@@ -72,7 +72,7 @@ class Hints:
     @staticmethod
     def of(space: Space, scope: Scope, warm: Sequence[Mapping[str, Value]] = ()) -> Hints:
         """The hints that a space gives: the parameters in its block, and its default, to compare the best with."""
-        names = frozenset().union(*(expression.names for expression in space.block))
+        names = frozenset().union(*(expression.names for step in space.steps for expression in step.block))
         return Hints(warm, tuple(name for name in space.parameters if name in names), [declared_or_first(space, scope)])
 
 

@@ -4,14 +4,15 @@ Only what the text tells for certain is a fault.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from tuner.paths import shown
 from tuner.space import braces
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
-from tuner.space.model import Argument, Space
+from tuner.space.model import Argument, Space, Step
 from tuner.space.prototype import Parameter, Prototype, prototypes
 from tuner.space.source import macro_names, without_comments
 
@@ -30,43 +31,46 @@ class Fault:
     fatal: bool = False
 
 
-def faults(space: Space, text: str) -> Iterator[Fault]:
-    """Where `space` and the `text` of its source, headers included, do not agree."""
-    if len(text) > MOST_TEXT:
+def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
+    """Where `space` and the `texts` of its sources, headers included, do not agree."""
+    if sum(map(len, texts.values())) > MOST_TEXT:
         return
-    code = without_comments(text)
-    if (prototype := _prototype(space, text, code)) is not None:
-        yield from _against(space, prototype)
-        yield from _replaced(space, prototype)
-    yield from _parameters(space, code)
-    yield from _defined(space, code)
+    codes = {path: without_comments(text) for path, text in texts.items()}
+    for position, step in enumerate(space.steps):
+        if (prototype := _prototype(space, step, texts[step.source], codes[step.source])) is not None:
+            yield from _against(space, position, prototype)
+            yield from _replaced(space, position, prototype)
+    yield from _parameters(space, "\n".join(codes.values()))
+    for path, code in codes.items():
+        yield from _defined(space, path, code)
 
 
-def _prototype(space: Space, text: str, code: str) -> Prototype | None:
+def _prototype(space: Space, step: Step, text: str, code: str) -> Prototype | None:
     """The kernel, if there is one of its name alone: else one may be another's alternative, under an #if."""
-    named = [prototype for prototype in prototypes(text) if re.fullmatch(braces.pattern(space.kernel), prototype.name)]
+    named = [prototype for prototype in prototypes(text) if re.fullmatch(braces.pattern(step.kernel), prototype.name)]
     if "c" not in space.languages:
         named = [prototype for prototype in named if prototype.is_kernel]
-    mentions = re.findall(rf"\b{braces.pattern(space.kernel)}\s*\(", code)
+    mentions = re.findall(rf"\b{braces.pattern(step.kernel)}\s*\(", code)
     return named[0] if len(mentions) == len(named) == 1 else None
 
 
-def _replaced(space: Space, prototype: Prototype) -> Iterator[Fault]:
+def _replaced(space: Space, position: int, prototype: Prototype) -> Iterator[Fault]:
     """Macros that replace a name of the kernel's own, so that it does not compile."""
+    step = space.steps[position]
     template, own = prototype.template or {}, {p.name for p in prototype.parameters or ()}
     for name in macro_names(space):
         where = _key(space, name)
         if name in template:
             arguments = ", ".join(f"{{{each}}}" for each in template)
             yield Fault(
-                ("kernel",),
-                f"{name} is a parameter of the template in {space.source.name}, where the macro of that name replaces "
-                f"it; write {braces.function(space.kernel)}<{arguments}>",
+                ("steps", position, "kernel"),
+                f"{name} is a parameter of the template in {step.source.name}, where the macro of that name replaces "
+                f"it; write {braces.function(step.kernel)}<{arguments}>",
             )
         elif name in own:
             yield Fault(
                 (where, name),
-                f"{space.kernel} in {space.source.name} takes an argument of this name, which the macro replaces; "
+                f"{step.kernel} in {step.source.name} takes an argument of this name, which the macro replaces; "
                 "rename one of them",
             )
 
@@ -75,7 +79,7 @@ def _key(space: Space, name: str) -> str:
     return "parameters" if name in space.parameters else "derived" if name in space.derived else "types"
 
 
-def _defined(space: Space, code: str) -> Iterator[Fault]:
+def _defined(space: Space, path: Path, code: str) -> Iterator[Fault]:
     """Macros that the source defines anew, whatever their values, so that these make no difference."""
     depth = 0
     for directive, name in re.findall(r"^\s*#\s*(if|endif|define)\w*(?:[ \t]+(\w+))?", code, re.MULTILINE):
@@ -83,37 +87,45 @@ def _defined(space: Space, code: str) -> Iterator[Fault]:
         if directive == "define" and depth == 0 and name in macro_names(space):
             yield Fault(
                 (_key(space, name), name),
-                f"{space.source.name} defines it itself, so that no value has an effect; write #ifndef {name} before "
+                f"{path.name} defines it itself, so that no value has an effect; write #ifndef {name} before "
                 "that line, and #endif after it",
             )
 
 
-def _against(space: Space, prototype: Prototype) -> Iterator[Fault]:
-    arguments, parameters = space.operation.arguments, prototype.parameters
-    if parameters is None:
-        return
+def _against(space: Space, position: int, prototype: Prototype) -> Iterator[Fault]:
+    step, parameters = space.steps[position], prototype.parameters
+    by_name = {argument.name: argument for argument in space.operation.arguments}
+    arguments = [by_name[name] for name in step.arguments]
+    kinds = [a.kind for a in arguments if a.kind is not None]
+    if parameters is None or any(len({kind.is_parameter(name) for name in space.languages}) > 1 for kind in kinds):
+        return  # how many it takes depends on the language
+    arguments = [a for a in arguments if a.kind is None or a.kind.is_parameter(space.languages[0])]
     if len(arguments) != len(parameters):
         taken = ", ".join(map(str, parameters)) or "nothing"
         declared = ", ".join(argument.name for argument in arguments)
         yield Fault(
-            ("operation", "arguments"),
-            f"{len(arguments)} arguments ({shown(declared)}); {space.kernel} in {space.source.name} takes "
+            ("operation", "arguments") if len(space.steps) == 1 else ("steps", position, "arguments"),
+            f"{len(arguments)} arguments ({shown(declared)}); {step.kernel} in {step.source.name} takes "
             f"{len(parameters)} ({shown(taken)}); write one for each, in this order",
             fatal=len(arguments) < len(parameters),
         )
         return
-    for position, (argument, parameter) in enumerate(zip(arguments, parameters, strict=True)):
-        yield from _argument(space, position, argument, parameter)
+    for argument, parameter in zip(arguments, parameters, strict=True):
+        if argument.kind is None:
+            yield from _argument(space, step, argument, parameter)
 
 
-def _argument(space: Space, position: int, argument: Argument, parameter: Parameter) -> Iterator[Fault]:
+def _argument(space: Space, step: Step, argument: Argument, parameter: Parameter) -> Iterator[Fault]:
+    position = space.operation.arguments.index(argument)
     where, is_array = ("operation", "arguments", position), argument.shape is not None
-    takes = f"{argument.name}: {space.kernel} in {space.source.name} takes `{shown(parameter)}` here"
+    takes = f"{argument.name}: {step.kernel} in {step.source.name} takes `{shown(parameter)}` here"
     if parameter.is_pointer is not None and parameter.is_pointer != is_array:
         array, scalar = "an array; say its `shape` and `role`", "a scalar; leave `shape` and `role` out"
         yield Fault(where, f"{takes}, {array if parameter.is_pointer else scalar}", fatal=True)
     elif parameter.dtype is not None and parameter.type not in (*space.parameters, *space.derived):
         choices = space.operation.types.get(argument.dtype, (argument.dtype,))
+        if argument.dtype in space.parameters:
+            return  # scratch, whose type the source reads as a macro
         other = next((dtype for dtype in choices if not _is_same(DTYPES[dtype], is_array, parameter)), None)
         if other is not None and len(choices) > 1:
             advice = f"which is no {other}, as {argument.dtype} may be; write {argument.dtype} in the source"
@@ -156,29 +168,35 @@ def _stands_for(plain: DType, dtype: DType) -> bool:
     return (dtype.foreign or dtype.kind == "boolean") and plain.kind == "integer" and plain.itemsize == dtype.itemsize
 
 
+def _files(space: Space) -> str:
+    return shown(", ".join(path.name for path in space.sources))
+
+
 def _parameters(space: Space, code: str) -> Iterator[Fault]:
     """Each parameter that has a choice of values, though nothing reads it."""
     if "##" in code or re.search(r"^\s*#\s*include\s+\w", code, re.MULTILINE):
         return  # names may be glued together, or stand in a file that a macro names
     expressions: list[Expression] = [
-        *space.derived.values(), *space.grid, *space.block, space.shared_memory,
+        *space.derived.values(), *(expression for step in space.steps for expression in step.expressions),
         *(restriction.that for restriction in space.restrictions),
+        *(extent for argument in space.operation.arguments for extent in argument.shape or ()),
+        *(value for argument in space.operation.scalars for value in argument.value),
     ]  # fmt: skip
     options = [option for options in space.compile_options.values() for option in options]
-    used = set(re.findall(r"\w+", " ".join([code, space.kernel, *options])))
+    used = set(re.findall(r"\w+", " ".join([code, *(step.kernel for step in space.steps), *options])))
     used |= {name for expression in expressions for name in expression.names}
     op = space.operation
     for name, allowed in op.types.items():
         if name not in used and len(allowed) > 1 and all(argument.dtype != name for argument in op.arguments):
             yield Fault(
                 ("operation", "types", name),
-                f"neither {space.source.name} nor an argument uses it, so its {len(allowed)} types make no difference; "
+                f"neither {_files(space)} nor an argument uses it, so its {len(allowed)} types make no difference; "
                 "use it as a macro, or take it out",
             )
     for name, values in space.parameters.items():
         if name not in used and len(values) > 1:
             yield Fault(
                 ("parameters", name),
-                f"no text uses it, neither {space.source.name} nor an expression, so its {len(values)} values make no "
+                f"no text uses it, neither {_files(space)} nor an expression, so its {len(values)} values make no "
                 "difference; use it as a macro, or take it out",
             )

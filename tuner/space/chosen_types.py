@@ -17,7 +17,9 @@ def dtype_of(argument: Argument, types: Types) -> DType:
 
 
 def dtype(argument: Argument, scope: Scope) -> DType:
-    """The type of an argument of this problem."""
+    """The type of an argument of this problem; of scratch, in a scope with a configuration, perhaps a parameter's."""
+    if argument.dtype in scope.config:
+        return DTYPES[canonical(str(scope.config[argument.dtype]))]
     return dtype_of(argument, scope.types)
 
 

@@ -42,8 +42,8 @@ class ComparisonReader:
     ) -> None:
         self._document, self._prefix, self._model = document, prefix, model
         self._scope_names = scope_names
-        self._arrays = [argument.name for argument in arguments if argument.shape is not None]
-        self._outputs = [a.name for a in arguments if a.shape is not None and a.role != "in"]
+        self._arrays = [argument.name for argument in arguments if argument.is_array]
+        self._outputs = [argument.name for argument in arguments if argument.role in ("out", "inout")]
 
     def derive(self) -> dict[str, Expression]:
         """Raises SpaceError for a name that is taken, and for an expression that reads no output."""

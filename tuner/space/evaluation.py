@@ -97,12 +97,14 @@ def _fault(check: Callable[[Mapping[str, Any]], object], names: Mapping[str, Any
 
 
 def _operation_checks(space: Space) -> Iterator[Check]:
-    op = space.operation
+    op, chosen = space.operation, {*space.parameters, *space.derived}
     for position, argument in enumerate(op.arguments):
         for expression in argument.shape or ():
-            yield ("arguments", position, "shape"), _whole(expression, 1)
+            if not expression.names & chosen:
+                yield ("arguments", position, "shape"), _whole(expression, 1)
         for expression in argument.value:
-            yield ("arguments", position, "value"), _number(expression)
+            if not expression.names & chosen:
+                yield ("arguments", position, "value"), _number(expression)
         if argument.fill is not None and argument.fill.expressions:
             for dtype in op.types.get(argument.dtype, (argument.dtype,)):
                 yield ("arguments", position, "fill"), _filled(argument.fill, DTYPES[dtype])
@@ -125,17 +127,27 @@ def _configuration_checks(space: Space, own_restrictions: int) -> Iterator[Check
         yield ("derived", name), expression.evaluate
     for position, restriction in enumerate(space.restrictions[:own_restrictions]):
         yield ("restrictions", position), _number(restriction.that)
-    for key, extents in (("block", space.block), ("grid", space.grid)):
-        for position, extent in enumerate(extents):
-            yield (key, position), _whole(extent, 1)
-    yield ("shared_memory",), _whole(space.shared_memory, 0)
+    for number, step in enumerate(space.steps):
+        for key, extents in (("block", step.block), ("grid", step.grid), ("cluster", step.cluster or ())):
+            for position, extent in enumerate(extents):
+                yield ("steps", number, key, position), _whole(extent, 1)
+        yield ("steps", number, "shared_memory"), _whole(step.shared_memory, 0)
+    for position, argument in enumerate(space.operation.arguments):
+        for extent in (argument.shape or ()) if argument.name in space.varying else ():
+            yield ("operation", "arguments", position, "shape"), _whole(extent, 1)
+        for key, expressions in (argument.kind.expressions if argument.kind is not None else {}).items():
+            for expression in expressions:
+                yield ("operation", "arguments", position, key), _whole(expression, 0)
+        for value in argument.value if argument.shape is None else ():
+            if value.names & {*space.parameters, *space.derived}:
+                yield ("operation", "arguments", position, "value"), _number(value)
     for restriction in space.restrictions[own_restrictions:]:
         yield (), _number(restriction.that)
 
 
 def _kernel(space: Space, scope: Scope) -> Callable[[Mapping[str, Any]], object]:
     def check(names: Mapping[str, Any]) -> None:
-        source.kernel_of(space, {name: names[name] for name in space.parameters}, scope)
+        source.kernels_of(space, {name: names[name] for name in space.parameters}, scope)
 
     return check
 

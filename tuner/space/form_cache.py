@@ -46,9 +46,8 @@ def _to_form(space: Space, folder: Path) -> bytes:
     def relative(file: Path | str) -> str:
         return os.path.relpath(file, folder)
 
-    digests = {relative(file): paths.digest(file.read_bytes()) for file in (*space.files, space.source)}
+    digests = {relative(file): paths.digest(file.read_bytes()) for file in (*space.files, *space.sources)}
     data = launch_form.to_json(space)
-    data |= {"source": relative(space.source)}
     data |= {key: [relative(path) for path in data[key]] for key in ("files", "include")}
     for part in launch_form.with_files(data):
         part["file"] = relative(part["file"])
@@ -82,7 +81,6 @@ def _from_form(content: bytes, folder: Path) -> Space | None:
         for file, digest in data["files"].items():
             if paths.digest((folder / file).read_bytes()) != digest:
                 return None
-        space["source"] = os.path.normpath(folder / space["source"])
         for key in ("files", "include"):
             space[key] = [os.path.normpath(folder / path) for path in space[key]]
         for part in launch_form.with_files(space):

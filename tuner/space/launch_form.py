@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tuner.space import kinds
 from tuner.space.expressions import ArrayExpression, Expression, parse
 from tuner.space.fills import Fill
-from tuner.space.model import Argument, Operation, Restriction, Space
+from tuner.space.model import Argument, Operation, Restriction, Space, Step
 from tuner.space.python_function import PythonFunction
 from tuner.space.reference_forms import (
     ConfigReference,
@@ -18,7 +19,7 @@ from tuner.space.reference_forms import (
 )
 from tuner.space.tolerance import Tolerance
 
-VERSION = 6
+VERSION = 7
 
 
 def to_json(space: Space) -> dict[str, Any]:
@@ -32,15 +33,11 @@ def to_json(space: Space) -> dict[str, Any]:
         "version": VERSION,
         "name": space.name,
         "title": space.title,
-        "kernel": space.kernel,
-        "source": str(space.source),
+        "steps": [_step_data(step) for step in space.steps],
         "languages": list(space.languages),
         "parameters": {name: list(values) for name, values in space.parameters.items()},
         "restrictions": [[r.that.text, r.because] for r in space.restrictions],
         "derived": {name: e.text for name, e in space.derived.items()},
-        "grid": texts(space.grid),
-        "block": texts(space.block),
-        "shared_memory": space.shared_memory.text,
         "default": dict(space.default),
         "compile_options": {language: list(options) for language, options in space.compile_options.items()},
         "alignment": space.alignment,
@@ -59,6 +56,8 @@ def to_json(space: Space) -> dict[str, Any]:
                     a.role,
                     texts(a.value),
                     _fill_data(a.fill),
+                    a.kind and kinds.to_json(a.kind),
+                    a.zeroed,
                 ]
                 for a in op.arguments
             ],
@@ -77,10 +76,36 @@ def to_json(space: Space) -> dict[str, Any]:
 
 
 def with_files(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The fills, and the reference, in this JSON data that name a `file`."""
+    """The steps, the fills, and the reference, in this JSON data that name a `file`."""
     operation = data["operation"]
-    parts = [operation["reference"], *(fill for *_, fill in operation["arguments"] if fill)]
-    return [part for part in parts if part.get("file")]
+    fills = [fill for _, _, _, _, _, fill, *_ in operation["arguments"] if fill]
+    return [part for part in (*data["steps"], operation["reference"], *fills) if part.get("file")]
+
+
+def _step_data(step: Step) -> dict[str, Any]:
+    return {
+        "kernel": step.kernel,
+        "file": str(step.source),
+        "arguments": list(step.arguments),
+        "grid": [e.text for e in step.grid],
+        "block": [e.text for e in step.block],
+        "shared_memory": step.shared_memory.text,
+        "cluster": step.cluster and [e.text for e in step.cluster],
+        "cooperative": step.cooperative,
+    }
+
+
+def _step(data: Mapping[str, Any]) -> Step:
+    return Step(
+        kernel=data["kernel"],
+        source=Path(data["file"]),
+        arguments=tuple(data["arguments"]),
+        grid=_three(data["grid"]),
+        block=_three(data["block"]),
+        shared_memory=parse(data["shared_memory"]),
+        cluster=data["cluster"] and _three(data["cluster"]),
+        cooperative=data["cooperative"],
+    )
 
 
 def _fill_data(fill: Fill | None) -> dict[str, Any] | None:
@@ -160,8 +185,17 @@ def from_json(data: Mapping[str, Any]) -> Space:
         options=op["options"],
         extent=expressions(op["extent"]),
         arguments=tuple(
-            Argument(name, dtype, None if shape is None else expressions(shape), role, expressions(value), _fill(fill))
-            for name, dtype, shape, role, value, fill in op["arguments"]
+            Argument(
+                name,
+                dtype,
+                None if shape is None else expressions(shape),
+                role,
+                expressions(value),
+                _fill(fill),
+                kind and kinds.from_json(kind),
+                zeroed,
+            )
+            for name, dtype, shape, role, value, fill, kind, zeroed in op["arguments"]
         ),
         reference=_reference(op["reference"]),
         tolerance={
@@ -179,15 +213,11 @@ def from_json(data: Mapping[str, Any]) -> Space:
         name=data["name"],
         title=data["title"],
         operation=operation,
-        kernel=data["kernel"],
-        source=Path(data["source"]),
+        steps=tuple(_step(step) for step in data["steps"]),
         languages=tuple(data["languages"]),
         parameters={name: tuple(values) for name, values in data["parameters"].items()},
         restrictions=tuple(Restriction(parse(that), because) for that, because in data["restrictions"]),
         derived={name: parse(text) for name, text in data["derived"].items()},
-        grid=_three(data["grid"]),
-        block=_three(data["block"]),
-        shared_memory=parse(data["shared_memory"]),
         default=data["default"],
         compile_options={language: tuple(options) for language, options in data["compile_options"].items()},
         alignment=data["alignment"],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from tuner.space.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from tuner.space.fills import Fill
+    from tuner.space.kinds import Kind
     from tuner.space.python_function import PythonFunction
     from tuner.space.reference_forms import Reference
     from tuner.space.scope import Scope
@@ -33,11 +34,13 @@ MAX_FILE_BYTES = 1_000_000  # of a space or operation file
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of the kernel. An array has a shape and a role (in, out, inout); a scalar has neither.
+    """One argument of the kernel. An array has a shape and a role (in, out, inout, scratch); a scalar has neither.
 
-    `dtype` is a name of `dtypes.DTYPES`, or of the operation's `types`; `chosen_types.dtype` tells which type that is.
-    `value` is its content: one expression for a scalar, one per element for an array. Without it, a scalar is the size
-    or option of its name, and the caller passes the array. `fill` says what such an array holds while it is tuned.
+    `dtype` is a name of `dtypes.DTYPES`, of the operation's `types`, or of a parameter; `chosen_types.dtype` tells
+    which type that is. `value` is its content: one expression for a scalar, one per element for an array. Without it, a
+    scalar is the size or option of its name, and the caller passes the array. `fill` says what such an array holds
+    while it is tuned. `kind` says how a kernel gets it; None is a plain array or scalar. Scratch is allocated by
+    whoever launches: `zeroed` is never, once or (before) each (launch).
     """
 
     name: str
@@ -46,6 +49,13 @@ class Argument:
     role: str | None = None
     value: tuple[Expression, ...] = ()
     fill: Fill | None = None
+    kind: Kind | None = None
+    zeroed: str = "never"
+
+    @property
+    def is_array(self) -> bool:
+        """Whether the caller passes an array for it, or it is one of constants."""
+        return self.shape is not None and self.role not in (None, "scratch")
 
 
 @dataclass(frozen=True)
@@ -77,12 +87,22 @@ class Operation:
     @property
     def arrays(self) -> tuple[Argument, ...]:
         """The arrays that the caller passes, in order."""
-        return tuple(a for a in self.arguments if a.shape is not None and not a.value)
+        return tuple(a for a in self.arguments if a.is_array and not a.value)
 
     @property
     def constants(self) -> tuple[Argument, ...]:
         """The arrays that have a value."""
         return tuple(a for a in self.arguments if a.shape is not None and a.value)
+
+    @property
+    def scratch(self) -> tuple[Argument, ...]:
+        """The arrays that whoever launches allocates."""
+        return tuple(a for a in self.arguments if a.role == "scratch")
+
+    @property
+    def scalars(self) -> tuple[Argument, ...]:
+        """The arguments that are numbers."""
+        return tuple(a for a in self.arguments if a.shape is None and a.kind is None)
 
     @property
     def outputs(self) -> tuple[Argument, ...]:
@@ -116,33 +136,70 @@ class Restriction:
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a configuration is launched: blocks and threads per block (x, y, z), dynamic shared memory in bytes."""
+    """How a step is launched: blocks and threads per block (x, y, z), dynamic shared memory in bytes, the blocks of a
+    cluster, and whether all blocks must run at once."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_memory: int
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    cooperative: bool = False
+
+
+Extents = tuple[Expression, Expression, Expression]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One launch of a configuration: a kernel of a source, the names of the arguments that it takes, in its order, and
+    its geometry. `kernel` may hold names in braces; see `braces`."""
+
+    kernel: str
+    source: Path
+    arguments: tuple[str, ...]
+    grid: Extents
+    block: Extents
+    shared_memory: Expression
+    cluster: Extents | None = None
+    cooperative: bool = False
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """All that its geometry says."""
+        return (*self.grid, *self.block, self.shared_memory, *(self.cluster or ()))
+
+    def geometry(self, names: Mapping[str, Any]) -> Geometry:
+        """Its geometry with these values of names. Raises ExpressionError unless it can be launched."""
+        grid, block, cluster = (_extents(extents, names) for extents in (self.grid, self.block, self.cluster or ()))
+        shared = self.shared_memory.integer(names)
+        if min(grid + block + cluster) < 1 or shared < 0:
+            raise ExpressionError(
+                f"{self.kernel}: grid {grid}, block {block}, shared memory {shared} cannot be launched"
+            )
+        return Geometry(grid, block, shared, cluster, self.cooperative)
+
+
+def _extents(expressions: tuple[Expression, ...], names: Mapping[str, Any]) -> tuple[int, int, int]:
+    x, y, z = (e.integer(names) for e in expressions) if expressions else (1, 1, 1)
+    return x, y, z
 
 
 @dataclass(frozen=True)
 class Space:
-    """One stage: a kernel, what it computes, and the configurations that it can be compiled with.
+    """One stage: the steps of a launch, what they compute, and the configurations that they can be compiled with.
 
-    Arrays begin at multiples of `alignment` bytes, and of the size of their elements. `kernel` and `compile_options`
-    may hold names in braces; see `braces`.
+    Arrays begin at multiples of `alignment` bytes, and of the size of their elements. `compile_options` may hold names
+    in braces; see `braces`.
     """
 
     name: str
     title: str
     operation: Operation
-    kernel: str
-    source: Path
+    steps: tuple[Step, ...]
     languages: tuple[str, ...]
     parameters: Mapping[str, tuple[Value, ...]]
     restrictions: tuple[Restriction, ...]
     derived: Mapping[str, Expression]
-    grid: tuple[Expression, Expression, Expression]
-    block: tuple[Expression, Expression, Expression]
-    shared_memory: Expression
     default: Mapping[str, Value]
     compile_options: Mapping[str, tuple[str, ...]]
     alignment: int = 1
@@ -150,12 +207,37 @@ class Space:
     files: tuple[Path, ...] = ()  # the YAML files it was read from
     include: tuple[Path, ...] = ()  # folders of the user's own headers
 
+    @property
+    def kernels(self) -> str:
+        """The names of its kernels, for people and for files of others."""
+        return ", ".join(dict.fromkeys(step.kernel for step in self.steps))
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """Its kernel files, each once."""
+        return tuple(dict.fromkeys(step.source for step in self.steps))
+
     def names(self, config: Mapping[str, Value], scope: Scope) -> Mapping[str, Any]:
         """The value of every name that an expression of this space may use: scope, configuration, derived values.
 
         A derived value is computed when it is first read, which raises ExpressionError if it cannot be computed.
         """
         return _Names({**scope.names, **config}, self.derived)
+
+    @property
+    def varying(self) -> frozenset[str]:
+        """The arrays whose shapes or types depend on the configuration."""
+        chosen = {*self.parameters, *self.derived}
+        return frozenset(
+            a.name
+            for a in self.operation.arguments
+            if a.dtype in chosen or any(extent.names & chosen for extent in a.shape or ())
+        )
+
+    def at(self, config: Mapping[str, Value], scope: Scope) -> Scope:
+        """`scope` with the values of this configuration. Raises ExpressionError if a derived value has none."""
+        names = self.names(config, scope)
+        return replace(scope, config={**config, **{name: names[name] for name in self.derived}})
 
     def broken(self, config: Mapping[str, Value], scope: Scope) -> Restriction | None:
         """The first restriction that `config` breaks, or None.
@@ -188,15 +270,10 @@ class Space:
         except ExpressionError:
             return False
 
-    def geometry(self, config: Mapping[str, Value], scope: Scope) -> Geometry:
-        """Grid, block and dynamic shared memory of `config`. Raises ExpressionError unless they can be launched."""
+    def geometries(self, config: Mapping[str, Value], scope: Scope) -> tuple[Geometry, ...]:
+        """The geometry of each step of `config`. Raises ExpressionError unless all can be launched."""
         names = self.names(config, scope)
-        grid = tuple(e.integer(names) for e in self.grid)
-        block = tuple(e.integer(names) for e in self.block)
-        shared = self.shared_memory.integer(names)
-        if min(grid + block) < 1 or shared < 0:
-            raise ExpressionError(f"{self.name}: grid {grid}, block {block}, shared memory {shared} cannot be launched")
-        return Geometry((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), shared)
+        return tuple(step.geometry(names) for step in self.steps)
 
     def walk(self) -> Iterator[Config]:
         """Every combination of declared values in the order of the file, valid or not."""

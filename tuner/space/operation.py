@@ -95,9 +95,9 @@ def _examples(operation: Operation) -> str:
 
 def _check_scalars(sizes: Mapping[str, int], operation: Operation, types: Types) -> None:
     """Raise RequestError for a size that does not fit the kernel's scalar of its name."""
-    for argument in operation.arguments:
+    for argument in operation.scalars:
         element = dtype_of(argument, types)
-        if argument.shape is None and not element.holds(sizes.get(argument.name, 0)):
+        if not element.holds(sizes.get(argument.name, 0)):
             raise RequestError(
                 f"size {argument.name} = {sizes[argument.name]} does not fit the kernel's {element.name}; "
                 f"at most {element.high} is allowed"
@@ -114,7 +114,7 @@ def parse_options(settings: Mapping[str, float], operation: Operation, types: Ty
             raise RequestError(f"option {shown(name)}: no such option; there are: {names}")
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not _is_finite(value):
             raise RequestError(f"option {name} = {quoted(value)}: a finite number is needed")
-        for argument in operation.arguments:
+        for argument in operation.scalars:
             if argument.name == name and not (element := dtype_of(argument, types)).holds(value):
                 raise RequestError(f"option {name} = {quoted(value)} does not fit the kernel's {element.name}")
     return {**operation.options, **{name: float(value) for name, value in settings.items()}}
@@ -198,13 +198,12 @@ def _value(argument: Argument, expression: Expression, scope: Scope) -> np.gener
 def scalars(operation: Operation, scope: Scope) -> list[np.generic]:
     """The values of the scalar arguments, in order, in their dtypes. Raises SpaceError for a value that does not
     fit."""
-    values = []
-    for argument in operation.arguments:
-        if argument.shape is None and argument.value:
-            values.append(_value(argument, argument.value[0], scope))
-        elif argument.shape is None:
-            values.append(dtype(argument, scope).scalar(scope.names[argument.name]))
-    return values
+    return [
+        _value(argument, argument.value[0], scope)
+        if argument.value
+        else dtype(argument, scope).scalar(scope.names[argument.name])
+        for argument in operation.scalars
+    ]
 
 
 def gflops(operation: Operation, scope: Scope, time_ms: float) -> float | None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import keyword
 import math
+import re
 from collections.abc import Collection, Iterable
 
 from tuner.errors import SpaceError
-from tuner.paths import quoted
-from tuner.space import arithmetic, fills
+from tuner.paths import quoted, shown
+from tuner.space import arithmetic, fills, kinds
 from tuner.space.comparison_reader import ComparisonReader
-from tuner.space.dtypes import DTYPES, DType
+from tuner.space.dtypes import DTYPES, DType, canonical
 from tuner.space.expressions import Expression
 from tuner.space.fills import Fill
+from tuner.space.kinds import Kind
 from tuner.space.model import Argument, Operation
 from tuner.space.name_check import check_names
 from tuner.space.reference_forms import ExpressionReference
@@ -33,6 +35,7 @@ class OperationReader:
         op = model.operation
         self.scope_names: set[str] = {*op.sizes, *op.options, *DEVICE_NAMES}
         self.prefix: Where = () if shared is not document else ("operation",)
+        self.chosen = {*model.parameters, *model.derived} - self.scope_names  # what differs by configuration
         self.types = {name: tuple(allowed) for name, allowed in (model.types or model.operation.types).items()}
 
     def operation(self, languages: Collection[str]) -> Operation:
@@ -89,7 +92,8 @@ class OperationReader:
             accept=tuple(op.accept),
             types=self.types,
         )
-        self._check_coarse(document, place, operation)
+        self._check_coarse(document, arguments_place, operation)
+        self._check_kinds(document, arguments_place, operation, languages)
         return operation
 
     def _check_words(self, document: Document, place: Where, arguments: Iterable[Argument]) -> None:
@@ -120,21 +124,37 @@ class OperationReader:
 
     def _dtypes(self, document: Document, where: Where, model: ArgumentModel) -> list[DType]:
         """The dtypes that an argument may have. Raises SpaceError for an unknown one."""
+        if model.dtype is None:
+            raise document.error((*where, "dtype"), "this key is missing; add it")
+        if model.role == "scratch" and model.dtype in self.model.parameters:
+            return [self._dtype_of_value(document, where, model.dtype, v) for v in self.model.parameters[model.dtype]]
         names = self.types.get(model.dtype, (model.dtype,))
         if model.dtype not in DTYPES and model.dtype not in self.types:
             named = f", or a name of `types`: {', '.join(self.types)}" if self.types else ""
+            if model.dtype in self.model.parameters:
+                named = f"; {model.dtype} is a parameter, and only scratch may take its type from one"
             raise document.error((*where, "dtype"), f"{quoted(model.dtype)}: {_known_dtypes()}{named}")
         return [DTYPES[name] for name in names]
+
+    def _dtype_of_value(self, document: Document, where: Where, name: str, value: object) -> DType:
+        """The dtype that a parameter's value names. Raises SpaceError where it names none."""
+        if (dtype := DTYPES.get(canonical(str(value)))) is None:
+            raise document.error(
+                (*where, "dtype"), f"the parameter {name} has the value {quoted(value)}, which is {_known_dtypes()}"
+            )
+        return dtype
 
     def _check_coarse(self, document: Document, place: Where, operation: Operation) -> None:
         """Raise SpaceError for an output whose type is too coarse for the tolerance that others have by default."""
         for position, argument in enumerate(operation.arguments):
+            if argument.role not in ("out", "inout"):
+                continue
             dtypes = [DTYPES[name] for name in self.types.get(argument.dtype, (argument.dtype,))]
             coarse = next((dtype for dtype in dtypes if dtype.is_coarse), None)
             by_names = [name for name, e in operation.derive.items() if argument.name in e.names] or [argument.name]
             given = [operation.tolerance[name].terms.keys() for name in by_names if name in operation.tolerance]
             bounded = len(given) == len(by_names) and all(terms - {"wrong"} for terms in given)
-            if coarse and argument.role in ("out", "inout") and operation.reference.kind != "none" and not bounded:
+            if coarse and operation.reference.kind != "none" and not bounded:
                 raise document.error(
                     (*place, position, "dtype"),
                     f"{argument.name} is written as {coarse.name}, which rounds by up to {coarse.epsilon:.0%}: say by "
@@ -143,36 +163,105 @@ class OperationReader:
 
     def _argument(self, document: Document, place: Where, position: int, model: ArgumentModel) -> Argument:
         where = (*place, position)
-        dtypes = self._dtypes(document, where, model)
-        if (model.shape is None) != (model.role is None):
+        kind = self._kind(document, where, model)
+        has_role = (model.role is not None) if kind is None else model.shape is not None
+        dtypes = self._dtypes(document, where, model) if kind is None or kind.has_shape else []
+        if (model.shape is not None) != has_role:
             raise document.error(where, f"{model.name}: an array has both `shape` and `role`, a scalar neither")
         value: list[Expression] = model.value or []
         options = self.model.operation.options
-        if model.shape is None and (model.name in {*self.model.operation.sizes, *options}) == bool(value):
+        is_scalar = model.shape is None and kind is None
+        if is_scalar and (model.name in {*self.model.operation.sizes, *options}) == bool(value):
             raise document.error(
                 where, f"{model.name}: a scalar has the name of a size or option, whose value it takes, or a `value`"
             )
         if model.shape is not None and model.name in self.scope_names:
             raise document.error(where, f"{model.name}: this name is taken by a size or option")
+        if model.zeroed != "never" and model.role != "scratch":
+            raise document.error((*where, "zeroed"), f"{model.name}: only an array of role scratch is zeroed")
         for extent in model.shape or []:
-            check_names(document, (*where, "shape"), extent, self.scope_names)
+            self._check_extent(document, where, model, kind, extent)
         # An array is uploaded once, before a launch sets its options.
-        names = self.scope_names if model.shape is None else self.scope_names - options.keys()
+        names = {*self.scope_names, *self.chosen} if model.shape is None else self.scope_names - options.keys()
         for expression in value:
             check_names(document, (*where, "value"), expression, names)
         if model.value is not None:
             extents = [extent.text for extent in model.shape or []]
-            if model.role not in ("in", None):
+            if model.role not in ("in", None) or kind is not None:
                 raise document.error((*where, "role"), f"{quoted(model.role)}: {model.name} has a `value`; write `in`")
             if not all(text.isdecimal() for text in extents) or math.prod(map(int, extents)) != len(value):
-                kind = f"of shape [{', '.join(extents)}]" if extents else "a scalar"
+                what = f"of shape [{', '.join(extents)}]" if extents else "a scalar"
                 raise document.error(
                     (*where, "value"),
-                    f"{len(value)} values; {model.name} is {kind}: write one for each element, the shape in numbers",
+                    f"{len(value)} values; {model.name} is {what}: write one for each element, the shape in numbers",
                 )
         shape = None if model.shape is None else tuple(model.shape)
-        fill = None if model.fill is None else self._fill(document, (*where, "fill"), model, dtypes)
-        return Argument(model.name, model.dtype, shape, model.role, tuple(value), fill)
+        is_filled = model.fill is not None and (kind is None or "fill" not in kind.keys)
+        fill = self._fill(document, (*where, "fill"), model, dtypes) if is_filled else None
+        return Argument(model.name, model.dtype or "", shape, model.role, tuple(value), fill, kind, model.zeroed)
+
+    def _check_extent(
+        self, document: Document, where: Where, model: ArgumentModel, kind: Kind | None, extent: Expression
+    ) -> None:
+        """Raise SpaceError for a name that an extent may not use. Of what the caller passes, an output that `derive`
+        reads may depend on the configuration."""
+        read = {name for formula in self.model.operation.derive.values() for name in re.findall(r"\w+", str(formula))}
+        is_free = model.role in ("scratch", None) or (model.role == "out" and kind is None and model.name in read)
+        if not is_free and (chosen := sorted(extent.names & self.chosen)):
+            advice = (
+                "name it in `derive:`, which computes what is compared" if model.role == "out" else "only scratch may"
+            )
+            raise document.error(
+                (*where, "shape"),
+                f"`{shown(extent.text)}` depends on {chosen[0]}, which differs by configuration; {advice}",
+            )
+        check_names(document, (*where, "shape"), extent, {*self.scope_names, *self.chosen})
+
+    def _kind(self, document: Document, where: Where, model: ArgumentModel) -> Kind | None:
+        """The kind of an argument, None for a plain one. Raises SpaceError for keys that are not of that kind."""
+        every = {name for kind in kinds.table().values() for name in kind.keys} - {"fill"}
+        given = {name: getattr(model, name) for name in every if getattr(model, name) is not None}
+        found = kinds.table().get(model.kind or "")
+        own = found.keys if found is not None else {}
+        for name in given.keys() - own.keys():
+            of = [kind.name for kind in kinds.table().values() if name in kind.keys]
+            raise document.error((*where, name), f"is a key of `kind: {' or '.join(of)}`")
+        if found is None:
+            return None
+        if "fill" in own and model.fill is not None:
+            given["fill"] = model.fill
+        for name, key in own.items():
+            if name not in given and key.default is None:
+                raise document.error((*where, name), f"this key of `kind: {found.name}` is missing; add it")
+            value = given.setdefault(name, key.default)
+            if key.choices and value not in key.choices:
+                raise document.error((*where, name), f"{quoted(value)}; allowed are {', '.join(map(str, key.choices))}")
+        if model.role not in found.roles:
+            roles = [f"`role: {role}`" if role else "no `role`" for role in found.roles]
+            raise document.error((*where, "role"), f"{model.name}: `kind: {found.name}` has {' or '.join(roles)}")
+        if (model.shape is not None) != found.has_shape:
+            need = "needs a `shape`" if found.has_shape else "has no `shape`"
+            raise document.error((*where, "shape"), f"{model.name}: `kind: {found.name}` {need}")
+        kind = kinds.made(found.name, given)
+        for name, values in kind.expressions.items():
+            for expression in values:
+                check_names(document, (*where, name), expression, {*self.scope_names, *self.chosen})
+        return kind
+
+    def _check_kinds(self, document: Document, place: Where, operation: Operation, languages: Collection[str]) -> None:
+        """Raise SpaceError for a kind that a language lacks, and for what else is wrong with one."""
+        for position, argument in enumerate(operation.arguments):
+            if argument.kind is None:
+                continue
+            if lacking := [name for name in languages if name not in argument.kind.languages]:
+                able = ", ".join(argument.kind.languages)
+                raise document.error(
+                    (*place, position, "kind"),
+                    f"{argument.kind.name} is for {able} only, and the languages are {', '.join(languages)}; "
+                    f"{lacking[0]} has none",
+                )
+            if (fault := argument.kind.fault(argument, operation)) is not None:
+                raise document.error((*place, position, fault[0]), fault[1])
 
     def _fill(self, document: Document, where: Where, model: ArgumentModel, dtypes: Iterable[DType]) -> Fill:
         if model.role not in ("in", "inout") or model.value is not None:

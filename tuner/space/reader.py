@@ -9,19 +9,20 @@ from pathlib import Path
 from tuner.errors import SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, shown
-from tuner.space import agreement, arithmetic, chosen_types, expressions, yamlfile
+from tuner.space import agreement, arithmetic, chosen_types, expressions, step_reader, yamlfile
 from tuner.space import evaluation as evaluations
 from tuner.space import operation as operations
 from tuner.space.default import no_configuration
 from tuner.space.evaluation import Evaluation
 from tuner.space.expressions import Expression
-from tuner.space.model import Operation, Restriction, Space, Value
+from tuner.space.model import Restriction, Space, Value
 from tuner.space.name_check import check_names
 from tuner.space.operation_reader import OperationReader
-from tuner.space.schema import DivisorsModel, OperationModel, SpaceModel
+from tuner.space.schema import OperationModel, SpaceModel
 from tuner.space.scope import COMMON_GPU, Limits, Scope
 from tuner.space.source import inlined
 from tuner.space.source_reader import SourceReader
+from tuner.space.step_reader import StepReader
 from tuner.space.validation import validated
 from tuner.space.yamlfile import Document, Where
 
@@ -100,14 +101,15 @@ class _SpaceBuilder:
         self.scope_names = self.operation_reader.scope_names
         self.names = {*self.scope_names, *model.parameters}
         self.depths: dict[str, int] = {}  # of derived values
+        self.step_reader = StepReader(document, model, self.source_reader, self._check_names, self.error)
 
     def space(self) -> Space:
         model = self.model
         self._check_parameters()
-        include, source = self.source_reader.include(), self.source_reader.source()
-        languages = self.source_reader.languages(source)
+        self.step_reader.check_form()
+        include, source = self.source_reader.include(), self.step_reader.first_source()
+        languages = self.source_reader.languages(source, self.step_reader.kernels)
         operation = self.operation_reader.operation(languages)
-        self.source_reader.check_kernel(source, include)
         derived: dict[str, Expression] = {}
         for name, expression in model.derived.items():
             if name in self.names:
@@ -116,22 +118,17 @@ class _SpaceBuilder:
             self.names.add(name)
             self.depths[name] = expressions.depth(expression.tree, self.depths)
             derived[name] = expression
+        steps = self.step_reader.steps(operation, languages, include)
         self.source_reader.check_braces({*model.parameters, *derived, *operation.types})
-        block, grid = self._triple("block", model.block), self._grid(operation, languages)
-        self._check_names(("shared_memory",), model.shared_memory)
         return Space(
             name=self.name,
             title=model.title,
             operation=operation,
-            kernel=model.kernel,
-            source=source,
+            steps=steps,
             languages=languages,
             parameters={name: tuple(values) for name, values in model.parameters.items()},
-            restrictions=self._restrictions(block, grid),
+            restrictions=(*self._restrictions(), *step_reader.restrictions(steps, operation)),
             derived=derived,
-            grid=grid,
-            block=block,
-            shared_memory=model.shared_memory,
             default=self._default(),
             compile_options={language: tuple(options) for language, options in model.compile_options.items()},
             alignment=model.alignment,
@@ -144,12 +141,12 @@ class _SpaceBuilder:
         """Raise SpaceError where the space and the text of its source do not agree; with `only_fatal`, where it could
         not be launched."""
         try:
-            text = inlined(space.source, space.include)
+            texts = {path: inlined(path, space.include) for path in space.sources}
         except SpaceError as error:
             if only_fatal:  # a header that is missing is told when it is needed
                 return
             raise self.document.error(("source",), str(error)) from None
-        for fault in agreement.faults(space, text):
+        for fault in agreement.faults(space, texts):
             if fault.fatal or not only_fatal:
                 raise self.error(fault.where, fault.message)
 
@@ -160,6 +157,8 @@ class _SpaceBuilder:
             own = where[1:2] in (("arguments",), ("extent",), ("types",)) and where[1] in document.data
             document = document if own else self.shared
             where = where[1:] if own or self.shared is not self.document else where
+        elif self.model.steps is None and where[:2] == ("steps", 0):
+            return self.error(where[2:], message)
         elif where[:1] == ("grid",) and self.model.grid is None:
             where = ("grid_divisors",) if self.model.grid_divisors else ("operation", "extent")
         elif where and where[0] not in document.data:
@@ -183,68 +182,18 @@ class _SpaceBuilder:
                     raise self.document.error(("parameters", name, position), f"{quoted(value)} stands twice; keep one")
                 earlier.add(value)
 
-    def _triple(self, key: str, extents: list[Expression]) -> tuple[Expression, Expression, Expression]:
-        """The extents in x, y and z; a missing one is 1."""
-        for position, expression in enumerate(extents):
-            self._check_names((key, position), expression)
-        x, y, z = (*extents, *[expressions.parse(1)] * (3 - len(extents)))
-        return x, y, z
-
-    def _grid(self, operation: Operation, languages: tuple[str, ...]) -> tuple[Expression, Expression, Expression]:
-        model = self.model
-        if model.grid is not None and model.grid_divisors is not None:
-            raise self.document.error(("grid",), "both `grid` and `grid_divisors`; keep one")
-        if model.grid is not None:
-            return self._triple("grid", model.grid)
-        divisors = model.grid_divisors or DivisorsModel()
-        if not operation.extent and model.grid_divisors is None and any(LANGUAGES[n].has_grid for n in languages):
-            raise self.document.error(
-                ("grid",),
-                "the number of blocks is missing; write `grid:`, or `grid_divisors:` and the `extent:` of the result",
-            )
-        for axis in "xyz"[len(operation.extent) :]:
-            if getattr(divisors, axis):
-                raise self.error(
-                    ("grid_divisors", axis),
-                    f"the result has no extent in {axis}; write one in `extent:`, or `grid:` instead",
-                )
-        blocks: list[Expression] = []
-        for axis, extent in zip("xyz", operation.extent, strict=False):
-            factors: list[Expression] = getattr(divisors, axis)
-            for position, factor in enumerate(factors):
-                self._check_names(("grid_divisors", axis, position), factor)
-            product = " * ".join(f"({factor.text})" for factor in factors) or "1"
-            blocks.append(expressions.parse(f"ceil_div({extent.text}, {product})"))
-        return self._triple("grid", blocks)
-
-    def _restrictions(self, block: tuple[Expression, ...], grid: tuple[Expression, ...]) -> tuple[Restriction, ...]:
-        """The file's restrictions, and those that the device imposes on every space."""
+    def _restrictions(self) -> list[Restriction]:
+        """The file's restrictions, and the device that it requires."""
         model = self.model
         restrictions: list[Restriction] = []
-
-        def require(that: str, because: str) -> None:
-            restrictions.append(Restriction(expressions.parse(that), because))
-
         for position, restriction in enumerate(model.restrictions):
             self._check_names(("restrictions", position), restriction.that)
             restrictions.append(Restriction(restriction.that, restriction.because))
         if model.requires is not None:
             others = " and ".join(f"language != {n!r}" for n, lang in LANGUAGES.items() if lang.has_compute_capability)
-            require(f"{others} or compute_capability {model.requires.compute_capability}", "the stage requires it")
-        threads = " * ".join(f"({e.text})" for e in block if e.text != "1")
-        if threads:
-            require(f"{threads} <= max_threads", "the device's threads per block")
-        for name, unit, extents in (("block", "threads per block", block), ("grid", "blocks", grid)):
-            for axis, extent in zip("xyz", extents, strict=True):
-                if extent.text != "1":
-                    require(f"({extent.text}) <= max_{name}_{axis}", f"the device's {unit} in {axis}")
-        shared_memory = model.shared_memory.text
-        if shared_memory != "0":
-            require(f"({shared_memory}) <= max_shared_memory", "the device's shared memory per block")
-            without = [entry.name for entry in LANGUAGES.values() if not entry.dynamic_shared_memory]
-            others = " and ".join(f"language != {name!r}" for name in without)
-            require(f"({shared_memory}) == 0 or {others}", f"no dynamic shared memory in {' and '.join(without)}")
-        return tuple(restrictions)
+            that = expressions.parse(f"{others} or compute_capability {model.requires.compute_capability}")
+            restrictions.append(Restriction(that, "the stage requires it"))
+        return restrictions
 
     def _default(self) -> dict[str, Value]:
         """The default configuration: a value for every parameter, or empty."""

@@ -13,7 +13,7 @@ from tuner.paths import shown
 from tuner.space import array_expressions, braces, dtypes
 from tuner.space.dtypes import DType
 from tuner.space.expressions import names_in, parse
-from tuner.space.model import Space
+from tuner.space.model import Space, Step
 from tuner.space.reference_cache import ReferenceCache, SetCache
 from tuner.space.reference_forms import ExpressionReference, KernelReference
 from tuner.space.scope import Scope
@@ -96,17 +96,21 @@ def as_space(space: Space, form: KernelReference) -> Space:
         language: tuple(option for option in options if known >= set(braces.names(option)))
         for language, options in space.compile_options.items()
     }
+    step = Step(
+        kernel=form.kernel,
+        source=form.source or space.steps[0].source,
+        arguments=form.arguments,
+        grid=form.grid,
+        block=form.block,
+        shared_memory=parse(0),
+    )
     return replace(
         space,
-        kernel=form.kernel,
-        source=form.source or space.source,
+        steps=(step,),
         operation=replace(space.operation, arguments=tuple(by_name[name] for name in form.arguments)),
         parameters={},
         restrictions=(),
         derived={},
-        grid=form.grid,
-        block=form.block,
-        shared_memory=parse(0),
         default={},
         compile_options=options,
     )

@@ -82,7 +82,7 @@ class ReferenceReader:
         if not self.compared.fits(formulas):
             others = "; or one of {python: check.py:expected}, {kernel: }, {config: default}, none" if outputs else ""
             raise self._error((), f"write one for each output: {', '.join(outputs) or 'none'}{others}")
-        arrays = [a.name for a in self.arguments if a.shape is not None]
+        arrays = [a.name for a in self.arguments if a.is_array]
         parsed: dict[str, Expression] = {}
         for name, formula in formulas.items():
             where = (name,) if isinstance(value, dict) else ()
@@ -142,7 +142,7 @@ class ReferenceReader:
                 there = shown(", ".join(names))
                 raise self._error(("arguments", position), f"{quoted(name)} is no argument; there are: {there}")
         for argument in self.arguments:
-            if argument.shape is not None and argument.role != "in" and argument.name not in value:
+            if argument.role in ("out", "inout") and argument.name not in value:
                 raise self._error(("arguments",), f"{argument.name} is missing, which is an output; add it")
         return tuple(value)
 

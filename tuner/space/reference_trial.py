@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from tuner.errors import SpaceError
+from tuner.errors import NoConfiguration, SpaceError
 from tuner.paths import shown
 from tuner.space import agreement, braces, derivation, operation, python_function, reference
 from tuner.space.array_functions import TRYING, OutOfBounds, bounded
-from tuner.space.default import excluding_all
+from tuner.space.default import excluding_all, nominal
 from tuner.space.model import Operation, Space
 from tuner.space.reference_forms import ExpressionReference, KernelReference, PythonReference
 from tuner.space.scope import Scope
@@ -34,10 +34,11 @@ def fault_of_values(space: Space, scope: Scope) -> str | None:
         return None  # nothing is run that the file names
     for small in _small(space, scope):
         try:
+            small = nominal(space, small)
             if operation.array_bytes(op, small) > MOST_BYTES:
                 continue
             arrays = operation.inputs(_tiled(op), small)
-        except SpaceError:
+        except (SpaceError, NoConfiguration):
             continue  # the kernel has no such sizes
         try:
             with np.errstate(all="ignore"), bounded(TRYING):
@@ -59,10 +60,11 @@ def _code_fault(space: Space) -> Found | None:
             python_function.check(form.function)
         elif isinstance(form, KernelReference):
             of_reference = reference.as_space(space, form)
-            text = inlined(of_reference.source, space.include)
+            source = of_reference.steps[0].source
+            text = inlined(source, space.include)
             if not re.search(rf"\b{braces.pattern(form.kernel)}\b", without_comments(text)):
-                return (*where, "kernel"), f"{shown(of_reference.source)} has no kernel {form.kernel}"
-            for fault in agreement.faults(of_reference, text):
+                return (*where, "kernel"), f"{shown(source)} has no kernel {form.kernel}"
+            for fault in agreement.faults(of_reference, {source: text}):
                 return where, fault.message
     except SpaceError as error:
         return where, str(error)

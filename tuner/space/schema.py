@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat,
 from tuner.errors import ExpressionError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, shown
-from tuner.space import braces, expressions, ranges
+from tuner.space import braces, expressions, kinds, ranges
 from tuner.space.dtypes import ALIASES, DTYPES, canonical
 from tuner.space.expressions import Expression
 from tuner.space.fills import DISTRIBUTIONS, SEQUENCES
@@ -16,6 +16,7 @@ from tuner.space.model import MAX_VALUES
 from tuner.space.routines import ROUTINES
 from tuner.space.tolerance import TERMS
 
+MAX_STEPS = 32
 MAX_KERNEL = 300  # characters of a kernel's name
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
 
@@ -172,8 +173,10 @@ if TYPE_CHECKING:
 
     LanguageName: TypeAlias = str
     RoutineName: TypeAlias = str
+    KindName: TypeAlias = str
 else:  # the names in the tables
     LanguageName, RoutineName = Literal[tuple(LANGUAGES)], Literal[tuple(ROUTINES)]
+    KindName = Literal[("array", *kinds.table())]
 
 
 class StrictModel(BaseModel):
@@ -189,19 +192,47 @@ class RestrictionModel(StrictModel):
     because: str = Field("", description="why, for the reader of an error")
 
 
-class ArgumentModel(StrictModel):
+class PlainArgumentModel(StrictModel):
     """One argument of the kernel, in the kernel's order."""
 
     name: Identifier
-    dtype: DTypeName = Field(description="the type of its elements, or a name of `types`")
+    dtype: DTypeName | None = Field(None, description="the type of its elements, or a name of `types`")
     shape: list[Formula] | None = Field(None, description="extents of an array; a scalar has none")
-    role: Literal["in", "out", "inout"] | None = Field(
-        None, description="of an array: whether the kernel reads or writes it"
+    role: Literal["in", "out", "inout", "scratch"] | None = Field(
+        None,
+        description="of an array: whether the kernel reads or writes it, or whether it is memory for the kernel alone",
     )
     value: Formulas | None = Field(
         None, description="of a scalar that is no size or option; of an array that no caller passes, element by element"
     )
     fill: Annotated[Any, WithJsonSchema(_FILL)] = None
+    kind: KindName | None = Field(None, description="how the kernel gets it, unless it is a plain array or scalar")
+    zeroed: Literal["never", "once", "each"] = Field(
+        "never", description="of scratch: when it is set to 0; `once`, if each launch leaves it so"
+    )
+
+
+def _kind_key(keys: list[kinds.Key]) -> tuple[Any, Any]:
+    """The type and the field of a key that several kinds may have."""
+    key, words = keys[0], tuple(dict.fromkeys(choice for each in keys for choice in each.choices))
+    of = ", ".join(kind.name for kind in kinds.table().values() if any(own in keys for own in kind.keys.values()))
+    annotation = Literal[words] if words else Identifier if key.is_name else Formulas
+    return annotation | None, Field(None, description=f"of kind {of}: {key.help}")
+
+
+_KEYS: dict[str, list[kinds.Key]] = {}
+for _kind in kinds.table().values():
+    for _name, _key in _kind.keys.items():
+        _KEYS.setdefault(_name, []).append(_key)
+# `fill` is a key of arrays too, where anything may stand; its kind checks it.
+_FIELDS: dict[str, Any] = {name: _kind_key(keys) for name, keys in _KEYS.items() if name != "fill"}
+
+if TYPE_CHECKING:
+
+    class ArgumentModel(PlainArgumentModel):
+        """One argument of the kernel, with the keys of all kinds."""
+else:
+    ArgumentModel = create_model("ArgumentModel", __base__=PlainArgumentModel, **_FIELDS)
 
 
 class DivisorsModel(StrictModel):
@@ -237,15 +268,41 @@ class OperationModel(StrictModel):
     library: RoutineName | None = Field(None, description="the vendor routine to compare with")
 
 
-class SpaceModel(StrictModel):
-    """A stage: a kernel and the configurations that it can be compiled with."""
+KernelName = Annotated[str, BeforeValidator(_kernel)]
+Extents = Annotated[list[Formula], Field(min_length=1, max_length=3)]
+_KERNEL = "entry point in the source; {NAME} is the value of a parameter, as in add<{threads}>"
+_SOURCE = "kernel file, relative to this one"
+
+
+class GeometryModel(StrictModel):
+    """How a kernel is launched."""
+
+    grid_divisors: DivisorsModel | None = None
+    grid: Extents | None = None
+    block: list[Formula] = Field([], max_length=3)
+    shared_memory: Formula = expressions.parse(0)
+    cluster: Extents | None = Field(None, description="blocks of a cluster; CUDA, compute capability 9.0")
+    cooperative: bool = Field(False, description="all blocks run at once; CUDA")
+
+
+class StepModel(GeometryModel):
+    """One launch of several."""
+
+    kernel: KernelName = Field(description=_KERNEL)
+    source: str | None = Field(None, description=f"{_SOURCE}; without it, the space's")
+    arguments: list[Identifier] | None = Field(None, description="that the kernel takes, in its order; without it, all")
+
+
+class SpaceModel(GeometryModel):
+    """A stage: a kernel, or several steps, and the configurations that it can be compiled with."""
 
     title: str = Field(min_length=1, max_length=200)
     operation: OperationModel
-    kernel: Annotated[str, BeforeValidator(_kernel)] = Field(
-        description="entry point in the source; {NAME} is the value of a parameter, as in add<{threads}>"
+    kernel: KernelName | None = Field(None, description=_KERNEL)
+    steps: Annotated[list[StepModel], Field(min_length=1, max_length=MAX_STEPS)] | None = Field(
+        None, description="kernels that are launched in this order, instead of one `kernel`"
     )
-    source: str | None = Field(None, description="kernel file, relative to this one")
+    source: str | None = Field(None, description=_SOURCE)
     include: list[str] = Field([], max_length=100, description="folders of your own headers, relative to this file")
     languages: Annotated[list[LanguageName], Field(min_length=1)] | None = Field(
         None, description="those of the source by its suffix, if omitted"
@@ -255,15 +312,11 @@ class SpaceModel(StrictModel):
     ] = Field(min_length=1, max_length=100)
     restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = Field([], max_length=1000)
     derived: dict[Identifier, Formula] = Field({}, max_length=1000)
-    grid_divisors: DivisorsModel | None = None
-    grid: Annotated[list[Formula], Field(min_length=1, max_length=3)] | None = None
-    block: list[Formula] = Field([], max_length=3)
-    shared_memory: Formula = expressions.parse(0)
     requires: RequirementsModel | None = None
     alignment: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256] = Field(1, description="bytes; where arrays must begin")
     default: dict[Identifier, Allowed] = {}
     compile_options: dict[LanguageName, list[Annotated[str, BeforeValidator(_option)]]] = {}
-    extent: Annotated[list[Formula], Field(min_length=1, max_length=3)] | None = None
+    extent: Extents | None = None
     arguments: list[ArgumentModel] | None = None
     types: Types = {}
     source_note: str = ""

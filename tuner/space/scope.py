@@ -40,13 +40,17 @@ COMMON_GPU = Limits(compute_capability=8.0)
 @dataclass(frozen=True)
 class Scope:
     """A problem on a device: everything that an expression may use besides the configuration, and the dtype that each
-    of the operation's `types` stands for, which no expression sees."""
+    of the operation's `types` stands for, which no expression sees.
+
+    `config` has the values of parameters and derived values, where something depends on them: see `Space.at`.
+    """
 
     sizes: Mapping[str, int]
     options: Mapping[str, float]
     language: str
     limits: Limits
     types: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def names(self) -> dict[str, Any]:
@@ -61,4 +65,5 @@ class Scope:
             "max_shared_memory": self.limits.max_shared_memory,
             **{f"max_grid_{axis}": most for axis, most in zip("xyz", self.limits.max_grid, strict=True)},
             **{f"max_block_{axis}": most for axis, most in zip("xyz", self.limits.max_block, strict=True)},
+            **self.config,
         }

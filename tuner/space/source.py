@@ -11,8 +11,8 @@ from typing import Any
 
 from tuner import paths
 from tuner.errors import ExpressionError, GeometryError, SpaceError
-from tuner.space import braces, dtypes, tolerance
-from tuner.space.model import Argument, Config, Geometry, Space, Value
+from tuner.space import braces, dtypes, kinds, tolerance
+from tuner.space.model import Argument, Config, Geometry, Space, Step, Value
 from tuner.space.scope import Scope
 
 MAX_SOURCE = 10_000_000  # characters of a kernel file or header
@@ -22,49 +22,68 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<([^>\n
 
 @dataclass(frozen=True)
 class Source:
-    """The text of one configuration, its compiler options and its launch geometry. Equal Sources give equal builds.
+    """The text of one configuration, its kernels, and its compiler options. Equal Sources give equal builds.
 
-    `kernel` is its name in the text, such as `add<64>`; a build knows the one in its binary.
+    `kernels` are the names in the text, such as `add<64>`; a build knows those in its binary.
     """
 
     text: str
-    kernel: str
+    kernels: tuple[str, ...]
     options: tuple[str, ...]
-    geometry: Geometry
 
     @property
     def digest(self) -> str:
-        """The name of text, entry point and options, independent of compiler and device."""
-        return paths.digest(*self.options, self.kernel, self.text)
+        """The name of text, entry points and options, independent of compiler and device."""
+        return paths.digest(*self.options, *self.kernels, self.text)
+
+    @property
+    def kernel(self) -> str:
+        """The names of its kernels, for people."""
+        return ", ".join(self.kernels)
 
 
-def render(space: Space, config: Config, scope: Scope) -> Source:
-    """The Source of one configuration: types, parameters and derived values as macros, then the kernel file with its
-    includes expanded. Raises SpaceError if an include is missing, GeometryError if a derived value, the grid or the
-    block cannot be computed."""
+@dataclass(frozen=True)
+class StepSource:
+    """One step of a configuration: a kernel of a source, and how it is launched."""
+
+    source: Source
+    kernel: str
+    geometry: Geometry
+    arguments: tuple[str, ...]
+
+
+def render(space: Space, config: Config, scope: Scope) -> tuple[StepSource, ...]:
+    """The steps of one configuration. A text consists of types, parameters and derived values as macros, then a kernel
+    file with its includes expanded; steps of one file share it.
+
+    Raises SpaceError if an include is missing, GeometryError if a derived value, a grid or a block cannot be computed.
+    """
     try:
-        names, geometry = named(space, config, scope), space.geometry(config, scope)
-        macros, kernel = _macros(space, config, scope), kernel_of(space, config, scope)
+        names, geometries = named(space, config, scope), space.geometries(config, scope)
+        macros, kernels = _macros(space, config, scope), kernels_of(space, config, scope)
         options = tuple(braces.filled(option, names) for option in space.compile_options.get(scope.language, ()))
     except ExpressionError as error:
         raise GeometryError(str(error)) from None
-    text = inlined(space.source, space.include, macros)
-    return Source(
-        text=f'{_prologue(scope)}{_defines(macros)}#line 1 "{space.source.name}"\n{text}',
-        kernel=kernel,
-        options=options,
-        geometry=geometry,
+    sources, head = dict[Path, Source](), _prologue(space, config, scope) + _defines(macros)
+    for path in space.sources:
+        text = f'{head}#line 1 "{path.name}"\n{inlined(path, space.include, macros)}'
+        own = dict.fromkeys(kernel for step, kernel in zip(space.steps, kernels, strict=True) if step.source == path)
+        sources[path] = Source(text, tuple(own), options)
+    return tuple(
+        StepSource(sources[step.source], kernel, geometry, step.arguments)
+        for step, kernel, geometry in zip(space.steps, kernels, geometries, strict=True)
     )
 
 
 def defines(space: Space, config: Config, scope: Scope) -> str:
     """The macros of one configuration, one `#define` per line: types, parameters and derived values, but not those
     that a template takes."""
-    return _prologue(scope) + _defines(_macros(space, config, scope))
+    return _prologue(space, config, scope) + _defines(_macros(space, config, scope))
 
 
-def _prologue(scope: Scope) -> str:
-    return dtypes.prologue(scope.types, scope.language)
+def _prologue(space: Space, config: Config, scope: Scope) -> str:
+    chosen = {name: dtypes.canonical(str(config[name])) for name in type_parameters(space)}
+    return dtypes.prologue({**scope.types, **chosen}, scope.language)
 
 
 def _macros(space: Space, config: Config, scope: Scope) -> dict[str, Value]:
@@ -74,21 +93,28 @@ def _macros(space: Space, config: Config, scope: Scope) -> dict[str, Value]:
 
 def macro_names(space: Space) -> tuple[str, ...]:
     """The names of the macros: what a template takes is none, because the source uses these names."""
-    template = braces.template_names(space.kernel)
+    template = set[str]().union(*(braces.template_names(step.kernel) for step in space.steps))
     names = (*space.operation.types, *space.parameters, *space.derived)
     return tuple(name for name in names if name not in template)
 
 
 def named(space: Space, config: Config, scope: Scope) -> Mapping[str, Any]:
     """The value of every name that braces may hold; of a type, what the language calls it."""
-    types = {name: dtypes.spelling(dtype, scope.language) for name, dtype in scope.types.items()}
+    named_types = {**scope.types, **{name: dtypes.canonical(str(config[name])) for name in type_parameters(space)}}
+    types = {name: dtypes.spelling(dtype, scope.language) for name, dtype in named_types.items()}
     values: Any = space.names(config, scope)  # computed when they are read
     return ChainMap(types, values)
 
 
-def kernel_of(space: Space, config: Config, scope: Scope) -> str:
-    """The kernel's name in the text of a configuration. Raises ExpressionError if it has none."""
-    return braces.entry(space.kernel, named(space, config, scope))
+def type_parameters(space: Space) -> tuple[str, ...]:
+    """The parameters whose values are the types of scratch."""
+    return tuple(name for name in space.parameters if any(a.dtype == name for a in space.operation.scratch))
+
+
+def kernels_of(space: Space, config: Config, scope: Scope) -> tuple[str, ...]:
+    """The name of each step's kernel in the text of a configuration. Raises ExpressionError if one has none."""
+    names = named(space, config, scope)
+    return tuple(braces.entry(step.kernel, names) for step in space.steps)
 
 
 def _defines(macros: Mapping[str, Value]) -> str:
@@ -164,7 +190,7 @@ class Version:
 
     @staticmethod
     def of(space: Space) -> "Version":
-        text = without_comments(inlined(space.source, space.include))
+        text = "\n".join(without_comments(inlined(path, space.include)) for path in space.sources)
         return Version(_name(_code(space, text)), _name(_meaning(space, text)))
 
 
@@ -195,18 +221,42 @@ def _meaning(space: Space, text: str) -> dict[str, object]:
 def _code(
     space: Space, text: str, more: Callable[[Argument], tuple[str, ...]] = lambda argument: ()
 ) -> dict[str, object]:
-    """What code consists of, whose `text` has no comments, with `more` about each argument."""
+    """What code consists of, whose `text` has no comments, with `more` about each argument. What a file does not use is
+    no part of it."""
+    first, *others = space.steps
+    every = tuple(a.name for a in space.operation.arguments)
+    is_plain = not others and first.arguments == every and first.cluster is None and not first.cooperative
+    steps = {} if is_plain else {"steps": [_step(step) for step in space.steps]}
     return {
-        "kernel": space.kernel,
+        "kernel": first.kernel,
         "text": text,
         "options": sorted(space.compile_options.items()),
         "arguments": [
-            (a.name, a.dtype, a.shape and [e.text for e in a.shape], a.role, *(e.text for e in a.value), *more(a))
+            (
+                a.name,
+                a.dtype,
+                a.shape and [e.text for e in a.shape],
+                a.role,
+                *(e.text for e in a.value),
+                *_own(a),
+                *more(a),
+            )
             for a in space.operation.arguments
         ],
         "derived": [(name, e.text) for name, e in space.derived.items()],
-        "geometry": [e.text for e in (*space.grid, *space.block, space.shared_memory)],
+        "geometry": [e.text for e in (*first.grid, *first.block, first.shared_memory)],
+        **steps,
     }
+
+
+def _step(step: Step) -> tuple[object, ...]:
+    return step.kernel, step.arguments, [e.text for e in step.expressions], step.cooperative
+
+
+def _own(argument: Argument) -> tuple[str, ...]:
+    """What an argument says that plain ones do not."""
+    zeroed = () if argument.zeroed == "never" else (f"zeroed {argument.zeroed}",)
+    return zeroed if argument.kind is None else (*zeroed, kinds.text(argument.kind))
 
 
 def _name(meaning: Mapping[str, object]) -> str:

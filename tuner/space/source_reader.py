@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from tuner.languages import LANGUAGES
@@ -13,7 +13,7 @@ from tuner.space import braces
 from tuner.space.prototype import prototypes
 from tuner.space.schema import SpaceModel
 from tuner.space.source import MAX_SOURCE, inlined, without_comments
-from tuner.space.yamlfile import Document
+from tuner.space.yamlfile import Document, Where
 
 _PORTABLE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"portable\.h"', re.MULTILINE)
 
@@ -57,7 +57,14 @@ class SourceReader:
         suffixes = dict.fromkeys(s for name in model.languages or LANGUAGES for s in LANGUAGES[name].suffixes)
         return [folder / f"{stem}{suffix}" for folder in dict.fromkeys(folders) for suffix in suffixes]
 
-    def languages(self, source: Path) -> tuple[str, ...]:
+    def named(self, source: str, where: Where) -> Path:
+        """The kernel file that a step names."""
+        path = self.folder / source
+        if not os.path.isfile(path):
+            raise self.document.error(where, f"the kernel file is missing: {shown(path)}; write it, or name another")
+        return path
+
+    def languages(self, source: Path, kernels: Sequence[str]) -> tuple[str, ...]:
         """The languages of the file, else those of its source: by the suffix, or CUDA and OpenCL with portable.h."""
         names = self.model.languages
         if names is None:
@@ -69,28 +76,33 @@ class SourceReader:
                 ("languages",), f"{shown(source.name)} does not tell; write {_written(LANGUAGES)}"
             )
         with_cpp = [name for name in names if LANGUAGES[name].has_cpp_names]
-        if braces.is_cpp(self.model.kernel) and with_cpp != names:
+        position, kernel = next(((i, k) for i, k in enumerate(kernels) if braces.is_cpp(k)), (0, None))
+        if kernel is not None and with_cpp != names:
             cpp = [name for name, language in LANGUAGES.items() if language.has_cpp_names]
             raise self.document.error(
-                ("kernel",),
-                f"{quoted(self.model.kernel)}: templates and namespaces are for {' and '.join(cpp)} only, and the "
+                ("steps", position, "kernel") if self.model.steps else ("kernel",),
+                f"{quoted(kernel)}: templates and namespaces are for {' and '.join(cpp)} only, and the "
                 f"languages are {', '.join(names)}; write `languages: [{', '.join(cpp)}]`, or a name without < and ::",
             )
         return tuple(names)
 
-    def check_kernel(self, source: Path, include: tuple[Path, ...]) -> None:
-        """Raise SpaceError unless the source names the entry point; a macro may do the rest."""
+    def check_kernel(self, source: Path, include: tuple[Path, ...], kernel: str, where: Where) -> None:
+        """Raise SpaceError, at the step that stands at `where`, unless the source names the entry point; a macro may do
+        the rest."""
         text = self._text(source)
-        if not self._mentions(text) and not self._mentions(text := inlined(source, include)):
+        if not _mentions(text, kernel) and not _mentions(text := inlined(source, include), kernel):
             defined = ", ".join(sorted({prototype.name for prototype in prototypes(text)}))
             hint = f"; it defines {defined}" if defined else ""
             raise self.document.error(
-                ("kernel",), f"{shown(source)} has no entry point {quoted(self.model.kernel)}{shown(hint)}"
+                (*where, "kernel"), f"{shown(source)} has no entry point {quoted(kernel)}{shown(hint)}"
             )
 
     def check_braces(self, names: Collection[str]) -> None:
         """Raise SpaceError for braces, in the kernel's name or an option, that hold none of `names`."""
-        texts = [(("kernel",), self.model.kernel)] + [
+        kernels: list[tuple[Where, str]] = [
+            (("steps", position, "kernel"), step.kernel) for position, step in enumerate(self.model.steps or [])
+        ]
+        texts = (kernels or [(("kernel",), str(self.model.kernel))]) + [
             (("compile_options", language, position), option)
             for language, options in self.model.compile_options.items()
             for position, option in enumerate(options)
@@ -105,12 +117,13 @@ class SourceReader:
         except OSError as error:
             raise self.document.error(("source",), f"{shown(source)}: cannot be read: {error.strerror}") from None
 
-    def _mentions(self, text: str) -> bool:
-        """Whether a source names the function; where parameters are part of its name, whether it has such a word."""
-        code, name = without_comments(text), braces.pattern(self.model.kernel)
-        if braces.names(braces.function(self.model.kernel)):
-            return re.search(rf"\b{name}\b", code) is not None
-        return re.search(rf"\b{name}\s*\(|^\w+\([^;{{}}]*\b{name}\b", code, re.MULTILINE) is not None
+
+def _mentions(text: str, kernel: str) -> bool:
+    """Whether a source names the function; where parameters are part of its name, whether it has such a word."""
+    code, name = without_comments(text), braces.pattern(kernel)
+    if braces.names(braces.function(kernel)):
+        return re.search(rf"\b{name}\b", code) is not None
+    return re.search(rf"\b{name}\s*\(|^\w+\([^;{{}}]*\b{name}\b", code, re.MULTILINE) is not None
 
 
 def _written(languages: Collection[str]) -> str:

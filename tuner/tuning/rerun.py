@@ -130,7 +130,7 @@ def _look_up(
 def _measure(bench: Workbench, space: Space, scope: Scope, device: Device, candidate: Candidate) -> Rerun:
     by, types = space.operation.reference.kind, dict(scope.types)
     try:
-        call = bench.bind(Kernel(space, scope, device, candidate).function)
+        call = bench.bind(Kernel(space, scope, device, candidate).program)
         verdict = bench.verify(call)
     except TrialError as error:
         return Rerun(space.name, device.name, types, candidate, verified=False, reason=f"{error.reason}: {error}")
@@ -141,7 +141,7 @@ def _measure(bench: Workbench, space: Space, scope: Scope, device: Device, candi
         if 0 in rounds.errors:
             raise rounds.errors[0]
         bench.verify(call)  # its guards show what the rounds have written outside
-        Floor(device, space.operation, scope, bench).check(Final(rounds.times[0]).time_ms)
+        Floor(device, space.operation, bench.nominal, bench).check(Final(rounds.times[0]).time_ms)
     except TrialError as error:
         return Rerun(space.name, device.name, types, candidate, verified=False, reason=f"{error.reason}: {error}")
     own, *peer = (Final(times) for times in rounds.times if times)

@@ -138,9 +138,9 @@ def runners_up(space: Space, scope: Scope, ranked: Sequence[Config]) -> list[Con
     another grid is more likely to be the best than a near twin of the winner. Half of the runners-up are the best of
     each other grid. The best of each other grid and block follow, then any.
     """
-    geometries = [space.geometry(config, scope) for config in ranked]
-    grids = _firsts([geometry.grid for geometry in geometries])[1 : 1 + RUNNERS_UP // 2]
-    blocks = _firsts([(geometry.grid, geometry.block) for geometry in geometries])[1:]
+    geometries = [space.geometries(config, scope) for config in ranked]
+    grids = _firsts([tuple(step.grid for step in steps) for steps in geometries])[1 : 1 + RUNNERS_UP // 2]
+    blocks = _firsts([tuple((step.grid, step.block) for step in steps) for steps in geometries])[1:]
     positions = list(dict.fromkeys([*grids, *blocks, *range(1, len(ranked))]))[:RUNNERS_UP]
     return [ranked[position] for position in sorted(positions)]
 

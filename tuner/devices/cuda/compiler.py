@@ -41,10 +41,11 @@ def compile_cubin(source: Source, architecture: str) -> Build:
     """The cubin of `source` for `architecture`. Raises BuildError with the compiler's log, and where the cubin would
     lack the kernel."""
     nvrtc = _nvrtc()
-    file, kernel = f"{braces.function(source.kernel)}.cu", source.kernel.encode()
+    file = f"{braces.function(source.kernels[0])}.cu"
     program = _ok(nvrtc.nvrtcCreateProgram(source.text.encode(), file.encode(), 0, [], []))
     try:
-        _ok(nvrtc.nvrtcAddNameExpression(program, kernel))  # instantiates a template; changes no other cubin
+        for kernel in source.kernels:  # instantiates a template; changes no other cubin
+            _ok(nvrtc.nvrtcAddNameExpression(program, kernel.encode()))
         options = [
             f"--gpu-architecture={architecture}",
             STANDARD,
@@ -59,12 +60,17 @@ def compile_cubin(source: Source, architecture: str) -> Build:
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             errors = re.findall(r"^(\S+)\(\d+\): error: (.*)$", log, re.MULTILINE)
             if errors and all(file == _NAMES for file, _ in errors):
-                raise BuildError(missing_kernel(source, errors[0][1].partition(". ")[0]))
+                missing = next((k for k in source.kernels if braces.function(k) in errors[0][1]), source.kernels[0])
+                raise BuildError(missing_kernel(source, missing, errors[0][1].partition(". ")[0]))
             raise BuildError(log or status.name)
         cubin = bytearray(_ok(nvrtc.nvrtcGetCUBINSize(program)))
         _ok(nvrtc.nvrtcGetCUBIN(program, cubin))
-        entry = _ok(nvrtc.nvrtcGetLoweredName(program, kernel)).decode()
-        return Build(bytes(cubin), _figures(log, entry), entry=None if entry == source.kernel else entry)
+        names = {kernel: _ok(nvrtc.nvrtcGetLoweredName(program, kernel.encode())).decode() for kernel in source.kernels}
+        return Build(
+            bytes(cubin),
+            {kernel: _figures(log, name) for kernel, name in names.items()},
+            entries={kernel: name for kernel, name in names.items() if name != kernel},
+        )
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

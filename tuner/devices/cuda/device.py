@@ -5,23 +5,28 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_array
-from tuner.devices.base import GUARD, Array, Buffer, Device, Function, Library, Sensors
+from tuner.devices.base import GUARD, Array, Buffer, Device, Library, Sensors
 from tuner.devices.compiler import Build
-from tuner.devices.cuda import BACKEND, compiler, driver, gpu, peak, sensors
+from tuner.devices.cuda import BACKEND, compiler, driver, gpu, peak, sensors, tensor_maps, textures
 from tuner.devices.cuda.arrays import Readers, interface_of, stream_handle, stream_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
+from tuner.devices.work import Function, Work
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.source import Source
+
+if TYPE_CHECKING:
+    from tuner.space.dtypes import DType
+    from tuner.space.kinds.texture import Texture
 
 MAX_CHECKED = 64  # sets of addresses that a launcher remembers as checked
 
@@ -66,20 +71,27 @@ class CudaDevice(Device):
         version = self._gpu.driver_version()
         return f"NVRTC {compiler.version()}, CUDA driver {version // 1000}.{version % 1000 // 10}"
 
-    def load(self, build: Build, source: Source) -> Function:
-        geometry = source.geometry
+    def load(self, build: Build, source: Source) -> tuple[driver.Module, Build]:
+        return driver.Module(self._context, build.binary, source.kernel), build
+
+    def function(self, program: tuple[driver.Module, Build], kernel: str, geometry: Geometry) -> Function:
         for axis, blocks, most in zip("xyz", geometry.grid, self.limits.max_grid, strict=True):
             if blocks > most:
                 raise LaunchError(f"{blocks} blocks in {axis}; the device launches at most {most}")
-        module = driver.Module(self._context, build.binary, build.entry or source.kernel, geometry)
-        return Function(module, source.kernel, geometry)
+        module, build = program
+        return Function(module.function(build.entry(kernel), kernel, geometry), kernel, geometry)
+
+    def symbol(self, program: tuple[driver.Module, Build], name: str) -> tuple[int, int]:
+        return program[0].symbol(name)
 
     def bind(
-        self, function: Function, arguments: Sequence[Any], stream: Any = None, keep: object = None
+        self, work: Work, handles: Sequence[Any] = (), stream: Any = None, keep: object = None
     ) -> Callable[[], None]:
-        handle = 0 if stream is None else stream_handle(stream)
-        launch = driver.Launch(function.handle, function.geometry, arguments, handle)
-        enqueue, action = launch.enqueue, f"launching {function.kernel}"
+        launch = driver.Launch(work, 0 if stream is None else stream_handle(stream))
+        cells: Any = launch.cells  # a slice takes any sequence, which its type does not say
+        cells[launch.changing] = addresses = [int(handle) for handle in handles]
+        launch.encode(addresses)
+        enqueue, action = launch.enqueue, f"launching {work.kernel}"
 
         def call(_keep: object = keep) -> None:
             if status := enqueue():
@@ -87,12 +99,10 @@ class CudaDevice(Device):
 
         return call
 
-    def launcher(
-        self, function: Function, arguments: Sequence[Any], specs: Sequence[ArraySpec]
-    ) -> Callable[[Sequence[Any], Any, Any], None]:
-        launch = driver.Launch(function.handle, function.geometry, arguments)
-        config, enqueue = launch.config, launch.enqueue
-        cells: Any = launch.cells  # a slice takes any sequence, which its type does not say
+    def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
+        launch = driver.Launch(work)
+        enqueue = launch.enqueue
+        cells: Any = launch.cells
         check, is_ours = address_check(specs), driver.membership(self._context)
         slow = functools.partial(self.handles, specs)
         readers = Readers(specs, self._number, is_ours if gpu.count() > 1 else None, slow)
@@ -115,19 +125,25 @@ class CudaDevice(Device):
                     if len(checked) >= MAX_CHECKED:
                         checked.clear()
                     checked.add(key)
+                launch.encode(addresses)
                 cells[launch.changing] = last_addresses = addresses
             if scalars is not last_scalars:
                 cells[launch.scalars] = last_scalars = scalars
             handle = current(first) if stream is None else stream_handle(stream)
             if handle != last_stream:
-                config.stream = last_stream = handle
+                launch.to(handle)
+                last_stream = handle
             if status := enqueue():
-                self._context.retry(f"launching {function.kernel}", status, enqueue)
+                self._context.retry(f"launching {work.kernel}", status, enqueue)
 
         return call
 
-    def packed(self, function: Function, scalars: Sequence[Any]) -> list[int]:
+    def packed(self, scalars: Sequence[Any]) -> list[int]:
         return [word for scalar in scalars for word in driver.words(scalar)]
+
+    def lane(self, stream: Any, array: Any) -> Hashable:
+        handle = stream_handle(stream_of(array, self._number) if stream is None else stream)
+        return driver.stream_id(self._context, handle)
 
     def _check_context(self, specs: Sequence[ArraySpec], addresses: Sequence[int]) -> None:
         """Raise ArgumentError if an array lies in another context than the kernel. Pooled memory lies in none."""
@@ -167,14 +183,21 @@ class CudaDevice(Device):
     def fill(self, target: Any, byte: int, nbytes: int) -> None:
         self._context.call("filling", "cuMemsetD8_v2", ctypes.c_uint64(int(target)), byte, ctypes.c_size_t(nbytes))
 
+    def zero(self, buffer: Buffer) -> None:
+        self._zeroing.zero(int(buffer.handle), buffer.nbytes)
+
+    @functools.cached_property
+    def _zeroing(self) -> driver.Stream:
+        return driver.Stream(self._context)
+
     def occupy(self, ms: float) -> None:
-        self.bind(self._occupying, [np.int64(ms * 1e6)])()
+        self.bind(Work.of(self._occupying, [np.int64(ms * 1e6)]))()
 
     @functools.cached_property
     def _occupying(self) -> Function:
         text = Path(__file__).with_name("occupy.cu").read_text(encoding="utf-8")
-        source = Source(text, "occupy", (), Geometry((1, 1, 1), (1, 1, 1), 0))
-        return self.load(self.build(source), source)
+        source = Source(text, ("occupy",), ())
+        return self.function(self.load(self.build(source), source), "occupy", Geometry((1, 1, 1), (1, 1, 1), 0))
 
     def flush(self) -> None:
         memory, nbytes = self._flushing
@@ -230,6 +253,14 @@ class CudaDevice(Device):
             return stream_of(array, self._number)
         stream_handle(stream)
         return stream
+
+    def tensor_map(self, address: int, **layout: Any) -> bytes:
+        """A tensor map over the array at this address: see `tensor_maps.encoded`."""
+        return tensor_maps.encoded(address, **layout)
+
+    def texture(self, address: int, element: DType, shape: tuple[int, ...], mode: Texture) -> textures.TextureObject:
+        """A texture object over the array at this address."""
+        return textures.TextureObject(self._context, address, element, shape, mode)
 
     def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
         from tuner.devices.cuda import cublas

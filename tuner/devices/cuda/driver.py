@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tuner.devices.work import Copy, Encoded, Passed, Run, Work, Zero
 from tuner.errors import LaunchError
 from tuner.space.model import Geometry
 
@@ -28,7 +29,12 @@ NOT_READY = 600
 WRONG_CONTEXT = (201, 400)
 _REASONS = {2: "out of memory", 700: "illegal memory access", 701: "too many resources", 716: "misaligned address"}
 _MAX_THREADS, _DYNAMIC_SHARED_MEMORY = 0, 8  # of CUfunction_attribute
+_NON_PORTABLE_CLUSTER = 14  # too
 _CONTEXT, _DEVICE_ORDINAL = 1, 9  # of CUpointer_attribute
+_MULTIPROCESSORS = 16  # of CUdevice_attribute
+_COOPERATIVE, _CLUSTER_DIMENSION = 2, 4  # of CUlaunchAttributeID
+_ENCODED, _ENCODED_ALIGNMENT = 3, 64  # a kind of argument; bytes
+PORTABLE_CLUSTER = 8  # blocks of a cluster on every GPU that has clusters
 _RELAXED = 2  # of CUstreamCaptureMode
 
 
@@ -94,36 +100,95 @@ class Context:
     def release(self, name: str, handle: ctypes.c_void_p | ctypes.c_uint64) -> None:
         """Release `handle` by the driver's function `name`, unless the process is ending or the context is gone.
 
-        Garbage collection may call this at any time. It must not break the capture of a graph.
+        Garbage collection may call this at any time.
         """
         if handle.value and not sys.is_finalizing():
-            mode = ctypes.c_int(_RELAXED)
-            self.cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
-            with contextlib.suppress(LaunchError):
+            with self.apart_from_capture(), contextlib.suppress(LaunchError):
                 self.call("releasing", name, handle)
+
+    @contextlib.contextmanager
+    def apart_from_capture(self) -> Iterator[None]:
+        """What this thread does meanwhile does not break the capture of a graph."""
+        mode = ctypes.c_int(_RELAXED)
+        self.cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+        try:
+            yield
+        finally:
             self.cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
 
 
 class Module:
-    """A cubin on the device, and its kernel. Unloaded with this object."""
+    """A cubin on the device. Unloaded with this object."""
 
-    def __init__(self, context: Context, binary: bytes, kernel: str, geometry: Geometry) -> None:
-        """Raises LaunchError if the binary is not for this GPU, or a block needs more than the GPU has."""
-        self.context, self.handle, self.function = context, ctypes.c_void_p(), ctypes.c_void_p()
-        action, most = f"loading {kernel}", ctypes.c_int()
-        context.call(action, "cuModuleLoadData", ctypes.byref(self.handle), binary)
-        context.call(action, "cuModuleGetFunction", ctypes.byref(self.function), self.handle, kernel.encode())
+    def __init__(self, context: Context, binary: bytes, name: str) -> None:
+        """Raises LaunchError, which gives it this name, if the binary is not for this GPU."""
+        self.context, self.handle, self._name = context, ctypes.c_void_p(), name
+        with context.apart_from_capture():
+            context.call(f"loading {name}", "cuModuleLoadData", ctypes.byref(self.handle), binary)
+
+    def function(self, entry: str, kernel: str, geometry: Geometry) -> LoadedKernel:
+        """A kernel, by its name in the cubin. Raises LaunchError if it lacks it, or if a block or a cluster of this
+        geometry, or all blocks at once where they must run so, need more than the GPU has."""
+        return LoadedKernel(self, entry, kernel, geometry)
+
+    def symbol(self, name: str) -> tuple[int, int]:
+        """The address and the bytes of a variable. Raises LaunchError if there is none of this name."""
+        address, nbytes = ctypes.c_uint64(), ctypes.c_size_t()
+        action = f"finding {name} in {self._name}"
+        self.context.call(
+            action, "cuModuleGetGlobal_v2", ctypes.byref(address), ctypes.byref(nbytes), self.handle, name.encode()
+        )
+        return address.value, nbytes.value
+
+    def __del__(self) -> None:
+        self.context.release("cuModuleUnload", self.handle)
+
+
+class LoadedKernel:
+    """A function of a module."""
+
+    def __init__(self, module: Module, entry: str, kernel: str, geometry: Geometry) -> None:
+        self.module, self.handle = module, ctypes.c_void_p()
+        context, action, most = module.context, f"loading {kernel}", ctypes.c_int()
+        context.call(action, "cuModuleGetFunction", ctypes.byref(self.handle), module.handle, entry.encode())
         if geometry.shared_memory:
             # The driver refuses more dynamic and static shared memory than a block may have.
-            context.call(action, "cuFuncSetAttribute", self.function, _DYNAMIC_SHARED_MEMORY, geometry.shared_memory)
-        context.call(action, "cuFuncGetAttribute", ctypes.byref(most), _MAX_THREADS, self.function)
+            context.call(action, "cuFuncSetAttribute", self.handle, _DYNAMIC_SHARED_MEMORY, geometry.shared_memory)
+        context.call(action, "cuFuncGetAttribute", ctypes.byref(most), _MAX_THREADS, self.handle)
         threads = math.prod(geometry.block)
         if threads > most.value:
             message = f"{action}: {threads} threads per block; this kernel allows at most {most.value}"
             raise LaunchError(message, "too many resources")
+        if math.prod(geometry.cluster) > PORTABLE_CLUSTER:
+            context.call(action, "cuFuncSetAttribute", self.handle, _NON_PORTABLE_CLUSTER, 1)
+        if math.prod(geometry.cluster) > 1:
+            self._check_cluster(action, geometry)
+        if geometry.cooperative:
+            self._check_cooperative(action, geometry)
 
-    def __del__(self) -> None:
-        self.context.release("cuModuleUnload", self.handle)
+    def _check_cluster(self, action: str, geometry: Geometry) -> None:
+        """Raise LaunchError unless the GPU can hold a cluster of this kernel."""
+        clusters, config = ctypes.c_int(), configured(geometry)
+        context = self.module.context
+        context.call(action, "cuOccupancyMaxActiveClusters", ctypes.byref(clusters), self.handle, ctypes.byref(config))
+        if not clusters.value:
+            shape = "x".join(map(str, geometry.cluster))
+            raise LaunchError(f"{action}: the GPU cannot hold a cluster of {shape} blocks", "too many resources")
+
+    def _check_cooperative(self, action: str, geometry: Geometry) -> None:
+        """Raise LaunchError unless all blocks of the grid can run at once."""
+        context, each, multiprocessors = self.module.context, ctypes.c_int(), ctypes.c_int()
+        threads, shared = math.prod(geometry.block), ctypes.c_size_t(geometry.shared_memory)
+        context.call(
+            action, "cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(each), self.handle, threads, shared
+        )
+        context.call(action, "cuDeviceGetAttribute", ctypes.byref(multiprocessors), _MULTIPROCESSORS, context.number)
+        most, blocks = each.value * multiprocessors.value, math.prod(geometry.grid)
+        if blocks > most:
+            raise LaunchError(
+                f"{action}: a cooperative launch of {blocks} blocks; the GPU runs {most} of them at once",
+                "too many resources",
+            )
 
 
 class Memory:
@@ -132,13 +197,33 @@ class Memory:
     def __init__(self, context: Context, nbytes: int) -> None:
         """Raises LaunchError if there is too little memory."""
         self.context, self.address = context, ctypes.c_uint64()
-        context.call("allocating", "cuMemAlloc_v2", ctypes.byref(self.address), ctypes.c_size_t(nbytes))
+        with context.apart_from_capture():
+            context.call("allocating", "cuMemAlloc_v2", ctypes.byref(self.address), ctypes.c_size_t(nbytes))
 
     def __int__(self) -> int:
         return self.address.value
 
     def __del__(self) -> None:
         self.context.release("cuMemFree_v2", self.address)
+
+
+class Stream:
+    """A stream that waits for no other one."""
+
+    def __init__(self, context: Context) -> None:
+        self.context, self.handle = context, ctypes.c_void_p()
+        non_blocking = 1
+        context.call("making a stream", "cuStreamCreate", ctypes.byref(self.handle), non_blocking)
+
+    def zero(self, address: int, nbytes: int) -> None:
+        """Set memory to 0, and wait. A graph that is being captured does not record it. Raises LaunchError."""
+        with self.context.apart_from_capture():
+            arguments = ctypes.c_uint64(address), 0, ctypes.c_size_t(nbytes), self.handle
+            self.context.call("zeroing", "cuMemsetD8Async", *arguments)
+            self.context.call("zeroing", "cuStreamSynchronize", self.handle)
+
+    def __del__(self) -> None:
+        self.context.release("cuStreamDestroy_v2", self.handle)
 
 
 class Event:
@@ -171,6 +256,12 @@ class Event:
         self.context.release("cuEventDestroy_v2", self.handle)
 
 
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute: its value is a union of 64 bytes."""
+
+    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16))
+
+
 class _Config(ctypes.Structure):
     """CUlaunchConfig."""
 
@@ -182,49 +273,113 @@ class _Config(ctypes.Structure):
     )
 
 
-class Launch:
-    """A launch, and the memory in which the driver reads its arguments.
+def configured(geometry: Geometry, stream: int = 0) -> _Config:
+    """The configuration of a launch. It keeps its attributes alive."""
+    values: list[tuple[int, tuple[int, ...]]] = [(_COOPERATIVE, (1,))] if geometry.cooperative else []
+    if math.prod(geometry.cluster) > 1:
+        values.append((_CLUSTER_DIMENSION, geometry.cluster))
+    attributes = (_Attribute * len(values))()
+    for attribute, (number, words) in zip(attributes, values, strict=True):
+        attribute.id = number
+        attribute.value[: len(words)] = words
+    address = ctypes.addressof(attributes) if values else None
+    config = _Config(*geometry.grid, *geometry.block, geometry.shared_memory, stream, address, len(values))
+    config.keep = attributes
+    return config
 
-    `cells[changing]` are the addresses of the open arrays, `cells[scalars]` the `words` of the scalars, `config.stream`
-    is the stream. A caller that sets them before each launch must be alone; without such changes, threads may share the
-    launch.
+
+class Launch:
+    """Some work, and the memory in which the driver reads its arguments.
+
+    `cells[changing]` are the addresses of the arrays that are passed, `cells[scalars]` the `words` of the scalars. A
+    caller that sets them, or the stream, before each launch must be alone; without such changes, threads may share it.
     """
 
-    def __init__(self, module: Module, geometry: Geometry, arguments: Sequence[Any], stream: int = 0) -> None:
-        """`arguments` are addresses, NumPy scalars, and None for each open array."""
-        self.module = module
-        self.config = _Config(*geometry.grid, *geometry.block, geometry.shared_memory, stream)
-        # A cell of eight bytes holds any argument but a complex number of two. Open arrays are adjacent, and so are
-        # scalars: one assignment sets all of a kind.
-        order = sorted(range(len(arguments)), key=lambda position: _kind(arguments[position]))
+    def __init__(self, work: Work, stream: int = 0) -> None:
+        self.work, arguments = work, work.arguments
+        # A cell of eight bytes holds any argument but a complex number of two. Arrays that are passed are adjacent, and
+        # so are scalars: one assignment sets all of a kind.
+        kinds = [_kind(argument) for argument in arguments]
+        order = sorted((p for p, kind in enumerate(kinds) if kind < _ENCODED), key=lambda position: kinds[position])
         contents = [words(arguments[position]) for position in order]
         ends = list(itertools.accumulate(map(len, contents), initial=0))
-        kinds = [_kind(arguments[position]) for position in order]
         arrays, scalars = ends[kinds.count(0)], ends[kinds.count(0) + kinds.count(1)]
         self.changing, self.scalars = slice(arrays), slice(arrays, scalars)
         self.cells = (ctypes.c_uint64 * ends[-1])(*itertools.chain.from_iterable(contents))
-        parameters = (ctypes.c_void_p * len(order))()
-        for first, position in zip(ends, order, strict=False):
-            parameters[position] = ctypes.addressof(self.cells) + 8 * first
-        # cuLaunchKernelEx has four arguments, which cost ctypes half as much as the eleven of cuLaunchKernel.
-        self.enqueue = functools.partial(
-            library().cuLaunchKernelEx,
-            ctypes.byref(self.config),
-            ctypes.c_void_p.from_param(module.function.value),  # converted once
-            ctypes.byref(parameters),
-            None,
-        )
+        self._addresses = {p: ctypes.addressof(self.cells) + 8 * first for first, p in zip(ends, order, strict=False)}
+        self._memory: list[ctypes.Array[ctypes.c_char]] = []
+        self._encoded = [(arguments[p], self._block(p)) for p, kind in enumerate(kinds) if kind == _ENCODED]
+        self._stream, self._configs = ctypes.c_void_p(stream), list[_Config]()
+        enqueues = [self._action(action) for action in work.actions]
+        self.enqueue = enqueues[0] if len(enqueues) == 1 else functools.partial(_in_turn, enqueues)
+
+    def encode(self, addresses: Sequence[int]) -> None:
+        """Write the values that stand for the arrays at these addresses."""
+        for argument, block in self._encoded:
+            ctypes.memmove(block, argument.encode(addresses[argument.position]), argument.nbytes)
+
+    def to(self, stream: int) -> None:
+        """Enqueue on this stream from now on."""
+        self._stream.value = stream
+        for config in self._configs:
+            config.stream = stream
+
+    def _block(self, position: int) -> int:
+        """The address of memory for an encoded argument, where a kernel may ask for an alignment of 64 bytes."""
+        memory = (ctypes.c_char * (self.work.arguments[position].nbytes + _ENCODED_ALIGNMENT))()
+        self._memory.append(memory)
+        address = ctypes.addressof(memory)
+        self._addresses[position] = address = address + -address % _ENCODED_ALIGNMENT
+        return address
+
+    def _action(self, action: Run | Copy | Zero) -> Callable[[], int]:
+        """A call that enqueues one action and returns the driver's status."""
+        cuda = library()
+        match action:
+            case Run(function, arguments):
+                parameters = (ctypes.c_void_p * len(arguments))(*(self._addresses[p] for p in arguments))
+                config = configured(function.geometry, self._stream.value or 0)
+                self._configs.append(config)
+                # cuLaunchKernelEx has four arguments, which cost ctypes half as much as the eleven of cuLaunchKernel.
+                return functools.partial(
+                    cuda.cuLaunchKernelEx,
+                    ctypes.byref(config),
+                    ctypes.c_void_p.from_param(function.handle.handle.value),  # converted once
+                    ctypes.byref(parameters),
+                    None,
+                )
+            case Copy(target, source, nbytes):
+                where = ctypes.c_uint64.from_address(self._addresses[source])  # in `cells`, which stay where they are
+                size = ctypes.c_size_t(nbytes)
+                return functools.partial(
+                    cuda.cuMemcpyDtoDAsync_v2, ctypes.c_uint64(int(target)), where, size, self._stream
+                )
+            case Zero(target, nbytes):
+                size = ctypes.c_size_t(nbytes)
+                return functools.partial(cuda.cuMemsetD8Async, ctypes.c_uint64(int(target)), 0, size, self._stream)
+
+
+def _in_turn(enqueues: Sequence[Callable[[], int]]) -> int:
+    """Enqueue one action after the other, up to the first that fails. Returns the last status."""
+    for enqueue in enqueues:
+        if status := enqueue():
+            return status
+    return 0
 
 
 def _kind(argument: Any) -> int:
-    """0 for an open array, 1 for a scalar, 2 for any other array."""
-    return 0 if argument is None else 1 if isinstance(argument, np.generic) else 2
+    """0 for an array that is passed, 1 for a scalar, 2 for any other memory."""
+    if isinstance(argument, Encoded):
+        return _ENCODED
+    return 0 if isinstance(argument, Passed) else 1 if isinstance(argument, np.generic) else 2
 
 
 def words(argument: Any) -> list[int]:
     """The contents of the cells that hold an argument: one, or two for a scalar of 16 bytes."""
+    if isinstance(argument, Passed):
+        return [0]
     if not isinstance(argument, np.generic):
-        return [int(argument or 0)]
+        return [int(argument)]
     content = argument.tobytes()
     return [int.from_bytes(content[start : start + 8], sys.byteorder) for start in range(0, len(content), 8)]
 
@@ -242,6 +397,17 @@ def is_current(number: int) -> bool:
     library().cuCtxGetDevice(ctypes.byref(current))
     library().cuDeviceGet(ctypes.byref(device), number)
     return current.value == device.value
+
+
+def stream_id(context: Context, stream: int) -> int | None:
+    """The number of a stream, which no other stream of the process ever has; None while a graph captures it. Raises
+    LaunchError if it is no stream of the context."""
+    capturing, number, handle = ctypes.c_int(), ctypes.c_ulonglong(), ctypes.c_void_p(stream)
+    context.call("launching", "cuStreamIsCapturing", handle, ctypes.byref(capturing))
+    if capturing.value:
+        return None
+    context.call("launching", "cuStreamGetId", handle, ctypes.byref(number))
+    return number.value
 
 
 def device_of(address: int) -> int | None:

@@ -79,7 +79,7 @@ class HostCompiler(Compiler):
 
     def compile(self, source: Source) -> Build:
         with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
-            text, library = Path(folder, f"{source.kernel}.c"), Path(folder, "kernel.so")
+            text, library = Path(folder, f"{source.kernels[0]}.c"), Path(folder, "kernel.so")
             try:
                 text.write_text(source.text, encoding="utf-8")
             except OSError as error:

@@ -18,16 +18,20 @@ import numpy as np
 
 from tuner.devices import build_cache, caches, environment
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
-from tuner.devices.base import GUARD, Array, Buffer, Device, Function
+from tuner.devices.base import GUARD, Array, Buffer, Device
 from tuner.devices.compiler import Build, missing_kernel
 from tuner.devices.host import BACKEND
 from tuner.devices.host.compiler import HostCompiler, default, processor, version
+from tuner.devices.work import Copy, Function, Passed, Run, Work, Zero
 from tuner.errors import ArgumentError, DeviceError, LaunchError
 from tuner.space import dtypes
+from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.source import Source
 
 _ALIGNMENT = 64  # bytes of a cache line
+_memmove: Callable[[int, int, int], Any] = ctypes.memmove
+_memset: Callable[[int, int, int], Any] = ctypes.memset
 _FLUSH_FACTOR = 2  # a flush writes this many times the last-level cache
 _MIN_CACHE = 32 << 20  # assumed bytes of the last-level cache, at least
 _REALS = {4: ctypes.c_float, 8: ctypes.c_double}  # by bytes
@@ -61,7 +65,7 @@ class HostDevice(Device):
     def toolchain(self) -> str:
         return version(tuple(self.compiler.command))
 
-    def load(self, build: Build, source: Source) -> Function:
+    def load(self, build: Build, source: Source) -> ctypes.CDLL:
         name = self.compiler.key(source)
         if build_cache.read(name) == build.binary:  # a damaged library would crash the process
             with contextlib.suppress(LaunchError):  # another process may have swept it
@@ -76,51 +80,57 @@ class HostDevice(Device):
             trouble = environment.of_log(str(error), what, [Path(tempfile.gettempdir())])
             raise trouble or DeviceError(f"{what}: {error}") from None
 
-    def _open(self, path: Path, source: Source) -> Function:
+    def _open(self, path: Path, source: Source) -> ctypes.CDLL:
         try:
             library = ctypes.CDLL(str(path))
-            function = library[source.kernel]
         except OSError as error:
             what = f"loading {source.kernel}"
             raise environment.of_log(str(error), what) or LaunchError(f"{what}: {error}") from None
-        except AttributeError:
-            raise LaunchError(missing_kernel(source)) from None
+        for kernel in source.kernels:
+            if not hasattr(library, kernel):
+                raise LaunchError(missing_kernel(source, kernel))
+        return library
+
+    def function(self, program: ctypes.CDLL, kernel: str, geometry: Geometry) -> Function:
+        function = program[kernel]
         function.restype = None
-        return Function(function, source.kernel, source.geometry)
+        return Function(function, kernel, geometry)
 
     def bind(
-        self, function: Function, arguments: Sequence[Any], stream: None = None, keep: object = None
+        self, work: Work, handles: Sequence[Any] = (), stream: None = None, keep: object = None
     ) -> Callable[[], None]:
-        run, values = function.handle, _c_values(arguments)
+        values = _c_values(work.arguments)
+        for position, handle in zip(work.positions(Passed), handles, strict=True):
+            values[position] = ctypes.c_void_p(_address(handle))
+        actions = [_action(action, values) for action in work.actions]
 
-        def call(_keep: object = keep) -> None:
+        def call(_keep: object = (work, keep)) -> None:
             process = os.getpid()
-            run(*values)
+            for action in actions:
+                action()
             if os.getpid() != process:  # a copy that the kernel has made, with all that was to come in this process
                 os._exit(0)
 
         return call
 
-    def launcher(
-        self, function: Function, arguments: Sequence[Any], specs: Sequence[ArraySpec]
-    ) -> Callable[[Sequence[Any], Any, Any], None]:
-        fixed = _c_values(arguments)
-        changing = [position for position, argument in enumerate(arguments) if argument is None]
-        scalar = [position for position, argument in enumerate(arguments) if isinstance(argument, np.generic)]
+    def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
+        fixed = _c_values(work.arguments)
+        changing, scalar = work.positions(Passed), work.scalars
 
         def call(arrays: Sequence[Any], stream: Any, scalars: Any) -> None:
             addresses = self.handles(specs, arrays)
-            self.stream(stream, arrays[0])
+            self.stream(stream, arrays[0] if arrays else None)
             values = fixed.copy()
             for position, address in zip(changing, addresses, strict=True):
                 values[position] = ctypes.c_void_p(address)
             for position, value in zip(scalar, scalars, strict=True):
                 values[position] = value
-            function.handle(*values)
+            for action in work.actions:
+                _action(action, values)()
 
         return call
 
-    def packed(self, function: Function, scalars: Sequence[Any]) -> list[Any]:
+    def packed(self, scalars: Sequence[Any]) -> list[Any]:
         return _c_values(scalars)
 
     def synchronize(self) -> None:
@@ -192,11 +202,22 @@ def _address(target: Any) -> int:
 
 
 def _c_values(arguments: Sequence[Any]) -> list[Any]:
-    """Addresses and scalars as C types; None stays."""
+    """Addresses and scalars as C types; what is passed stays."""
     return [
-        _c_scalar(a) if isinstance(a, np.generic) else a if a is None else ctypes.c_void_p(_address(a))
+        _c_scalar(a) if isinstance(a, np.generic) else a if isinstance(a, Passed) else ctypes.c_void_p(_address(a))
         for a in arguments
     ]
+
+
+def _action(action: Run | Copy | Zero, values: Sequence[Any]) -> Callable[[], None]:
+    """One action on these values of the arguments."""
+    match action:
+        case Run(function, arguments):
+            return functools.partial(function.handle, *(values[position] for position in arguments))
+        case Copy(target, source, nbytes):
+            return functools.partial(_memmove, _address(target), values[source].value, nbytes)
+        case Zero(target, nbytes):
+            return functools.partial(_memset, _address(target), 0, nbytes)
 
 
 def _c_scalar(scalar: np.generic) -> Any:

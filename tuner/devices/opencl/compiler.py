@@ -33,17 +33,19 @@ class OpenCLCompiler(Compiler):
 
     def compile(self, source: Source) -> Build:
         program = build_program(cl.Program(self._context, source.text), source)
-        kernels: Any = program.get_info(cl.program_info.KERNEL_NAMES)
-        if source.kernel not in kernels.split(";"):
-            raise BuildError(missing_kernel(source))
+        defined: Any = program.get_info(cl.program_info.KERNEL_NAMES)
+        for kernel in source.kernels:
+            if kernel not in defined.split(";"):
+                raise BuildError(missing_kernel(source, kernel))
+        return Build(binary_of(program), {kernel: self._figures(program, kernel) for kernel in source.kernels})
+
+    def _figures(self, program: cl.Program, kernel: str) -> Figures:
+        (device,) = self._context.devices
         try:
-            (device,) = self._context.devices
-            shared = cl.Kernel(program, source.kernel).get_work_group_info(
-                cl.kernel_work_group_info.LOCAL_MEM_SIZE, device
-            )
+            shared = cl.Kernel(program, kernel).get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
         except cl.Error:
             shared = None  # loading reports the error
-        return Build(binary_of(program), Figures(shared_memory=shared))
+        return Figures(shared_memory=shared)
 
 
 def binary_of(program: cl.Program) -> bytes:

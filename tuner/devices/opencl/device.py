@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,14 @@ import pyopencl as cl
 from tuner.devices import caches
 from tuner.devices.arguments import ArraySpec, output_pairs, overlap_error
 from tuner.devices.backend import UNLIMITED
-from tuner.devices.base import GUARD, Array, Buffer, Device, Function
+from tuner.devices.base import GUARD, Array, Buffer, Device
 from tuner.devices.compiler import Build
 from tuner.devices.opencl import BACKEND, arrays
 from tuner.devices.opencl.compiler import OpenCLCompiler, binary_of, build_program
+from tuner.devices.opencl.enqueue import Enqueue, launch_error, plain
+from tuner.devices.work import Function, Work
 from tuner.errors import DeviceError, LaunchError
-from tuner.space import dtypes
+from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.source import Source
 
@@ -78,96 +80,67 @@ class OpenCLDevice(Device):
     def toolchain(self) -> str:
         return f"{self._device.platform.version.strip()}, driver {self._device.driver_version.strip()}"
 
-    def load(self, build: Build, source: Source) -> Function:
+    def load(self, build: Build, source: Source) -> cl.Program:
         try:
-            program = build_program(cl.Program(self.context, [self._device], [build.binary]), source)
-            most = cl.Kernel(program, source.kernel).get_work_group_info(
+            return build_program(cl.Program(self.context, [self._device], [build.binary]), source)
+        except cl.Error as error:  # built for another device, or by another version of the driver
+            raise launch_error(f"loading {source.kernel}", error) from None
+
+    def function(self, program: cl.Program, kernel: str, geometry: Geometry) -> Function:
+        try:
+            most = cl.Kernel(program, kernel).get_work_group_info(
                 cl.kernel_work_group_info.WORK_GROUP_SIZE, self._device
             )
-        except cl.Error as error:  # built for another device, or by another version of the driver
-            raise _launch_error(f"loading {source.kernel}", error) from None
-        threads = math.prod(source.geometry.block)
+        except cl.Error as error:
+            raise launch_error(f"loading {kernel}", error) from None
+        threads = math.prod(geometry.block)
         if threads > most:
-            message = f"loading {source.kernel}: {threads} work-items per group; this kernel allows at most {most}"
+            message = f"loading {kernel}: {threads} work-items per group; this kernel allows at most {most}"
             raise LaunchError(message, "too many resources")
-        return Function(program, source.kernel, source.geometry)
+        return Function(program, kernel, geometry)
 
     def bind(
-        self,
-        function: Function,
-        arguments: Sequence[Any],
-        stream: cl.CommandQueue | None = None,
-        keep: object = None,
+        self, work: Work, handles: Sequence[Any] = (), stream: cl.CommandQueue | None = None, keep: object = None
     ) -> Callable[[], None]:
-        enqueue, queue = self._enqueue(function, arguments), stream or self.queue
+        enqueue, queue = Enqueue(work, self._note), stream or self.queue
+        enqueue.set_arrays(handles)
 
-        def call(_keep: object = keep) -> None:
-            enqueue((), None, queue)
+        def call(_keep: object = (work, keep)) -> None:
+            enqueue(queue)
 
         return call
 
-    def launcher(
-        self, function: Function, arguments: Sequence[Any], specs: Sequence[ArraySpec]
-    ) -> Callable[[Sequence[Any], Any, Any], None]:
-        enqueue = self._enqueue(function, arguments)
+    def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
+        enqueue = Enqueue(work, self._note)
+        last: Any = None
 
         def call(arrays: Sequence[Any], queue: Any, scalars: Any) -> None:
-            enqueue(self.handles(specs, arrays), scalars, self.stream(queue, arrays[0]))
-
-        return call
-
-    def packed(self, function: Function, scalars: Sequence[Any]) -> list[Any]:
-        return [_plain(scalar) for scalar in scalars]
-
-    def _enqueue(
-        self, function: Function, arguments: Sequence[Any]
-    ) -> Callable[[Sequence[Any], Sequence[Any] | None, cl.CommandQueue], None]:
-        """A call that takes the buffers for each None in `arguments`, scalars or None for those of `arguments`, and a
-        queue."""
-        geometry = function.geometry
-        kernel = cl.Kernel(function.handle, function.kernel)  # not shared, because arguments are its state
-        if kernel.num_args != len(arguments):
-            raise LaunchError(
-                f"{function.kernel} takes {kernel.num_args} arguments, and its space declares {len(arguments)}; write "
-                f"one for each, in the kernel's order"
-            )
-        total = tuple(blocks * threads for blocks, threads in zip(geometry.grid, geometry.block, strict=True))
-        changing = [position for position, argument in enumerate(arguments) if argument is None]
-        scalar = [position for position, argument in enumerate(arguments) if isinstance(argument, np.generic)]
-        last: Sequence[Any] | None = None
-
-        def set_arguments(positions: Iterable[int], values: Sequence[Any]) -> None:
-            position = 0
-            try:
-                for position, value in zip(positions, values, strict=True):
-                    kernel.set_arg(position, _plain(value))
-            except cl.Error as error:
-                raise _launch_error(f"argument {position + 1} of {function.kernel}", error) from None
-
-        def call(buffers: Sequence[Any], scalars: Sequence[Any] | None, queue: cl.CommandQueue) -> None:
             nonlocal last
-            set_arguments(changing, buffers)
-            if scalars is not last and scalars is not None:
+            handles, queue = self.handles(specs, arrays), self.stream(queue, arrays[0] if arrays else None)
+            enqueue.set_arrays(handles)
+            if scalars is not last:
                 last = None  # an interrupt may leave only some of them set
-                set_arguments(scalar, scalars)
+                enqueue.set_scalars(scalars)
                 last = scalars
-            try:
-                event = cl.enqueue_nd_range_kernel(queue, kernel, total, geometry.block)
-                queue.flush()
-            except cl.Error as error:
-                raise _launch_error(f"launching {function.kernel}", error) from None
-            if self._launched is not None:
-                self._launched.append(event)
+            enqueue(queue)
 
-        fixed = [position for position in range(len(arguments)) if position not in changing]
-        set_arguments(fixed, [arguments[position] for position in fixed])
         return call
+
+    def packed(self, scalars: Sequence[Any]) -> list[Any]:
+        return [plain(scalar) for scalar in scalars]
+
+    def lane(self, stream: Any, array: Any) -> Hashable:
+        return self.stream(stream, array).int_ptr
+
+    def _note(self, event: cl.Event) -> None:
+        if self._launched is not None:
+            self._launched.append(event)
 
     def synchronize(self) -> None:
         try:
             self.queue.finish()
         except cl.Error as error:
-            raise _launch_error("running", error) from None
+            raise launch_error("running", error) from None
 
     def timer(self) -> _ProfileTimer:
         return _ProfileTimer(self)
@@ -208,8 +181,8 @@ class OpenCLDevice(Device):
         known = caches.last_level() if self.on_processor else own
         return max(known, own) if known else None
 
-    def exported(self, function: Function) -> bytes:
-        return binary_of(function.handle)
+    def exported(self, program: cl.Program) -> bytes:
+        return binary_of(program)
 
     def handle(self, spec: ArraySpec, array: Any) -> Any:
         """The buffer of a pyopencl array in this device's context."""
@@ -228,25 +201,11 @@ class OpenCLDevice(Device):
         self.queue.finish()
 
 
-def _plain(argument: Any) -> Any:
-    """A scalar of a type that OpenCL passes as the integer of its bits, as that integer; any other argument as it
-    is."""
-    if not isinstance(argument, np.generic):
-        return argument
-    dtype = dtypes.of(argument.dtype)
-    return argument.view(dtype.bits) if dtype.foreign or dtype.kind == "boolean" else argument
-
-
-def _launch_error(action: str, error: cl.Error) -> LaunchError:
-    out_of_memory = (cl.status_code.OUT_OF_RESOURCES, cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE)
-    return LaunchError(f"{action}: {error}", "out of memory" if error.code in out_of_memory else None)
-
-
 def _wait(enqueue: Callable[[], Any]) -> None:
     try:
         enqueue().wait()
     except cl.Error as error:
-        raise _launch_error("copying", error) from None
+        raise launch_error("copying", error) from None
 
 
 class _ProfileTimer:
@@ -270,7 +229,7 @@ class _ProfileTimer:
                 if event.command_execution_status != cl.command_execution_status.COMPLETE:
                     return False
         except cl.Error as error:
-            raise _launch_error("running", error) from None
+            raise launch_error("running", error) from None
         return True
 
     def milliseconds(self) -> float:

@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from tuner import devices
-from tuner.devices import Build, Device
-from tuner.devices.build import build
+from tuner.devices import Device
 from tuner.devices.compiler import Allowance
+from tuner.devices.program import Built, Program, build
 from tuner.errors import DeviceError, TrialError
 from tuner.measure.process import answers
 from tuner.space import launch_form, operation
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
-from tuner.space.source import Source
 
 
 def main() -> None:
@@ -49,7 +48,7 @@ class _Builder:
         self._device = devices.open_device(task["device"]) if devices.BACKENDS[kind].compiler is None else None
         self._compiler = self._device.compiler if self._device else devices.compiler_for(kind, task["architecture"])
         self._allowance = self._compiler.allowance = Allowance(**task["allowance"])
-        self._latest: tuple[Source, Build] | None = None
+        self._latest: tuple[dict[str, Any], Built] | None = None
         self._seconds = resource.getrlimit(resource.RLIMIT_CPU)  # the user's own limits
         _limit(resource.RLIMIT_AS, _own_memory() + self._allowance.memory, resource.getrlimit(resource.RLIMIT_AS))
 
@@ -57,9 +56,10 @@ class _Builder:
         """The answer to a request after the first."""
         _limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + self._allowance.seconds, self._seconds)
         if "build" in request:
-            self._latest = build(self._compiler, self._space, request["build"], self._scope)
-            device = self._device
-            return {"launch": device is not None and device.compiles_at_launch and self._latest[1].fresh}
+            built = build(self._compiler, self._space, request["build"], self._scope)
+            self._latest, device = (request["build"], built), self._device
+            is_fresh = any(binary.fresh for binary in built.builds.values())
+            return {"launch": device is not None and device.compiles_at_launch and is_fresh}
         if self._latest and self._device:
             _launch_once(self._device, self._space, self._scope, *self._latest)
         return {}
@@ -78,24 +78,20 @@ def _limit(what: int, most: int, users: tuple[int, int]) -> None:
     resource.setrlimit(what, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard))
 
 
-def _launch_once(device: Device, space: Space, scope: Scope, source: Source, binary: Build) -> None:
-    """Launch one block, because the driver compiles part of the kernel at its first launch, and cache the whole build.
+def _launch_once(device: Device, space: Space, scope: Scope, config: dict[str, Any], built: Built) -> None:
+    """Launch one block of each step, because the driver compiles part of a kernel at its first launch, and cache the
+    whole builds.
 
     The arrays have their real sizes, which may be compiled in. Memory that is never touched costs nothing.
     """
-    one_block = replace(source, geometry=replace(source.geometry, grid=(1, 1, 1)))
+    steps = tuple(replace(step, geometry=replace(step.geometry, grid=(1, 1, 1))) for step in built.steps)
     with contextlib.suppress(TrialError, DeviceError):  # the worker meets the same error, and reports it
-        scalars = iter(operation.scalars(space.operation, scope))
-        buffers = {a.name: device.allocate(operation.nbytes(a, scope)) for a in space.operation.arrays}
-        buffers |= {name: device.upload(data) for name, data in operation.constants(space.operation, scope).items()}
-        arguments: list[Any] = [
-            next(scalars) if a.shape is None else buffers[a.name].handle for a in space.operation.arguments
-        ]
-        function = device.load(binary, one_block)
-        device.bind(function, arguments)()
+        program = Program(device, space, config, scope, replace(built, steps=steps))
+        buffers = [device.allocate(operation.nbytes(a, program.scope)) for a in space.operation.arrays]
+        device.bind(program.work(), [buffer.handle for buffer in buffers])()
         device.synchronize()
-        if (compiled := device.exported(function)) is not None:
-            device.compiler.keep(source, replace(binary, binary=compiled))
+        for source, compiled in program.exported().items():
+            device.compiler.keep(source, replace(built.builds[source], binary=compiled))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,178 @@
+"""Steps, scratch and constant memory on a real NVIDIA GPU, in streams, threads and graphs: `pytest -m gpu -n 0`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+import tuner
+from helpers.arrays import in_threads
+from tuner.devices import Device
+from tuner.errors import LaunchError
+
+pytestmark = pytest.mark.gpu
+
+N, BLOCKS, LAUNCHES = 4096, 16, 1000
+# What another launch leaves in the filter, in scratch or in the counters changes y.
+CODE = """
+__constant__ float filter[2];
+extern "C" __global__ void scale(float *between, unsigned *tickets, unsigned *sums, const float *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) between[i] = x[i] * filter[0];
+    if (threadIdx.x == 0) { atomicAdd(tickets, 1); atomicAdd(sums, 1); }
+}
+extern "C" __global__ void shift(float *y, const float *between, const unsigned *tickets, const unsigned *sums, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float lost = abs(int(*tickets) - BLOCKS) + abs(int(*sums) - BLOCKS);
+    if (i < n) y[i] = between[n - 1 - i] + filter[1] + 1000 * lost;
+}
+extern "C" __global__ void leave(unsigned *tickets) { *tickets = 0; }
+"""
+SPACE = {
+    "title": "Scale, turn round, and shift",
+    "operation": {
+        "sizes": {"n": None},
+        "arguments": [
+            {"name": "y", "dtype": "float32", "shape": ["n"], "role": "out"},
+            {"name": "x", "dtype": "float32", "shape": ["n"], "role": "in"},
+            {"name": "filter", "kind": "constant", "dtype": "float32", "shape": [2], "role": "in"},
+            {"name": "between", "dtype": "float32", "shape": ["n"], "role": "scratch"},
+            {"name": "tickets", "dtype": "uint32", "shape": [1], "role": "scratch", "zeroed": "once"},
+            {"name": "sums", "dtype": "uint32", "shape": [1], "role": "scratch", "zeroed": "each"},
+            {"name": "n", "dtype": "int32"},
+        ],
+        "reference": "x[::-1] * filter[0:1] + filter[1:2]",
+    },
+    "steps": [
+        {"kernel": "scale", "arguments": ["between", "tickets", "sums", "x", "n"], "grid": ["BLOCKS"], "block": [256]},
+        {
+            "kernel": "shift",
+            "arguments": ["y", "between", "tickets", "sums", "n"],
+            "grid": ["BLOCKS"],
+            "block": [256],
+        },
+        {"kernel": "leave", "arguments": ["tickets"], "grid": [1], "block": [1]},
+    ],
+    "languages": ["cuda"],
+    "parameters": {"BLOCKS": [BLOCKS]},
+}
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, cuda: Device) -> tuner.Kernel:
+    (tmp_path / "turn.cu").write_text(CODE)
+    (tmp_path / "turn.yaml").write_text(yaml.safe_dump(SPACE))
+    return tuner.load(tmp_path / "turn.yaml", N, device=cuda)
+
+
+class Problem:
+    """Arrays of one caller, whose filter no other one has."""
+
+    def __init__(self, cupy: Any, number: int) -> None:
+        self.x = cupy.asarray(np.arange(N, dtype=np.float32) % 97)
+        self.filter = cupy.asarray(np.array([number + 1, 100 * number], np.float32))
+        self.y = cupy.zeros(N, np.float32)
+        self.right = (np.arange(N, dtype=np.float32) % 97)[::-1] * (number + 1) + 100 * number
+
+    @property
+    def arrays(self) -> tuple[Any, Any, Any]:
+        return self.y, self.x, self.filter
+
+    def check(self) -> None:
+        np.testing.assert_array_equal(self.y.get(), self.right)
+        self.y.fill(-1)
+
+
+def test_ten_thousand_launches_in_streams_threads_and_graphs_do_not_mix(kernel: tuner.Kernel) -> None:
+    cupy = pytest.importorskip("cupy")
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(4)]
+    problems = [Problem(cupy, number) for number in range(18)]
+    cupy.cuda.Device().synchronize()
+    bound, called = problems[16:]
+    graphs = []
+    with streams[2]:
+        launch = kernel.bind(*bound.arrays)
+        streams[2].begin_capture()
+        launch()
+        graphs.append(streams[2].end_capture())
+    with streams[3]:
+        streams[3].begin_capture()
+        kernel(*called.arrays)
+        graphs.append(streams[3].end_capture())
+
+    def work(thread: int) -> None:
+        if thread >= 8:
+            graph, stream, mine = graphs[thread - 8], streams[2 + thread - 8], problems[16 + thread - 8]
+            for number in range(LAUNCHES):
+                graph.launch(stream)
+                if number % 100 == 99:
+                    with stream:
+                        stream.synchronize()
+                        mine.check()
+                        stream.synchronize()
+            return
+        mine = problems[2 * thread : 2 * thread + 2]
+        for number in range(LAUNCHES):
+            for which, one in enumerate(mine):
+                if number % 2 == which or number % 100 == 99:
+                    kernel(*one.arrays, stream=streams[thread % 2])
+            if number % 100 == 99:
+                with streams[thread % 2]:
+                    streams[thread % 2].synchronize()
+                    for one in mine:
+                        one.check()
+                    streams[thread % 2].synchronize()
+
+    in_threads(work, 10)
+
+
+def test_bound_launches_have_memory_of_their_own(kernel: tuner.Kernel) -> None:
+    cupy = pytest.importorskip("cupy")
+    streams, problems = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)], [Problem(cupy, n) for n in range(2)]
+    cupy.cuda.Device().synchronize()
+    pairs = list(zip(problems, streams, strict=True))
+    calls = [kernel.bind(*problem.arrays, stream=stream) for problem, stream in pairs]
+    for _ in range(500):
+        for call in calls:
+            call()
+    cupy.cuda.Device().synchronize()
+    for problem in problems:
+        problem.check()
+
+
+def test_a_filter_larger_than_the_source_declares_is_one_message(tmp_path: Path, cuda: Device) -> None:
+    (tmp_path / "turn.cu").write_text(CODE.replace("filter[2]", "filter[1]").replace("filter[1] +", "filter[0] +"))
+    (tmp_path / "turn.yaml").write_text(yaml.safe_dump(SPACE))
+    with pytest.raises(LaunchError, match=r"filter: has 8 bytes, and the source declares 4"):
+        tuner.load(tmp_path / "turn.yaml", N, device=cuda)
+
+
+def test_a_cooperative_launch_of_more_blocks_than_run_at_once_is_refused(tmp_path: Path, cuda: Device) -> None:
+    code = """
+    #include <cooperative_groups.h>
+    extern "C" __global__ void f(float *y, int n) { cooperative_groups::this_grid().sync(); y[blockIdx.x] = gridDim.x; }
+    """
+    space = {
+        "title": "Number of blocks",
+        "operation": {
+            "sizes": {"n": None},
+            "arguments": [
+                {"name": "y", "dtype": "float32", "shape": ["n"], "role": "out"}, {"name": "n", "dtype": "int32"}
+            ],
+            "reference": "none",
+        },
+        "kernel": "f", "grid": ["n"], "block": [1024], "cooperative": True,
+        "languages": ["cuda"], "parameters": {"a": [1]},
+    }  # fmt: skip
+    (tmp_path / "f.cu").write_text(code)
+    (tmp_path / "f.yaml").write_text(yaml.safe_dump(space))
+    cupy = pytest.importorskip("cupy")
+    y = cupy.zeros(64, np.float32)
+    tuner.load(tmp_path / "f.yaml", 64, device=cuda)(y)
+    assert (y.get() == 64).all()
+    with pytest.raises(LaunchError, match=r"a cooperative launch of 100000 blocks; the GPU runs \d+ of them at once"):
+        tuner.load(tmp_path / "f.yaml", 100_000, device=cuda)

@@ -1,0 +1,92 @@
+"""Work enqueued through pyopencl: kernel objects whose state are their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from tuner.devices.work import Copy, Local, Passed, Run, Work, Zero
+from tuner.errors import LaunchError
+from tuner.space import dtypes
+
+Action = Callable[[cl.CommandQueue], cl.Event]
+
+
+class Enqueue:
+    """Enqueues some work on a queue. Threads must not share it, because arguments are the state of its kernels."""
+
+    def __init__(self, work: Work, note: Callable[[cl.Event], None]) -> None:
+        """`note` takes the event of each action. Raises LaunchError where a kernel refuses an argument."""
+        self._work, self._note = work, note
+        self._passed, self._scalars = work.positions(Passed), work.scalars
+        self._places: list[list[tuple[cl.Kernel, int, str]]] = [[] for _ in work.arguments]  # that take each argument
+        self._handles: list[Any] = list(work.arguments)
+        self._actions = [self._action(action) for action in work.actions]
+        fixed = [position for position, argument in enumerate(work.arguments) if not isinstance(argument, Passed)]
+        self._set(fixed, [work.arguments[position] for position in fixed])
+
+    def set_arrays(self, handles: Sequence[Any]) -> None:
+        """Use these arrays from now on. Raises LaunchError."""
+        self._set(self._passed, handles)
+
+    def set_scalars(self, scalars: Sequence[Any]) -> None:
+        """Use these scalars from now on. Raises LaunchError."""
+        self._set(self._scalars, scalars)
+
+    def __call__(self, queue: cl.CommandQueue) -> None:
+        """Raises LaunchError."""
+        try:
+            for action in self._actions:
+                self._note(action(queue))
+            queue.flush()
+        except cl.Error as error:
+            raise launch_error(f"launching {self._work.kernel}", error) from None
+
+    def _set(self, positions: Iterable[int], values: Sequence[Any]) -> None:
+        for position, value in zip(positions, values, strict=True):
+            self._handles[position] = value
+            for kernel, index, name in self._places[position]:
+                try:
+                    kernel.set_arg(index, plain(value))
+                except cl.Error as error:
+                    raise launch_error(f"argument {index + 1} of {name}", error) from None
+
+    def _action(self, action: Run | Copy | Zero) -> Action:
+        match action:
+            case Run(function, arguments):
+                kernel = cl.Kernel(function.handle, function.kernel)
+                if kernel.num_args != len(arguments):
+                    raise LaunchError(
+                        f"{function.kernel} takes {kernel.num_args} arguments, and its space declares "
+                        f"{len(arguments)}; write one for each, in the kernel's order"
+                    )
+                for index, position in enumerate(arguments):
+                    self._places[position].append((kernel, index, function.kernel))
+                grid, block = function.geometry.grid, function.geometry.block
+                total = tuple(blocks * threads for blocks, threads in zip(grid, block, strict=True))
+                return lambda queue: cl.enqueue_nd_range_kernel(queue, kernel, total, block)
+            case Copy(target, source, nbytes):
+                return lambda queue: cl.enqueue_copy(queue, target, self._handles[source], byte_count=nbytes)
+            case Zero(target, nbytes):
+                zero = np.array(0, np.uint8)
+                return lambda queue: cl.enqueue_fill_buffer(queue, target, zero, 0, nbytes)
+
+
+def plain(argument: Any) -> Any:
+    """A scalar of a type that OpenCL passes as the integer of its bits, as that integer; memory of a block as pyopencl
+    has it; any other argument as it is."""
+    if isinstance(argument, Local):
+        return cl.LocalMemory(argument.nbytes)
+    if not isinstance(argument, np.generic):
+        return argument
+    dtype = dtypes.of(argument.dtype)
+    return argument.view(dtype.bits) if dtype.foreign or dtype.kind == "boolean" else argument
+
+
+def launch_error(action: str, error: cl.Error) -> LaunchError:
+    """The error for one of pyopencl's."""
+    out_of_memory = (cl.status_code.OUT_OF_RESOURCES, cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE)
+    return LaunchError(f"{action}: {error}", "out of memory" if error.code in out_of_memory else None)

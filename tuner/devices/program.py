@@ -1,0 +1,241 @@
+"""A configuration loaded on a device, and the work of its launches."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tuner.devices import figures
+from tuner.devices.base import Buffer, Device
+from tuner.devices.figures import Figures
+from tuner.devices.work import Copy, Encoded, Local, Passed, Run, Work, Zero
+from tuner.errors import ExpressionError, GeometryError, LaunchError
+from tuner.space import operation
+from tuner.space.source import render
+
+if TYPE_CHECKING:
+    from tuner.devices.compiler import Build, Compiler
+    from tuner.space.model import Argument, Config, Space
+    from tuner.space.scope import Scope
+    from tuner.space.source import Source, StepSource
+
+Allocate = Callable[["Argument", int], Buffer]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A configuration that fits a device of its limits: its steps, and the build of each of their sources."""
+
+    steps: tuple[StepSource, ...]
+    builds: Mapping[Source, Build]
+
+    @property
+    def figures(self) -> Figures:
+        """Those of a whole launch: the most registers and shared memory of any step, and the spills of all."""
+        each = [self._figures(step).launched(step.geometry) for step in self.steps]
+        return Figures(
+            registers=_over(max, [f.registers for f in each]),
+            spills=_over(sum, [f.spills for f in each]),
+            shared_memory=_over(max, [f.shared_memory for f in each]),
+        )
+
+    def occupancy(self, scope: Scope) -> float | None:
+        """The least occupancy of any step."""
+        each = [figures.occupancy(self._figures(step), step.geometry, scope.limits) for step in self.steps]
+        known = [share for share in each if share is not None]
+        return min(known) if len(known) == len(each) else None
+
+    def check(self, scope: Scope) -> None:
+        """Raise ResourceError if one block of a step does not fit the device."""
+        for step in self.steps:
+            figures.check(self._figures(step), step.geometry, scope.limits)
+
+    def _figures(self, step: StepSource) -> Figures:
+        return self.builds[step.source].figures_of(step.kernel)
+
+
+def build(
+    compiler: Compiler,
+    space: Space,
+    config: Config,
+    scope: Scope,
+    exported: Mapping[str, Build] | None = None,
+) -> Built:
+    """One configuration: render its sources, compile them or read the cache, check them against the limits. Needs no
+    device. `exported` has builds by the digests of their sources.
+
+    Raises GeometryError, BuildError, or ResourceError if the device could not launch it.
+    """
+    steps = render(space, config, scope)
+    sources = dict.fromkeys(step.source for step in steps)
+    builds = {source: (exported or {}).get(source.digest) or compiler.build(source) for source in sources}
+    built = Built(steps, builds)
+    built.check(scope)
+    return built
+
+
+class Program:
+    """A configuration loaded on a device.
+
+    `scope` includes the configuration: it tells shapes and types that depend on it.
+    """
+
+    def __init__(self, device: Device, space: Space, config: Config, scope: Scope, built: Built) -> None:
+        """Raises LaunchError, and GeometryError where a shape has no value."""
+        self.device, self.space, self._built = device, space, built
+        try:
+            self.scope = space.at(config, scope)
+            self.shapes = {a.name: operation.shape(a, self.scope) for a in space.operation.arrays}
+        except ExpressionError as error:
+            raise GeometryError(str(error)) from None
+        self._constants = {n: device.upload(data) for n, data in operation.constants(space.operation, scope).items()}
+        self._loaded = self._load()
+
+    @property
+    def owns_memory(self) -> bool:
+        """Whether a launch writes to memory of its own: launches that may overlap must not share their work."""
+        op = self.space.operation
+        return bool(op.scratch) or any(
+            a.kind is not None and not a.kind.is_parameter(self.scope.language) for a in op.arguments
+        )
+
+    def alignment(self, name: str) -> int:
+        """The bytes at whose multiples a caller's array begins."""
+        own = [a.kind.alignments(a).get(name, 1) for a in self.space.operation.arguments if a.kind is not None]
+        return max(self.space.alignment, *own, 1)
+
+    def work(self, allocate: Allocate | None = None, scalars: Sequence[Any] | None = None) -> Work:
+        """The work of a launch, with memory of its own: what `allocate` gives for each scratch argument of so many
+        bytes. `scalars` are those of other options. Raises DeviceError where memory does not suffice."""
+        return _Assembly(self, self._fresh(), allocate or self._allocate).work(
+            operation.scalars(self.space.operation, self.scope) if scalars is None else scalars
+        )
+
+    def renewing(self, call: Callable[[], None], work: Work) -> Callable[[], None]:
+        """`call`, which enqueues `work`; where it fails, what is zeroed once is zeroed again."""
+        buffers = [buffer for buffer, zeroed in work.scratch if zeroed == "once"]
+        if not buffers:
+            return call
+
+        def renewing() -> None:
+            try:
+                call()
+            except LaunchError:
+                with contextlib.suppress(LaunchError):  # the device is at its end
+                    self.device.synchronize()  # what was enqueued before the failure may still write
+                    for buffer in buffers:
+                        self.device.zero(buffer)
+                raise
+
+        return renewing
+
+    def exported(self) -> dict[Source, bytes]:
+        """The binaries that launches have compiled, by source; none where launches compile nothing."""
+        binaries = {source: self.device.exported(program) for source, program in self._loaded.items()}
+        return {source: binary for source, binary in binaries.items() if binary is not None}
+
+    def _load(self) -> dict[Source, Any]:
+        return {source: self.device.load(build, source) for source, build in self._built.builds.items()}
+
+    def _fresh(self) -> dict[Source, Any]:
+        """The loaded sources: the first caller's, then others, where they have variables that a launch writes to."""
+        has_symbols = any(
+            a.kind is not None and not a.kind.is_parameter(self.scope.language) for a in self.space.operation.arguments
+        )
+        return self._load() if has_symbols else self._loaded
+
+    def _allocate(self, argument: Argument, nbytes: int) -> Buffer:
+        buffer = self.device.allocate(nbytes, guard=0)
+        if argument.zeroed == "once":
+            self.device.zero(buffer)
+        return buffer
+
+
+class _Assembly:
+    """The arguments and actions of one piece of work, put together."""
+
+    def __init__(self, program: Program, loaded: Mapping[Source, Any], allocate: Allocate) -> None:
+        self.device, self.scope, self._built = program.device, program.scope, program._built
+        self._space, self._loaded = program.space, loaded
+        self._positions = {a.name: position for position, a in enumerate(program.space.operation.arrays)}
+        self._arguments: list[Any] = [Passed(position) for position in self._positions.values()]
+        self._parameters = dict(self._positions)  # the position of each argument, by name
+        self._before: list[Copy | Zero] = []
+        self._keep = program, loaded
+        self._scratch: list[tuple[Buffer, str]] = []
+        self._constants, self._allocate = program._constants, allocate
+
+    def work(self, scalars: Sequence[Any]) -> Work:
+        rest = iter(scalars)
+        for argument in self._space.operation.arguments:
+            if argument.kind is not None:
+                parameter = argument.kind.add(argument, self)
+                if parameter is None:
+                    self._parameters.pop(argument.name, None)
+                elif not isinstance(parameter, Passed):
+                    self._add(argument.name, parameter)
+            elif argument.role == "scratch":
+                self._add(argument.name, self._scratch_of(argument).handle)
+            elif argument.name in self._constants:
+                self._add(argument.name, self._constants[argument.name].handle)
+            elif argument.shape is None:
+                self._add(argument.name, next(rest))
+        runs = [
+            Run(
+                self.device.function(self._loaded[step.source], step.kernel, step.geometry),
+                tuple(self._parameters[name] for name in step.arguments if name in self._parameters),
+            )
+            for step in self._built.steps
+        ]
+        return Work(tuple(self._arguments), (*self._before, *runs), tuple(self._scratch), self._keep)
+
+    def passed(self, name: str) -> Passed:
+        return Passed(self._positions[name])
+
+    def encoded(self, name: str, nbytes: int, encode: Callable[[Any], bytes]) -> Encoded:
+        return Encoded(self._positions[name], nbytes, encode)
+
+    def local(self, nbytes: int) -> Local:
+        return Local(nbytes)
+
+    def copy_to_symbol(self, symbol: str, name: str) -> None:
+        nbytes, found = self.nbytes(name), False
+        for source, loaded in self._loaded.items():
+            if symbol not in source.text:
+                continue
+            target, most = self.device.symbol(loaded, symbol)
+            if nbytes > most:
+                raise LaunchError(
+                    f"{symbol}: has {nbytes} bytes, and the source declares {most}; declare it as large as its largest"
+                )
+            found = True
+            self._before.append(Copy(target, self._positions[name], nbytes))
+        if not found:
+            raise LaunchError(f"{symbol}: no source has a variable of this name")
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return operation.shape(self.argument(name), self.scope)
+
+    def nbytes(self, name: str) -> int:
+        return operation.nbytes(self.argument(name), self.scope)
+
+    def argument(self, name: str) -> Argument:
+        return next(a for a in self._space.operation.arguments if a.name == name)
+
+    def _scratch_of(self, argument: Argument) -> Buffer:
+        buffer = self._allocate(argument, self.nbytes(argument.name))
+        self._scratch.append((buffer, argument.zeroed))
+        if argument.zeroed == "each":
+            self._before.append(Zero(buffer.handle, buffer.nbytes))
+        return buffer
+
+    def _add(self, name: str, parameter: Any) -> None:
+        self._parameters[name] = len(self._arguments)
+        self._arguments.append(parameter)
+
+
+def _over(choose: Callable[[list[Any]], Any], values: Sequence[Any]) -> Any:
+    """`choose` of all values; None where one is unknown."""
+    return None if None in values else choose(list(values))
