@@ -16,7 +16,7 @@ from tuner import devices
 from tuner.devices.compiler import Allowance
 from tuner.measure import feasibility
 from tuner.measure.method import Method
-from tuner.measure.process import answers
+from tuner.measure.process import answers, turns
 from tuner.space import launch_form
 from tuner.space.reference_cache import ReferenceCache
 from tuner.space.scope import Scope
@@ -66,9 +66,10 @@ def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
     if "renew" in request:
         bench.renew()
         return {}
-    if "finals" in request:
-        return bench.finals(request["finals"], with_library=request["with_library"]).to_json()
-    return bench.measure(request["measure"], request["best_ms"]).to_json()
+    with turns.taken():
+        if "finals" in request:
+            return bench.finals(request["finals"], with_library=request["with_library"]).to_json()
+        return bench.measure(request["measure"], request["best_ms"]).to_json()
 
 
 if __name__ == "__main__":
