@@ -6,14 +6,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tuner import devices, paths
+from tuner import devices
 from tuner.devices import Build, Device
 from tuner.devices.arguments import ArraySpec, check_count
 from tuner.devices.program import Program, build
 from tuner.devices.views import Views
 from tuner.errors import RequestError
 from tuner.paths import quoted
-from tuner.space import catalog, chosen_types, operation
+from tuner.space import catalog, chosen_types, kernel_names, operation
 from tuner.space.chosen_types import dtype
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
@@ -136,17 +136,14 @@ class Kernel:
         handles = self.device.handles(self._requirements, arrays)
         where = self.device.stream(stream, arrays[0] if arrays else None)
         work = self.program.work(scalars=self._values(options))
-        call = self.device.bind(work, handles, where, (self, arrays, where))
-        return call if self._work is not None else self.program.renewing(call, work)
+        return self.program.bind(work, handles, where, (self, arrays, where))
 
     def __reduce__(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
         """For `pickle` and `copy`: the kernel by its name or file, and what it was loaded with. It is loaded again on
         the device of the same name, in the same configuration."""
         space, scope = self.space, self.scope
-        shipped = (paths.shipped("spaces") / f"{space.name}.yaml").resolve()
-        name = space.name if shipped in space.files else str(space.files[0])
         return _reload, (
-            name,
+            kernel_names.address(space),
             dict(scope.sizes),
             dict(scope.options),
             dict(scope.types),

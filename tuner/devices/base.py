@@ -191,7 +191,7 @@ class Device(ABC):
 
         `handles` are those of the arrays that are passed. They are packed here, once: a call then costs no more than
         the driver's launches. `stream` is a value of the method `stream`, or None for the default stream. Threads may
-        share the call, unless the work has arrays that it writes to itself. Binding and calling raise LaunchError.
+        share the call, unless the work has memory of its own. Binding and calling raise LaunchError.
         """
 
     @abstractmethod
@@ -221,7 +221,7 @@ class Device(ABC):
 
     @abstractmethod
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
-        """Uninitialized memory with `guard` bytes on each side. Raises DeviceError if there is too little."""
+        """Uninitialized memory with `guard` bytes on each side. Raises OutOfMemory if there is too little."""
 
     @abstractmethod
     def write(self, target: Any, data: Array) -> None:

@@ -140,7 +140,7 @@ class Workbench:
     def bind(self, program: Program) -> Callable[[], None]:
         """A launch of a configuration on these arrays, and on arrays of its own."""
         own = OwnArrays(program, self._kernels)
-        work = program.work(own.allocate)
+        work = program.work(own.allocate, constants={a.name: self.buffers[a.name] for a in self.op.constants})
         buffers = {**self.buffers, **own.buffers}
         call = self.device.bind(work, [buffers[argument.name].handle for argument in self.op.arrays])
         if not own.buffers:

@@ -195,7 +195,12 @@ class OperationReader:
             check_names(document, (*where, "value"), expression, names)
         if model.value is not None:
             extents = [extent.text for extent in model.shape or []]
-            if model.role not in ("in", None) or kind is not None:
+            if kind is not None:
+                raise document.error(
+                    (*where, "value"),
+                    f"{model.name}: `kind: {kind.name}` has none; let the caller pass it, or write it in the source",
+                )
+            if model.role not in ("in", None):
                 raise document.error((*where, "role"), f"{quoted(model.role)}: {model.name} has a `value`; write `in`")
             if not all(text.isdecimal() for text in extents) or math.prod(map(int, extents)) != len(value):
                 what = f"of shape [{', '.join(extents)}]" if extents else "a scalar"
@@ -218,11 +223,13 @@ class OperationReader:
         is_free = model.role in ("scratch", None) or (model.role == "out" and kind is None and model.name in read)
         if not is_free and (chosen := sorted(extent.names & self.chosen)):
             advice = (
-                "name it in `derive:`, which computes what is compared" if model.role == "out" else "only scratch may"
+                "name the output in `derive:`, which computes what is compared"
+                if model.role == "out" and kind is None
+                else "the shape of scratch may, and that of an output which `derive:` reads"
             )
             raise document.error(
                 (*where, "shape"),
-                f"`{shown(extent.text)}` depends on {chosen[0]}, which differs by configuration; {advice}",
+                f"`{shown(extent.text)}` depends on {chosen[0]}, which may differ by configuration; {advice}",
             )
         check_names(document, (*where, "shape"), extent, {*self.scope_names, *self.chosen})
 
@@ -234,7 +241,7 @@ class OperationReader:
         own = found.keys if found is not None else {}
         for name in given.keys() - own.keys():
             of = [kind.name for kind in kinds.table().values() if name in kind.keys]
-            raise document.error((*where, name), f"is a key of `kind: {' or '.join(of)}`")
+            raise document.error((*where, name), f"is a key of `kind: {' or '.join(of)}`; write that, or take it out")
         if found is None:
             return None
         if "fill" in own and model.fill is not None:
@@ -247,9 +254,12 @@ class OperationReader:
                 raise document.error((*where, name), f"{quoted(value)}; allowed are {', '.join(map(str, key.choices))}")
         if model.role not in found.roles:
             roles = [f"`role: {role}`" if role else "no `role`" for role in found.roles]
-            raise document.error((*where, "role"), f"{model.name}: `kind: {found.name}` has {' or '.join(roles)}")
+            advice = "write that" if any(found.roles) else "take it out"
+            raise document.error(
+                (*where, "role"), f"{model.name}: `kind: {found.name}` has {' or '.join(roles)}; {advice}"
+            )
         if (model.shape is not None) != found.has_shape:
-            need = "needs a `shape`" if found.has_shape else "has no `shape`"
+            need = "needs a `shape`; add it" if found.has_shape else "has no `shape`; take it out"
             raise document.error((*where, "shape"), f"{model.name}: `kind: {found.name}` {need}")
         kind = kinds.made(found.name, given)
         for name, values in kind.expressions.items():

@@ -8,8 +8,9 @@ from statistics import median
 
 from tuner import paths
 from tuner.errors import RequestError
+from tuner.space import catalog, wheels
 from tuner.space.texts import config_text, problem_text, short_size, types_text
-from tuner.store.store import Record, Store
+from tuner.store.store import Place, Record, Store
 
 LADDER_SIZE = "4096"  # at which most tutorials print their times
 GALLERY = "gallery"  # the family whose kernels are no steps of a ladder, and have sizes of their own
@@ -36,15 +37,23 @@ def rows(
     `say` gets a message for each line that holds no record. Raises RequestError if there are records, but none of
     `device`.
     """
-    roots = (results or paths.user_results(), paths.shipped("results"))
-    kernels = {path.relative_to(root).with_suffix("").as_posix() for root in roots for path in root.rglob("*.jsonl")}
+    roots = [results or paths.user_results(), paths.shipped("results")]
+    of_wheels = [wheel.folder / "results" for wheel in wheels.installed()[0]]
+    files = {
+        path.relative_to(root).with_suffix("").as_posix()
+        for root in (*roots, *of_wheels)
+        for path in root.rglob("*.jsonl")
+    }
     table = []
-    for kernel in sorted(kernels):
-        store = Store(kernel, results)
+    for kernel in sorted(files):
+        store = Store(kernel, results, [Place(root / f"{kernel}.jsonl", kernel) for root in of_wheels])
         for problem in store.problems:
             say(problem)
         records = [record for record in store.records if record.is_plain]
         table += [ReportRow(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
+    current = {entry.name for entry in catalog.every()[0]}
+    known = {row.record.key for row in table if row.kernel in current}
+    table = [row for row in table if row.kernel in current or row.record.key not in known]  # those of a kernel renamed
     matches = [row for row in table if device == row.record.kind or device.casefold() in row.record.device.casefold()]
     if table and not matches:
         names = ", ".join(sorted({row.record.device for row in table}))

@@ -102,7 +102,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
         key = StudyKey(
             task.sizes, task.options, crew.device.name, signature, crew.device.toolchain, method, types=task.types
         )
-        hints = Hints.of(space, store.similar(query))
+        hints = Hints.of(space, crew.scope, store.similar(query))
         with (
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
             Search(strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted) as search,

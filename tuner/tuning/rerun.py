@@ -20,7 +20,7 @@ from tuner.measure.process.supervisor import announce, uncomputed
 from tuner.measure.results import Final
 from tuner.measure.timing import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
-from tuner.space import catalog, chosen_types, operation
+from tuner.space import catalog, chosen_size, chosen_types, operation
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.store import rates
@@ -59,7 +59,7 @@ class Rerun:
 
 def run(
     kernel: str,
-    size: str,
+    size: str | None,
     device: str | None,
     options: Mapping[str, float],
     types: Mapping[str, str],
@@ -121,7 +121,7 @@ def main() -> None:
 
 def _look_up(
     kernel: str,
-    size: str,
+    size: str | None,
     device: str | None,
     options: Mapping[str, float],
     types: Mapping[str, str],
@@ -129,7 +129,7 @@ def _look_up(
 ) -> tuple[Space, Scope, Device, Candidate]:
     space = catalog.load(kernel)
     chosen = chosen_types.parse(types, space.operation)
-    sizes = operation.parse_size(size, space.operation, chosen)
+    sizes = chosen_size.parse(size, space.operation, chosen)
     settings = operation.parse_options(options, space.operation, chosen)
     opened = devices.open_device(devices.for_space(space, device))
     scope = Scope(sizes, settings, opened.language, opened.limits, chosen)

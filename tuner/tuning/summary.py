@@ -68,7 +68,7 @@ def record(
     """The record of the best finalist, on a device of these ceilings."""
     finals, finalists = selection.finals, selection.finalists
     trial, final = finalists[0].trial, finalists[0].final
-    default = default_trial(worker.task.space, ledger)
+    default = default_trial(worker.task.space, worker.scope, ledger)
     default_times = [finalist.final.time_ms for finalist in finalists if finalist.trial == default]
     scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
     library, by = finals.library, op.reference.kind

@@ -19,14 +19,14 @@ from tuner.devices.cuda.arrays import Readers, interface_of, stream_handle, stre
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
 from tuner.devices.work import Function, Work
-from tuner.errors import ArgumentError, DeviceError, LaunchError
+from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.source import Source
 
 if TYPE_CHECKING:
-    from tuner.space.dtypes import DType
-    from tuner.space.kinds.texture import Texture
+    from tuner.space.kinds.tensor_map import Tiled
+    from tuner.space.kinds.texture import Sampled
 
 MAX_CHECKED = 64  # sets of addresses that a launcher remembers as checked
 
@@ -170,7 +170,7 @@ class CudaDevice(Device):
             if error.reason != "out of memory":  # an earlier kernel faulted, or a graph is being captured
                 raise DeviceError(f"{self.id}: {error}") from None
             free = self.free_memory()
-            raise DeviceError(f"{self.id}: {nbytes} bytes do not fit; {free} are free; try a smaller size") from None
+            raise OutOfMemory(f"{self.id}: {nbytes} bytes do not fit; {free} are free; try a smaller size") from None
         return Buffer(int(whole) + guard, whole, nbytes)
 
     def write(self, target: Any, data: Array) -> None:
@@ -260,13 +260,13 @@ class CudaDevice(Device):
         stream_handle(stream)
         return stream
 
-    def tensor_map(self, address: int, **layout: Any) -> bytes:
-        """A tensor map over the array at this address: see `tensor_maps.encoded`."""
-        return tensor_maps.encoded(address, **layout)
+    def tensor_map(self, address: int, tiled: Tiled) -> bytes:
+        """A tensor map over the array at this address."""
+        return tensor_maps.encoded(address, tiled)
 
-    def texture(self, address: int, element: DType, shape: tuple[int, ...], mode: Texture) -> textures.TextureObject:
+    def texture(self, address: int, sampled: Sampled) -> textures.TextureObject:
         """A texture object over the array at this address."""
-        return textures.TextureObject(self._context, address, element, shape, mode)
+        return textures.TextureObject(self._context, address, sampled)
 
     def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
         from tuner.devices.cuda import cublas

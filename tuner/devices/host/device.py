@@ -23,7 +23,7 @@ from tuner.devices.compiler import Build, missing_kernel
 from tuner.devices.host import BACKEND
 from tuner.devices.host.compiler import HostCompiler, default, processor, version
 from tuner.devices.work import Copy, Function, Passed, Run, Work, Zero
-from tuner.errors import ArgumentError, DeviceError, LaunchError
+from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
 from tuner.space import dtypes
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
@@ -157,7 +157,7 @@ class HostDevice(Device):
         try:
             whole = np.empty(nbytes + 2 * guard + _ALIGNMENT, dtype=np.uint8)
         except MemoryError:
-            raise DeviceError(f"host: {nbytes} bytes do not fit; try a smaller size") from None
+            raise OutOfMemory(f"host: {nbytes} bytes do not fit; try a smaller size") from None
         skip = -whole.ctypes.data % _ALIGNMENT
         guarded = whole[skip : skip + nbytes + 2 * guard]
         return Buffer(guarded.ctypes.data + guard, guarded, nbytes)

@@ -19,7 +19,7 @@ from tuner.devices.opencl import BACKEND, arrays
 from tuner.devices.opencl.compiler import OpenCLCompiler, binary_of, build_program
 from tuner.devices.opencl.enqueue import Enqueue, launch_error, plain
 from tuner.devices.work import Function, Work
-from tuner.errors import DeviceError, LaunchError
+from tuner.errors import DeviceError, LaunchError, OutOfMemory
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.source import Source
@@ -149,14 +149,14 @@ class OpenCLDevice(Device):
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
         if nbytes + 2 * guard > self._device.max_mem_alloc_size:
             most = self._device.max_mem_alloc_size
-            raise DeviceError(
+            raise OutOfMemory(
                 f"{self.id}: one array of {nbytes} bytes; at most {most} can be allocated; try a smaller size"
             )
         try:
             whole = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes + 2 * guard)
             return Buffer(whole.get_sub_region(guard, nbytes), whole, nbytes)
         except cl.Error as error:
-            raise DeviceError(f"{self.id}: {nbytes} bytes do not fit ({error}); try a smaller size") from None
+            raise OutOfMemory(f"{self.id}: {nbytes} bytes do not fit ({error}); try a smaller size") from None
 
     def write(self, target: Any, data: Array) -> None:
         _wait(lambda: cl.enqueue_copy(self.queue, target, data))
