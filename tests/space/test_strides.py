@@ -164,7 +164,7 @@ def test_exports_launch_on_contiguous_arrays(tmp_path: Path, tune: Tune) -> None
         "M": 5, "N": 8, "K": 12, "ldc": 8, "lda": 12, "ldb": 8, "alpha": 1.0
     }  # fmt: skip
     made = bundle(tune, tmp_path / "b", str(file), "5x8x12", "--architecture", "sm_80")
-    values = {a["name"]: a.get("value") for a in made["arguments"]}
+    values = {a["name"]: a.get("value") for a in made["builds"][0]["arguments"]}
     assert (values["ldc"], values["lda"], values["ldb"]) == (8, 12, 8)
 
 
