@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,7 +18,11 @@ from helpers.records import H200, record
 from tuner import devices
 from tuner.devices import build_cache
 from tuner.errors import RequestError
+from tuner.exchange.formats import ExportRequest, export
+from tuner.exchange.target import Problem
 from tuner.space import catalog, source
+from tuner.space.kinds import Arguments, Exported, Kind
+from tuner.space.model import Argument
 from tuner.store.store import Store
 
 no_driver = pytest.mark.skipif(devices.count("cuda") > 0, reason="there is a driver; -m gpu runs it")
@@ -253,6 +258,49 @@ def test_the_example_makes_textures_of_its_arrays(tune: Tune, tmp_path: Path) ->
     assert done.stdout.splitlines()[-1] == "out: 2 0"
 
 
+class Second(Kind):
+    """A pointer to the second element."""
+
+    name = "second"
+    languages = ("cuda",)
+
+    def export(self, argument: Argument, arguments: Arguments) -> Exported:
+        encode = "*(unsigned long long *)value = address + sizeof(float);\nreturn driver == NULL;\n"
+        return Exported(of=argument.name, nbytes=8, encode=encode)
+
+
+class Secret(Kind):
+    """What only a device of ours can pass."""
+
+    name = "secret"
+    languages = ("cuda",)
+
+
+def of_kind(kind: Kind) -> ExportRequest:
+    """The bundle of a sum, whose x is of another kind."""
+    problem = Problem.parse(catalog.load("gallery/sum"), "1000", {})
+    op = problem.space.operation
+    arguments = tuple(replace(a, kind=kind) if a.name == "x" else a for a in op.arguments)
+    space = replace(problem.space, operation=replace(op, arguments=arguments))
+    return ExportRequest(replace(problem, space=space), architectures="sm_90a")
+
+
+@no_driver
+def test_another_kind_writes_its_own_c_and_nothing_else_knows_it(tmp_path: Path) -> None:
+    export("cubin", replace(of_kind(Second()), output=tmp_path))
+    done = run_on_stand_in(
+        tmp_path, 'if (strcmp(name, "sum_last")) (*(float **)p[1])[998] = 5; else **(float **)p[0] = 7;'
+    )
+    assert done.stdout.splitlines()[-1] == "total: 7 7", done.stderr
+    assert json.loads((tmp_path / "launch.json").read_text())["builds"][0]["arguments"][1]["kind"] == "second"
+
+
+def test_a_kind_that_no_program_in_c_can_pass_is_one_message(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="gallery/sum: x is secret, which no bundle can hold; export --to cu"):
+        export("cubin", replace(of_kind(Secret()), output=tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
 RIGHT = {
     "gallery/sum": ("1000000", "total: 1e+06 1e+06"),
     "gallery/scan": ("100000", "y: 1 100000"),
@@ -295,7 +343,7 @@ sys.modules |= {"cuda.bindings.nvrtc": None, "nvidia": None}
 import numpy as np, tuner
 from helpers.gpu_arrays import Own
 kernel = tuner.load(sys.argv[1], sys.argv[4], device="cuda", binaries=sys.argv[2])
-arrays = [Own(kernel.device, np.ones(shape, np.float32)) for shape in kernel.shapes.values()]
+arrays = [Own(kernel.device, np.full(s, i > 0, np.float32)) for i, s in enumerate(kernel.shapes.values())]
 for _ in range(3):
     kernel(*arrays)
 result = arrays[0].get().ravel()
