@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from tuner import devices, paths
 from tuner.devices import Build, Device
 from tuner.devices.arguments import ArraySpec
 from tuner.devices.program import Program, build
-from tuner.errors import RequestError
+from tuner.errors import ArgumentError, RequestError
 from tuner.paths import quoted
 from tuner.space import catalog, chosen_types, operation
 from tuner.space.chosen_types import dtype
@@ -105,7 +106,11 @@ class Kernel:
         except IndexError:
             launch = self._launch()
         if self._work is None:
-            launch(arrays, stream, scalars)  # after a failure, its memory is in no known state, and it is left behind
+            try:
+                launch(arrays, stream, scalars)
+            except ArgumentError:  # nothing was enqueued; after another failure, its memory is in no known state
+                idle.append(launch)
+                raise
             idle.append(launch)
             return
         try:
@@ -154,12 +159,17 @@ class Kernel:
 
     def _idle_of(self, stream: Any, arrays: Sequence[Any]) -> list[Launch]:
         """The idle launches of a stream. Those of the stream that was used the longest ago make room for others."""
-        lane = self.device.lane(stream, arrays[0] if arrays else None)
+        try:
+            lane = self.device.lane(stream, arrays[0] if arrays else None)
+        except (ArgumentError, AttributeError):
+            self.device.handles(self._requirements, arrays)  # what is wrong with the arrays comes first
+            raise
         if lane is None:
             self._captured.append(launch := self._launch())
             return [launch]
         idle = self._idle_in.setdefault(lane, [])
-        self._idle_in.move_to_end(lane)
+        with contextlib.suppress(KeyError):  # another thread has just made room
+            self._idle_in.move_to_end(lane)
         if len(self._idle_in) > MOST_STREAMS:
             self._idle_in.popitem(last=False)
         return idle
@@ -217,6 +227,7 @@ def fixed_options(space: Space) -> set[str]:
     """The options that code, geometry, restrictions or shapes depend on: they are fixed when a kernel is loaded."""
     shapes = [extent for argument in space.operation.arguments for extent in argument.shape or ()]
     conditions = [restriction.that for restriction in space.restrictions]
+    kinds = [e for a in space.operation.arguments if a.kind for values in a.kind.expressions.values() for e in values]
     geometry = [expression for step in space.steps for expression in step.expressions]
-    expressions = (*space.derived.values(), *geometry, *conditions, *shapes)
+    expressions = (*space.derived.values(), *geometry, *conditions, *shapes, *kinds)
     return {name for expression in expressions for name in expression.names} & space.operation.options.keys()
