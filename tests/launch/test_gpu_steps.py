@@ -151,6 +151,43 @@ def test_a_filter_larger_than_the_source_declares_is_one_message(tmp_path: Path,
         tuner.load(tmp_path / "turn.yaml", N, device=cuda)
 
 
+@pytest.mark.parametrize("blocks", [2, 8, 16])
+def test_blocks_of_a_cluster_see_one_another(blocks: int, tmp_path: Path, cuda: Device) -> None:
+    if cuda.limits.compute_capability < 9:
+        pytest.skip("clusters begin with compute capability 9.0")
+    code = """
+    #include <cooperative_groups.h>
+    extern "C" __global__ void f(float *y, int n) {
+        __shared__ float own;
+        auto cluster = cooperative_groups::this_cluster();
+        own = blockIdx.x;
+        cluster.sync();
+        int next = (cluster.block_rank() + 1) % BLOCKS;
+        y[blockIdx.x] = *cluster.map_shared_rank(&own, next);
+        cluster.sync();
+    }
+    """
+    space = {
+        "title": "The number of the next block of a cluster",
+        "operation": {
+            "sizes": {"n": None},
+            "arguments": [
+                {"name": "y", "dtype": "float32", "shape": ["n"], "role": "out"}, {"name": "n", "dtype": "int32"}
+            ],
+            "reference": "none",
+        },
+        "kernel": "f", "grid": ["n"], "block": [1], "cluster": ["BLOCKS"],
+        "languages": ["cuda"], "parameters": {"BLOCKS": [2, 8, 16]},
+    }  # fmt: skip
+    (tmp_path / "f.cu").write_text(code)
+    (tmp_path / "f.yaml").write_text(yaml.safe_dump(space))
+    cupy = pytest.importorskip("cupy")
+    y = cupy.zeros(64, np.float32)
+    tuner.load(tmp_path / "f.yaml", 64, device=cuda, config={"BLOCKS": blocks})(y)
+    number = np.arange(64)
+    np.testing.assert_array_equal(y.get(), number // blocks * blocks + (number + 1) % blocks)
+
+
 def test_a_cooperative_launch_of_more_blocks_than_run_at_once_is_refused(tmp_path: Path, cuda: Device) -> None:
     code = """
     #include <cooperative_groups.h>

@@ -21,6 +21,7 @@ from tuner.space.reference_forms import ExpressionReference
 from tuner.space.reference_reader import ReferenceReader
 from tuner.space.schema import ArgumentModel, SpaceModel
 from tuner.space.scope import Limits, Scope
+from tuner.space.strides_reader import StridesReader
 from tuner.space.yamlfile import Document, Where
 
 DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).names)
@@ -54,6 +55,9 @@ class OperationReader:
         own = model.arguments is not None
         document, place = (self.document, ("arguments",)) if own else (shared, (*prefix, "arguments"))
         arguments_place = place
+        self.strides_reader = StridesReader(
+            model.arguments or op.arguments, op.sizes, {*self.scope_names, *self.chosen}
+        )
         arguments = tuple(self._argument(document, place, i, a) for i, a in enumerate(model.arguments or op.arguments))
         for position, argument in enumerate(arguments):
             if argument.name in {a.name for a in arguments[:position]}:
@@ -171,10 +175,14 @@ class OperationReader:
         value: list[Expression] = model.value or []
         options = self.model.operation.options
         is_scalar = model.shape is None and kind is None
-        if is_scalar and (model.name in {*self.model.operation.sizes, *options}) == bool(value):
+        is_leading = model.name in self.strides_reader.leading
+        if is_scalar and (model.name in {*self.model.operation.sizes, *options}) == bool(value) and not is_leading:
             raise document.error(
                 where, f"{model.name}: a scalar has the name of a size or option, whose value it takes, or a `value`"
             )
+        if is_leading:
+            self.strides_reader.check_scalar(document, where, model, dtypes)
+        strides = self.strides_reader.strides(document, where, model, self.chosen)
         if model.shape is not None and model.name in self.scope_names:
             raise document.error(where, f"{model.name}: this name is taken by a size or option")
         if model.zeroed != "never" and model.role != "scratch":
@@ -203,7 +211,8 @@ class OperationReader:
         shape = None if model.shape is None else tuple(model.shape)
         is_filled = model.fill is not None and (kind is None or "fill" not in kind.keys)
         fill = self._fill(document, (*where, "fill"), model, dtypes) if is_filled else None
-        return Argument(model.name, model.dtype or "", shape, model.role, tuple(value), fill, kind, model.zeroed)
+        dtype = model.dtype or ""
+        return Argument(model.name, dtype, shape, model.role, tuple(value), fill, kind, model.zeroed, strides)
 
     def _check_extent(
         self, document: Document, where: Where, model: ArgumentModel, kind: Kind | None, extent: Expression
@@ -272,6 +281,11 @@ class OperationReader:
                 )
             if (fault := argument.kind.fault(argument, operation)) is not None:
                 raise document.error((*place, position, fault[0]), fault[1])
+            if apart := [a.name for a in operation.strided if a.name in argument.kind.describes]:
+                raise document.error(
+                    (*place, position, "kind"),
+                    f"{argument.kind.name} describes {apart[0]} as a contiguous array; leave its `strides` out",
+                )
 
     def _fill(self, document: Document, where: Where, model: ArgumentModel, dtypes: Iterable[DType]) -> Fill:
         if model.role not in ("in", "inout") or model.value is not None:

@@ -146,6 +146,9 @@ class ReferenceReader:
         for argument in self.arguments:
             if argument.role in ("out", "inout") and argument.name not in value:
                 raise self._error(("arguments",), f"{argument.name} is missing, which is an output; add it")
+            for name in {stride.text for stride in argument.strides} & set(value):
+                if name not in self.model.operation.sizes and argument.name not in value:
+                    raise self._error(("arguments",), f"{argument.name} is missing, which tells {name}; add it")
         self._check_fixed(value)
         return tuple(value)
 

@@ -34,7 +34,8 @@ class SourceReader:
         return tuple(Path(os.path.normpath(folder)) for folder in folders)
 
     def source(self) -> Path:
-        """The kernel file: `source:`, or the file with the YAML's stem, beside the YAML or in kernels/."""
+        """The kernel file: `source:`, or the file with the YAML's stem, beside the YAML or in kernels/,
+        which mirrors spaces/."""
         candidates = self._candidates()
         found = [c for c in candidates if os.path.isfile(c)]
         if not found:
@@ -49,9 +50,12 @@ class SourceReader:
         model, stem = self.model, self.document.path.stem
         if model.source is not None:
             return [self.folder / model.source]
-        kernels = self.folder.parent.parent / "kernels" / self.folder.name
+        folders = [self.folder, self.folder.parent.parent / "kernels" / self.folder.name]
+        spaces = next((f for f in (self.folder, *self.folder.parents) if f.name == "spaces"), None)
+        if spaces is not None:
+            folders.append(spaces.parent / "kernels" / self.folder.relative_to(spaces))
         suffixes = dict.fromkeys(s for name in model.languages or LANGUAGES for s in LANGUAGES[name].suffixes)
-        return [folder / f"{stem}{suffix}" for folder in (self.folder, kernels) for suffix in suffixes]
+        return [folder / f"{stem}{suffix}" for folder in dict.fromkeys(folders) for suffix in suffixes]
 
     def named(self, source: str, where: Where) -> Path:
         """The kernel file that a step names."""

@@ -403,11 +403,15 @@ def stream_id(context: Context, stream: int) -> int | None:
     """The number of a stream, which no other stream of the process ever has; None while a graph captures it. Raises
     LaunchError if it is no stream of the context."""
     capturing, number, handle = ctypes.c_int(), ctypes.c_ulonglong(), ctypes.c_void_p(stream)
-    context.call("launching", "cuStreamIsCapturing", handle, ctypes.byref(capturing))
-    if capturing.value:
-        return None
-    context.call("launching", "cuStreamGetId", handle, ctypes.byref(number))
-    return number.value
+    cuda = context.cuda
+
+    def ask() -> int:
+        status: int = cuda.cuStreamIsCapturing(handle, ctypes.byref(capturing))
+        return status or (0 if capturing.value else cuda.cuStreamGetId(handle, ctypes.byref(number)))
+
+    if status := ask():
+        context.retry("launching", status, ask)
+    return None if capturing.value else number.value
 
 
 def device_of(address: int) -> int | None:

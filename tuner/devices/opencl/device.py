@@ -11,7 +11,7 @@ import numpy as np
 import pyopencl as cl
 
 from tuner.devices import caches
-from tuner.devices.arguments import ArraySpec, output_pairs, overlap_error
+from tuner.devices.arguments import ArrayLayout, ArraySpec, output_pairs, overlap_error, share_elements
 from tuner.devices.backend import UNLIMITED
 from tuner.devices.base import GUARD, Array, Buffer, Device
 from tuner.devices.compiler import Build
@@ -68,6 +68,7 @@ class OpenCLDevice(Device):
         self.compiler = OpenCLCompiler(self.context, self.architecture, f"{self.toolchain}, {self.name}")
         self.memory = min(device.max_mem_alloc_size * 2, device.global_mem_size)
         x, y, z = (*list(device.max_work_item_sizes), 1, 1)[:3]
+        self.units = device.max_compute_units
         self.limits = Limits(
             max_threads=device.max_work_group_size,
             max_shared_memory=device.local_mem_size,
@@ -184,6 +185,10 @@ class OpenCLDevice(Device):
     def exported(self, program: cl.Program) -> bytes:
         return binary_of(program)
 
+    def layout(self, spec: ArraySpec, array: Any) -> ArrayLayout:
+        """That of a pyopencl array."""
+        return arrays.layout_of(spec, array)
+
     def handle(self, spec: ArraySpec, array: Any) -> Any:
         """The buffer of a pyopencl array in this device's context."""
         return arrays.buffer_of(spec, array, self.context)
@@ -194,7 +199,8 @@ class OpenCLDevice(Device):
 
     def check_handles(self, specs: Sequence[ArraySpec], handles: Sequence[Any]) -> None:
         for output, other in output_pairs(specs):
-            if handles[output] == handles[other] or arrays.overlap(handles[output], handles[other]):
+            distance = arrays.distance(handles[output], handles[other])
+            if distance is not None and share_elements(specs[output], specs[other], distance):
                 raise overlap_error(specs[output], specs[other])
 
     def close(self) -> None:

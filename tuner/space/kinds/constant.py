@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tuner.space.dtypes import DTYPES
-from tuner.space.kinds import Assembly, Kind
+from tuner.space.kinds import Arguments, Assembly, Exported, Kind
 
 if TYPE_CHECKING:
     from tuner.space.model import Argument, Operation
 
-MOST_BYTES = (
-    1 << 16
-)  # of all `__constant__` variables of a program: CUDA C++ Programming Guide, technical specifications
+# Of all `__constant__` variables of a program: CUDA C++ Programming Guide, Technical Specifications.
+MOST_BYTES = 1 << 16
 
 
 class Constant(Kind):
@@ -35,6 +34,9 @@ class Constant(Kind):
             return assembly.passed(argument.name)
         assembly.copy_to_symbol(argument.name, argument.name)
         return None
+
+    def export(self, argument: Argument, arguments: Arguments) -> Exported:
+        return Exported(symbol=argument.name)
 
 
 def _bytes(argument: Argument, operation: Operation) -> str:
