@@ -92,6 +92,12 @@ FAULTS = {
     "braces of nothing": (
         having("kernel: sum_last,", "kernel: 'sum_{last}',"), "17: steps.1.kernel: 'sum_{last}': {last} names no param"
     ),
+    "one kernel without a grid": (
+        having(STEPS, "kernel: sum_parts\nblock: [32]\n"), "1: grid: the number of blocks is missing; write `grid:`, or"
+    ),
+    "one kernel with a cluster in OpenCL": (
+        having(STEPS, "kernel: sum_parts\ngrid: [2]\ncluster: [2]\n"), "17: cluster: clusters are for cuda only; write"
+    ),
     "no grid": (second("block: [1]"), "17: steps.1.grid: the number of blocks is missing; write `grid:`, or"),
     "two grids": (second("grid: [1], grid_divisors: {x: [1]}"), "17: steps.1.grid: both `grid` and `grid_divisors`"),
     "divisors of no extent": (second("grid_divisors: {x: [1]}"), "17: steps.1.grid_divisors.x: the result has no ext"),
