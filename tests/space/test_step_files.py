@@ -269,6 +269,15 @@ def test_scratch_that_some_configurations_cannot_have_fails_these_alone(tmp_path
     assert done.json["best"]["config"]["blocks"] == 8
 
 
+def test_a_step_that_needs_more_than_the_device_has_is_named(tmp_path: Path, tune: Tune) -> None:
+    much = "__shared__ float much[1 << 22]; much[THREAD] = scale; __syncthreads(); scale = much[THREAD ^ 1];"
+    code = (PARTS + LAST).replace("if (THREAD == 0) {", f"{much} if (THREAD == 0) {{")
+    done = tune(written(tmp_path, "sum", code, OPENCL), 1000, "--repeats", "3")
+    assert (done.status, "Traceback" in done.err) == (1, False)
+    assert "4 failed: shared memory, " in done.err
+    assert ": sum_last: 16777216 bytes of shared memory per block; the device has at most " in done.err
+
+
 @pytest.mark.parametrize("text", [SUM, GPU, local(), second("grid: [2], cluster: [2], cooperative: true", CUDA)])
 def test_what_is_valid_survives_its_launch_form(text: str, tmp_path: Path, tune: Tune) -> None:
     file = written(tmp_path, "sum", code(text), text)
