@@ -7,6 +7,7 @@ where there is no GPU.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 from collections.abc import Callable, Mapping
@@ -92,7 +93,6 @@ _PRODUCT = {
 _CONVOLUTION = {"torch conv2d (cuDNN)": _torch_convolution}
 _HISTOGRAM = {
     "torch.bincount": _plain(lambda torch, a: torch.bincount(a.x, minlength=256)),
-    "torch.histc": _plain(lambda torch, a: torch.histc(a.x, 256, 0, 255)),
     "cupy.bincount": _plain(lambda cupy, a: cupy.bincount(a.x, minlength=256)),
     "cupy.histogram (CUB)": _cupy_histogram,
     "numpy.bincount": _plain(lambda numpy, a: numpy.bincount(a.x, minlength=256)),
@@ -167,8 +167,9 @@ class Peer:
 
     def __init__(self, name: str, maker: Maker, workbench: Workbench) -> None:
         """Raises ImportError where the library is not installed, and whatever the library raises."""
-        self.name, self._bench, self._result = name, workbench, None
-        self._library = _library(name.partition(" ")[0].partition(".")[0])
+        self.name, self._bench = name, workbench
+        self._result: Any = None
+        self._library = _library(name)
         self.on_host = self._library.__name__ == "numpy"
         if self.on_host == (workbench.device.kind == "cuda"):
             raise ImportError
@@ -179,6 +180,12 @@ class Peer:
         self._output = next(a.name for a in op.arrays if a.role != "in")
         scalars = {**scope.sizes, **scope.options, **self._arrays}
         self._call = maker(self._library, SimpleNamespace(**scalars))
+
+    def run(self) -> None:
+        """All that makes its result that of a kernel."""
+        self.fetch()
+        self()
+        self.deliver()
 
     def fetch(self) -> None:
         """What a library on the host needs from the device."""
@@ -220,8 +227,16 @@ class _Memory:
         }  # fmt: skip
 
 
-def _library(name: str) -> Any:
-    """The module of a library, set up for single precision and for what is fastest."""
+def import_for(kernel: str) -> None:
+    """Import what the peers of a kernel need, which takes some seconds."""
+    for name in PEERS.get(kernel, {}):
+        with contextlib.suppress(ImportError):
+            _library(name)
+
+
+def _library(peer: str) -> Any:
+    """The module of a peer's library, set up for single precision and for what is fastest. Raises ImportError."""
+    name = peer.partition(" ")[0].partition(".")[0]
     if name in ("cupy", "cupyx"):
         os.environ.setdefault("CUPY_ACCELERATORS", "cub")
         return importlib.import_module("cupy")

@@ -3,9 +3,10 @@ measured by (`tuner.measure.ceiling_kernels`): what that one could reach at best
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -50,39 +51,43 @@ class Mix:
         whole = np.int64(self.reads * self._words)
         self._bound(plain, "write_words", [self._from.handle, whole, np.int32(SEED)], int(whole))()
         self._sum = self._summed(plain, self._from.handle, int(whole))
+        self._calls = dict(self._built())
 
     @property
     def words(self) -> str:
         return "read" if self._only_reads else f"{self.reads} : 1"
 
-    def fastest(self, count: int) -> list[Call]:
-        """The fastest variants, each of which has been right. Raises WrongResult where one is not."""
-        stopwatch, rated = Stopwatch(self._device, Undisturbed()), []
+    def _built(self) -> Iterator[tuple[Variant, Call]]:
+        """All variants that this device can launch."""
+        words = np.int64(self._words)
         for variant in memory_variants(self._device):
             if self._device.on_processor or variant["THREADS"] <= MOST_THREADS:
-                try:
-                    call = self._checked(variant)
-                    rated.append((min(stopwatch.time(call) for _ in range(SCREENINGS)), call))
-                except WrongResult:
-                    raise
-                except TrialError:  # the device has no such instructions, or too few registers
-                    continue
+                with contextlib.suppress(TrialError):  # it has no such instructions, or too few registers
+                    if self._only_reads:
+                        arguments = [self._from.handle, self._sink.handle, words, np.int32(0)]
+                        yield variant, self._bound(variant, "read_words", arguments, self._words)
+                    else:
+                        arguments = [self._to.handle, self._from.handle, words]
+                        yield variant, self._bound(variant, "mix_words", arguments, self._words)
+
+    def fastest(self, count: int) -> list[Call]:
+        """The fastest variants, each of which has been right. Raises WrongResult where one is not."""
+        stopwatch = Stopwatch(self._device, Undisturbed())
+        rated = []
+        for variant, call in self._calls.items():
+            self._check(variant, call)
+            rated.append((min(stopwatch.time(call) for _ in range(SCREENINGS)), call))
         return [call for _, call in itertools.islice(sorted(rated, key=lambda pair: pair[0]), count)]
 
-    def _checked(self, variant: Variant) -> Call:
+    def _check(self, variant: Variant, call: Call) -> None:
         if self._only_reads:
-            arguments = [self._from.handle, self._sink.handle, np.int64(self._words)]
-            if self._summed(variant, self._from.handle, self._words) != self._sum:
-                raise WrongResult(f"{variant.words}: words are missing")
-            return self._bound(variant, "read_words", [*arguments, np.int32(0)], self._words)
-        call = self._bound(
-            variant, "mix_words", [self._to.handle, self._from.handle, np.int64(self._words)], self._words
-        )
-        self._device.fill(self._to.handle, 0xFF, self._to.nbytes)
-        call()
-        if self._summed(memory_variants(self._device)[0], self._to.handle, self._words) != self._sum:
+            found = self._summed(variant, self._from.handle, self._words)
+        else:
+            self._device.fill(self._to.handle, 0xFF, self._to.nbytes)
+            call()
+            found = self._summed(memory_variants(self._device)[0], self._to.handle, self._words)
+        if found != self._sum:
             raise WrongResult(f"{variant.words}: words are missing, or wrong")
-        return call
 
     def _bound(self, variant: Variant, kernel: str, arguments: list[object], words: int) -> Call:
         variant = dataclasses.replace(variant, macros=(*variant.macros, ("READS", self.reads)))

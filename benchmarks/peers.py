@@ -26,7 +26,7 @@ from statistics import median
 from typing import Any
 
 from gallery_problems import LARGE, SIZE_NAMES, Problem, chosen
-from libraries import PEERS, Peer, library_versions
+from libraries import PEERS, Peer, import_for, library_versions
 from mixes import Mix
 from slots import Ended, Job, Slots
 
@@ -115,8 +115,10 @@ def compared(problem: Problem, size: str, device: Device, results: Path | None, 
     bench, notes = Bench(device, space, scope), list[str]()
     read = sum(operation.nbytes(a, bench.workbench.nominal) for a in space.operation.arrays if a.role != "out")
     written = sum(operation.nbytes(a, bench.workbench.nominal) for a in space.operation.arrays if a.role != "in")
+    mix = Mix(device, read, written) if problem.bound == "memory" else None
+    import_for(problem.name)
     with turns.taken():
-        rivals, mix = _rivals(problem, bench, kernel.config, read, written, notes)
+        rivals = _rivals(problem, bench, kernel.config, mix, notes)
         stopwatch = Clock(device, SameConditions(bench.workbench, rivals))
         rounds = interleave(device, stopwatch, [rival.call for rival in rivals], seconds)
     rows = []
@@ -141,9 +143,7 @@ def compared(problem: Problem, size: str, device: Device, results: Path | None, 
     return found | _shares(found, space.operation, scope, KeptCeilings(results).of(device))
 
 
-def _rivals(
-    problem: Problem, bench: Bench, config: Any, read: int, written: int, notes: list[str]
-) -> tuple[list[Rival], Mix | None]:
+def _rivals(problem: Problem, bench: Bench, config: Any, mix: Mix | None, notes: list[str]) -> list[Rival]:
     """All that takes part, each of which has been right. Raises TrialError where our kernel is not."""
     rivals = []
     default = declared_or_first(bench.space, bench.scope)
@@ -155,7 +155,7 @@ def _rivals(
     for name, maker in PEERS.get(problem.name, {}).items():
         try:
             peer = Peer(name, maker, bench.workbench)
-            bench.workbench.verify(lambda peer=peer: (peer.fetch(), peer(), peer.deliver()))  # type: ignore[misc]
+            bench.workbench.verify(peer.run)
         except ImportError:
             continue
         except Exception as error:  # a library may lack a type, or be wrong at a size
@@ -164,11 +164,9 @@ def _rivals(
         rivals.append(Rival(LIBRARY, name, peer))
     if not any(rival.kind == LIBRARY for rival in rivals):
         notes.append("no library here computes it")
-    mix = None
-    if problem.bound == "memory":
-        mix = Mix(bench.device, read, written)
+    if mix is not None:
         rivals += [Rival(CEILING, f"{mix.words} {number}", call) for number, call in enumerate(mix.fastest(MIXES), 1)]
-    return rivals, mix
+    return rivals
 
 
 def _bytes(scope: Scope, op: Any, moved: int) -> float:

@@ -47,7 +47,7 @@ class Slots:
 
     def __init__(self, gpus: Sequence[int], per_gpu: int) -> None:
         cores = sorted(os.sched_getaffinity(0))
-        places = [gpu for _ in range(per_gpu) for gpu in gpus] or [None]
+        places: list[int | None] = [gpu for _ in range(per_gpu) for gpu in gpus] or [None]
         share = max(1, len(cores) // len(places))
         self._slots = [(gpu, set(cores[i * share : (i + 1) * share]) or set(cores)) for i, gpu in enumerate(places)]
 
