@@ -71,7 +71,7 @@ def jobs_of(problems: Sequence[Problem], options: argparse.Namespace, device: De
 
 def ended(job: Ended) -> None:
     """Print what came of a job."""
-    if job.stopped:
+    if job.stopped and job.status:
         print(f"{job.job.title}: left out: time was over after {job.seconds:.0f} s; it goes on next time", flush=True)
     elif job.status:
         errors = job.errors.strip().splitlines() or [f"status {job.status}"]
