@@ -71,7 +71,7 @@ INLINE float2 read_sum(GLOBAL const float *row, int lane, int length, LOCAL floa
     return result;
 }
 
-KERNEL LAUNCH_BOUNDS(THREADS, 1)
+KERNEL LAUNCH_BOUNDS(THREADS, min_blocks)
 void softmax(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x, int rows) {
     __shared__ float shared[THREADS], more_shared[THREADS]; // one for each reduction: see reduce.h
 
