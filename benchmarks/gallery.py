@@ -27,8 +27,8 @@ from tuner.space.scope import Scope
 from tuner.store.lookup import Query
 from tuner.store.store import Store
 
-BUDGETS = {"tiny": 5, SMALL: 60, MEDIUM: 80, LARGE: 80}  # configurations of kernels that memory bounds
-FACTOR = 2  # more of them for kernels that compute: they have more to tune
+BUDGETS = {"tiny": 5, SMALL: 60, MEDIUM: 80, LARGE: 80}  # configurations
+FACTOR = 2  # times as many where there is much to tune
 EXPECTED_SECONDS = {"tiny": 20.0, SMALL: 25.0, MEDIUM: 30.0, LARGE: 60.0}  # before one has been tuned
 
 
@@ -60,7 +60,7 @@ def jobs_of(problems: Sequence[Problem], options: argparse.Namespace, device: De
             if not options.fresh and is_tuned(problem, size, device, options.results):
                 print(f"{title}: the store has it", flush=True)
                 continue
-            budget = options.budget or BUDGETS[size] * (1 if problem.bound == "memory" else FACTOR)
+            budget = options.budget or BUDGETS[size] * (FACTOR if problem.is_wide else 1)
             command = [sys.executable, "-m", "tuner", problem.kernel, problem.size(size), "--budget", str(budget)]
             command += ["--device", "cuda:0" if device.kind == "cuda" else device.id, "--json"]
             command += [part for name, dtype in problem.types.items() for part in ("--type", f"{name}={dtype}")]

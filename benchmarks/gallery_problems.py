@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+_WIDE = {"sum", "histogram", "histogram_parts", "stencil3d", "separable_convolution"}
 SMALL, MEDIUM, LARGE = SIZE_NAMES = ("small", "medium", "large")
 
 
@@ -33,6 +34,11 @@ class Problem:
     def title(self) -> str:
         return "".join([self.name, *(f", {name}={dtype}" for name, dtype in self.types.items())])
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether it has much to tune."""
+        return self.bound != "memory" or self.name in _WIDE
+
     def size(self, name: str) -> str:
         return str({"tiny": self.tiny, SMALL: self.small, MEDIUM: self.medium, LARGE: self.large}[name])
 
@@ -44,8 +50,8 @@ _PRODUCT = ("64x64x64", "1024x1024x1024", "2048x2048x2048", "4096x4096x4096")
 _FILTER = ("64x96x5x5", "1024x1024x15x15", "2048x2048x15x15", "4096x4096x15x15")
 
 
-def _vectors(name: str, largest: int, **more: Mapping[str, str]) -> Problem:
-    return Problem(name, f"{64 * K}", f"{M}", f"{16 * M}", f"{largest}", **more)  # type: ignore[arg-type]
+def _vectors(name: str, largest: int, **types: str) -> Problem:
+    return Problem(name, f"{64 * K}", f"{M}", f"{16 * M}", f"{largest}", types=types)
 
 
 PROBLEMS = (  # in the order in which they are tuned, if time is short
@@ -59,7 +65,7 @@ PROBLEMS = (  # in the order in which they are tuned, if time is short
     _vectors("histogram", G),
     Problem("stencil3d", "16x16x64", "128x128x128", "256x256x256", "512x512x512"),
     Problem("rgb_to_gray", "128x192", "1024x1024", "8192x8192", "16384x16384"),
-    _vectors("axpy", 128 * M, types={"real": "float32"}),
+    _vectors("axpy", 128 * M, real="float32"),
     _vectors("daxpy", 64 * M),
     Problem("convolution", *_FILTER, "arithmetic"),
     Problem("nbody", "512", f"{4 * K}", f"{8 * K}", f"{32 * K}", "arithmetic"),
@@ -80,7 +86,7 @@ PROBLEMS = (  # in the order in which they are tuned, if time is short
     Problem("expdist", "256x256", f"{2 * K}x{2 * K}", f"{4 * K}x{4 * K}", f"{16 * K}x{16 * K}", "arithmetic"),
     Problem("point_in_polygon", "4096x32", f"{64 * K}x128", f"{256 * K}x256", f"{M}x512", "arithmetic"),
     Problem("matmul_naive", *_PRODUCT, "arithmetic"),
-    _vectors("axpy", 256 * M, types={"real": "float16"}),
+    _vectors("axpy", 256 * M, real="float16"),
     Problem("dot", f"{64 * K}", f"{M}", f"{16 * M}", f"{128 * M}"),
     Problem("convolution_host", *_FILTER, "arithmetic"),
 )
