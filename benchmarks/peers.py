@@ -203,29 +203,38 @@ def _best(found: dict[str, Any], kind: str) -> dict[str, Any] | None:
     return min((row for row in found["rows"] if row["kind"] == kind), key=lambda row: row["ms"], default=None)
 
 
-def table(entries: Sequence[dict[str, Any]]) -> str:
-    """A Markdown table with a line per kernel and problem."""
-    lines = [
-        "| kernel | problem | ms (spread) | rate | share of the ceiling | times the library | over the default |",
-        "|---|---|---:|---:|---|---|---:|",
-    ]
+def tables(entries: Sequence[dict[str, Any]]) -> str:
+    """A Markdown table for each device, with a line per kernel and problem, and the versions of the libraries."""
+    by_device: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
-        tuned = _best(entry, TUNED)
-        assert tuned is not None
-        if entry["ceiling_gbytes"]:
-            rate = f"{entry['gbytes']:,.0f} GB/s"
-            mix = entry["mix"]["words"]
-            share = f"{entry['vs_ceiling']:.1%} of {entry['ceiling_gbytes']:,.0f} GB/s ({mix})"
-        else:
-            rate = f"{entry['gflops'] / 1000:,.1f} TFLOP/s" if entry["gflops"] else ""
-            share = f"{entry['vs_peak']:.1%} of {entry['peak']}" if entry["vs_peak"] else "not measured"
-        library = f"{entry['vs_library']:.2f} x {entry['library']}" if entry["library"] else "none has it"
-        found = "" if entry["match"] == "exact" else f", {entry['match'].replace('_', ' ')}"
-        lines.append(
-            f"| {entry['kernel']} | {entry['problem']}{found} | {tuned['ms']:.4g} ({tuned['spread']:.1%}) | {rate} "
-            f"| {share} | {library} | {entry['gain']:.2f} x |"
+        by_device.setdefault(entry["device"], []).append(entry)
+    parts = []
+    for device, measured in by_device.items():
+        head = (
+            f"| {device} | problem | ms (spread) | rate | share of the ceiling | times the library | over the default |"
         )
-    return "\n".join(lines)
+        versions = dict.fromkeys(f"{name} {version}" for e in measured for name, version in e["libraries"].items())
+        lines = [head, "|---|---|---:|---:|---|---|---:|", *map(_line, measured)]
+        parts += ["\n".join(lines), f"Libraries: {', '.join(versions)}."]
+    return "\n\n".join(parts)
+
+
+def _line(entry: dict[str, Any]) -> str:
+    """The line of one kernel and problem."""
+    tuned = _best(entry, TUNED)
+    assert tuned is not None
+    if entry["ceiling_gbytes"]:
+        rate, mix = f"{entry['gbytes']:,.0f} GB/s", entry["mix"]["words"]
+        share = f"{entry['vs_ceiling']:.1%} of {entry['ceiling_gbytes']:,.0f} GB/s ({mix})"
+    else:
+        rate = f"{entry['gflops'] / 1000:,.1f} TFLOP/s" if entry["gflops"] else ""
+        share = f"{entry['vs_peak']:.1%} of {entry['peak']}" if entry["vs_peak"] else "not measured"
+    library = f"{entry['vs_library']:.2f} x {entry['library']}" if entry["library"] else "none has it"
+    found = "" if entry["match"] == "exact" else f", {entry['match'].replace('_', ' ')}"
+    return (
+        f"| {entry['kernel']} | {entry['problem']}{found} | {tuned['ms']:.4g} ({tuned['spread']:.1%}) | {rate} "
+        f"| {share} | {library} | {entry['gain']:.2f} x |"
+    )
 
 
 def _command(problem: Problem, options: argparse.Namespace, device: str) -> list[str]:
@@ -258,7 +267,7 @@ def _all(options: argparse.Namespace, problems: Sequence[Problem]) -> list[dict[
             return
         entry = json.loads(job.output)
         kept[f"{entry['kernel']} {entry['problem']} {entry['device']}"] = entry
-        print(f"{table([entry]).splitlines()[-1]} {job.seconds:.0f} s", flush=True)
+        print(f"{_line(entry)} {job.seconds:.0f} s", flush=True)
         for note in entry["notes"]:
             print(f"  {note}", flush=True)
         if options.json:
@@ -295,9 +304,9 @@ def main() -> None:
             return
         entries = _all(options, problems)
         if options.write:
-            report.put_into(options.write, {"peers": table(entries)})
+            report.put_into(options.write, {"peers": tables(entries)})
         else:
-            print(f"\n{table(entries)}")
+            print(f"\n{tables(entries)}")
     except TunerError as error:
         raise SystemExit(str(error)) from None
 
