@@ -160,6 +160,18 @@ class Bench:
             skipped_mutants=self._skipped_mutants,
         )
 
+    def verify(self, configs: Sequence[Config]) -> list[str | None]:
+        """Of each configuration why it is wrong, as the finals would tell, without a time; None where it is right."""
+        self.renew()
+        return [self._failure(config) for config in configs]
+
+    def _failure(self, config: Config) -> str | None:
+        try:
+            self._prepare_verified(config, self._other)
+        except TrialError as error:
+            return f"{error.reason}: {error}"
+        return None
+
     def _prepare_verified(self, config: Config, other: Workbench | None) -> Callable[[], None]:
         """A verified launch of `config`; verified on `other` too, where `config` is valid with its options, and on
         arrays with padding."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 from tuner.devices.base import GUARD
 from tuner.devices.program import allocated
 from tuner.errors import WrongResult
-from tuner.measure.poison import OUTPUT_GUARD
+from tuner.measure.poison import NAN, OUTPUT_GUARD, SCRATCH
 from tuner.space import operation
 from tuner.space.chosen_types import dtype
 
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 class OwnArrays:
     """Allocates them between guards, prepares them for each run, and looks at what the run left.
 
-    Scratch holds poison before a run unless it is zeroed: what an earlier run left is no help. Scratch that is zeroed
-    once must be zero after each run, as the file says.
+    Scratch holds poison before a run unless it is zeroed: what an earlier run left is no help. Which poison is drawn:
+    NaN, zeros, and numbers small, large and negative, because a kernel may be right with some of them by chance, as a
+    maximum is with any that are small. Scratch that is zeroed once must be zero after each run, as the file says.
     """
 
     def __init__(self, program: Program, kernels: BenchKernels) -> None:
@@ -34,6 +36,7 @@ class OwnArrays:
         self.buffers: dict[str, Buffer] = {}
         self._once: list[str] = []
         self._poison: dict[int, list[Callable[[], None]]] = {}
+        self._fills = [NAN]  # that are still to be drawn; it is the one whose traces tell most
         for name in program.space.varying:
             if self._arguments[name].is_array:
                 self.allocate(self._arguments[name], operation.nbytes(self._arguments[name], self._scope))
@@ -51,9 +54,10 @@ class OwnArrays:
         """All of them are there: make ready what looks at them."""
         self._guards = [self._kernels.check_guards(n, b, OUTPUT_GUARD) for n, b in self.buffers.items()]
 
-    def prepare(self, fill: int) -> None:
+    def prepare(self) -> None:
         """Enqueue what fills them with poison."""
-        if fill not in self._poison:
+        self._fills = self._fills or secrets.SystemRandom().sample(SCRATCH, len(SCRATCH))
+        if (fill := self._fills.pop()) not in self._poison:
             names = [name for name in self.buffers if self._arguments[name].zeroed == "never"]
             self._poison[fill] = [self._kernels.poison(self.buffers[name], fill) for name in names]
         for call in self._poison[fill]:

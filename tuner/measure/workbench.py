@@ -248,7 +248,7 @@ class Workbench:
 
     def _prepare(self, index: int, fill: int) -> None:
         if self._own is not None:
-            self._own.prepare(fill)
+            self._own.prepare()
         self._layouts[index].prepare(fill)
         self._current = index
 

@@ -108,7 +108,7 @@ class TensorMap(Kind):
         box = [f"({extent.text})" for extent in self.box]
         swizzle, interleave, promotion = (f"({e[0].text})" for e in (self.swizzle, self.interleave, self.promotion))
         unit = f"({UNIT} if {interleave} < 32 else 32)" if interleave != "(0)" else str(UNIT)
-        found = []
+        found = [("compute_capability >= 9.0", "tensor maps begin with compute capability 9.0")]
         for axis in range(1, len(extents)):
             row = " * ".join(extents[axis:])
             found.append(
