@@ -263,6 +263,41 @@ def test_scratch_that_some_configurations_cannot_have_fails_these_alone(tmp_path
     assert done.json["best"]["config"]["blocks"] == 8
 
 
+COPY = """\
+title: A copy
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: y, dtype: float32, shape: [n], role: out}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - MORE
+    - {name: n, dtype: int32}
+  reference: x
+kernel: copy
+source: copy.cl
+languages: [opencl]
+grid: [4]
+block: [32]
+parameters: {p: [1, 2]}
+"""
+DECIDED = {
+    "a scalar too large": ("{name: last, dtype: int16, value: 20000 * p}", "short last"),
+    "local memory of no element": ("{name: last, kind: local, dtype: float32, shape: [2 - p]}", "__local float *last"),
+}
+
+
+@pytest.mark.parametrize("argument", DECIDED)
+def test_what_a_configuration_makes_of_an_argument_fails_it_alone(argument: str, tmp_path: Path, tune: Tune) -> None:
+    text, parameter = DECIDED[argument]
+    (tmp_path / "copy.cl").write_text(
+        f"__kernel void copy(__global float *y, __global const float *x, {parameter}, int n) {{\n"
+        "    for (int i = get_global_id(0); i < n; i += get_global_size(0)) y[i] = x[i];\n}\n"
+    )
+    (tmp_path / "copy.yaml").write_text(COPY.replace("MORE", text))
+    done = tune(tmp_path / "copy.yaml", 1000, "--device", "opencl", "--repeats", "3", "--json")
+    assert (done.status, done.json["failed"]) == (0, {"geometry": 1}), done.err
+
+
 @pytest.mark.parametrize("text", [SUM, GPU, local(), second("grid: [2], cluster: [2], cooperative: true", CUDA)])
 def test_what_is_valid_survives_its_launch_form(text: str, tmp_path: Path, tune: Tune) -> None:
     file = written(tmp_path, "sum", code(text), text)
@@ -316,3 +351,23 @@ def test_a_file_of_one_step_keeps_the_names_that_its_records_have(tmp_path: Path
         file.write_text(ONE_STEP + text)
         versions.add(Version.of(catalog.load(str(file))))
     assert versions == {Version(code="530ece270ca7fbab1e7217c6eb7e0c7d", signature="8c4a2c33097c327aaa6967801e704ff6")}
+
+
+OTHER_CODE = {
+    "the source of a step": [("", "int b;\n", "a"), ("", "int b;\n", "b")],
+    "the file in which a macro stands": [("#define N 1\n", "", "a"), ("", "#define N 1\n", "a")],
+}
+
+
+@pytest.mark.parametrize("difference", OTHER_CODE)
+def test_steps_of_other_code_have_other_names(difference: str, tmp_path: Path) -> None:
+    """Though the texts of all files together are the same, and the names of the kernels."""
+    names = set()
+    for end, beginning, third in OTHER_CODE[difference]:
+        (tmp_path / "a.c").write_text(f"void k() {{}}\n{end}")
+        (tmp_path / "b.c").write_text(f"{beginning}void k() {{}}\n")
+        steps = "".join(f"  - {{kernel: k, source: {name}.c}}\n" for name in ("a", "b", third))
+        text = ONE_STEP.replace("source: twice.cu\nlanguages: [cuda, opencl]", "source: a.c\nlanguages: [c]")
+        (tmp_path / "steps.yaml").write_text(f"{text}steps:\n{steps}parameters: {{p: [1]}}\n")
+        names.add(Version.of(catalog.load(str(tmp_path / "steps.yaml"))).code)
+    assert len(names) == 2
