@@ -191,7 +191,7 @@ class Device(ABC):
 
         `handles` are those of the arrays that are passed. They are packed here, once: a call then costs no more than
         the driver's launches. `stream` is a value of the method `stream`, or None for the default stream. Threads may
-        share the call, unless the work has memory of its own. Binding and calling raise LaunchError.
+        share the call of work that is one action without memory of its own. Binding and calling raise LaunchError.
         """
 
     @abstractmethod
