@@ -92,6 +92,12 @@ FAULTS = {
     "braces of nothing": (
         having("kernel: sum_last,", "kernel: 'sum_{last}',"), "17: steps.1.kernel: 'sum_{last}': {last} names no param"
     ),
+    "one kernel without a grid": (
+        having(STEPS, "kernel: sum_parts\nblock: [32]\n"), "1: grid: the number of blocks is missing; write `grid:`, or"
+    ),
+    "one kernel with a cluster in OpenCL": (
+        having(STEPS, "kernel: sum_parts\ngrid: [2]\ncluster: [2]\n"), "17: cluster: clusters are for cuda only; write"
+    ),
     "no grid": (second("block: [1]"), "17: steps.1.grid: the number of blocks is missing; write `grid:`, or"),
     "two grids": (second("grid: [1], grid_divisors: {x: [1]}"), "17: steps.1.grid: both `grid` and `grid_divisors`"),
     "divisors of no extent": (second("grid_divisors: {x: [1]}"), "17: steps.1.grid_divisors.x: the result has no ext"),
@@ -296,6 +302,15 @@ def test_what_a_configuration_makes_of_an_argument_fails_it_alone(argument: str,
     (tmp_path / "copy.yaml").write_text(COPY.replace("MORE", text))
     done = tune(tmp_path / "copy.yaml", 1000, "--device", "opencl", "--repeats", "3", "--json")
     assert (done.status, done.json["failed"]) == (0, {"geometry": 1}), done.err
+
+
+def test_a_step_that_needs_more_than_the_device_has_is_named(tmp_path: Path, tune: Tune) -> None:
+    much = "__shared__ float much[1 << 22]; much[THREAD] = scale; __syncthreads(); scale = much[THREAD ^ 1];"
+    code = (PARTS + LAST).replace("if (THREAD == 0) {", f"{much} if (THREAD == 0) {{")
+    done = tune(written(tmp_path, "sum", code, OPENCL), 1000, "--repeats", "3")
+    assert (done.status, "Traceback" in done.err) == (1, False)
+    assert "4 failed: shared memory, " in done.err
+    assert ": sum_last: 16777216 bytes of shared memory per block; the device has at most " in done.err
 
 
 @pytest.mark.parametrize("text", [SUM, GPU, local(), second("grid: [2], cluster: [2], cooperative: true", CUDA)])

@@ -187,10 +187,12 @@ def _parameters(space: Space, code: str) -> Iterator[Fault]:
         *(restriction.that for restriction in space.restrictions),
         *(extent for argument in space.operation.arguments for extent in argument.shape or ()),
         *(value for argument in space.operation.scalars for value in argument.value),
+        *(e for a in space.operation.arguments if a.kind for values in a.kind.expressions.values() for e in values),
     ]  # fmt: skip
     options = [option for options in space.compile_options.values() for option in options]
     used = set(re.findall(r"\w+", " ".join([code, *(step.kernel for step in space.steps), *options])))
     used |= {name for expression in expressions for name in expression.names}
+    used |= {argument.dtype for argument in space.operation.scratch}
     op = space.operation
     for name, allowed in op.types.items():
         if name not in used and len(allowed) > 1 and all(argument.dtype != name for argument in op.arguments):
