@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,29 +10,28 @@ import numpy as np
 from tuner.devices.base import GUARD
 from tuner.devices.program import allocated
 from tuner.errors import WrongResult
-from tuner.measure.poison import OUTPUT_GUARD
+from tuner.measure.poison import NAN, OUTPUT_GUARD
 from tuner.space import operation
 from tuner.space.chosen_types import dtype
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array, Buffer
     from tuner.devices.program import Program
-    from tuner.measure.bench_kernels import BenchKernels
+    from tuner.measure.bench_kernels import BenchKernels, Counts
     from tuner.space.model import Argument
 
 
 class OwnArrays:
     """Allocates them between guards, prepares them for each run, and looks at what the run left.
 
-    Scratch holds poison before a run unless it is zeroed: what an earlier run left is no help. Scratch that is zeroed
-    once must be zero after each run, as the file says.
+    They hold poison before a run, except for what is zeroed: what an earlier run left is no help. Scratch that is
+    zeroed once must be zero after each run, as the file says.
     """
 
     def __init__(self, program: Program, kernels: BenchKernels) -> None:
         self._device, self._kernels = program.device, kernels
         self._scope, self._arguments = program.scope, {a.name: a for a in program.space.operation.arguments}
         self.buffers: dict[str, Buffer] = {}
-        self._once: list[str] = []
         self._poison: dict[int, list[Callable[[], None]]] = {}
         for name in program.space.varying:
             if self._arguments[name].is_array:
@@ -44,33 +43,39 @@ class OwnArrays:
         self._device.fill(buffer.whole, OUTPUT_GUARD, nbytes + 2 * GUARD)
         if argument.zeroed == "once":
             self._device.fill(buffer.handle, 0, nbytes)
-            self._once.append(argument.name)
         return buffer
 
     def bound(self) -> None:
         """All of them are there: make ready what looks at them."""
         self._guards = [self._kernels.check_guards(n, b, OUTPUT_GUARD) for n, b in self.buffers.items()]
+        self._zeros = {n: self._kernels.check_zero(n, b) for n, b in self.buffers.items() if self._zeroed(n) == "once"}
 
     def prepare(self, fill: int) -> None:
         """Enqueue what fills them with poison."""
         if fill not in self._poison:
-            names = [name for name in self.buffers if self._arguments[name].zeroed == "never"]
-            self._poison[fill] = [self._kernels.poison(self.buffers[name], fill) for name in names]
+            poisoned = {name: buffer for name, buffer in self.buffers.items() if self._zeroed(name) == "never"}
+            self._poison[fill] = [self._kernels.poison(b, self._byte(name, fill)) for name, b in poisoned.items()]
         for call in self._poison[fill]:
             call()
 
-    def inspect(self) -> None:
-        """Enqueue the checks of the guards. Raises WrongResult for scratch that a run has not left zero."""
-        for call in self._guards:
+    def check(self) -> None:
+        """Enqueue the checks of what must be zero after each run."""
+        for call in self._zeros.values():
             call()
-        for name in self._once:
-            contents = np.empty(self.buffers[name].nbytes, np.uint8)
-            self._device.read(self.buffers[name].handle, contents)
-            if contents.any():
+
+    def judge(self, counts: Mapping[str, Counts]) -> None:
+        """Raise WrongResult for scratch that a run has not left zero."""
+        for name in self._zeros:
+            if counts[name].changed:
                 raise WrongResult(
                     f"leaves {name} other than zero, which is zeroed once; set it back, or say `zeroed: each`",
                     "scratch not zero",
                 )
+
+    def inspect(self) -> None:
+        """Enqueue the checks of the guards."""
+        for call in self._guards:
+            call()
 
     def read(self, name: str) -> Array:
         """The contents of one of them."""
@@ -78,3 +83,15 @@ class OwnArrays:
         output = np.empty(operation.shape(argument, self._scope), dtype(argument, self._scope).numpy)
         self._device.read(self.buffers[name].handle, output)
         return output
+
+    def _zeroed(self, name: str) -> str:
+        return self._arguments[name].zeroed
+
+    def _byte(self, name: str, fill: int) -> int:
+        """The byte that stands for `fill` in one of them. Integers are about the least and the greatest that there are,
+        so that a minimum or a maximum over one that nobody has written is wrong."""
+        element = dtype(self._arguments[name], self._scope)
+        if not element.is_exact:
+            return fill
+        first, second = (0x80, 0x7F) if element.low < 0 else (0xFF, 0x00)
+        return first if fill == NAN else second

@@ -257,6 +257,8 @@ class Workbench:
         cannot compare, or where a value is derived from it. Raises WrongResult."""
         layout = self._layouts[self._current]
         layout.check_outputs()
+        if self._own is not None:
+            self._own.check()
         counts = self._kernels.counts()
         if any(count.wrong for count in counts.values()):
             self._kernels.clear()  # those that are allowed do not add up over runs
@@ -265,6 +267,8 @@ class Workbench:
         if self.op.derive and inputs.answers:
             derived = self._derived(inputs).items()
             verdicts += [compare(name, value, inputs.answers[name], inputs.bounds[name]) for name, value in derived]
+        if self._own is not None:
+            self._own.judge(counts)
         return verdicts
 
     def _verdict(self, name: str, layout: Layout, counts: Counts) -> Verdict:
