@@ -232,19 +232,16 @@ class _Assembly:
         return Local(nbytes)
 
     def copy_to_symbol(self, symbol: str, name: str) -> None:
-        nbytes, found = self.nbytes(name), False
-        for source, loaded in self._loaded.items():
-            if symbol not in source.text:
-                continue
-            target, most = self.device.symbol(loaded, symbol)
+        nbytes = self.nbytes(name)
+        variables = [found for loaded in self._loaded.values() if (found := self.device.symbol(loaded, symbol))]
+        if not variables:
+            raise LaunchError(f"{symbol}: no source has a variable of this name")
+        for target, most in variables:
             if nbytes > most:
                 raise LaunchError(
                     f"{symbol}: has {nbytes} bytes, and the source declares {most}; declare it as large as its largest"
                 )
-            found = True
             self._before.append(Copy(target, self._positions[name], nbytes))
-        if not found:
-            raise LaunchError(f"{symbol}: no source has a variable of this name")
 
     def shape(self, name: str) -> tuple[int, ...]:
         return operation.shape(self.argument(name), self.scope)

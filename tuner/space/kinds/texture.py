@@ -124,8 +124,8 @@ class Texture(Kind):
         sampled, textures = self._sampled(argument, assembly), dict[int, Any]()
 
         def encode(address: int) -> bytes:
-            if address not in textures:
-                textures[address] = assembly.device.texture(address, sampled)
+            if address not in textures:  # of two threads that make one, both use the first: none is destroyed in use
+                textures.setdefault(address, assembly.device.texture(address, sampled))
             handle: bytes = textures[address].handle.value.to_bytes(BYTES, "little")
             return handle
 
