@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from helpers.kernels import outcome_of
+from helpers.processes import run
 from helpers.spaces import scope_of
 from helpers.steps import LAST, PARTS, SUM, written
 from tuner.devices import Device
@@ -216,3 +218,34 @@ def test_integers_that_a_kernel_compares_with_before_it_writes_them_are_no_help(
     text = LEASTS.replace("TYPE", dtype).replace("FUNCTION", function)
     space = catalog.load(str(written(tmp_path, "least", code, text)))
     assert outcome_of(space, device, "1000") in ("wrong result", "wrong in a later run")
+
+
+TWO = """\
+import resource, sys
+from tuner import devices
+from tuner.measure.benchmark import Bench
+from tuner.measure.method import Method
+from tuner.space import catalog
+from tuner.space.scope import Scope
+
+space, device = catalog.load(sys.argv[1]), devices.shared("host")
+bench = Bench(device, space, Scope({"n": 1000}, {"scale": 1.0}, "c", device.limits, {}), Method(repeats=1))
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20), resource.RLIM_INFINITY))
+for marks in space.parameters["marks"]:
+    print(bench.measure({"marks": marks}).failure)
+print(bench.finals([{"marks": space.parameters["marks"][0]}], seconds=0.1).candidates[0].failure)
+"""
+
+
+def test_a_configuration_may_have_the_memory_of_the_one_before(tmp_path: Path) -> None:
+    """There is room for the scratch of one of them, also where it is verified with other options."""
+    text = KEPT.replace("shape: [1], role: scratch, zeroed: once", "shape: [marks], role: scratch")
+    text = text.replace("sizes: {n: }", "sizes: {n: }\n  options: {scale: 1.0}").replace(
+        "reference: x", "reference: scale * x"
+    )
+    text = text.replace("{name: n, dtype: int32}", "{name: n, dtype: int32}\n    - {name: scale, dtype: float32}")
+    text = text.replace("parameters: {p: [1]}", f"parameters: {{marks: [{50 << 20}, {(50 << 20) + 1}]}}")
+    code = KEEP.replace("FIRST", "0").replace("int n)", "int n, float scale)").replace("= x[i]", "= scale * x[i]")
+    file = written(tmp_path, "keep", code, text)
+    assert run(sys.executable, "-c", TWO, file).stdout == "None\n" * 3

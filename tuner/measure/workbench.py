@@ -139,6 +139,7 @@ class Workbench:
 
     def bind(self, program: Program) -> Callable[[], None]:
         """A launch of a configuration on these arrays, and on arrays of its own."""
+        self.release()
         own = OwnArrays(program, self._kernels)
         work = program.work(own.allocate, constants={a.name: self.buffers[a.name] for a in self.op.constants})
         buffers = {**self.buffers, **own.buffers}
@@ -147,6 +148,10 @@ class Workbench:
             return call
         own.bound()
         return OwnLaunch(call, own)
+
+    def release(self) -> None:
+        """Let go of the arrays of the configuration that ran last: there may be no room for those of two."""
+        self._own = None
 
     def expect(self, call: Callable[[], None]) -> None:
         """The next runs are of this call: its own arrays are prepared and looked at with all others."""
