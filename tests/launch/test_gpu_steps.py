@@ -11,8 +11,10 @@ import yaml
 
 import tuner
 from helpers.arrays import in_threads
+from helpers.kernels import outcome_of
 from tuner.devices import Device
 from tuner.errors import LaunchError
+from tuner.space import catalog
 
 pytestmark = pytest.mark.gpu
 
@@ -177,6 +179,20 @@ def test_a_graph_may_outlive_a_launch_that_was_bound_while_it_captured(kernel: t
             stream.synchronize()
             problem.check()
     assert len(others) == 8
+
+
+def test_a_reference_kernel_reads_the_same_constants(tmp_path: Path, cuda: Device) -> None:
+    right = """
+    extern "C" __global__ void right(float *y, const float *x, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) y[i] = x[n - 1 - i] * filter[0] + filter[1];
+    }
+    """
+    reference = {"kernel": "right", "arguments": ["y", "x", "n"], "grid": [BLOCKS], "block": [256]}
+    (tmp_path / "turn.cu").write_text(CODE + right)
+    operation = {**SPACE["operation"], "reference": reference}
+    (tmp_path / "turn.yaml").write_text(yaml.safe_dump({**SPACE, "operation": operation}))
+    assert outcome_of(catalog.load(str(tmp_path / "turn.yaml")), cuda, str(N)) is None
 
 
 @pytest.mark.parametrize("blocks", [2, 8, 16])

@@ -10,6 +10,8 @@ import pytest
 from helpers.processes import Tune
 from helpers.steps import LAST, PARTS, SUM, written
 from tuner.space import catalog, launch_form
+from tuner.space.reference import as_space
+from tuner.space.reference_forms import KernelReference
 from tuner.space.source import Version
 
 GPU = SUM.replace("[cuda, opencl, c]", "[cuda, opencl]")
@@ -386,3 +388,34 @@ def test_steps_of_other_code_have_other_names(difference: str, tmp_path: Path) -
         (tmp_path / "steps.yaml").write_text(f"{text}steps:\n{steps}parameters: {{p: [1]}}\n")
         names.add(Version.of(catalog.load(str(tmp_path / "steps.yaml"))).code)
     assert len(names) == 2
+
+
+FILTERED = """\
+title: Twice, by constant memory
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: y, dtype: float32, shape: [n], role: out}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - {name: weights, kind: constant, dtype: float32, shape: [1], role: in}
+    - {name: n, dtype: int32}
+  reference: {kernel: right, arguments: [y, x, n], grid: [1], block: [32]}
+source: twice.cu
+languages: [cuda]
+steps:
+  - {kernel: twice, arguments: [y, x, n], grid: [1], block: [32]}
+parameters: {p: [1]}
+"""
+
+
+@pytest.mark.parametrize("mentioned", ["weights[0]", "2 /* weights */"])
+def test_a_reference_kernel_gets_the_constants_of_its_source(mentioned: str, tmp_path: Path) -> None:
+    """They stand in no `arguments:`, and without them it reads zeros."""
+    code = f"(float *y, const float *x, int n) {{ y[0] = x[0] * {mentioned}; }}\n"
+    (tmp_path / "twice.cu").write_text(f"__global__ void twice{code}__global__ void right{code}")
+    (tmp_path / "twice.yaml").write_text(FILTERED)
+    space = catalog.load(str(tmp_path / "twice.yaml"))
+    form = space.operation.reference
+    assert isinstance(form, KernelReference)
+    names = {argument.name for argument in as_space(space, form).operation.arguments}
+    assert names == {"y", "x", "n", *(["weights"] if "[0]" in mentioned else [])}
