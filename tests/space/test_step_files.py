@@ -40,6 +40,9 @@ def of_type(real: str, argument: str = SCRATCH) -> str:
     return having("parameters: {", f"parameters: {{real: [{real}], ", typed)
 
 
+CONSTANT = having("[partials, x, n]", "[partials, n]", having(X, X[:-1] + ", kind: constant}", CUDA))
+
+
 def second(text: str, file: str = GPU) -> str:
     """A file whose second step has this in place of its grid."""
     return having("grid: [1], block: [32]", text, file)
@@ -190,6 +193,17 @@ FAULTS = {
         having(X, X[:-1] + ", kind: constant}", CUDA),
         "16: steps.0.arguments.1: x is constant, which no kernel of cuda takes; leave it out",
     ),
+    "a constant that the source does not declare": (
+        CONSTANT.replace("name: x,", "name: weights,").replace("sum(x)", "sum(weights)"),
+        "7: operation.arguments.1.name: sum.cu has no variable weights, which `kind: constant` is in cuda; declare it",
+    ),
+    "a parameter named as a constant": (
+        CONSTANT.replace("threads", "x"), "18: parameters.x: the variable of this name in sum.cu is an argument, and"
+    ),
+    "a derived value named as scratch": (
+        having("reference: scale * sum(x)", "derive: {partials: sum(total)}\n  reference: {partials: sum(x)}"),
+        "11: operation.derive.partials: this name is taken; choose another",
+    ),
     "local memory in CUDA": (local(file=GPU), "kind: local is for opencl only, and the languages are cuda, opencl"),
     "local memory with a role": (
         local("shape: [32], role: in"), "operation.arguments.4.role: tile: `kind: local` has no `role`; take it out"
@@ -212,9 +226,7 @@ EXCLUDED = {
     "shared memory too large": (second("grid: [1], shared_memory: 2**20"), "(the device's shared memory per block)"),
     "shared memory in OpenCL": (second("grid: [1], shared_memory: 4", OPENCL), "(no dynamic shared memory in opencl"),
     "constants too large": (
-        having("[partials, x, n]", "[partials, n]", having(X, X[:-1] + ", kind: constant}", CUDA)).replace(
-            "shape: [n], role: in", "shape: [17 * n], role: in"
-        ),
+        CONSTANT.replace("shape: [n], role: in", "shape: [17 * n], role: in"),
         "(constant memory has 64 KiB)",
     ),
     "local memory too large": (local("shape: [blocks * 2**20]"), "(the device's local memory per work-group)"),
@@ -226,7 +238,7 @@ def code(text: str) -> str:
     if "kind: local" in text:
         return PARTS.replace("int n)", "int n, __local float *tile)") + LAST
     if "kind: constant" in text:
-        return PARTS.replace("GLOBAL const float *x, ", "").replace("x[i]", "1") + LAST
+        return "__constant__ float x[1];\n" + PARTS.replace("GLOBAL const float *x, ", "") + LAST
     return PARTS + LAST
 
 
@@ -242,7 +254,7 @@ def answered(tune: Tune, *arguments: str | Path) -> str:
 def test_a_fault_is_one_message_with_file_line_key_and_what_is_allowed(fault: str, tmp_path: Path, tune: Tune) -> None:
     text, expected = FAULTS[fault]
     (tmp_path / "last.c").write_text("void sum_last() {}\n")
-    file = written(tmp_path, "sum", PARTS + LAST, text)
+    file = written(tmp_path, "sum", code(text), text)
     message = answered(tune, "validate", file)
     assert expected in message
     assert message.startswith(f"error: {file}:")

@@ -40,6 +40,7 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
         if (prototype := _prototype(space, step, texts[step.source], codes[step.source])) is not None:
             yield from _against(space, position, prototype)
             yield from _replaced(space, position, prototype)
+    yield from _variables(space, "\n".join(codes.values()))
     yield from _parameters(space, "\n".join(codes.values()))
     for path, code in codes.items():
         yield from _defined(space, path, code)
@@ -72,6 +73,27 @@ def _replaced(space: Space, position: int, prototype: Prototype) -> Iterator[Fau
                 (where, name),
                 f"{step.kernel} in {step.source.name} takes an argument of this name, which the macro replaces; "
                 "rename one of them",
+            )
+
+
+def _variables(space: Space, code: str) -> Iterator[Fault]:
+    """Arguments that are variables of the source and not there, or replaced by a macro."""
+    for position, argument in enumerate(space.operation.arguments):
+        kind, name = argument.kind, argument.name
+        languages = [language for language in space.languages if kind is not None and not kind.is_parameter(language)]
+        if not languages or kind is None:
+            continue
+        if "##" not in code and re.search(rf"\b{name}\b", code) is None:
+            yield Fault(
+                ("operation", "arguments", position, "name"),
+                f"{_files(space)} has no variable {name}, which `kind: {kind.name}` is in {languages[0]}; declare it, "
+                "or name the argument as it is called there",
+                fatal=True,
+            )
+        if name in macro_names(space):
+            yield Fault(
+                (_key(space, name), name),
+                f"the variable of this name in {_files(space)} is an argument, and the macro replaces it; rename one",
             )
 
 
