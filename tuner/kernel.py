@@ -131,10 +131,10 @@ class Kernel:
     def bind(self, *arrays: Any, stream: Any = None, **options: float) -> Callable[[], None]:
         """The same launch as a call without arguments: arrays, options and stream are checked once, here.
 
-        The call keeps its arrays alive, and threads may share it. For a CUDA graph, bind it to the stream under
-        capture, or while that stream is current; a call that was bound before the capture must live as long as the
-        graph. Where the kernel has scratch or constant memory, the call has its own: graphs that captured it must not
-        run beside one another. Raises what a launch raises; the call raises LaunchError alone.
+        The call keeps its arrays alive, and threads and signal handlers may share it. For a CUDA graph, bind it to the
+        stream under capture, or while that stream is current; a call that was bound before the capture must live as
+        long as the graph. Where the kernel has scratch or constant memory, the call has its own: graphs that captured
+        it must not run beside one another. Raises what a launch raises; the call raises LaunchError alone.
         """
         if self._views is not None:
             return self._for(arrays).bind(*arrays, stream=stream, **options)

@@ -252,6 +252,31 @@ def test_threads_take_turns_with_a_bound_launch_of_steps_that_meet_in_an_output(
     assert (result(y, device) == 1000).all()
 
 
+def test_a_signal_handler_may_call_a_bound_launch_within_a_call(opencl: Any, tmp_path: Path) -> None:
+    kernel = tuner.load(written(tmp_path, "next", NEXT, NEXTS), N, device=opencl)
+    y, before = given(opencl, *(np.zeros(N, np.int32) for _ in range(2)))
+    launch, random, calls, within = kernel.bind(y, before), np.random.default_rng(1), 0, False
+
+    def handle(*_: object) -> None:
+        nonlocal calls, interrupted
+        calls, interrupted = calls + 1, interrupted + within
+        launch()
+
+    interrupted, handler = 0, signal.signal(signal.SIGALRM, handle)
+    try:
+        for _ in range(500):
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(5e-6, 8e-5))
+            within = True
+            launch()
+            within, calls = False, calls + 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    assert interrupted > 10
+    assert (result(y, opencl) == calls).all()
+
+
 def test_a_launch_that_an_interrupt_ends_leaves_no_dirty_scratch_to_the_next_one(opencl: Any, tmp_path: Path) -> None:
     text = COUNTS.replace("ZEROED", "once").replace("CLEARS", "1")
     kernel = tuner.load(written(tmp_path, "count", COUNT, text), N, device=opencl)

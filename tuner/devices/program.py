@@ -136,23 +136,35 @@ class Program:
 
     def bind(self, work: Work, handles: Sequence[Any], stream: Any, keep: object) -> Callable[[], None]:
         """`Device.bind`. Where the work has several actions, threads take turns, so that none starts between the steps
-        of another; and after a launch that did not get to its end, what is zeroed once is zeroed again."""
+        of another: a signal handler's within a call is enqueued after that. After a launch that did not get to its end,
+        what is zeroed once is zeroed again."""
         call = self.device.bind(work, handles, stream, keep)
         if not self.owns_memory and len(work.actions) == 1:
             return call
         zeros = tuple(Zero(buffer.handle, buffer.nbytes) for buffer, zeroed in work.scratch if zeroed == "once")
         # In the same stream: what a failed launch has enqueued may still write.
         renew = self.device.bind(Work((), zeros), (), stream, work) if zeros else None
-        turn, is_dirty = threading.RLock(), False  # a signal handler may call it within a call
+        turn, is_dirty, is_under_way, waiting = threading.RLock(), False, False, 0
 
         def in_turn() -> None:
-            nonlocal is_dirty
-            with turn:
-                if is_dirty and renew is not None:
-                    renew()
-                is_dirty = True
-                call()
-                is_dirty = False
+            nonlocal is_dirty, is_under_way, waiting
+            while True:
+                with turn:
+                    if is_under_way:  # in this thread: a signal handler has interrupted it
+                        waiting += 1
+                        return
+                    is_under_way = True
+                    try:
+                        if is_dirty and renew is not None:
+                            renew()
+                        is_dirty = True
+                        call()
+                        is_dirty = False
+                    finally:
+                        is_under_way = False
+                if not waiting:
+                    return
+                waiting -= 1
 
         return in_turn
 
