@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from tuner.space.model import Argument
 
 
+def not_left_zero(name: str) -> WrongResult:
+    """The error for scratch that is zeroed once."""
+    return WrongResult(
+        f"leaves {name} other than zero, which is zeroed once; set it back, or say `zeroed: each`", "scratch not zero"
+    )
+
+
 class OwnArrays:
     """Allocates them between guards, prepares them for each run, and looks at what the run left.
 
@@ -67,10 +74,7 @@ class OwnArrays:
         """Raise WrongResult for scratch that a run has not left zero."""
         for name in self._zeros:
             if counts[name].changed:
-                raise WrongResult(
-                    f"leaves {name} other than zero, which is zeroed once; set it back, or say `zeroed: each`",
-                    "scratch not zero",
-                )
+                raise not_left_zero(name)
 
     def inspect(self) -> None:
         """Enqueue the checks of the guards."""
