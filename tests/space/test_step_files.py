@@ -34,6 +34,12 @@ def local(more: str = "shape: [32]", file: str = OPENCL) -> str:
     return having("[partials, x, n]", "[partials, x, n, tile]", having(N, argument, file))
 
 
+def mapped(more: str, file: str = CUDA) -> str:
+    """A file with a tensor map of x in its first step."""
+    argument = f"{N}\n    - {{name: map, kind: tensor_map, of: x, {more}}}"
+    return having("[partials, x, n]", "[partials, x, n, map]", having(N, argument, file))
+
+
 def of_type(real: str, argument: str = SCRATCH) -> str:
     """A file in which the type of an argument is the parameter `real`."""
     typed = having(argument, argument.replace("float32", "real"))
@@ -217,6 +223,16 @@ FAULTS = {
     "a key of another kind": (
         having(X, X[:-1] + ", box: [3]}"), "7: operation.arguments.1.box: is a key of `kind: tensor_map`; write that"
     ),
+    "a texture without an axis": (
+        having(X, X.replace("[n]", "[]").replace("}", ", kind: texture}"), CUDA),
+        "7: operation.arguments.1.shape: a texture has one axis, rows and columns, or these and",
+    ),
+    "a tensor map of one element": (
+        mapped("box: []", having(X, X.replace("[n]", "[]"), CUDA)), "of: x has 0 axes; the TMA takes 1 to 5"
+    ),
+    "a tensor map with a type": (
+        mapped("box: [4], dtype: float32"), "dtype: map: `kind: tensor_map` has that of the array; take it out"
+    ),
 }  # fmt: skip
 # What no configuration satisfies: (file, the reason)
 EXCLUDED = {
@@ -229,6 +245,7 @@ EXCLUDED = {
         CONSTANT.replace("shape: [n], role: in", "shape: [17 * n], role: in"),
         "(constant memory has 64 KiB)",
     ),
+    "a box of no element": (mapped("box: [0]"), "(the TMA copies 1 to 256 elements along an axis)"),
     "local memory too large": (local("shape: [blocks * 2**20]"), "(the device's local memory per work-group)"),
 }  # fmt: skip
 
@@ -237,6 +254,8 @@ def code(text: str) -> str:
     """The kernels that a file is for."""
     if "kind: local" in text:
         return PARTS.replace("int n)", "int n, __local float *tile)") + LAST
+    if "kind: tensor_map" in text:
+        return PARTS.replace("int n)", "int n, const __grid_constant__ CUtensorMap map)") + LAST
     if "kind: constant" in text:
         return "__constant__ float x[1];\n" + PARTS.replace("GLOBAL const float *x, ", "") + LAST
     return PARTS + LAST
@@ -327,7 +346,9 @@ def test_a_step_that_needs_more_than_the_device_has_is_named(tmp_path: Path, tun
     assert ": sum_last: 16777216 bytes of shared memory per block; the device has at most " in done.err
 
 
-@pytest.mark.parametrize("text", [SUM, GPU, local(), second("grid: [2], cluster: [2], cooperative: true", CUDA)])
+@pytest.mark.parametrize(
+    "text", [SUM, GPU, local(), local("shape: []"), second("grid: [2], cluster: [2], cooperative: true", CUDA)]
+)
 def test_what_is_valid_survives_its_launch_form(text: str, tmp_path: Path, tune: Tune) -> None:
     file = written(tmp_path, "sum", code(text), text)
     assert tune("validate", file).status == 0
