@@ -176,18 +176,25 @@ class Bench:
         """A verified launch of `config`; verified on `other` too, where `config` is valid with its options, and on
         arrays with padding."""
         if other is not None and self.space.valid(config, other.scope):
-            call, _ = self.prepare(config, other)
-            try:
-                other.verify(call)
-            except WrongResult as error:
-                options = ", ".join(f"{name}={value}" for name, value in other.scope.options.items())
-                raise WrongResult(f"with {options}: {error}", error.reason) from None
+            self._verify_with(config, other)
         call, _ = self.prepare(config)
         self.workbench.verify(call)
         if self.space.operation.leading:
             built = build(self.device.compiler, self.space, config, self.scope)
             padded.verify(Program(self.device, self.space, config, self.scope, built), self.workbench.inputs)
         return call
+
+    def _verify_with(self, config: Config, other: Workbench) -> None:
+        """Verify `config` with other options."""
+        self.workbench.release()
+        call, _ = self.prepare(config, other)
+        try:
+            other.verify(call)
+        except WrongResult as error:
+            options = ", ".join(f"{name}={value}" for name, value in other.scope.options.items())
+            raise WrongResult(f"with {options}: {error}", error.reason) from None
+        finally:
+            other.release()
 
     def _library(self) -> Library | None:
         """The vendor's routine on the workbench; None where there is none, or where it fails or is wrong."""
