@@ -265,7 +265,7 @@ def _all(options: argparse.Namespace, problems: Sequence[Problem]) -> list[dict[
             reason = "time was over" if job.stopped else (job.errors.strip().splitlines() or ["it died"])[-1]
             print(f"{job.job.title}: left out: {reason}", flush=True)
             return
-        entry = json.loads(job.output)
+        entry = json.loads(job.output.splitlines()[-1])  # a library may print, too
         kept[f"{entry['kernel']} {entry['problem']} {entry['device']}"] = entry
         print(f"{_line(entry)} {job.seconds:.0f} s", flush=True)
         for note in entry["notes"]:
