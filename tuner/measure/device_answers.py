@@ -1,0 +1,201 @@
+"""The answers of expressions, computed where the arrays lie.
+
+An expression of sums, products and quotients, element by element, becomes a kernel of ours in double precision. A
+product of matrices is the vendor's, of copies in double precision: another implementation than the kernel that is
+judged. Elements at random are computed again on the host, which says what is right where both differ.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tuner.errors import ExpressionError, TunerError
+from tuner.measure.placing import Placed, Placer
+from tuner.space import array_expressions, reference
+from tuner.space.dtypes import DTYPES, DType
+from tuner.space.elements import LARGE, Elements
+from tuner.space.expressions import names_in
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Array, Buffer
+    from tuner.space.reference_forms import ExpressionReference
+    from tuner.space.scope import Scope
+
+_SAMPLES = 16  # elements that the host computes again
+_CLOSE = 1e-12  # how far elements of the rest may be off, relatively: it is computed with the same operations
+_DOUBLE = DTYPES["float64"]
+
+
+class Elsewhere(Exception):
+    """The device does not compute these answers: the host has to."""
+
+
+def answers(
+    form: ExpressionReference, scope: Scope, contents: Mapping[str, Elements], placer: Placer
+) -> tuple[dict[str, Elements], frozenset[str]] | None:
+    """The answers of all outputs, and the names of the arrays that they were computed from, as `reference.answers`.
+
+    None where the host has to compute them: they are small, not of this form, or do not fit on the device.
+    """
+    outputs = form.outputs
+    if not placer.device.has_doubles or not any(contents[n].nbytes >= LARGE for n in outputs.keys() & contents.keys()):
+        return None
+    found: dict[str, Elements] = {}
+    read: set[str] = set()
+    try:
+        for name, expression in outputs.items():
+            formula = _formula(expression.tree, name, scope, contents)
+            answer = _Answer(expression.tree, formula, contents, placer)
+            found[name] = Placed(placer, contents[name].shape, answer.compute)
+            read |= answer.read
+    except (Elsewhere, TunerError, MemoryError):  # where it is the file that is wrong, the host says so
+        return None
+    return found, frozenset(read)
+
+
+@dataclass
+class _Formula:
+    """A formula in C over arrays, products and scalars, which stand in the order of their names in it."""
+
+    scope: Scope
+    contents: Mapping[str, Elements]
+    shape: tuple[int, ...]
+    text: str = ""
+    operands: list[str | tuple[str, str]] = field(default_factory=list)  # arrays by name, products by both names
+    scalars: list[float] = field(default_factory=list)
+
+    def of(self, node: ast.expr) -> str:
+        """The text for a node. Raises Elsewhere for one that it has none for."""
+        if not names_in(node) & self.contents.keys():
+            return self._scalar(node)
+        match node:
+            case ast.Name(id=name):
+                return self._array(name)
+            case ast.IfExp(test=test, body=body, orelse=other) if not names_in(test) & self.contents.keys():
+                return self.of(body if array_expressions.walk(test, self.scope.names) else other)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return f"(-{self.of(operand)})"
+            case ast.BinOp(left=ast.Name(id=left), op=ast.MatMult(), right=ast.Name(id=right)):
+                return self._product(left, right)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return f"PLUS({self.of(left)}, {self.of(right)})"
+            case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                return f"PLUS({self.of(left)}, -{self.of(right)})"
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                return f"TIMES({self.of(left)}, {self.of(right)})"
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                return f"({self.of(left)} / {self.of(right)})"
+        raise Elsewhere
+
+    def _scalar(self, node: ast.expr) -> str:
+        value = array_expressions.walk(node, self.scope.names)
+        if not isinstance(value, int | float):
+            raise Elsewhere
+        self.scalars.append(float(value))
+        return f"s{len(self.scalars) - 1}"
+
+    def _array(self, name: str) -> str:
+        elements = self.contents[name]
+        if elements.shape != self.shape or elements.element.kind != "real":
+            raise Elsewhere
+        return f"{elements.element.name}_value({self._operand(name)})"
+
+    def _product(self, left: str, right: str) -> str:
+        if not {left, right} <= self.contents.keys():
+            raise Elsewhere
+        a, b = self.contents[left], self.contents[right]
+        fits = len(a.shape) == len(b.shape) in (2, 3) and a.shape[:-2] == b.shape[:-2] and a.shape[-1] == b.shape[-2]
+        is_real = a.element.kind == b.element.kind == "real"
+        if not fits or not is_real or (*a.shape[:-1], b.shape[-1]) != self.shape:
+            raise Elsewhere
+        return f"float64_value({self._operand((left, right))})"
+
+    def _operand(self, operand: str | tuple[str, str]) -> str:
+        if operand not in self.operands:
+            self.operands.append(operand)
+        return f"a{self.operands.index(operand)}[i]"
+
+
+def _formula(tree: ast.expr, name: str, scope: Scope, contents: Mapping[str, Elements]) -> _Formula:
+    """The formula of the answer for `name`. Raises Elsewhere where there is none."""
+    if name not in contents or contents[name].element.kind != "real":
+        raise Elsewhere
+    formula = _Formula(scope, contents, contents[name].shape)
+    try:
+        formula.text = formula.of(tree)
+    except (ExpressionError, ArithmeticError, TypeError, ValueError, LookupError, RecursionError):
+        raise Elsewhere from None
+    if not formula.operands:
+        raise Elsewhere
+    return formula
+
+
+class _Answer:
+    """One answer, which `compute` writes into memory as often as it is asked for."""
+
+    def __init__(self, tree: ast.expr, formula: _Formula, contents: Mapping[str, Elements], placer: Placer) -> None:
+        self._formula, self._contents, self._placer = formula, contents, placer
+        self._tree = reference.products_by_name(tree, contents.keys())
+        self._first = next((operand for operand in formula.operands if isinstance(operand, tuple)), None)
+        self.read = {name for o in formula.operands for name in ([o] if isinstance(o, str) else o)}
+
+    def compute(self, memory: Buffer) -> None:
+        """Raises Elsewhere where the device has no product, or computes other elements than the host."""
+        count = memory.nbytes // _DOUBLE.itemsize
+        sample = np.append(np.random.default_rng().integers(0, count, _SAMPLES), count - 1)
+        names: dict[str, object] = dict(self._formula.scope.names)
+        arrays: list[tuple[Buffer, DType]] = []
+        for operand in self._formula.operands:
+            if isinstance(operand, str):
+                elements = self._contents[operand]
+                arrays.append((self._placer.placed(elements), elements.element))
+                names[operand] = elements.at(sample).astype(np.float64)
+            else:
+                is_first = operand == self._first  # it needs no memory of its own
+                product = memory if is_first else self._placer.device.allocate(memory.nbytes, guard=0)
+                self._multiply(*operand, product)
+                arrays.append((product, _DOUBLE))
+                names[" @ ".join(operand)] = found = self._placer.doubles(product, sample)
+                self._check_product(*operand, sample, found)
+        self._placer.evaluate(self._formula.text, arrays, self._formula.scalars, memory)
+        with np.errstate(all="ignore"):
+            expected = array_expressions.walk(self._tree, names)
+        if not np.allclose(self._placer.doubles(memory, sample), expected, _CLOSE, 0.0, equal_nan=True):
+            raise Elsewhere
+
+    def _multiply(self, left: str, right: str, memory: Buffer) -> None:
+        """Make `memory` hold a product. Raises Elsewhere where the device has none."""
+        a, b = self._contents[left], self._contents[right]
+        handles = {"A": self._wide(a), "B": self._wide(b), "C": memory}
+        sizes = {"M": a.shape[-2], "N": b.shape[-1], "K": a.shape[-1], "batch": math.prod(a.shape[:-2])}
+        arguments = {**{n: buffer.handle for n, buffer in handles.items()}, **sizes, "alpha": 1.0, "beta": 0.0}
+        call = self._placer.device.library("gemm", arguments, dict.fromkeys("ABC", _DOUBLE.name))
+        if call is None:
+            raise Elsewhere
+        call()
+        self._placer.device.synchronize()
+
+    def _wide(self, elements: Elements) -> Buffer:
+        """The elements as doubles."""
+        narrow, element = self._placer.placed(elements), elements.element
+        memory = self._placer.device.allocate(_DOUBLE.itemsize * elements.size, guard=0)
+        self._placer.evaluate(f"{element.name}_value(a0[i])", [(narrow, element)], [], memory)
+        return memory
+
+    def _check_product(self, left: str, right: str, sample: Array, found: Array) -> None:
+        """Raise Elsewhere where these elements of a product are not what the host finds, within rounding."""
+        a, b = self._contents[left], self._contents[right]
+        (rows, inner), columns = a.shape[-2:], b.shape[-1]
+        steps = np.arange(inner)
+        for number, value in zip(map(int, sample), found, strict=True):
+            (batch, place), column = divmod(number, rows * columns), number % columns
+            row = a.at((batch * rows + place // columns) * inner + steps).astype(np.float64)
+            products = row * b.at((batch * inner + steps) * columns + column).astype(np.float64)
+            if not abs(value - math.fsum(products)) <= inner * 2.0**-52 * np.abs(products).sum():
+                raise Elsewhere
