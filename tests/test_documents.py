@@ -14,6 +14,7 @@ import pytest
 
 import tuner
 from helpers import ROOT
+from helpers.own_kernels import project
 from helpers.processes import Done
 from helpers.records import record, sizes
 from tuner.cli import app
@@ -110,9 +111,11 @@ def test_every_verb_is_documented_and_has_an_example() -> None:
 
 @pytest.mark.parametrize("line", commands_of("tune"))
 def test_a_documented_command_has_the_verb_kernel_and_options_that_it_names(
-    line: str, monkeypatch: pytest.MonkeyPatch
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)  # files are named from here
+    vision = project(tmp_path, 'name = "vision"\nspaces = ["tuning"]\n', "blur", "filters/edges")  # of docs/projects.md
+    monkeypatch.setenv("TUNER_SPACES", str(vision / "tuning"))
     verb, *rest = shlex.split(line)
     if verb not in VERBS:
         verb, rest = "kernel", [verb, *rest]
@@ -203,13 +206,14 @@ def test_the_gallery_has_a_table_of_its_own_and_a_line_in_no_other(tmp_path: Pat
     assert tables.keys() == {"results", "gallery"}
     assert len(tables["results"].splitlines()) == 2, "its head alone"
     assert tables["gallery"].splitlines()[2:] == [
-        f"| axpy | {sums.device} | n=4096, real=float16 | 500 GFLOP/s | 3 to 2 ms, 1.50 x | items=4 |",
+        f"| axpy | {sums.device} | n=4096, real=float16 | 500 GFLOP/s, 3,500 GB/s | 3 to 2 ms, 1.50 x | items=4 |",
         f"| vector_add | {sums.device} | n=4096 | 3,500 GB/s | 3 to 2 ms, 1.50 x | items=4 |",
     ]
 
 
 @pytest.mark.parametrize(
-    ("page", "kernel", "evaluated"), [("README.md", "twice", 4), ("docs/own-kernel.md", "scale", 16)]
+    ("page", "kernel", "evaluated"),
+    [("README.md", "twice", 4), ("docs/own-kernel.md", "scale", 16), ("docs/steps.md", "total", 4)],
 )
 def test_the_kernels_that_pages_show_tune(
     page: str, kernel: str, evaluated: int, tmp_path: Path, tune: Callable[..., Done]

@@ -18,6 +18,7 @@ from tuner.errors import (
     GeometryError,
     LaunchError,
     NoConfiguration,
+    OutOfMemory,
     RequestError,
     ResourceError,
     SpaceError,
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 __version__ = VERSION
 __all__ = [
     "ArgumentError", "BuildError", "DeviceError", "EnvironmentTrouble", "ExpressionError", "GeometryError", "Kernel",
-    "LaunchError", "NoConfiguration", "RequestError", "ResourceError", "SpaceError", "TrialError", "TunerError",
-    "WorkerDied", "WrongResult", "load",
+    "LaunchError", "NoConfiguration", "OutOfMemory", "RequestError", "ResourceError", "SpaceError", "TrialError",
+    "TunerError", "WorkerDied", "WrongResult", "load",
 ]  # fmt: skip
 
 

@@ -5,7 +5,8 @@
         SpaceError                 a space or operation file is invalid
           ExpressionError          an expression is not allowed, or has no value
         NoConfiguration            no configuration satisfies the restrictions at this size
-        DeviceError                the device is missing, lacks its driver, or has too little memory
+        DeviceError                the device is missing, or lacks its driver
+          OutOfMemory              it has too little memory
         ArgumentError              an argument of a launch has a wrong shape, dtype, order or device
         EnvironmentTrouble         the machine has no room, memory or descriptors, or somebody killed a process
       TrialError                   one configuration failed; the run goes on
@@ -44,7 +45,11 @@ class NoConfiguration(RequestError):
 
 
 class DeviceError(RequestError):
-    """The device is missing, lacks its driver, or has too little memory."""
+    """The device is missing, or lacks its driver; or, as OutOfMemory, it has too little memory."""
+
+
+class OutOfMemory(DeviceError):
+    """The device has too little memory for an array."""
 
 
 class ArgumentError(RequestError):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tuner import devices, paths
+from tuner import devices
 from tuner.devices import Build, Device
-from tuner.devices.arguments import ArraySpec
+from tuner.devices.arguments import ArraySpec, check_count
 from tuner.devices.program import Program, build
+from tuner.devices.views import Views
 from tuner.errors import RequestError
 from tuner.paths import quoted
-from tuner.space import catalog, chosen_types, operation
+from tuner.space import catalog, chosen_types, kernel_names, operation
 from tuner.space.chosen_types import dtype
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
@@ -23,6 +23,7 @@ from tuner.store.store import Candidate, Match, Record
 Launch = Callable[[Sequence[Any], Any, Any], None]  # takes arrays, a stream or None, and packed scalars
 MOST_STREAMS = 64  # whose launches are kept, where these have memory of their own
 MOST_OPTIONS = 64  # sets of options whose packed scalars are cached
+MOST_STRIDES = 64  # sets of strides whose launches are kept
 
 
 class Kernel:
@@ -56,17 +57,23 @@ class Kernel:
             for a in space.operation.arrays
         ]
         self._fixed = fixed_options(space)
+        self._leading: dict[str, int] | None = None  # where arrays are contiguous
+        self._views = Views(self.program, self._requirements) if space.operation.leading else None
+        self._by_strides: dict[tuple[Any, ...], Kernel] = {}
+        self._captured: list[Launch] = []  # a graph uses their memory as long as it lives
+        # A launch with memory of its own serves one stream, where each call waits for the one before.
+        self._work = None if self.program.owns_memory else self.program.work()
+        self._spare = [self.program.work()] if self._work is None else []  # its memory is there before a capture
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have no launches yet."""
         self._scalars = self._pack({})
         self._scalars_by_options: dict[str, Any] = {}
         # Arrays and scalars are written into a launch, so each serves one call at a time. There are as many launches
-        # as calls were ever under way at once: in several threads, or in a signal handler within another call. One
-        # with memory of its own serves one stream, where each call waits for the one before.
-        self._work = None if self.program.owns_memory else self.program.work()
-        self._spare: list[Launch] = []
+        # as calls were ever under way at once: in several threads, or in a signal handler within another call.
         self._idle: list[Launch] = []
-        self._idle_in: OrderedDict[Hashable, list[Launch]] = OrderedDict()
-        self._captured: list[Launch] = []  # a graph uses their memory as long as it lives
-        self._spare = [self._launch()] if self._work is None else []  # its memory is there before a capture
+        self._idle_in: dict[Hashable, list[Launch]] = {}  # by stream
 
     @property
     def config(self) -> Config:
@@ -89,15 +96,18 @@ class Kernel:
         """Enqueue one launch on `arrays`, in the order of the operation (for a matrix product: C, A, B).
 
         `options`, as in alpha=2.0, override those of `load`. On cuda an array has `__cuda_array_interface__`, on opencl
-        it is a pyopencl array, on host a NumPy array; each is contiguous, in C order. `stream` is a stream of PyCUDA,
-        CuPy or torch, its handle, or a pyopencl queue. Without one, the launch goes where the first array's library
-        works now: the current stream of CuPy or torch, PyCUDA's default stream, the queue of the pyopencl array. The
-        call returns before the kernel has finished; on host, after. A CUDA graph that captured a launch needs this
-        Kernel to stay alive.
+        it is a pyopencl array, on host a NumPy array; each is contiguous, in C order, or has the `strides` that the
+        space gives it. `stream` is a stream of PyCUDA, CuPy or torch, its handle, or a pyopencl queue. Without one, the
+        launch goes where the first array's library works now: the current stream of CuPy or torch, PyCUDA's default
+        stream, the queue of the pyopencl array. The call returns before the kernel has finished; on host, after. A CUDA
+        graph that captured a launch needs this Kernel to stay alive.
 
         Raises ArgumentError, which names the argument that does not fit, RequestError for an option, and LaunchError
         where the device refuses the launch, perhaps because an earlier one failed.
         """
+        if self._views is not None:
+            self._for(arrays)(*arrays, stream=stream, **options)
+            return
         scalars = self._scalars if not options else self._scalars_of(options)
         idle = self._idle if self._work is not None else self._idle_of(stream, arrays)
         try:
@@ -121,20 +131,19 @@ class Kernel:
         graphs that captured it must not run beside one another. Raises what a launch raises; the call raises
         LaunchError alone.
         """
+        if self._views is not None:
+            return self._for(arrays).bind(*arrays, stream=stream, **options)
         handles = self.device.handles(self._requirements, arrays)
         where = self.device.stream(stream, arrays[0] if arrays else None)
         work = self.program.work(scalars=self._values(options))
-        call = self.device.bind(work, handles, where, (self, arrays, where))
-        return call if self._work is not None else self.program.renewing(call, work)
+        return self.program.bind(work, handles, where, (self, arrays, where))
 
     def __reduce__(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
         """For `pickle` and `copy`: the kernel by its name or file, and what it was loaded with. It is loaded again on
         the device of the same name, in the same configuration."""
         space, scope = self.space, self.scope
-        shipped = (paths.shipped("spaces") / f"{space.name}.yaml").resolve()
-        name = space.name if shipped in space.files else str(space.files[0])
         return _reload, (
-            name,
+            kernel_names.address(space),
             dict(scope.sizes),
             dict(scope.options),
             dict(scope.types),
@@ -147,22 +156,41 @@ class Kernel:
         types = "".join(f" {name}={value}" for name, value in self.scope.types.items())
         return f"<{self.space.name}{types} on {self.device.name}, {self.match}: {config_text(self.config)}>"
 
+    def _for(self, arrays: Sequence[Any]) -> Kernel:
+        """This kernel for arrays with the strides of these: they are checked, and read, once."""
+        check_count(self._requirements, arrays)
+        layouts = [self.device.layout(spec, array) for spec, array in zip(self._requirements, arrays, strict=True)]
+        key = tuple(layout.strides for layout in layouts)
+        kernel = self._by_strides.get(key)
+        if kernel is None:
+            assert self._views is not None
+            kernel = object.__new__(type(self))
+            vars(kernel).update(vars(self))
+            kernel._requirements, kernel._leading = self._views.of(layouts)
+            kernel._views = None
+            kernel._begin()
+            if len(self._by_strides) >= MOST_STRIDES:
+                self._by_strides.clear()
+            self._by_strides[key] = kernel
+        return kernel
+
     def _launch(self) -> Launch:
         try:
-            return self._spare.pop()
+            work = self._work or self._spare.pop()
         except IndexError:
-            return self.device.launcher(self._work or self.program.work(), self._requirements)
+            work = self.program.work()
+        return self.device.launcher(work, self._requirements)
 
     def _idle_of(self, stream: Any, arrays: Sequence[Any]) -> list[Launch]:
-        """The idle launches of a stream. Those of the stream that was used the longest ago make room for others."""
+        """The idle launches of a stream. Those of the stream that came first make room for others."""
         lane = self.device.lane(stream, arrays[0] if arrays else None)
         if lane is None:
             self._captured.append(launch := self._launch())
             return [launch]
-        idle = self._idle_in.setdefault(lane, [])
-        self._idle_in.move_to_end(lane)
-        if len(self._idle_in) > MOST_STREAMS:
-            self._idle_in.popitem(last=False)
+        if (idle := self._idle_in.get(lane)) is None:
+            if len(self._idle_in) >= MOST_STREAMS:
+                self._idle_in.pop(list(self._idle_in)[0], None)  # noqa: RUF015  # a list is made at once, whatever others do
+            idle = self._idle_in.setdefault(lane, [])
         return idle
 
     def _scalars_of(self, options: Mapping[str, float]) -> Any:
@@ -192,7 +220,7 @@ class Kernel:
                     )
             overridden = {**scope.options, **{name: values[name] for name in options}}
             scope = replace(scope, options=overridden)
-        return operation.scalars(self.space.operation, scope)
+        return operation.scalars(self.space.operation, scope, self._leading)
 
 
 def _reload(

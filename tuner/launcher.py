@@ -14,7 +14,7 @@ from tuner.devices.build_cache import ExportedBuild
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.kernel import Kernel, fixed_options
 from tuner.paths import quoted
-from tuner.space import catalog, chosen_types, operation
+from tuner.space import catalog, chosen_size, chosen_types, operation
 from tuner.space.model import Space, Value
 from tuner.space.operation import Size
 from tuner.space.scope import Scope
@@ -25,7 +25,7 @@ from tuner.store.store import Store
 
 def load(
     kernel: str | Path,
-    size: Size,
+    size: Size | None = None,
     *,
     device: str | Device | None = None,
     config: Mapping[str, Value] | None = None,
@@ -38,7 +38,8 @@ def load(
     """The best known configuration of `kernel` at `size`, built and loaded on a device.
 
     `kernel` is a name from `tune list`, a unique part of one, or the path of a YAML file. `size` is written as for
-    `tune`: 4096, "4096x2048x1024"; or (4096, 2048, 1024), {"M": 100, "N": 37, "K": 53}. `device` is a name such as
+    `tune`: 4096, "4096x2048x1024"; or (4096, 2048, 1024), {"M": 100, "N": 37, "K": 53}; it may be left out where the
+    operation gives every size. `device` is a name such as
     "cuda:1", or an open device; if omitted, the first that speaks the kernel's language. Kernels loaded by one name
     other than cuda's share one open device, and so its arrays. `config` replaces the look-up. `strict` refuses all
     but an exact match. `options` are the operation's, such as alpha; a launch may override them. `types` are those
@@ -62,7 +63,7 @@ def load(
         raise RequestError("load(config=..., strict=True): a given configuration is not looked up; leave out one")
     space = catalog.load(str(kernel))
     chosen = chosen_types.parse(types or {}, space.operation)
-    sizes = operation.parse_size(size, space.operation, chosen)
+    sizes = chosen_size.parse(size, space.operation, chosen)
     settings = operation.parse_options(options or {}, space.operation, chosen)
     opened = device if isinstance(device, Device) else devices.shared(devices.for_space(space, device))
     devices.for_space(space, opened.id)  # raises where an open device speaks no language of the kernel
@@ -71,7 +72,7 @@ def load(
     if config is not None:
         candidates = [Candidate(space.checked(config, scope), "default")]
     else:
-        store = Store(space.name, Path(results) if results else None)
+        store = Store.of(space, Path(results) if results else None)
         candidates = _look_up(store, Query.of(space, scope, opened), strict, builds)
     if not candidates:
         raise RequestError(f"{space.name}: no exact record at this size on {opened.name}; tune it, or drop strict=True")
@@ -79,12 +80,12 @@ def load(
 
 
 def _by_source(builds: Sequence[ExportedBuild]) -> dict[str, Build]:
-    return {b.source: Build(b.binary, entries=b.entries) for b in builds}
+    return {b.source: Build(b.binary, entries=b.entries) for build in builds for b in build.binaries}
 
 
 def find(space: Space, scope: Scope, device: Device, results: Path | None = None) -> Candidate:
     """The look-up alone. Its notes report lines that cannot be read, and a stale record."""
-    return Store(space.name, results).look_up(Query.of(space, scope, device))
+    return Store.of(space, results).look_up(Query.of(space, scope, device))
 
 
 def _check_types(folders: Mapping[str, Any], mappings: Mapping[str, Any]) -> None:

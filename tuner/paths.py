@@ -29,6 +29,11 @@ def state() -> Path:
     return private(Path(os.environ.get("TUNER_STATE") or _user("XDG_STATE_HOME", ".local/state")))
 
 
+def known_kernels() -> Path:
+    """The list of the user's space files that were tuned; in the folder of `state`, which is not created."""
+    return Path(os.environ.get("TUNER_STATE") or _user("XDG_STATE_HOME", ".local/state")) / "kernels.jsonl"
+
+
 def cache() -> Path:
     """Builds and launch forms; safe to delete. TUNER_CACHE names another folder."""
     return private(Path(os.environ.get("TUNER_CACHE") or _user("XDG_CACHE_HOME", ".cache")))

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from helpers.bundles import bundle, compiled_example
+from helpers.bundles import bundle, compiled_example, run_on_stand_in
 from helpers.kernels import Stage
-from helpers.processes import Tune, run
+from helpers.processes import Tune
 from helpers.records import A100, H200, KERNEL, SIGNATURE, at, stored
 from tuner import devices
 from tuner.store.store import Store
+
+no_driver = pytest.mark.skipif(devices.count("cuda") > 0, reason="there is a driver; -m gpu runs it")
 
 
 def test_a_bundle_holds_a_cubin_for_each_architecture_and_says_how_to_launch_it(tune: Tune, tmp_path: Path) -> None:
@@ -27,14 +28,17 @@ def test_a_bundle_holds_a_cubin_for_each_architecture_and_says_how_to_launch_it(
         ("sm_90a", "exact", 1),
     ]
     for build in made["builds"]:
-        assert (tmp_path / "b" / build["file"]).read_bytes().startswith(b"\x7fELF")
-        assert build["block"] == [32, 32 // build["config"]["tile_size_y"], 1]
-        assert build["grid"] == [8, 32, 1]
-        assert build["registers"] > 0
-    assert [a["name"] for a in made["arguments"]] == ["C", "A", "B", "M", "N", "K", "batch", "alpha", "beta"]
-    assert {a["name"]: a["value"] for a in made["arguments"][3:]} == {
-        "M": 1024, "N": 1024, "K": 1024, "batch": 1, "alpha": 1.0, "beta": 0.0
-    }  # fmt: skip
+        (cubin,), (step,) = build["cubins"], build["steps"]
+        assert (tmp_path / "b" / cubin["file"]).read_bytes().startswith(b"\x7fELF")
+        assert (step["file"], step["entry"]) == (cubin["file"], "sgemm_tiled_1xn")
+        assert step["block"] == [32, 32 // build["config"]["tile_size_y"], 1]
+        assert (step["grid"], step["cluster"], step["cooperative"]) == ([8, 32, 1], [1, 1, 1], False)
+        assert step["registers"] > 0
+        assert step["arguments"] == [a["name"] for a in build["arguments"]]
+        assert step["arguments"] == ["C", "A", "B", "M", "N", "K", "batch", "alpha", "beta"]
+        assert {a["name"]: a["value"] for a in build["arguments"][3:]} == {
+            "M": 1024, "N": 1024, "K": 1024, "batch": 1, "alpha": 1.0, "beta": 0.0
+        }  # fmt: skip
 
 
 def test_a_configuration_that_does_not_compile_gives_way_to_the_next(tune: Tune, stage: Stage) -> None:
@@ -57,13 +61,13 @@ def test_a_configuration_that_does_not_compile_gives_way_to_the_next(tune: Tune,
 
 def test_a_bundle_holds_the_arrays_that_a_kernel_is_always_given(tune: Tune, tmp_path: Path) -> None:
     made = bundle(tune, tmp_path, "sgemm/04_strided", "64x128x256", "--architecture", "sm_90a")
-    given = {a["name"]: a["value"] for a in made["arguments"] if "value" in a}
+    given = {a["name"]: a["value"] for a in made["builds"][0]["arguments"] if "value" in a}
     assert (given["C_strides"], given["C_shape"], given["dimensions"]) == ([64 * 128, 128, 1], [1, 64, 128], 3)
-    assert "sgemm_04_strided_C_shape[] = {0x01, 0x00, 0x00, 0x00, 0x40," in (tmp_path / "launch.h").read_text()
+    assert "sgemm_04_strided_sm_90a_C_shape[] = {0x01, 0x00, 0x00, 0x00, 0x40," in (tmp_path / "launch.h").read_text()
     compiled_example(tmp_path)
 
 
-@pytest.mark.skipif(devices.count("cuda") > 0, reason="there is a driver; -m gpu runs it")
+@no_driver
 def test_without_a_driver_the_example_says_so(tune: Tune, tmp_path: Path) -> None:
     (build,) = bundle(tune, tmp_path, "sgemm/03_naive", "64x128x256")["builds"]
     assert (build["architecture"], build["device"]) == ("sm_90a", H200), "that of the store"
@@ -72,67 +76,37 @@ def test_without_a_driver_the_example_says_so(tune: Tune, tmp_path: Path) -> Non
     assert done.stderr.startswith("no NVIDIA driver: libcuda.so.1")
 
 
-DRIVER = """
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-typedef unsigned long long address;
-int cuGetErrorName(int e, const char **n) { (void)e; *n = "REFUSED"; return 0; }
-int cuInit(unsigned f) { return f; }
-int cuDeviceGet(int *d, int n) { *d = n; return 0; }
-int cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? MAJOR : MINOR; return d; }
-int cuDeviceGetName(char *n, int l, int d) { snprintf(n, l, "a test's own"); return d; }
-int cuDevicePrimaryCtxRetain(void **c, int d) { *c = c; return d; }
-int cuCtxSetCurrent(void *c) { return c == NULL; }
-int cuCtxSynchronize(void) { return 0; }
-int cuModuleLoad(void **m, const char *p) { *m = fopen(p, "rb"); printf("load %s\\n", p); return *m == NULL; }
-int cuModuleGetFunction(void **f, void *m, const char *n) { *f = m; printf("get %s\\n", n); return 0; }
-int cuFuncSetAttribute(void *f, int a, int v) { printf("attribute %d %d\\n", a, v); return f == NULL; }
-int cuMemAlloc_v2(address *a, size_t n) { *a = (address)calloc(1, n); return *a == 0; }
-int cuMemcpyHtoD_v2(address d, const void *s, size_t n) { memcpy((void *)d, s, n); return 0; }
-int cuMemcpyDtoH_v2(void *d, address s, size_t n) { memcpy(d, (void *)s, n); return 0; }
-int cuEventCreate(void **e, unsigned f) { *e = e; return f; }
-int cuEventRecord(void *e, void *s) { return e == NULL || s != NULL; }
-int cuEventElapsedTime(float *t, void *a, void *b) { *t = 10; return a == b; }
-int cuLaunchKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned i, unsigned j, unsigned k, unsigned shared,
-                   void *stream, void **p, void **extra) {
+PRODUCT = """
     float *C = *(float **)p[0], *A = *(float **)p[1];
     int M = *(int *)p[3], N = *(int *)p[4], K = *(int *)p[5];
-    printf("launch %u %u %u, %u %u %u, %u: %d %d %d %g %g\\n", x, y, z, i, j, k, shared, M, N, K, *(float *)p[7],
-           *(float *)p[8]);
+    printf("with %d %d %d %g %g\\n", M, N, K, *(float *)p[7], *(float *)p[8]);
     C[0] = K * A[0] * A[M * K - 1];
     C[M * N - 1] = -C[0];
-    return f == NULL || stream != NULL || extra != NULL;
-}
 """
 
 
-@pytest.mark.skipif(devices.count("cuda") > 0, reason="there is a driver; -m gpu runs it")
+@no_driver
 @pytest.mark.parametrize(
-    ("capability", "file"), [((9, 0), "sm_90a"), ((8, 6), "sm_80"), ((10, 0), None), ((7, 5), None)]
+    ("capability", "architecture"), [((9, 0), "sm_90a"), ((8, 6), "sm_80"), ((10, 0), None), ((7, 5), None)]
 )
 def test_the_example_asks_the_driver_for_the_right_launch(
-    capability: tuple[int, int], file: str | None, tune: Tune, tmp_path: Path
+    capability: tuple[int, int], architecture: str | None, tune: Tune, tmp_path: Path
 ) -> None:
     """What stands in for a driver here checks what it is asked; on a GPU the kernel itself runs (-m gpu)."""
     made = bundle(tune, tmp_path, "sgemm/03_naive", "64x128x256", "--architecture", "sm_80,sm_90a")
-    flags = [f"-DMAJOR={capability[0]}", f"-DMINOR={capability[1]}", "-shared", "-fPIC", "-x", "c"]
-    run("cc", *flags, "-o", tmp_path / "libcuda.so.1", "-", text=DRIVER)
-    done = subprocess.run(
-        [compiled_example(tmp_path), str(tmp_path)],
-        capture_output=True, text=True, check=False, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)},
-    )  # fmt: skip
-    if file is None:
+    done = run_on_stand_in(tmp_path, PRODUCT, capability)
+    if architecture is None:
         assert (done.returncode, done.stdout) == (1, "")
         assert "no build for its compute capability" in done.stderr
         return
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    (build,) = [b for b in made["builds"] if b["architecture"] == file]
-    grid, block = (" ".join(map(str, build[name])) for name in ("grid", "block"))
-    assert lines[:2] == [f"load {tmp_path}/{file}.cubin", "get sgemm_naive"]
-    assert lines[2:-2] == [f"launch {grid}, {block}, 0: 64 128 256 1 0"] * 11
-    assert lines[-2:] == [f"sgemm_naive on a test's own, {file}.cubin: 1 ms per launch", "C: 256 -256"]
+    (build,) = [b for b in made["builds"] if b["architecture"] == architecture]
+    (step,) = build["steps"]
+    grid, block = (" ".join(map(str, step[name])) for name in ("grid", "block"))
+    assert lines[:2] == [f"load {tmp_path}/{architecture}.cubin", f"get sgemm_naive of {architecture}.cubin"]
+    assert lines[2:-2] == [f"launch sgemm_naive: {grid}, {block}, 0", "with 64 128 256 1 0"] * 11
+    assert lines[-2:] == [f"sgemm_naive on a test's own, {architecture}: 1 ms per launch", "C: 256 -256"]
 
 
 TEMPLATE = """
@@ -145,19 +119,14 @@ __global__ void product(float *C, const float *A, const float *B, int M, int N, 
 """
 
 
-@pytest.mark.skipif(devices.count("cuda") > 0, reason="there is a driver; the stand-in is for machines without")
+@no_driver
 def test_the_example_asks_for_a_template_by_its_name_in_the_binary(tune: Tune, stage: Stage, tmp_path: Path) -> None:
     more = "grid: [1]\nblock: [threads]"
     file = stage(TEMPLATE, "f", "{threads: [32]}", "cuda", more)
     file.write_text(file.read_text().replace("kernel: f", 'kernel: "ns::product<{threads}>"'))
     bundle(tune, tmp_path, str(file), "64x128x256", "--architecture", "sm_90a")
-    flags = ["-DMAJOR=9", "-DMINOR=0", "-shared", "-fPIC", "-x", "c"]
-    run("cc", *flags, "-o", tmp_path / "libcuda.so.1", "-", text=DRIVER)
-    done = subprocess.run(
-        [compiled_example(tmp_path), str(tmp_path)],
-        capture_output=True, text=True, check=False, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)},
-    )  # fmt: skip
-    assert done.stdout.splitlines()[1] == "get _ZN2ns7productILi32EEEvPfPKfS3_iiiiff", done.stderr
+    done = run_on_stand_in(tmp_path, "")
+    assert done.stdout.splitlines()[1] == "get _ZN2ns7productILi32EEEvPfPKfS3_iiiiff of sm_90a.cubin", done.stderr
 
 
 @pytest.mark.gpu

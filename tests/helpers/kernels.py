@@ -46,7 +46,7 @@ void choosy(float *C, const float *A, const float *B, int M, int N, int K, int b
 def broken(stage: str, text: str, becomes: str, folder: Path) -> Space:
     """The shipped stage with one place of its kernel changed."""
     path, name = catalog.find(f"sgemm/{stage}")
-    original = catalog.load(name).source
+    (original,) = catalog.load(name).sources
     source = original.read_text()
     assert source.count(text) == 1, f"{stage} has changed: the place to break is not there"
     for header in original.parent.glob("*.h"):  # those of the folder above are found without

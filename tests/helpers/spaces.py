@@ -39,7 +39,7 @@ def admitted(space: Space, scope: Scope) -> bool:
     """Whether the restrictions that speak of sizes alone admit this problem, and its arrays are of a test's size."""
     choices = {*space.parameters, *space.derived}
     of_sizes = [r for r in space.restrictions if r.that.names <= scope.names.keys() and not r.that.names & choices]
-    small = operation.array_bytes(space.operation, scope) <= MOST_BYTES
+    small = operation.array_bytes(space.operation, space.at(space.default, scope)) <= MOST_BYTES
     return small and all(r.that.evaluate(scope.names) for r in of_sizes)
 
 
@@ -47,7 +47,7 @@ def problems(spaces: list[Space], sizes: list[tuple[int, ...]]) -> list[Paramete
     """Every space with each of the sizes that it admits."""
 
     def problem(space: Space, size: tuple[int, ...]) -> Scope:
-        return on(space, operation.parse_size(sized(space, size), space.operation), Limits())
+        return on(space, operation.parse_size(sized(space, size), space.operation), WIDEST)
 
     return [
         pytest.param(space, size, id=f"{space.name}-{name(size)}")
@@ -64,6 +64,7 @@ def scope_of(space: Space, device: Device, size: str | dict[str, int], **options
     return Scope(sizes, given, device.language, device.limits, types)
 
 
+WIDEST = Limits(compute_capability=9.0)  # of all that a space may require
 OPERATION = Operation({"M": None}, {}, (parse("M"),), (), ExpressionReference({}), {}, None, None, None)
 ONE = parse(1)
 

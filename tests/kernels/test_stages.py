@@ -12,10 +12,11 @@ from helpers.spaces import admitted, name, on, problems, scope_of, sized
 from tuner.devices import Device
 from tuner.devices.cuda import compiler
 from tuner.devices.program import Program, build
+from tuner.measure import padded
 from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
 from tuner.space import catalog, source
-from tuner.space.default import first_valid
+from tuner.space.default import excluding_all, first_valid
 from tuner.space.model import Config, Space
 from tuner.space.scope import Limits, Scope
 from tuner.store.store import Store
@@ -38,10 +39,20 @@ def right(space: Space, device: Device, size: tuple[int, ...], config: Config | 
     """Neither option is 0 or 1, so a kernel that ignores one of them is wrong."""
     options = dict(zip(space.operation.options, itertools.cycle((1.5, -0.75))))
     scope = scope_of(space, device, sized(space, size), **options)
+    if excluding_all(space, scope):
+        pytest.skip("the device lacks what the space requires")
     config = config or first_valid(space, scope)
     built = build(device.compiler, space, config, scope)
     bench = Workbench(device, space, scope)
-    bench.verify(bench.bind(Program(device, space, config, scope, built)))
+    program = Program(device, space, config, scope, built)
+    bench.verify(bench.bind(program))
+    if space.operation.leading:
+        padded.verify(program, bench.inputs)
+
+
+def meets_requirements(space: Space, scope: Scope) -> bool:
+    of_device = [r for r in space.restrictions if r.that.names == {"language", "compute_capability"}]
+    return all(r.that.evaluate(scope.names) for r in of_device)
 
 
 def spread_out(space: Space, scope: Scope, count: int) -> list[Config]:
@@ -114,6 +125,8 @@ def test_the_bests_of_a_gpu_stage_are_right_on_cuda_at_a_ragged_size(
 def test_a_gpu_stage_compiles_for_nvidia(space: Space, architecture: str) -> None:
     sizes = {size: default or 1024 for size, default in space.operation.sizes.items()}
     scope = on(space, sizes, ARCHITECTURES[architecture])
+    if not meets_requirements(space, scope):
+        pytest.skip(f"not for {architecture}")
     for config in [dict(space.default), *spread_out(space, scope, 2)]:
         for step in source.render(space, config, scope):
             assert compiler.compile_cubin(step.source, architecture).binary.startswith(b"\x7fELF")

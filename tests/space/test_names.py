@@ -70,8 +70,8 @@ def test_a_name_of_cpp_is_built_cached_and_found_by_every_export(
     assert {made.entry(step.kernel) for made in (fresh, cached)} == {entry}
     assert (built.figures.registers or 0) > 0, "the compiler's report is read under that name"
     (made,) = bundle(tune, tmp_path / "b", str(file), "100", "--architecture", "sm_90a")["builds"]
-    assert made["entry"] == entry
-    assert f'{{"sm_90a.cubin", "{entry}", 9,' in (tmp_path / "b" / "launch.h").read_text()
+    assert made["steps"][0]["entry"] == entry
+    assert f'.file = "sm_90a.cubin", .kernel = "{entry}",' in (tmp_path / "b" / "launch.h").read_text()
     assert tune("export", file, "100", "--to", "header", "--output", tmp_path / "f.h").status == 0
     spelt = re.search(r"#define \w+_F_KERNEL (.*)", (tmp_path / "f.h").read_text())
     assert (spelt[1] if spelt else kernel) == step.kernel
@@ -86,7 +86,10 @@ def test_a_chosen_type_stands_in_a_name_as_the_language_calls_it(tmp_path: Path,
     file.write_text(yaml.safe_dump(space))
     arguments = [str(file), "100", "--architecture", "sm_90a"]
     made = [bundle(tune, tmp_path / t, *arguments, "--type", f"real={t}")["builds"][0] for t in ("float32", "float16")]
-    assert [b["entry"] for b in made] == ["_Z3addIfLi64ELb0EEvPT_PKS0_i", "_Z3addI6__halfLi64ELb0EEvPT_PKS1_i"]
+    assert [b["steps"][0]["entry"] for b in made] == [
+        "_Z3addIfLi64ELb0EEvPT_PKS0_i",
+        "_Z3addI6__halfLi64ELb0EEvPT_PKS1_i",
+    ]
     assert tune("validate", file, "--type", "real=float16").status == 0
 
 

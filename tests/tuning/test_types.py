@@ -150,7 +150,8 @@ def test_a_bundle_is_of_the_chosen_type(tune: Tune, tmp_path: Path) -> None:
     assert done.status == 0, done.err
     launch = json.loads((folder / "launch.json").read_text())
     assert launch["types"] == {"real": "float64"}
-    assert [argument["dtype"] for argument in launch["arguments"]] == ["float64", "float64", "int32", "float64"]
+    (build,) = launch["builds"]
+    assert [argument["dtype"] for argument in build["arguments"]] == ["float64", "float64", "int32", "float64"]
 
 
 OPENCL = """

@@ -16,7 +16,7 @@ from tuner.cli.options import JSON, KERNEL, RESULTS, SIZE, TARGET_DEVICE, TYPES,
 @RESULTS
 @JSON
 def command(
-    kernel: str, size: str, device: str | None, types: dict[str, str], results: Path | None, as_json: bool
+    kernel: str, size: str | None, device: str | None, types: dict[str, str], results: Path | None, as_json: bool
 ) -> None:
     """Show the best known configuration of KERNEL at SIZE.
 
@@ -28,7 +28,7 @@ def command(
     from tuner import devices, launcher
     from tuner.exchange.target import Problem, choose_target
     from tuner.space import catalog
-    from tuner.space.texts import config_text, problem_text, types_text
+    from tuner.space.texts import config_text, problem_text, size_text, types_text
 
     space = catalog.load(kernel)
     problem = Problem.parse(space, size, {}, types, results)
@@ -45,7 +45,7 @@ def command(
     match = {"match": best.match, "variant": best.variant, "stale": best.stale, "config": best.config}
     data = {**about, **match, "record": record and record.to_json()}
     how = f"{best.match}{', of a variant' if best.variant else ''}{', stale' if best.stale else ''}"
-    lines = [f"{space.name} at {size}{types_text(problem.types)} on {name}: {how}"]
+    lines = [f"{space.name} at {size or size_text(problem.sizes)}{types_text(problem.types)} on {name}: {how}"]
     if record is None:
         lines.append(f"never tuned; the default: {config_text(best.config)}")
     else:

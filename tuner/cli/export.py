@@ -45,7 +45,7 @@ from tuner.exchange.formats import FORMATS
 @JSON
 def command(
     kernel: str,
-    size: str,
+    size: str | None,
     to: str,
     options: dict[str, float],
     types: dict[str, str],

@@ -66,7 +66,7 @@ def _storage(_ctx: click.Context, _param: click.Parameter, url: str | None) -> s
 _KINDS = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
 
 KERNEL = click.argument("kernel")
-SIZE = click.argument("size")
+SIZE = click.argument("size", required=False)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON document.")
 DEVICE = click.option("--device", metavar="NAME", help=f"Device of this machine: {_KINDS}; cuda:1 is the second GPU.")
 TARGET_DEVICE = click.option(

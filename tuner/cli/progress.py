@@ -12,17 +12,18 @@ from rich.status import Status
 from tuner.cli import output
 from tuner.cli.options import INTERRUPTS
 from tuner.devices import DeviceInfo
-from tuner.space import operation
+from tuner.devices.ceilings import Ceilings
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, size_text
+from tuner.store import rates
 from tuner.tuning.trial import Trial
 
 PLAIN_SECONDS = 10.0  # between lines in a pipe while nothing improves
 
 
 class TuningProgress:
-    """Shows how many configurations are done, the best one so far in ms and GFLOP/s, and the time left."""
+    """Shows how many configurations are done, the best one so far in ms, GFLOP/s and GB/s, and the time left."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, markup=False, highlight=False)
@@ -41,8 +42,10 @@ class TuningProgress:
             self._status.start()
         self._status.update(f"[dim]{escape(step)}[/dim]")
 
-    def started(self, space: Space, device: DeviceInfo, scope: Scope, total: int, known: int) -> None:
-        self._space, self._scope, self.total = space, scope, total
+    def started(
+        self, space: Space, device: DeviceInfo, scope: Scope, total: int, known: int, ceilings: Ceilings | None
+    ) -> None:
+        self._space, self._scope, self._ceilings, self.total = space, scope, ceilings, total
         self._began = time.monotonic()
         self.close()
         resumed = f", {known} measured before" if known else ""
@@ -91,9 +94,8 @@ class TuningProgress:
     def _best(self, best: Trial | None) -> str:
         if best is None or best.time_ms is None:
             return "nothing valid yet"
-        work = (self._space.operation, self._scope, best.time_ms)
-        rate = output.rate(operation.gflops(*work), operation.gbytes(*work))
-        return ", ".join(filter(None, (f"best {best.time_ms:.4g} ms", rate))) + f": {config_text(best.config)}"
+        shown = output.rates(rates.of(self._space.operation, self._scope, best.time_ms, self._ceilings))
+        return ", ".join([f"best {best.time_ms:.4g} ms", *shown]) + f": {config_text(best.config)}"
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, 
 )
 @RESULTS
 @JSON
-def command(kernel: str, size: str, path: Path | None, as_json: bool, **request: Any) -> None:
+def command(kernel: str, size: str | None, path: Path | None, as_json: bool, **request: Any) -> None:
     """Measure every valid configuration of KERNEL at SIZE, and write a recording.
 
     Every configuration is timed with all repeats. The recording is a cache file of Kernel Tuner, which `tune replay`
@@ -36,6 +36,7 @@ def command(kernel: str, size: str, path: Path | None, as_json: bool, **request:
     from tuner.exchange import recording as recordings
     from tuner.measure.method import Method
     from tuner.space import catalog
+    from tuner.space.texts import short_size
     from tuner.tuning.driver import tune
     from tuner.tuning.request import TuningRequest
 
@@ -46,7 +47,9 @@ def command(kernel: str, size: str, path: Path | None, as_json: bool, **request:
         method = Method(race=False)
         result = tune(TuningRequest(kernel, size, strategy="brute_force", method=method, **request), listener)
     recording = recordings.of_trials(space, result.sizes, result.types, result.device.name, result.trials)
-    name = "-".join([space.name.rpartition("/")[2], size, *result.types.values(), result.device.name])
+    name = "-".join(
+        [space.name.rpartition("/")[2], size or short_size(result.sizes), *result.types.values(), result.device.name]
+    )
     path = path or Path(f"{name}.json.gz".replace(" ", "_"))
     recordings.write(path, recording)
     count = len(recording.entries)

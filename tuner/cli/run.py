@@ -17,15 +17,15 @@ from tuner.cli.options import DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, w
 @TYPES
 @RESULTS
 @JSON
-def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
+def command(kernel: str, size: str | None, as_json: bool, **request: Any) -> int:
     """Launch, verify and time the best known configuration of KERNEL at SIZE.
 
     The inputs are random. A kernel that hangs is stopped after ten minutes.
 
     Example: tune run sgemm/07_tiled_1xn 4096 --set alpha=2
     """
-    from tuner.space import catalog
-    from tuner.space.texts import config_text, types_text
+    from tuner.space import catalog, chosen_size
+    from tuner.space.texts import config_text, size_text, types_text
     from tuner.tuning import rerun
 
     space = catalog.load(kernel)
@@ -36,8 +36,9 @@ def command(kernel: str, size: str, as_json: bool, **request: Any) -> int:
     text = ""
     if result.reason is None:
         found = f"verified, largest error {result.error:.2g}" if result.verified else "unverified: `reference: none`"
+        at = size or size_text(chosen_size.parse(None, space.operation, result.types))
         text = (
-            f"{result.kernel} at {size}{types_text(result.types)} on {result.device}: {config_text(best.config)} "
+            f"{result.kernel} at {at}{types_text(result.types)} on {result.device}: {config_text(best.config)} "
             f"({best.match})\n"
             f"{output.timing(result)}; {found}{output.compared(space)}{output.wrong(result.wrong)}"
         )

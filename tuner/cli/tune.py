@@ -63,8 +63,8 @@ def command(
 ) -> int:
     """Find the fastest configuration of KERNEL at SIZE, verify it and store it.
 
-    Every configuration is verified before it is timed. An interrupted search continues when the same command is run
-    again.
+    SIZE may be left out where the file gives every size. Every configuration is verified before it is timed. An
+    interrupted search continues when the same command is run again.
 
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
     """
@@ -77,11 +77,10 @@ def command(
         if near := difflib.get_close_matches(kernel, VERBS, n=1):
             raise RequestError(f"{quoted(kernel)} is no verb and no kernel; did you mean `tune {near[0]}`?") from None
         raise
-    if size is None:
+    if size is None and None in catalog.load(kernel).operation.sizes.values():
         verbs = ", ".join(VERBS)
         raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
     from tuner.cli import progress
-    from tuner.space import catalog
     from tuner.space.texts import config_text
     from tuner.tuning.driver import tune
     from tuner.tuning.request import TuningRequest
@@ -90,7 +89,10 @@ def command(
     with progress.shown() as listener:
         result = tune(TuningRequest(kernel, size, method=method, **request), listener)
     record = result.record
-    keys = ("config", "time_ms", "spread", "gflops", "gbytes", "vs_library", "verified")
+    keys = (
+        "config", "time_ms", "spread", "gflops", "peak", "vs_peak", "gbytes", "memory", "vs_memory", "vs_library",
+        "verified",
+    )  # fmt: skip
     best = record and {key: getattr(record, key) for key in keys}
     data = {
         "kernel": result.kernel,

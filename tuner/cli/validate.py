@@ -28,14 +28,20 @@ def command(file: Path, size: str | None, types: dict[str, str], compiles: bool,
     Example: tune validate my_kernel.yaml
     """
     from tuner import devices
-    from tuner.space import reader
+    from tuner.space import kernel_names, reader
     from tuner.space.scope import COMMON_GPU
     from tuner.space.texts import problem_text
 
     gpus = (COMMON_GPU, *devices.common_limits())
     space, scope, evaluation = reader.evaluate(file, size, types, gpus)
     count, tried = len(space.parameters), evaluation.configurations
-    data: dict[str, Any] = {"file": str(file), "valid": True, "kernel": space.name, "parameters": count, "tried": tried}
+    data: dict[str, Any] = {
+        "file": str(file),
+        "valid": True,
+        "kernel": kernel_names.of(file),
+        "parameters": count,
+        "tried": tried,
+    }
     capability = scope.limits.compute_capability
     data |= {"size": scope.sizes, "types": scope.types, "compute_capability": capability}
     data["reference"] = space.operation.reference.kind

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from tuner.devices.arguments import ArraySpec, address_check, check_count
+from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_count
 from tuner.devices.work import Function, Work
 from tuner.errors import LaunchError
 from tuner.space.model import Geometry
@@ -114,6 +114,7 @@ class DeviceInfo:
     peak: Peak | None = None
     on_processor: bool = False
     package: str | None = None
+    units: int = 1  # multiprocessors, or cores
 
     def describe(self) -> dict[str, Any]:
         """The description that people and JSON output get."""
@@ -146,6 +147,7 @@ class Device(ABC):
     has_doubles = True  # whether its kernels may compute with doubles
     compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
     package: str | None = None  # the Python package that drives it, by pip's name
+    units: int = 1  # multiprocessors, or cores
     peak: Peak | None = None  # in FP32; None if the device does not report enough to compute it
     id: str  # cuda:0
     name: str  # by its vendor
@@ -189,7 +191,7 @@ class Device(ABC):
 
         `handles` are those of the arrays that are passed. They are packed here, once: a call then costs no more than
         the driver's launches. `stream` is a value of the method `stream`, or None for the default stream. Threads may
-        share the call, unless the work has arrays that it writes to itself. Binding and calling raise LaunchError.
+        share the call, unless the work has memory of its own. Binding and calling raise LaunchError.
         """
 
     @abstractmethod
@@ -219,7 +221,7 @@ class Device(ABC):
 
     @abstractmethod
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
-        """Uninitialized memory with `guard` bytes on each side. Raises DeviceError if there is too little."""
+        """Uninitialized memory with `guard` bytes on each side. Raises OutOfMemory if there is too little."""
 
     @abstractmethod
     def write(self, target: Any, data: Array, offset: int = 0) -> None:
@@ -234,6 +236,10 @@ class Device(ABC):
     @abstractmethod
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
         """Copy from `target`, starting `offset` bytes in, to a contiguous array, and wait."""
+
+    @abstractmethod
+    def layout(self, spec: ArraySpec, array: Any) -> ArrayLayout:
+        """The layout of the caller's array. Raises ArgumentError, which names the argument, if it is no array here."""
 
     @abstractmethod
     def handle(self, spec: ArraySpec, array: Any) -> Any:

@@ -61,15 +61,22 @@ _MOST_LAUNCH = 10_000_000  # characters of a launch.json
 
 
 @dataclass(frozen=True)
-class ExportedBuild:
-    """A build in a folder of `tune export --to cubin`. `source` is the digest of its Source; `entries` are the names in
-    the binary of kernels that have another one in the source."""
+class ExportedBinary:
+    """A binary of an exported build. `source` is the digest of its Source; `entries` are the names in the binary of
+    kernels that have another one in the source."""
 
-    architecture: str
     source: str
-    config: dict[str, Any]
     binary: bytes
     entries: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ExportedBuild:
+    """A build in a folder of `tune export --to cubin`: a configuration, and a binary for each of its sources."""
+
+    architecture: str
+    config: dict[str, Any]
+    binaries: tuple[ExportedBinary, ...]
 
 
 def stem(kernel: str) -> str:
@@ -84,18 +91,18 @@ def read_bundle(bundle: Path, kernel: str) -> list[ExportedBuild]:
     """
     try:
         data = json.loads(paths.read_text(bundle / "launch.json", _MOST_LAUNCH))
-        version = data["format"], data["version"]
-        if version != BUNDLE:
-            raise RequestError(f"{bundle}: launch.json is of {version}; {BUNDLE} can be read; export it again")
+        if (data["format"], data["version"]) != BUNDLE:
+            raise RequestError(
+                f"{bundle}: launch.json is of version {paths.quoted(data['version'])}, where {BUNDLE[1]} is read; "
+                "export it again"
+            )
         if stem(str(data["kernel"])) != stem(kernel):  # the folder of its space may have another name
             raise RequestError(f"{bundle}: was exported for {paths.shown(str(data['kernel']))}, not for {kernel}")
         return [
             ExportedBuild(
                 str(build["architecture"]),
-                str(build["source"]),
                 dict(build["config"]),
-                (bundle / Path(build["file"]).name).read_bytes(),
-                {str(kernel): str(entry) for kernel, entry in build["entries"].items()},
+                tuple(_exported_binary(bundle, cubin) for cubin in build["cubins"]),
             )
             for build in data["builds"]
         ]
@@ -104,6 +111,16 @@ def read_bundle(bundle: Path, kernel: str) -> list[ExportedBuild]:
     except (ValueError, LookupError, TypeError, RecursionError):
         why = "launch.json is damaged"
     raise RequestError(f"{bundle}: not a folder that `tune export --to cubin` wrote: {why}; export it again")
+
+
+def _exported_binary(bundle: Path, data: dict[str, Any]) -> ExportedBinary:
+    """A binary of a bundle. Raises RequestError where it is not the one that was exported."""
+    file = bundle / Path(data["file"]).name
+    binary = file.read_bytes()
+    if paths.digest(binary) != data["checksum"]:  # loading it might crash the process
+        raise RequestError(f"{bundle}: {paths.shown(file.name)} is not what was exported; export it again")
+    entries = {str(kernel): str(entry) for kernel, entry in data["entries"].items()}
+    return ExportedBinary(str(data["source"]), binary, entries)
 
 
 def write(name: str, data: bytes) -> None:

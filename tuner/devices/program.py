@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tuner.devices import figures
 from tuner.devices.base import Buffer, Device
 from tuner.devices.figures import Figures
 from tuner.devices.work import Copy, Encoded, Local, Passed, Run, Work, Zero
-from tuner.errors import ExpressionError, GeometryError, LaunchError
+from tuner.errors import GeometryError, LaunchError, OutOfMemory, SpaceError
 from tuner.space import operation
 from tuner.space.source import render
 
@@ -76,10 +77,21 @@ def build(
     return built
 
 
+def allocated(device: Device, argument: Argument, nbytes: int, guard: int) -> Buffer:
+    """Memory of a launch's own, which differs by configuration: raises LaunchError where it does not fit."""
+    try:
+        if nbytes > device.memory:
+            raise OutOfMemory(f"{device.id}: {nbytes} bytes do not fit; try a smaller size")
+        return device.allocate(nbytes, guard)
+    except OutOfMemory as error:
+        raise LaunchError(f"allocating {argument.name}: {error}", "out of memory") from None
+
+
 class Program:
     """A configuration loaded on a device.
 
-    `scope` includes the configuration: it tells shapes and types that depend on it.
+    `scope` includes the configuration, and `shapes` are those of the caller's arrays, by name. Where it `owns_memory`,
+    each of its works has scratch and variables that launches write to.
     """
 
     def __init__(self, device: Device, space: Space, config: Config, scope: Scope, built: Built) -> None:
@@ -88,66 +100,67 @@ class Program:
         try:
             self.scope = space.at(config, scope)
             self.shapes = {a.name: operation.shape(a, self.scope) for a in space.operation.arrays}
-        except ExpressionError as error:
+            for argument in space.operation.scratch:
+                operation.nbytes(argument, self.scope)
+        except SpaceError as error:
             raise GeometryError(str(error)) from None
         self._constants = {n: device.upload(data) for n, data in operation.constants(space.operation, scope).items()}
-        self._loaded = self._load()
-
-    @property
-    def owns_memory(self) -> bool:
-        """Whether a launch writes to memory of its own: launches that may overlap must not share their work."""
-        op = self.space.operation
-        return bool(op.scratch) or any(
-            a.kind is not None and not a.kind.is_parameter(self.scope.language) for a in op.arguments
-        )
+        kinds = [a.kind for a in space.operation.arguments if a.kind is not None]
+        has_symbols = any(not kind.is_parameter(scope.language) for kind in kinds)
+        # Launches that may overlap must not share memory that they write to, nor the work that names it.
+        self.owns_memory = has_symbols or bool(space.operation.scratch)
+        self._loaded = None if has_symbols else self._load()  # what is global in a source is each work's own
 
     def alignment(self, name: str) -> int:
         """The bytes at whose multiples a caller's array begins."""
         own = [a.kind.alignments(a).get(name, 1) for a in self.space.operation.arguments if a.kind is not None]
         return max(self.space.alignment, *own, 1)
 
-    def work(self, allocate: Allocate | None = None, scalars: Sequence[Any] | None = None) -> Work:
+    def work(
+        self,
+        allocate: Allocate | None = None,
+        scalars: Sequence[Any] | None = None,
+        constants: Mapping[str, Buffer] = MappingProxyType({}),
+    ) -> Work:
         """The work of a launch, with memory of its own: what `allocate` gives for each scratch argument of so many
-        bytes. `scalars` are those of other options. Raises DeviceError where memory does not suffice."""
-        return _Assembly(self, self._fresh(), allocate or self._allocate).work(
-            operation.scalars(self.space.operation, self.scope) if scalars is None else scalars
-        )
+        bytes. `scalars` are those of other options, and `constants` stand in place of the program's. Raises LaunchError
+        where memory does not suffice."""
+        assembly = _Assembly(self, self._loaded or self._load(), allocate or self._allocate, constants)
+        return assembly.work(operation.scalars(self.space.operation, self.scope) if scalars is None else scalars)
 
-    def renewing(self, call: Callable[[], None], work: Work) -> Callable[[], None]:
-        """`call`, which enqueues `work`; where it fails, what is zeroed once is zeroed again."""
-        buffers = [buffer for buffer, zeroed in work.scratch if zeroed == "once"]
-        if not buffers:
+    def bind(self, work: Work, handles: Sequence[Any], stream: Any, keep: object) -> Callable[[], None]:
+        """`Device.bind`. Where the work has memory of its own, threads take turns, so that none starts between the
+        steps of another; and after a launch that did not get to its end, what is zeroed once is zeroed again."""
+        call = self.device.bind(work, handles, stream, keep)
+        if not self.owns_memory:
             return call
+        zeros = tuple(Zero(buffer.handle, buffer.nbytes) for buffer, zeroed in work.scratch if zeroed == "once")
+        # In the same stream: what a failed launch has enqueued may still write.
+        renew = self.device.bind(Work((), zeros), (), stream, work) if zeros else None
+        turn, is_dirty = threading.RLock(), False  # a signal handler may call it within a call
 
-        def renewing() -> None:
-            try:
+        def in_turn() -> None:
+            nonlocal is_dirty
+            with turn:
+                if is_dirty and renew is not None:
+                    renew()
+                is_dirty = True
                 call()
-            except LaunchError:
-                with contextlib.suppress(LaunchError):  # the device is at its end
-                    self.device.synchronize()  # what was enqueued before the failure may still write
-                    for buffer in buffers:
-                        self.device.zero(buffer)
-                raise
+                is_dirty = False
 
-        return renewing
+        return in_turn
 
     def exported(self) -> dict[Source, bytes]:
         """The binaries that launches have compiled, by source; none where launches compile nothing."""
-        binaries = {source: self.device.exported(program) for source, program in self._loaded.items()}
+        loaded = self._loaded or {}
+        binaries = {source: self.device.exported(program) for source, program in loaded.items()}
         return {source: binary for source, binary in binaries.items() if binary is not None}
 
     def _load(self) -> dict[Source, Any]:
         return {source: self.device.load(build, source) for source, build in self._built.builds.items()}
 
-    def _fresh(self) -> dict[Source, Any]:
-        """The loaded sources: the first caller's, then others, where they have variables that a launch writes to."""
-        has_symbols = any(
-            a.kind is not None and not a.kind.is_parameter(self.scope.language) for a in self.space.operation.arguments
-        )
-        return self._load() if has_symbols else self._loaded
-
     def _allocate(self, argument: Argument, nbytes: int) -> Buffer:
-        buffer = self.device.allocate(nbytes, guard=0)
+        buffer = allocated(self.device, argument, nbytes, guard=0)
         if argument.zeroed == "once":
             self.device.zero(buffer)
         return buffer
@@ -156,7 +169,9 @@ class Program:
 class _Assembly:
     """The arguments and actions of one piece of work, put together."""
 
-    def __init__(self, program: Program, loaded: Mapping[Source, Any], allocate: Allocate) -> None:
+    def __init__(
+        self, program: Program, loaded: Mapping[Source, Any], allocate: Allocate, constants: Mapping[str, Buffer]
+    ) -> None:
         self.device, self.scope, self._built = program.device, program.scope, program._built
         self._space, self._loaded = program.space, loaded
         self._positions = {a.name: position for position, a in enumerate(program.space.operation.arrays)}
@@ -165,7 +180,7 @@ class _Assembly:
         self._before: list[Copy | Zero] = []
         self._keep = program, loaded
         self._scratch: list[tuple[Buffer, str]] = []
-        self._constants, self._allocate = program._constants, allocate
+        self._constants, self._allocate = {**program._constants, **constants}, allocate
 
     def work(self, scalars: Sequence[Any]) -> Work:
         rest = iter(scalars)

@@ -1,5 +1,5 @@
 /* Launches PREFIX through the CUDA driver API: loads the build for the first GPU, fills every array with ones, launches
- * the kernel, and prints the time per launch and the first and last element of each output.
+ * its steps, and prints the time per launch and the first and last element of each output.
  *
  *     cc -std=c11 -o example example.c -ldl && ./example [folder of the bundle]
  *
@@ -14,12 +14,28 @@
 #include "launch.h"
 
 #define REPEATS 10
-#define ARGUMENTS (sizeof PREFIX_arguments / sizeof *PREFIX_arguments)
+#define ALIGNMENT 64 /* bytes, of what stands for an array */
+#define PORTABLE_CLUSTER 8
 #define BUILDS (sizeof PREFIX_builds / sizeof *PREFIX_builds)
 
 typedef unsigned long long address;
 
-enum { COMPUTE_CAPABILITY_MAJOR = 75, COMPUTE_CAPABILITY_MINOR = 76, MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
+/* Numbers of cuda.h: attributes of devices, of functions, and of launches. */
+enum { COMPUTE_CAPABILITY_MAJOR = 75, COMPUTE_CAPABILITY_MINOR = 76 };
+enum { MAX_DYNAMIC_SHARED_SIZE_BYTES = 8, NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14 };
+enum { COOPERATIVE = 2, CLUSTER_DIMENSION = 4 };
+
+/* CUlaunchAttribute and CUlaunchConfig */
+struct attribute {
+    int id, padding;
+    unsigned value[16];
+};
+struct config {
+    unsigned grid[3], block[3], shared_memory;
+    void *stream;
+    struct attribute *attributes;
+    unsigned attribute_count;
+};
 
 static struct {
     int (*GetErrorName)(int, const char **);
@@ -32,12 +48,14 @@ static struct {
     int (*CtxSynchronize)(void);
     int (*ModuleLoad)(void **, const char *);
     int (*ModuleGetFunction)(void **, void *, const char *);
+    int (*ModuleGetGlobal_v2)(address *, size_t *, void *, const char *);
     int (*FuncSetAttribute)(void *, int, int);
     int (*MemAlloc_v2)(address *, size_t);
     int (*MemcpyHtoD_v2)(address, const void *, size_t);
     int (*MemcpyDtoH_v2)(void *, address, size_t);
-    int (*LaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
-                        void **);
+    int (*MemcpyDtoDAsync_v2)(address, address, size_t, void *);
+    int (*MemsetD8Async)(address, unsigned char, size_t, void *);
+    int (*LaunchKernelEx)(const struct config *, void *, void **, void **);
     int (*EventCreate)(void **, unsigned);
     int (*EventRecord)(void *, void *);
     int (*EventElapsedTime)(float *, void *, void *);
@@ -48,18 +66,28 @@ static void fail(const char *what, const char *why) {
     exit(1);
 }
 
-static void find(void *library, const char *name, void *function) {
+static void *library;
+
+/* A function of the driver. */
+static tuned_function *find(const char *name) {
     void *symbol = dlsym(library, name);
+    tuned_function *function;
     if (symbol == NULL) {
         fail(name, "the driver does not have it");
     }
-    memcpy(function, &symbol, sizeof symbol);
+    memcpy(&function, &symbol, sizeof function);
+    return function;
 }
 
-#define FIND(name) find(library, "cu" #name, &cu.name)
+static void store(const char *name, void *where) {
+    tuned_function *function = find(name);
+    memcpy(where, &function, sizeof function);
+}
+
+#define FIND(name) store("cu" #name, &cu.name)
 
 static void load_driver(void) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    library = dlopen("libcuda.so.1", RTLD_NOW);
     if (library == NULL) {
         fail("no NVIDIA driver", dlerror());
     }
@@ -73,11 +101,14 @@ static void load_driver(void) {
     FIND(CtxSynchronize);
     FIND(ModuleLoad);
     FIND(ModuleGetFunction);
+    FIND(ModuleGetGlobal_v2);
     FIND(FuncSetAttribute);
     FIND(MemAlloc_v2);
     FIND(MemcpyHtoD_v2);
     FIND(MemcpyDtoH_v2);
-    FIND(LaunchKernel);
+    FIND(MemcpyDtoDAsync_v2);
+    FIND(MemsetD8Async);
+    FIND(LaunchKernelEx);
     FIND(EventCreate);
     FIND(EventRecord);
     FIND(EventElapsedTime);
@@ -93,6 +124,14 @@ static void check(int status, const char *what) {
 
 #define CHECK(call) check(cu.call, #call)
 
+static void *allocate(size_t count, size_t size) {
+    void *memory = calloc(count + 1, size);
+    if (memory == NULL) {
+        fail("calloc", "the host has too little memory");
+    }
+    return memory;
+}
+
 /* The build of the highest minor compute capability that runs on this device; NULL if there is none. */
 static const struct tuned_build *choose(int major, int minor) {
     const struct tuned_build *best = NULL;
@@ -106,20 +145,163 @@ static const struct tuned_build *choose(int major, int minor) {
     return best;
 }
 
-/* A device array for the argument: its contents, else ones. */
-static address upload(const struct tuned_argument *argument) {
-    unsigned char *host = malloc(argument->bytes);
+/* A copy to a variable of a module. */
+struct copy {
+    address to, from;
+    size_t bytes;
+};
+
+/* A build on the device. */
+struct program {
+    const struct tuned_build *build;
+    address *arrays;             /* of each argument */
+    void **values;               /* what kernels take, of each argument */
+    void **modules, **functions; /* of each step */
+    void ***parameters;          /* of each step */
+    struct copy *copies;         /* before each launch */
+    size_t copy_count;
+};
+
+/* A device array for the argument: its contents, else ones. Scratch is left as it is, unless it is zeroed once. */
+static address make_array(const struct tuned_argument *argument) {
     address device;
-    if (host == NULL) {
-        fail(argument->name, "the host has too little memory");
-    }
-    for (size_t at = 0; at < argument->bytes; at += argument->element) {
-        memcpy(host + at, argument->contents ? argument->contents + at : argument->value, argument->element);
-    }
     CHECK(MemAlloc_v2(&device, argument->bytes));
-    CHECK(MemcpyHtoD_v2(device, host, argument->bytes));
-    free(host);
+    if (argument->zeroed == TUNED_ONCE) {
+        CHECK(MemsetD8Async(device, 0, argument->bytes, NULL));
+    }
+    if (argument->role != TUNED_SCRATCH) {
+        unsigned char *host = allocate(argument->bytes, 1);
+        for (size_t at = 0; at < argument->bytes; at += argument->element) {
+            memcpy(host + at, argument->contents ? argument->contents + at : argument->value, argument->element);
+        }
+        CHECK(MemcpyHtoD_v2(device, host, argument->bytes));
+        free(host);
+    }
     return device;
+}
+
+/* What stands for an array, as the argument encodes it. */
+static void *encoded(const struct tuned_argument *argument, address array) {
+    char *memory = allocate(argument->encoded + ALIGNMENT, 1);
+    void *value = memory + (ALIGNMENT - (size_t)memory % ALIGNMENT);
+    check(argument->encode(value, array, find), argument->name);
+    return value;
+}
+
+static void make_arguments(struct program *program) {
+    const struct tuned_build *build = program->build;
+    program->arrays = allocate(build->argument_count, sizeof *program->arrays);
+    program->values = allocate(build->argument_count, sizeof *program->values);
+    for (size_t i = 0; i < build->argument_count; i++) {
+        if (build->arguments[i].bytes) {
+            program->arrays[i] = make_array(&build->arguments[i]);
+        }
+    }
+    for (size_t i = 0; i < build->argument_count; i++) {
+        const struct tuned_argument *argument = &build->arguments[i];
+        if (argument->encode != NULL) {
+            program->values[i] = encoded(argument, program->arrays[argument->of]);
+        } else {
+            program->values[i] = argument->bytes ? (void *)&program->arrays[i] : (void *)argument->value;
+        }
+    }
+}
+
+/* The first step whose kernel is in the same file. */
+static size_t first_of_file(const struct tuned_build *build, size_t step) {
+    size_t first = 0;
+    while (strcmp(build->steps[first].file, build->steps[step].file) != 0) {
+        first++;
+    }
+    return first;
+}
+
+/* Each file is loaded once, so that its kernels share their variables. */
+static void load_steps(struct program *program, const char *folder) {
+    const struct tuned_build *build = program->build;
+    program->modules = allocate(build->step_count, sizeof *program->modules);
+    program->functions = allocate(build->step_count, sizeof *program->functions);
+    program->parameters = allocate(build->step_count, sizeof *program->parameters);
+    for (size_t i = 0; i < build->step_count; i++) {
+        const struct tuned_step *step = &build->steps[i];
+        size_t first = first_of_file(build, i);
+        if (first == i) {
+            char path[4096];
+            snprintf(path, sizeof path, "%s/%s", folder, step->file);
+            CHECK(ModuleLoad(&program->modules[i], path));
+        }
+        program->modules[i] = program->modules[first];
+        CHECK(ModuleGetFunction(&program->functions[i], program->modules[i], step->kernel));
+        if (step->shared_memory) {
+            CHECK(FuncSetAttribute(program->functions[i], MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)step->shared_memory));
+        }
+        if (step->cluster[0] * step->cluster[1] * step->cluster[2] > PORTABLE_CLUSTER) {
+            CHECK(FuncSetAttribute(program->functions[i], NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+        }
+        program->parameters[i] = allocate(step->argument_count, sizeof **program->parameters);
+        for (size_t j = 0; j < step->argument_count; j++) {
+            program->parameters[i][j] = program->values[step->arguments[j]];
+        }
+    }
+}
+
+/* The copies of arrays to variables of this name, in each file that has one. */
+static void find_copies(struct program *program) {
+    const struct tuned_build *build = program->build;
+    program->copies = allocate(build->step_count * build->argument_count, sizeof *program->copies);
+    for (size_t i = 0; i < build->argument_count; i++) {
+        const struct tuned_argument *argument = &build->arguments[i];
+        size_t found = program->copy_count, bytes;
+        for (size_t j = 0; argument->symbol != NULL && j < build->step_count; j++) {
+            struct copy *copy = &program->copies[program->copy_count];
+            if (first_of_file(build, j) == j &&
+                cu.ModuleGetGlobal_v2(&copy->to, &bytes, program->modules[j], argument->symbol) == 0) {
+                copy->from = program->arrays[i];
+                copy->bytes = argument->bytes;
+                program->copy_count++;
+            }
+        }
+        if (argument->symbol != NULL && program->copy_count == found) {
+            fail(argument->symbol, "no cubin has a variable of this name");
+        }
+    }
+}
+
+static void launch_step(const struct tuned_step *step, void *function, void **parameters) {
+    struct attribute attributes[2];
+    struct config config;
+    unsigned count = 0;
+    memset(attributes, 0, sizeof attributes);
+    if (step->cooperative) {
+        attributes[count].id = COOPERATIVE;
+        attributes[count++].value[0] = 1;
+    }
+    if (step->cluster[0] * step->cluster[1] * step->cluster[2] > 1) {
+        attributes[count].id = CLUSTER_DIMENSION;
+        memcpy(attributes[count++].value, step->cluster, sizeof step->cluster);
+    }
+    memcpy(config.grid, step->grid, sizeof config.grid);
+    memcpy(config.block, step->block, sizeof config.block);
+    config.shared_memory = step->shared_memory;
+    config.stream = NULL;
+    config.attributes = attributes;
+    config.attribute_count = count;
+    CHECK(LaunchKernelEx(&config, function, parameters, NULL));
+}
+
+static void launch(const struct program *program) {
+    const struct tuned_build *build = program->build;
+    for (size_t i = 0; i < build->argument_count; i++) {
+        if (build->arguments[i].zeroed == TUNED_EACH) {
+            CHECK(MemsetD8Async(program->arrays[i], 0, build->arguments[i].bytes, NULL));
+        }
+    }
+    for (size_t i = 0; i < program->copy_count; i++) {
+        CHECK(MemcpyDtoDAsync_v2(program->copies[i].to, program->copies[i].from, program->copies[i].bytes, NULL));
+    }
+    for (size_t i = 0; i < build->step_count; i++) {
+        launch_step(&build->steps[i], program->functions[i], program->parameters[i]);
+    }
 }
 
 static void print_element(const struct tuned_argument *argument, address array, size_t at) {
@@ -145,10 +327,9 @@ static void print_element(const struct tuned_argument *argument, address array, 
 
 int main(int argc, char **argv) {
     int device, major, minor;
-    char name[256], path[4096];
-    void *context, *module, *function, *start, *stop;
-    address arrays[ARGUMENTS];
-    void *parameters[ARGUMENTS];
+    char name[256];
+    void *context, *start, *stop;
+    struct program program;
     float milliseconds;
 
     load_driver();
@@ -157,29 +338,16 @@ int main(int argc, char **argv) {
     CHECK(DeviceGetName(name, sizeof name, device));
     CHECK(DeviceGetAttribute(&major, COMPUTE_CAPABILITY_MAJOR, device));
     CHECK(DeviceGetAttribute(&minor, COMPUTE_CAPABILITY_MINOR, device));
-    const struct tuned_build *build = choose(major, minor);
-    if (build == NULL) {
+    memset(&program, 0, sizeof program);
+    program.build = choose(major, minor);
+    if (program.build == NULL) {
         fail(name, "the bundle has no build for its compute capability; export with --architecture");
     }
     CHECK(DevicePrimaryCtxRetain(&context, device));
     CHECK(CtxSetCurrent(context));
-
-    snprintf(path, sizeof path, "%s/%s", argc > 1 ? argv[1] : ".", build->file);
-    CHECK(ModuleLoad(&module, path));
-    CHECK(ModuleGetFunction(&function, module, build->kernel));
-    if (build->shared_memory > 48 * 1024) {
-        CHECK(FuncSetAttribute(function, MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)build->shared_memory));
-    }
-
-    for (size_t i = 0; i < ARGUMENTS; i++) {
-        const struct tuned_argument *argument = &PREFIX_arguments[i];
-        if (argument->bytes) {
-            arrays[i] = upload(argument);
-            parameters[i] = &arrays[i];
-        } else {
-            parameters[i] = (void *)argument->value;
-        }
-    }
+    make_arguments(&program);
+    load_steps(&program, argc > 1 ? argv[1] : ".");
+    find_copies(&program);
 
     CHECK(EventCreate(&start, 0));
     CHECK(EventCreate(&stop, 0));
@@ -187,20 +355,23 @@ int main(int argc, char **argv) {
         if (run == 1) {
             CHECK(EventRecord(start, NULL));
         }
-        CHECK(LaunchKernel(function, build->grid[0], build->grid[1], build->grid[2], build->block[0], build->block[1],
-                           build->block[2], build->shared_memory, NULL, parameters, NULL));
+        launch(&program);
     }
     CHECK(EventRecord(stop, NULL));
     CHECK(CtxSynchronize());
     CHECK(EventElapsedTime(&milliseconds, start, stop));
 
-    printf("%s on %s, %s: %g ms per launch\n", build->kernel, name, build->file, milliseconds / REPEATS);
-    for (size_t i = 0; i < ARGUMENTS; i++) {
-        const struct tuned_argument *argument = &PREFIX_arguments[i];
-        if (argument->output) {
+    const struct tuned_build *build = program.build;
+    for (size_t i = 0; i < build->step_count; i++) {
+        printf("%s%s", i ? ", " : "", build->steps[i].kernel);
+    }
+    printf(" on %s, %s: %g ms per launch\n", name, build->architecture, milliseconds / REPEATS);
+    for (size_t i = 0; i < build->argument_count; i++) {
+        const struct tuned_argument *argument = &build->arguments[i];
+        if (argument->role == TUNED_OUTPUT) {
             printf("%s:", argument->name);
-            print_element(argument, arrays[i], 0);
-            print_element(argument, arrays[i], argument->bytes - argument->element);
+            print_element(argument, program.arrays[i], 0);
+            print_element(argument, program.arrays[i], argument->bytes - argument->element);
             printf("\n");
         }
     }

@@ -96,7 +96,7 @@ def import_all(files: Sequence[Path], statements: Statements) -> list[ImportedRe
         target = statements.output or Path(f"{file.name.partition('.')[0]}.yaml")
         results.append(ImportedSpace(file, target, t1.write(file, data, target)))
     for file, recording, space, record in records:
-        stored = Store(space.name, statements.results).add(record, partial(possible, space))
+        stored = Store.of(space, statements.results).add(record, partial(possible, space))
         constants = {name: values[0] for name, values in recording.parameters.items() if name not in space.parameters}
         results.append(ImportedRecord(file, space.name, record, stored, recording.ignored, constants))
     return results
@@ -148,6 +148,7 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
         spread=spread(best.times),
         rounds=max(1, len(best.times)),
         gflops=operation.gflops(space.operation, scope, time_ms),
+        gbytes=operation.gbytes(space.operation, scope, time_ms),
         library=None,
         library_ms=None,
         vs_library=None,
@@ -183,5 +184,5 @@ def _architecture(origin: Provenance, recording: Recording, results: Path | None
     if isinstance(architecture, str) and architecture.isprintable() and 0 < len(architecture) <= provenance.LONGEST:
         return architecture
     name = normalised(origin.device)
-    records = Store(origin.space.name, results).records
+    records = Store.of(origin.space, results).records
     return next((r.architecture for r in records if r.kind == origin.kind and normalised(r.device) == name), "")

@@ -98,11 +98,11 @@ def _same_parameters(space: Space, recording: Recording) -> bool:
 
 def _kernels(recording: Recording) -> list[str]:
     """The names of our kernels that the file may mean."""
-    names = catalog.names()
     for name in (recording.about.get("kernel"), recording.kernel):
-        if name in names:
+        if isinstance(name, str) and catalog.known(name):
             return [name]
-    return [name for name in names if catalog.load(name).kernels == recording.kernel] if recording.kernel else []
+    entries = [*catalog.shipped(), *catalog.own()[0]] if recording.kernel else []
+    return [entry.name for entry, space in catalog.loaded(entries, []) if space.kernels == recording.kernel]
 
 
 def _device(where: str, recording: Recording, statements: Statements) -> str:

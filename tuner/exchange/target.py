@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tuner import devices, paths
 from tuner.errors import RequestError
-from tuner.space import chosen_types, operation
+from tuner.space import chosen_size, chosen_types, operation
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.source import Version
@@ -29,14 +29,14 @@ class Problem:
     @staticmethod
     def parse(
         space: Space,
-        size: str,
+        size: str | None,
         options: Mapping[str, float],
         types: Mapping[str, str] | None = None,
         results: Path | None = None,
     ) -> Problem:
         """Raises RequestError for a size, an option or a type that the kernel does not have."""
         chosen = chosen_types.parse(types or {}, space.operation)
-        sizes = operation.parse_size(size, space.operation, chosen)
+        sizes = chosen_size.parse(size, space.operation, chosen)
         return Problem(space, sizes, operation.parse_options(options, space.operation, chosen), chosen, results)
 
     def scope(self, language: str, limits: Limits) -> Scope:
@@ -84,7 +84,7 @@ class Target:
         space = problem.space
         scope = problem.scope(devices.BACKENDS[device.kind].language, device.limits)
         query = Query(space, scope, device.name, device.kind, device.architecture, Version.of(space))
-        return Target(problem, device, scope, tuple(Store(space.name, problem.results).candidates(query)))
+        return Target(problem, device, scope, tuple(Store.of(space, problem.results).candidates(query)))
 
     @property
     def best(self) -> Candidate:
@@ -134,7 +134,7 @@ def stored_devices(problem: Problem, name: str | None = None) -> list[TargetDevi
     """The devices in the store that run the kernel: all, or those that are called `name`, or else whose names contain
     it. Raises RequestError where none has that name."""
     kinds = devices.kinds_of(problem.space)
-    records = Store(problem.space.name, problem.results).records
+    records = Store.of(problem.space, problem.results).records
     keys = dict.fromkeys((r.kind, r.architecture, r.device) for r in records if r.kind in kinds)
     recorded = [TargetDevice.remote(*key) for key in keys]
     if name is None:

@@ -10,7 +10,7 @@ from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
 from tuner.exchange.recording import Entry, Recording, Row
 from tuner.exchange.target import Problem, TargetDevice, stored_devices
-from tuner.space import identity
+from tuner.space import identity, kernel_names
 from tuner.space.source import Version
 from tuner.space.texts import problem_text
 from tuner.store.store import Record, Store
@@ -77,7 +77,9 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
         _check_exists(url)
         places = [url]
     else:
-        places = sorted((paths.state() / "studies" / space.name).glob("*.log"), key=lambda path: path.stat().st_mtime)
+        folders = [paths.state() / "studies" / name for name in (space.name, *kernel_names.other_names(space))]
+        logs = dict.fromkeys(log.resolve() for folder in folders for log in folder.glob("*.log"))
+        places = sorted(logs, key=lambda path: path.stat().st_mtime)
     for place in places:
         try:
             studies = storage.at(place) if isinstance(place, str) else journal.read(place)
@@ -117,18 +119,18 @@ def _check_exists(url: str) -> None:
 
 
 def _recordings(problem: Problem) -> Iterator[Trials]:
-    stem = problem.space.name.rpartition("/")[2]
+    stem, names = problem.space.name.rpartition("/")[2], (problem.space.name, kernel_names.former_name(problem.space))
     roots = dict.fromkeys((problem.results or paths.user_results(), paths.shipped("results")))
     for path in (path for root in roots for path in sorted((root / "recordings").glob(f"{stem}-*.json*"))):
         recording = recordings.read(path)
-        about = recording.kernel, recording.size, recording.about.get("types", {})
-        if about == (problem.space.name, dict(problem.sizes), problem.types):
+        about = recording.size, recording.about.get("types", {})
+        if recording.kernel in names and about == (dict(problem.sizes), problem.types):
             yield Trials(recording, "recording")
 
 
 def _records(problem: Problem) -> Iterator[Trials]:
     version = Version.of(problem.space)
-    for record in Store(problem.space.name, problem.results).records:
+    for record in Store.of(problem.space, problem.results).records:
         is_same = record.sizes == dict(problem.sizes) and record.types == problem.types
         if is_same and record.is_of(version):
             recording = _of_record(problem, record)

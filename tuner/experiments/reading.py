@@ -2,19 +2,21 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from tuner.errors import RequestError
+from tuner.errors import NoConfiguration, RequestError
 from tuner.experiments.experiment import Experiment, Loads, PublishedFigures, PublishedRow, Table
 from tuner.paths import quoted
-from tuner.space import catalog, expressions, operation, yamlfile
+from tuner.space import catalog, chosen_types, expressions, operation, yamlfile
+from tuner.space.default import first_valid
 from tuner.space.model import Config, Operation, Space
 from tuner.space.schema import Allowed, Formula, Identifier, StrictModel
-from tuner.space.scope import Limits, Scope
+from tuner.space.scope import COMMON_GPU, Limits, Scope
 from tuner.space.validation import validated
 from tuner.space.yamlfile import Document, Where
 
@@ -136,7 +138,7 @@ def _table(document: Document, where: Where, model: TableModel) -> Table:
     work = operation.gflops(op, Scope(sizes, op.options, "", Limits()), 1.0) if op else None
     library = next((_figures(row, work) for row in model.rows if row.reference == "library"), None)
     rows = [
-        _row(document, place, row, space, _figures(row, work, library))
+        _row(document, place, row, space, sizes, _figures(row, work, library))
         for place, row, space in zip(places, model.rows, spaces, strict=True)
     ]
     return Table(model.title, sizes, small, op, tuple(rows), model.note)
@@ -150,7 +152,7 @@ def _space(document: Document, where: Where, row: RowModel) -> Space | None:
         return None
     if row.stage.endswith((".yaml", ".yml")):
         return catalog.load(str(document.path.parent / row.stage))
-    return catalog.load(row.stage) if row.stage in catalog.names() else None
+    return catalog.load(row.stage) if catalog.known(row.stage) else None
 
 
 def _sizes(document: Document, where: Where, text: str | int, op: Operation | None) -> Mapping[str, int]:
@@ -179,7 +181,12 @@ def _figures(row: RowModel, work: float | None, library: PublishedFigures | None
 
 
 def _row(
-    document: Document, where: Where, row: RowModel, space: Space | None, figures: PublishedFigures
+    document: Document,
+    where: Where,
+    row: RowModel,
+    space: Space | None,
+    sizes: Mapping[str, int],
+    figures: PublishedFigures,
 ) -> PublishedRow:
     if figures.contradicts and not row.note:
         raise document.error((*where, "rate"), f"{row.rate} does not follow from {row.time}; say so in a `note`")
@@ -192,15 +199,16 @@ def _row(
         published=figures,
         stage=row.stage,
         space=space,
-        config=_config(document, (*where, "config"), row, space) if space else dict(row.config),
+        config=_config(document, (*where, "config"), row, space, sizes) if space else dict(row.config),
         reference=row.reference,
         loads=Loads(row.loads.printed, row.loads.counted) if row.loads else None,
         note=row.note,
     )
 
 
-def _config(document: Document, where: Where, row: RowModel, space: Space) -> Config:
-    """The published constants, and the default of every parameter that the source lacks."""
+def _config(document: Document, where: Where, row: RowModel, space: Space, sizes: Mapping[str, int]) -> Config:
+    """The published constants, and the default of every parameter that the source lacks; in a space without one, the
+    first values that are valid beside the published ones on a common GPU."""
     for name, value in row.config.items():
         if name not in space.parameters:
             raise document.error((*where, name), expressions.unknown_name(name, space.parameters))
@@ -209,8 +217,12 @@ def _config(document: Document, where: Where, row: RowModel, space: Space) -> Co
             raise document.error(
                 (*where, name), f"{quoted(value)} is not a declared value of {space.name}; allowed: {allowed}"
             )
-    config = {**space.default, **row.config}
-    for name in space.parameters:
-        if name not in config:
-            raise document.error(where, f"no value for {name}, and {space.name} has no default")
-    return config
+    if space.default or row.config.keys() == space.parameters.keys():
+        return {**space.default, **row.config}
+    op, published = space.operation, {name: (value,) for name, value in row.config.items()}
+    narrowed = replace(space, parameters={**space.parameters, **published})
+    scope = Scope(sizes, op.options, space.languages[0], COMMON_GPU, chosen_types.defaults(op))
+    try:
+        return first_valid(narrowed, scope)
+    except NoConfiguration as error:
+        raise document.error(where, f"{space.name} has no default, and none fits: {error}") from None

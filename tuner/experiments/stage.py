@@ -102,7 +102,7 @@ class Stage:
 
     def _record(self) -> Record | None:
         """The record of this size on this device, if a launch would take its best configuration."""
-        store = Store(self._space.name, self._request.results)
+        store = Store.of(self._space, self._request.results)
         best = store.look_up(Query.of(self._space, self._scope, self._device))
         record = best.record
         exact = best.match == "exact" and not best.stale

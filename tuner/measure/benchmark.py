@@ -7,7 +7,7 @@ from typing import Any
 from tuner.devices import Device, Library
 from tuner.devices.program import Program, build
 from tuner.errors import LaunchError, SpaceError, TrialError, WrongResult
-from tuner.measure import mutants
+from tuner.measure import mutants, padded
 from tuner.measure.floor import Floor
 from tuner.measure.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.method import STANDARD, Method
@@ -118,8 +118,8 @@ class Bench:
     def finals(self, configs: Sequence[Config], seconds: float = FINAL_SECONDS, with_library: bool = True) -> Finals:
         """Verify and time the configurations again, interleaved with one another and with the vendor's library.
 
-        They are verified on inputs that the search has not used, and with other options too. A configuration that fails
-        has a Final with a `failure`.
+        They are verified on inputs that the search has not used, with other options, and with padding behind rows,
+        where they take leading dimensions. A configuration that fails has a Final with a `failure`.
         """
         self.renew()
         calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library comes after the last
@@ -161,7 +161,8 @@ class Bench:
         )
 
     def _prepare_verified(self, config: Config, other: Workbench | None) -> Callable[[], None]:
-        """A verified launch of `config`; verified on `other` too, where `config` is valid with its options."""
+        """A verified launch of `config`; verified on `other` too, where `config` is valid with its options, and on
+        arrays with padding."""
         if other is not None and self.space.valid(config, other.scope):
             call, _ = self.prepare(config, other)
             try:
@@ -171,6 +172,9 @@ class Bench:
                 raise WrongResult(f"with {options}: {error}", error.reason) from None
         call, _ = self.prepare(config)
         self.workbench.verify(call)
+        if self.space.operation.leading:
+            built = build(self.device.compiler, self.space, config, self.scope)
+            padded.verify(Program(self.device, self.space, config, self.scope, built), self.workbench.inputs)
         return call
 
     def _library(self) -> Library | None:

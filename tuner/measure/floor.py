@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tuner.devices.ceilings import CACHES
 from tuner.errors import WrongResult
 from tuner.space import operation
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from tuner.space.scope import Scope
 
 MARGIN = 2.0  # by which a kernel may move bytes faster than ours, which only read
-CACHES = 4  # arrays of fewer last-level caches may move no byte at all
 MEASUREMENTS = 5
 
 

@@ -76,9 +76,10 @@ def is_renewable(op: Operation, inputs: InputSet, cache: ReferenceCache) -> bool
     return varies and cache.seconds(0) <= DEAR_SECONDS
 
 
-def check_fits(device: Device, op: Operation, scope: Scope) -> None:
-    """Raise DeviceError where the device has too little memory for one set."""
-    needed = _device_bytes(op, scope, 1)
+def check_fits(device: Device, op: Operation, scope: Scope, padded: int = 0) -> None:
+    """Raise DeviceError where the device has too little memory for one set, and for arrays of so many bytes with
+    padding."""
+    needed = _device_bytes(op, scope, 1) + padded
     if needed > device.memory:
         raise DeviceError(
             f"{device.id}: arrays and references take {needed / 1e9:.1f} GB; {device.name} offers "
@@ -86,12 +87,15 @@ def check_fits(device: Device, op: Operation, scope: Scope) -> None:
         )
 
 
-def affordable(device: Device, op: Operation, scope: Scope, inputs: InputSet, cache: ReferenceCache) -> int:
+def affordable(
+    device: Device, op: Operation, scope: Scope, inputs: InputSet, cache: ReferenceCache, padded: int = 0
+) -> int:
     """How many sets a search takes turns with: SEARCH_SETS, or 1 where `inputs`, the first, never change, or where
-    memory or time does not allow more."""
+    memory, of which arrays with padding take so many bytes, or time does not allow more."""
     if not is_renewable(op, inputs, cache):
         return 1
-    on_device, on_host = _device_bytes(op, scope, SEARCH_SETS), (SEARCH_SETS + 1) * _host_bytes(inputs)
+    on_device = _device_bytes(op, scope, SEARCH_SETS) + padded
+    on_host = (SEARCH_SETS + 1) * _host_bytes(inputs) + 2 * padded
     if device.on_processor:
         on_device, on_host = 0, on_device + on_host
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.devices.base import GUARD
+from tuner.devices.program import allocated
 from tuner.errors import WrongResult
 from tuner.measure.poison import OUTPUT_GUARD
 from tuner.space import operation
@@ -38,8 +39,8 @@ class OwnArrays:
                 self.allocate(self._arguments[name], operation.nbytes(self._arguments[name], self._scope))
 
     def allocate(self, argument: Argument, nbytes: int) -> Buffer:
-        """Memory for one of them."""
-        buffer = self.buffers[argument.name] = self._device.allocate(nbytes)
+        """Memory for one of them. Raises LaunchError where it does not fit."""
+        buffer = self.buffers[argument.name] = allocated(self._device, argument, nbytes, GUARD)
         self._device.fill(buffer.whole, OUTPUT_GUARD, nbytes + 2 * GUARD)
         if argument.zeroed == "once":
             self._device.fill(buffer.handle, 0, nbytes)

@@ -11,7 +11,7 @@ import numpy as np
 from tuner.devices.base import GUARD, Array, Buffer, Device, Library
 from tuner.devices.program import Program
 from tuner.errors import SpaceError, WrongResult
-from tuner.measure import input_sets, other_options
+from tuner.measure import input_sets, other_options, padded
 from tuner.measure.bench_kernels import BenchKernels, Counts
 from tuner.measure.comparison import Verdict, compare
 from tuner.measure.input_sets import InputSet
@@ -83,12 +83,13 @@ class Workbench:
             inputs = input_sets.answered(self._referee, self.nominal, first.inputs.contents, first.inputs.seed)
             self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs, first.copies)]
         else:
-            input_sets.check_fits(device, self.op, self.nominal)
+            with_padding = padded.nbytes(space, self.nominal)
+            input_sets.check_fits(device, self.op, self.nominal, with_padding)
             inputs = input_sets.draw(self._referee, self.nominal, 0)
             shared = {name: data for name, data in inputs.contents.items() if name not in space.varying}
             self.buffers = {name: device.allocate(data.nbytes) for name, data in shared.items()}
             self._kernels = BenchKernels(device, [argument.name for argument in self.op.arguments])
-            more = range(1, input_sets.affordable(device, self.op, self.nominal, inputs, self.cache))
+            more = range(1, input_sets.affordable(device, self.op, self.nominal, inputs, self.cache, with_padding))
             drawn = [inputs, *(input_sets.draw(self._referee, self.nominal, seed) for seed in more)]
             self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs) for inputs in drawn]
         self._guard_checks = [
@@ -142,7 +143,7 @@ class Workbench:
     def bind(self, program: Program) -> Callable[[], None]:
         """A launch of a configuration on these arrays, and on arrays of its own."""
         own = OwnArrays(program, self._kernels)
-        work = program.work(own.allocate)
+        work = program.work(own.allocate, constants={a.name: self.buffers[a.name] for a in self.op.constants})
         buffers = {**self.buffers, **own.buffers}
         call = self.device.bind(work, [buffers[argument.name].handle for argument in self.op.arrays])
         if not own.buffers:

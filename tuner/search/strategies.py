@@ -14,7 +14,9 @@ from tuner.paths import quoted
 from tuner.search.foreign import Foreign
 from tuner.search.pool import Pool
 from tuner.search.proposer import FixedOrder, Proposer
+from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, Value
+from tuner.space.scope import Scope
 
 # The names stand here, because Optuna and Kernel Tuner take a second to import. A test compares them with the packages.
 OPTUNA_SAMPLERS = {"tpe": True, "gp": True, "cmaes": False, "nsga2": True, "qmc": True}  # whether of many objectives
@@ -68,10 +70,10 @@ class Hints:
     first: Sequence[Mapping[str, Value]] = ()
 
     @staticmethod
-    def of(space: Space, warm: Sequence[Mapping[str, Value]] = ()) -> Hints:
+    def of(space: Space, scope: Scope, warm: Sequence[Mapping[str, Value]] = ()) -> Hints:
         """The hints that a space gives: the parameters in its block, and its default, to compare the best with."""
         names = frozenset().union(*(expression.names for step in space.steps for expression in step.block))
-        return Hints(warm, tuple(name for name in space.parameters if name in names), [space.default])
+        return Hints(warm, tuple(name for name in space.parameters if name in names), [declared_or_first(space, scope)])
 
 
 NO_HINTS = Hints()

@@ -104,7 +104,7 @@ def _against(space: Space, position: int, prototype: Prototype) -> Iterator[Faul
         taken = ", ".join(map(str, parameters)) or "nothing"
         declared = ", ".join(argument.name for argument in arguments)
         yield Fault(
-            ("operation", "arguments") if len(space.steps) == 1 else ("steps", position, "arguments"),
+            ("operation", "arguments") if step.arguments == tuple(by_name) else ("steps", position, "arguments"),
             f"{len(arguments)} arguments ({shown(declared)}); {step.kernel} in {step.source.name} takes "
             f"{len(parameters)} ({shown(taken)}); write one for each, in this order",
             fatal=len(arguments) < len(parameters),
@@ -112,14 +112,20 @@ def _against(space: Space, position: int, prototype: Prototype) -> Iterator[Faul
         return
     for argument, parameter in zip(arguments, parameters, strict=True):
         if argument.kind is None:
-            yield from _argument(space, step, argument, parameter)
+            yield from _argument(space, position, argument, parameter)
 
 
-def _argument(space: Space, step: Step, argument: Argument, parameter: Parameter) -> Iterator[Fault]:
-    position = space.operation.arguments.index(argument)
+def _argument(space: Space, at: int, argument: Argument, parameter: Parameter) -> Iterator[Fault]:
+    step, position = space.steps[at], space.operation.arguments.index(argument)
     where, is_array = ("operation", "arguments", position), argument.shape is not None
+    has_own_order = step.arguments != tuple(a.name for a in space.operation.arguments)
     takes = f"{argument.name}: {step.kernel} in {step.source.name} takes `{shown(parameter)}` here"
     if parameter.is_pointer is not None and parameter.is_pointer != is_array:
+        if has_own_order:
+            kind = "an array" if parameter.is_pointer else "a scalar"
+            place = ("steps", at, "arguments", step.arguments.index(argument.name))
+            yield Fault(place, f"{takes}, {kind}; name the arguments in the kernel's order", fatal=True)
+            return
         array, scalar = "an array; say its `shape` and `role`", "a scalar; leave `shape` and `role` out"
         yield Fault(where, f"{takes}, {array if parameter.is_pointer else scalar}", fatal=True)
     elif parameter.dtype is not None and parameter.type not in (*space.parameters, *space.derived):

@@ -1,47 +1,180 @@
-"""Kernels by name: those that ship, and any YAML file that a user names."""
+"""Kernels by name: those that ship, the user's own, and those of installed wheels; and any YAML file by its path."""
 
-import contextlib
-import json
 import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tuner import paths
 from tuner.errors import RequestError, TunerError
-from tuner.paths import quoted
-from tuner.space import launch_form
-from tuner.space.model import MAX_FILE_BYTES, Space
+from tuner.paths import quoted, shown
+from tuner.space import form_cache, kernel_names, known_files, project, wheels
+from tuner.space.model import Space
+from tuner.space.space_folders import SUFFIXES, is_space, space_files
+
+MOST_NAMED = 6  # kernels in a message
+
+
+@dataclass(frozen=True)
+class CatalogEntry:
+    """A kernel's name, its file, and where it belongs: `tuner`, `project NAME`, `TUNER_SPACES`, `file` or `wheel
+    NAME`."""
+
+    name: str
+    file: Path
+    origin: str
 
 
 def names() -> list[str]:
     """The names of the shipped kernels, `family/stage`, sorted."""
     root = paths.shipped("spaces")
-    stages = (path.relative_to(root).with_suffix("") for path in root.rglob("*.yaml"))
-    return sorted(path.as_posix() for path in stages if path.name != "operation" and not path.name.startswith("_"))
+    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml") if is_space(path))
+
+
+def shipped() -> list[CatalogEntry]:
+    """The kernels that ship."""
+    root = paths.shipped("spaces")
+    return [CatalogEntry(name, root / f"{name}.yaml", "tuner") for name in names()]
+
+
+def own() -> tuple[list[CatalogEntry], list[str]]:
+    """The user's kernels, each file once, and messages about what could not be looked at.
+
+    They are those of the project that the current folder is in, those in the folders of TUNER_SPACES, and the files
+    that were tuned before and are still there.
+    """
+    entries: dict[Path, CatalogEntry] = {}
+    problems: list[str] = []
+    for file, origin in _own_files(problems):
+        resolved = Path(os.path.realpath(file))
+        if resolved in entries or kernel_names.is_shipped(resolved):
+            continue
+        try:
+            entries[resolved] = CatalogEntry(kernel_names.of(resolved), file, origin)
+        except RequestError as error:
+            problems.append(str(error))
+    return list(entries.values()), list(dict.fromkeys(problems))
+
+
+def _own_files(problems: list[str]) -> Iterator[tuple[Path, str]]:
+    """The user's space files, perhaps several times, each with where it belongs."""
+    try:
+        current = project.above(Path.cwd())
+    except OSError:  # the current folder is gone
+        current = None
+    except RequestError as error:
+        current = None
+        problems.append(str(error))
+    if current is not None:
+        for folder in current.spaces:
+            yield from ((file, f"project {current.name}") for file in _in(folder, problems, shown(current.file)))
+    for folder in kernel_names.folders_of_environment():
+        yield from ((file, "TUNER_SPACES") for file in _in(folder, problems, "TUNER_SPACES"))
+    try:
+        known = known_files.read()
+    except RequestError as error:
+        problems.append(str(error))
+        return
+    yield from ((file, "file") for file in known if os.path.isfile(file))
+
+
+def _in(folder: Path, problems: list[str], named_by: str) -> Iterator[Path]:
+    found: list[str] = []
+    yield from space_files(folder, found)
+    problems += [f"{named_by}: {problem}" for problem in found]
+
+
+def of_wheels() -> tuple[list[CatalogEntry], list[str]]:
+    """The kernels of installed wheels, and messages about what could not be looked at. It takes long."""
+    found, problems = wheels.installed()
+    messages = list(problems)
+    entries = [
+        CatalogEntry(wheel.name_of(file), file, f"wheel {wheel.distribution}")
+        for wheel in found
+        for file in sorted(space_files(wheel.spaces, messages))
+    ]
+    return entries, messages
+
+
+def every() -> tuple[list[CatalogEntry], list[str]]:
+    """All kernels, each file once: those that ship, the user's own, and those of wheels; and messages about what could
+    not be looked at."""
+    (mine, problems), (others, more) = own(), of_wheels()
+    files = {Path(os.path.realpath(entry.file)) for entry in mine}
+    rest = [entry for entry in others if Path(os.path.realpath(entry.file)) not in files]
+    return [*shipped(), *mine, *rest], [*problems, *more]
+
+
+def known(name: str) -> bool:
+    """Whether exactly one kernel has this name."""
+    if name in names():
+        return True
+    return len([entry for entry in own()[0] if entry.name == name] or _named(of_wheels()[0], name)) == 1
+
+
+def _named(entries: Iterable[CatalogEntry], name: str) -> list[CatalogEntry]:
+    return [entry for entry in entries if entry.name == name]
 
 
 def find(kernel: str) -> tuple[Path, str]:
-    """File and name of `kernel`: `sgemm/06_tiled`, a unique part of that, or the path of a YAML file.
+    """File and name of `kernel`: a name such as `sgemm/06_tiled`, a unique part of one, or the path of a YAML file.
 
     Raises RequestError, with the nearest names, if no kernel or several kernels match.
     """
     path = Path(kernel)
-    if path.suffix in (".yaml", ".yml"):
+    if path.suffix in SUFFIXES:
         if not os.path.isfile(path):
             raise RequestError(f"kernel {quoted(kernel)}: there is no such file; name a file, or one of `tune list`")
-        return path, f"{path.resolve().parent.name}/{path.stem}"
-    kernels = names()
-    matches = [name for name in kernels if name == kernel] or [name for name in kernels if kernel and kernel in name]
+        return path, kernel_names.of(path)
+    ours = shipped()
+    if matches := _named(ours, kernel):
+        return matches[0].file, kernel
+    mine, problems = own()
+    candidates = [*ours, *mine]
+    matches = _matches(candidates, kernel)
+    if not matches:
+        others, more = of_wheels()
+        candidates, problems, matches = [*candidates, *others], [*problems, *more], _matches(others, kernel)
     if len(matches) == 1:
-        return paths.shipped("spaces") / f"{matches[0]}.yaml", matches[0]
+        return matches[0].file, matches[0].name
     if matches:
-        raise RequestError(f"kernel {quoted(kernel)} could be {', '.join(matches)}; write more of the name")
+        raise _ambiguous(kernel, matches)
+    raise _missing(kernel, candidates, problems)
+
+
+def _matches(entries: Iterable[CatalogEntry], kernel: str) -> list[CatalogEntry]:
+    """The entries of this name; else those whose names contain it."""
+    entries = list(entries)
+    return _named(entries, kernel) or [entry for entry in entries if kernel and kernel in entry.name]
+
+
+def _ambiguous(kernel: str, matches: list[CatalogEntry]) -> RequestError:
+    rest = f" or one of {len(matches) - MOST_NAMED} more" if len(matches) > MOST_NAMED else ""
+    if len({entry.name for entry in matches}) == len(matches):
+        could_be = ", ".join(entry.name for entry in matches[:MOST_NAMED])
+        return RequestError(f"kernel {quoted(kernel)} could be {could_be}{rest}; write more of the name")
+    could_be = ", ".join(shown(entry.file) for entry in matches[:MOST_NAMED])
+    return RequestError(
+        f"kernel {quoted(kernel)} could be {could_be}{rest}; write the path of one, or tell their projects apart by "
+        "`name` in the tuner.toml of each"
+    )
+
+
+def _missing(kernel: str, entries: list[CatalogEntry], problems: list[str]) -> RequestError:
     import difflib
 
-    aliases = {name.rpartition("/")[2]: name for name in kernels} | {name: name for name in kernels}
+    aliases = {entry.name.rpartition("/")[2]: entry.name for entry in entries}
+    aliases |= {entry.name: entry.name for entry in entries}
     near = dict.fromkeys(aliases[match] for match in difflib.get_close_matches(kernel, aliases, n=3))
     hint = f"did you mean {' or '.join(near)}?" if near else "`tune list` shows all, `tune --help` the verbs"
-    raise RequestError(f"kernel {quoted(kernel)}: there is no such kernel; {hint}")
+    if _has_records(kernel):
+        hint = "there are records of it, and its file is not known here: write its path, or its folder into tuner.toml"
+    reason = f"; {problems[0]}" if problems else ""
+    return RequestError(f"kernel {quoted(kernel)}: there is no such kernel; {hint}{reason}")
+
+
+def _has_records(kernel: str) -> bool:
+    return ".." not in kernel.split("/") and os.path.isfile(paths.user_results() / f"{kernel.lstrip('/')}.jsonl")
 
 
 def load(kernel: str) -> Space:
@@ -50,10 +183,11 @@ def load(kernel: str) -> Space:
     Reading YAML imports pydantic and yaml, which is slow. So forms ship with the package, and a new one goes to the
     cache for the next launch. Raises RequestError.
     """
-    path, name = find(kernel)
-    folder = path.resolve().parent
-    form = f"forms/{paths.digest(name, _content(path))}.json"
-    space = _shipped_form(paths.shipped("forms").parent / form, folder) or _cached_form(paths.cache() / form, folder)
+    return _read(*find(kernel))
+
+
+def _read(path: Path, name: str) -> Space:
+    space = form_cache.find(path, name)
     if space is not None:
         return space
     try:
@@ -64,66 +198,14 @@ def load(kernel: str) -> Space:
             f"{name} on a machine that has it, and name a copy of that machine's cache folder with TUNER_CACHE"
         ) from None
     space = reader.read(path, name)
-    with contextlib.suppress(OSError):  # without a writable cache, the next load reads the YAML again
-        paths.replace(paths.cache() / form, _to_form(space, folder))
+    form_cache.keep(path, space)
     return space
 
 
-def _content(path: Path) -> bytes:
-    """The file's bytes, up to the most that a space file may have."""
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_FILE_BYTES)
-    except OSError:
-        return b""  # the YAML reader reports the error
-
-
-def _to_form(space: Space, folder: Path) -> bytes:
-    """The launch form of a space. Its paths are relative to the YAML's `folder`, so that copies of the files may use
-    it too."""
-
-    def relative(file: Path | str) -> str:
-        return os.path.relpath(file, folder)
-
-    digests = {relative(file): paths.digest(file.read_bytes()) for file in (*space.files, *space.sources)}
-    data = launch_form.to_json(space)
-    data |= {key: [relative(path) for path in data[key]] for key in ("files", "include")}
-    for part in launch_form.with_files(data):
-        part["file"] = relative(part["file"])
-    return json.dumps({"files": digests, "space": data}).encode()
-
-
-def _shipped_form(form: Path, folder: Path) -> Space | None:
-    """The Space of a form that ships, trusted as this module is."""
-    try:
-        return _from_form(form.read_bytes(), folder)
-    except OSError:
-        return None
-
-
-def _cached_form(form: Path, folder: Path) -> Space | None:
-    """The Space of a form in the cache. Raises RequestError if the form is not to be trusted."""
-    try:
-        paths.check_trusted(form.parent, form.parent.stat())
-        return _from_form(paths.read_trusted(form), folder)
-    except OSError:
-        return None
-
-
-def _from_form(content: bytes, folder: Path) -> Space | None:
-    """The Space of a launch form; None if the form is damaged, or a file has changed since."""
-    try:
-        data: Any = json.loads(content)
-        space = data["space"]
-        if space["version"] != launch_form.VERSION:
-            return None
-        for file, digest in data["files"].items():
-            if paths.digest((folder / file).read_bytes()) != digest:
-                return None
-        for key in ("files", "include"):
-            space[key] = [os.path.normpath(folder / path) for path in space[key]]
-        for part in launch_form.with_files(space):
-            part["file"] = os.path.normpath(folder / part["file"])
-        return launch_form.from_json(space)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, TunerError, RecursionError):
-        return None
+def loaded(entries: Iterable[CatalogEntry], problems: list[str]) -> Iterator[tuple[CatalogEntry, Space]]:
+    """Each of `entries` with its Space. `problems` gets a message for each whose file is faulty, and it is left out."""
+    for entry in entries:
+        try:
+            yield entry, _read(entry.file, entry.name)
+        except TunerError as error:
+            problems.append(str(error))

@@ -11,7 +11,7 @@ from tuner.paths import shown
 from tuner.space import arithmetic, array_expressions, expressions
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument
-from tuner.space.name_check import check_names
+from tuner.space.name_check import check_names, check_passed
 from tuner.space.schema import OperationModel
 from tuner.space.tolerance import EPSILON, TERMS, Tolerance, value_of
 from tuner.space.yamlfile import Document, Where
@@ -42,6 +42,7 @@ class ComparisonReader:
     ) -> None:
         self._document, self._prefix, self._model = document, prefix, model
         self._scope_names = scope_names
+        self._arguments = arguments
         self._arrays = [argument.name for argument in arguments if argument.is_array]
         self._outputs = [argument.name for argument in arguments if argument.role in ("out", "inout")]
 
@@ -56,6 +57,7 @@ class ComparisonReader:
                 raise self._document.error(where, str(error)) from None
             if name in self._scope_names or name in self._arrays or name in arithmetic.FUNCTIONS:
                 raise self._document.error(where, "this name is taken; choose another")
+            check_passed(self._document, where, expression, self._arguments)
             check_names(self._document, where, expression, {*self._scope_names, *self._arrays})
             if not expression.names & set(self._outputs):
                 raise self._document.error(

@@ -22,6 +22,12 @@ def first_valid(space: Space, scope: Scope) -> Config:
     return config
 
 
+def declared_or_first(space: Space, scope: Scope) -> Config:
+    """The default, valid or not, that gains are told over; where the space has none, the first valid configuration.
+    Raises NoConfiguration if it has neither."""
+    return dict(space.default) or first_valid(space, scope)
+
+
 def nominal(space: Space, scope: Scope) -> Scope:
     """`scope` for what is asked without a configuration: with the first valid one where the shape of an array that the
     caller passes depends on it. Raises NoConfiguration."""

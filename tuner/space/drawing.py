@@ -1,6 +1,6 @@
 """Elements that are drawn at random by their numbers: any of them can be had alone, on the host and on a device alike.
 
-Element i comes of word i of SplitMix64, which depends on nothing but i and a key (Steele, Lea and Flood: Fast Splittable
+Element i comes of word i of SplitMix64, which depends on nothing but i and a key (Steele, Lea, Flood: Fast Splittable
 Pseudorandom Number Generators, OOPSLA 2014; mixed as in Stafford's variant 13). `elements.cu` does the same, with
 operations that no two machines round differently.
 """

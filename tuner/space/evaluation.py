@@ -9,6 +9,7 @@ from typing import Any
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
 from tuner.space import fills, python_function, reference_trial, source
+from tuner.space import operation as operations
 from tuner.space.chosen_types import Types
 from tuner.space.default import checks_by_depth, excluding_all
 from tuner.space.dtypes import DTYPES, DType
@@ -74,6 +75,8 @@ def _on_device(space: Space, scopes: Sequence[Scope], own_restrictions: int) -> 
         for where, check in _operation_checks(space):
             if (message := _fault(check, scope.names)) is not None:
                 return Evaluation(tried, ("operation", *where), f"{message}, at {size_text(scope.sizes)}")
+        if (message := _strides_fault(space, scope)) is not None:
+            return Evaluation(tried, ("operation", "arguments"), message)
         if (message := reference_trial.fault_of_values(space, scope)) is not None:
             return Evaluation(tried, ("operation", "reference"), message)
         checks = [*_configuration_checks(space, own_restrictions), (("kernel",), _kernel(space, scope))]
@@ -86,6 +89,15 @@ def _on_device(space: Space, scopes: Sequence[Scope], own_restrictions: int) -> 
                     return Evaluation(tried, where, f"{message}, at {place}; mend it, or exclude that by a restriction")
         most_tried = max(most_tried, tried)
     return Evaluation(most_tried, limits=limits)
+
+
+def _strides_fault(space: Space, scope: Scope) -> str | None:
+    """Why no arrays, contiguous or with padding, meet the strides of their arguments."""
+    try:
+        operations.padded(space.operation, scope, space.alignment)
+    except SpaceError as error:
+        return str(error)
+    return None
 
 
 def _fault(check: Callable[[Mapping[str, Any]], object], names: Mapping[str, Any]) -> str | None:

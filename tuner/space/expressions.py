@@ -42,6 +42,11 @@ class Expression:
         """The names whose values it needs."""
         return names_in(self.tree)
 
+    @property
+    def is_name(self) -> bool:
+        """Whether it is a name alone."""
+        return isinstance(self.tree, ast.Name)
+
     def evaluate(self, scope: Mapping[str, Any]) -> Any:
         """Its value; `scope` has the values of its names.
 

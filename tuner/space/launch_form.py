@@ -19,7 +19,7 @@ from tuner.space.reference_forms import (
 )
 from tuner.space.tolerance import Tolerance
 
-VERSION = 7
+VERSION = 8
 
 
 def to_json(space: Space) -> dict[str, Any]:
@@ -58,6 +58,7 @@ def to_json(space: Space) -> dict[str, Any]:
                     _fill_data(a.fill),
                     a.kind and kinds.to_json(a.kind),
                     a.zeroed,
+                    texts(a.strides),
                 ]
                 for a in op.arguments
             ],
@@ -194,8 +195,9 @@ def from_json(data: Mapping[str, Any]) -> Space:
                 _fill(fill),
                 kind and kinds.from_json(kind),
                 zeroed,
+                expressions(strides),
             )
-            for name, dtype, shape, role, value, fill, kind, zeroed in op["arguments"]
+            for name, dtype, shape, role, value, fill, kind, zeroed, strides in op["arguments"]
         ),
         reference=_reference(op["reference"]),
         tolerance={

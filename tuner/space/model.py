@@ -40,7 +40,8 @@ class Argument:
     which type that is. `value` is its content: one expression for a scalar, one per element for an array. Without it, a
     scalar is the size or option of its name, and the caller passes the array. `fill` says what such an array holds
     while it is tuned. `kind` says how a kernel gets it; None is a plain array or scalar. Scratch is allocated by
-    whoever launches: `zeroed` is never, once or (before) each (launch).
+    whoever launches: `zeroed` is never, once or (before) each (launch). `strides` are in elements, one for each axis,
+    where the kernel takes leading dimensions: see `strides`; without them, an array is contiguous.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Argument:
     fill: Fill | None = None
     kind: Kind | None = None
     zeroed: str = "never"
+    strides: tuple[Expression, ...] = ()
 
     @property
     def is_array(self) -> bool:
@@ -103,6 +105,17 @@ class Operation:
     def scalars(self) -> tuple[Argument, ...]:
         """The arguments that are numbers."""
         return tuple(a for a in self.arguments if a.shape is None and a.kind is None)
+
+    @property
+    def strided(self) -> tuple[Argument, ...]:
+        """The arrays whose rows may lie apart."""
+        return tuple(a for a in self.arrays if a.strides)
+
+    @property
+    def leading(self) -> tuple[str, ...]:
+        """The leading dimensions: numbers that are read from the arrays."""
+        entries = (stride for argument in self.strided for stride in argument.strides)
+        return tuple(dict.fromkeys(e.text for e in entries if e.is_name and e.text not in self.sizes))
 
     @property
     def outputs(self) -> tuple[Argument, ...]:

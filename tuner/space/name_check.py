@@ -7,7 +7,20 @@ from tuner.errors import ExpressionError
 from tuner.paths import shown
 from tuner.space import expressions
 from tuner.space.expressions import ArrayExpression, Expression
+from tuner.space.model import Argument
 from tuner.space.yamlfile import Document, Where
+
+
+def check_passed(document: Document, where: Where, expression: Expression, arguments: Iterable[Argument]) -> None:
+    """Raise SpaceError for the name of memory that no caller passes: nothing is known of its contents."""
+    for argument in arguments:
+        if argument.name in expression.names and argument.shape is not None and not argument.is_array:
+            what = argument.role or (argument.kind.name if argument.kind is not None else "")
+            raise document.error(
+                where,
+                f"`{shown(expression.text)}`: {argument.name} is {what}, which holds nothing that a caller knows; name "
+                "arrays that are passed",
+            )
 
 
 def check_names(

@@ -11,7 +11,7 @@ import numpy as np
 
 from tuner.errors import RequestError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space import fills
+from tuner.space import fills, strides
 from tuner.space.chosen_types import Types, defaults, dtype, dtype_of
 from tuner.space.dtypes import DType
 from tuner.space.elements import Elements, Held, held
@@ -195,15 +195,45 @@ def _value(argument: Argument, expression: Expression, scope: Scope) -> np.gener
     return element.scalar(value)
 
 
-def scalars(operation: Operation, scope: Scope) -> list[np.generic]:
-    """The values of the scalar arguments, in order, in their dtypes. Raises SpaceError for a value that does not
-    fit."""
+def scalars(operation: Operation, scope: Scope, leading: Mapping[str, int] | None = None) -> list[np.generic]:
+    """The values of the scalar arguments, in order, in their dtypes. `leading` are the leading dimensions, without
+    which arrays are contiguous. Raises SpaceError for a value that does not fit."""
+    names = {**scope.names, **(contiguous(operation, scope) if leading is None else leading)}
     return [
         _value(argument, argument.value[0], scope)
         if argument.value
-        else dtype(argument, scope).scalar(scope.names[argument.name])
+        else dtype(argument, scope).scalar(names[argument.name])
         for argument in operation.scalars
     ]
+
+
+def contiguous(operation: Operation, scope: Scope) -> dict[str, int]:
+    """The leading dimensions where all arrays are contiguous, by name. Raises SpaceError where there are none."""
+    return _fitting(operation, scope, strides.unpadded(operation, _strided_shapes(operation, scope), scope.sizes))
+
+
+def padded(operation: Operation, scope: Scope, alignment: int) -> dict[str, int]:
+    """Leading dimensions, by name, of arrays that have padding behind their rows, which begin at multiples of
+    `alignment` bytes. Raises SpaceError where there are none."""
+    units = {a.name: max(1, alignment // dtype(a, scope).itemsize) for a in operation.strided}
+    shapes = _strided_shapes(operation, scope)
+    return _fitting(operation, scope, strides.padded(operation, shapes, scope.sizes, units))
+
+
+def _strided_shapes(operation: Operation, scope: Scope) -> dict[str, tuple[int, ...]]:
+    return {argument.name: shape(argument, scope) for argument in operation.strided}
+
+
+def _fitting(operation: Operation, scope: Scope, leading: dict[str, int]) -> dict[str, int]:
+    """`leading`. Raises SpaceError where the kernel's scalar does not hold one."""
+    for argument in operation.scalars:
+        value, element = leading.get(argument.name, 0), dtype(argument, scope)
+        if not element.holds(value):
+            raise SpaceError(
+                f"argument {argument.name}: is {value} at {size_text(scope.sizes)}, and does not fit its "
+                f"{element.name}; try a smaller size, or declare a wider dtype"
+            )
+    return leading
 
 
 def gflops(operation: Operation, scope: Scope, time_ms: float) -> float | None:

@@ -21,6 +21,7 @@ from tuner.space.reference_forms import ExpressionReference
 from tuner.space.reference_reader import ReferenceReader
 from tuner.space.schema import ArgumentModel, SpaceModel
 from tuner.space.scope import Limits, Scope
+from tuner.space.strides_reader import StridesReader
 from tuner.space.yamlfile import Document, Where
 
 DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).names)
@@ -54,6 +55,9 @@ class OperationReader:
         own = model.arguments is not None
         document, place = (self.document, ("arguments",)) if own else (shared, (*prefix, "arguments"))
         arguments_place = place
+        self.strides_reader = StridesReader(
+            model.arguments or op.arguments, op.sizes, {*self.scope_names, *self.chosen}
+        )
         arguments = tuple(self._argument(document, place, i, a) for i, a in enumerate(model.arguments or op.arguments))
         for position, argument in enumerate(arguments):
             if argument.name in {a.name for a in arguments[:position]}:
@@ -171,10 +175,14 @@ class OperationReader:
         value: list[Expression] = model.value or []
         options = self.model.operation.options
         is_scalar = model.shape is None and kind is None
-        if is_scalar and (model.name in {*self.model.operation.sizes, *options}) == bool(value):
+        is_leading = model.name in self.strides_reader.leading
+        if is_scalar and (model.name in {*self.model.operation.sizes, *options}) == bool(value) and not is_leading:
             raise document.error(
                 where, f"{model.name}: a scalar has the name of a size or option, whose value it takes, or a `value`"
             )
+        if is_leading:
+            self.strides_reader.check_scalar(document, where, model, dtypes)
+        strides = self.strides_reader.strides(document, where, model, self.chosen)
         if model.shape is not None and model.name in self.scope_names:
             raise document.error(where, f"{model.name}: this name is taken by a size or option")
         if model.zeroed != "never" and model.role != "scratch":
@@ -187,7 +195,12 @@ class OperationReader:
             check_names(document, (*where, "value"), expression, names)
         if model.value is not None:
             extents = [extent.text for extent in model.shape or []]
-            if model.role not in ("in", None) or kind is not None:
+            if kind is not None:
+                raise document.error(
+                    (*where, "value"),
+                    f"{model.name}: `kind: {kind.name}` has none; let the caller pass it, or write it in the source",
+                )
+            if model.role not in ("in", None):
                 raise document.error((*where, "role"), f"{quoted(model.role)}: {model.name} has a `value`; write `in`")
             if not all(text.isdecimal() for text in extents) or math.prod(map(int, extents)) != len(value):
                 what = f"of shape [{', '.join(extents)}]" if extents else "a scalar"
@@ -198,7 +211,8 @@ class OperationReader:
         shape = None if model.shape is None else tuple(model.shape)
         is_filled = model.fill is not None and (kind is None or "fill" not in kind.keys)
         fill = self._fill(document, (*where, "fill"), model, dtypes) if is_filled else None
-        return Argument(model.name, model.dtype or "", shape, model.role, tuple(value), fill, kind, model.zeroed)
+        dtype = model.dtype or ""
+        return Argument(model.name, dtype, shape, model.role, tuple(value), fill, kind, model.zeroed, strides)
 
     def _check_extent(
         self, document: Document, where: Where, model: ArgumentModel, kind: Kind | None, extent: Expression
@@ -209,11 +223,13 @@ class OperationReader:
         is_free = model.role in ("scratch", None) or (model.role == "out" and kind is None and model.name in read)
         if not is_free and (chosen := sorted(extent.names & self.chosen)):
             advice = (
-                "name it in `derive:`, which computes what is compared" if model.role == "out" else "only scratch may"
+                "name the output in `derive:`, which computes what is compared"
+                if model.role == "out" and kind is None
+                else "the shape of scratch may, and that of an output which `derive:` reads"
             )
             raise document.error(
                 (*where, "shape"),
-                f"`{shown(extent.text)}` depends on {chosen[0]}, which differs by configuration; {advice}",
+                f"`{shown(extent.text)}` depends on {chosen[0]}, which may differ by configuration; {advice}",
             )
         check_names(document, (*where, "shape"), extent, {*self.scope_names, *self.chosen})
 
@@ -225,7 +241,7 @@ class OperationReader:
         own = found.keys if found is not None else {}
         for name in given.keys() - own.keys():
             of = [kind.name for kind in kinds.table().values() if name in kind.keys]
-            raise document.error((*where, name), f"is a key of `kind: {' or '.join(of)}`")
+            raise document.error((*where, name), f"is a key of `kind: {' or '.join(of)}`; write that, or take it out")
         if found is None:
             return None
         if "fill" in own and model.fill is not None:
@@ -238,9 +254,12 @@ class OperationReader:
                 raise document.error((*where, name), f"{quoted(value)}; allowed are {', '.join(map(str, key.choices))}")
         if model.role not in found.roles:
             roles = [f"`role: {role}`" if role else "no `role`" for role in found.roles]
-            raise document.error((*where, "role"), f"{model.name}: `kind: {found.name}` has {' or '.join(roles)}")
+            advice = "write that" if any(found.roles) else "take it out"
+            raise document.error(
+                (*where, "role"), f"{model.name}: `kind: {found.name}` has {' or '.join(roles)}; {advice}"
+            )
         if (model.shape is not None) != found.has_shape:
-            need = "needs a `shape`" if found.has_shape else "has no `shape`"
+            need = "needs a `shape`; add it" if found.has_shape else "has no `shape`; take it out"
             raise document.error((*where, "shape"), f"{model.name}: `kind: {found.name}` {need}")
         kind = kinds.made(found.name, given)
         for name, values in kind.expressions.items():
@@ -262,6 +281,11 @@ class OperationReader:
                 )
             if (fault := argument.kind.fault(argument, operation)) is not None:
                 raise document.error((*place, position, fault[0]), fault[1])
+            if apart := [a.name for a in operation.strided if a.name in argument.kind.describes]:
+                raise document.error(
+                    (*place, position, "kind"),
+                    f"{argument.kind.name} describes {apart[0]} as a contiguous array; leave its `strides` out",
+                )
 
     def _fill(self, document: Document, where: Where, model: ArgumentModel, dtypes: Iterable[DType]) -> Fill:
         if model.role not in ("in", "inout") or model.value is not None:

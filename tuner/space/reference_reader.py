@@ -13,7 +13,7 @@ from tuner.space import array_expressions, braces, expressions, python_function
 from tuner.space.comparison_reader import Compared
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument
-from tuner.space.name_check import check_names
+from tuner.space.name_check import check_names, check_passed
 from tuner.space.reference_forms import (
     ConfigReference,
     ExpressionReference,
@@ -90,6 +90,7 @@ class ReferenceReader:
                 parsed[name] = array_expressions.parse(formula)
             except ExpressionError as error:
                 raise self._error(where, str(error)) from None
+            check_passed(self.document, self.where, parsed[name], self.arguments)
             check_names(self.document, self.where, parsed[name], {*self.names, *arrays})
         return ExpressionReference(parsed)
 
@@ -134,6 +135,7 @@ class ReferenceReader:
     def _names(self, value: object) -> tuple[str, ...]:
         names = [argument.name for argument in self.arguments]
         if value is None:
+            self._check_fixed(names)
             return tuple(names)
         if not isinstance(value, list) or not value:
             raise self._error(("arguments",), f"{quoted(value)}: write a list of names of arguments, in its order")
@@ -144,7 +146,23 @@ class ReferenceReader:
         for argument in self.arguments:
             if argument.role in ("out", "inout") and argument.name not in value:
                 raise self._error(("arguments",), f"{argument.name} is missing, which is an output; add it")
+            for name in {stride.text for stride in argument.strides} & set(value):
+                if name not in self.model.operation.sizes and argument.name not in value:
+                    raise self._error(("arguments",), f"{argument.name} is missing, which tells {name}; add it")
+        self._check_fixed(value)
         return tuple(value)
+
+    def _check_fixed(self, names: Collection[str]) -> None:
+        """Raise SpaceError for an argument that differs by configuration: this kernel has none."""
+        chosen = {*self.model.parameters, *self.model.derived} - set(self.names)
+        for argument in self.arguments:
+            used = {argument.dtype, *(name for extent in argument.shape or () for name in extent.names)} & chosen
+            if argument.name in names and used:
+                raise self._error(
+                    ("arguments",),
+                    f"{argument.name} depends on {min(used)}, and a reference kernel has no configuration; write "
+                    "`arguments:` without it, or one of `{config: default}` and an expression",
+                )
 
     def _extents(self, key: str, value: Mapping[str, Any], required: bool) -> Extents:
         given = value.get(key)

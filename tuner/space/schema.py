@@ -207,6 +207,11 @@ class PlainArgumentModel(StrictModel):
     )
     fill: Annotated[Any, WithJsonSchema(_FILL)] = None
     kind: KindName | None = Field(None, description="how the kernel gets it, unless it is a plain array or scalar")
+    strides: list[Formula] | None = Field(
+        None,
+        description="of an array whose rows may lie apart: elements from one to the next along each axis, the last 1; "
+        "the name of a scalar argument that no size has is read from the array",
+    )
     zeroed: Literal["never", "once", "each"] = Field(
         "never", description="of scratch: when it is set to 0; `once`, if each launch leaves it so"
     )

@@ -256,7 +256,9 @@ def _step(step: Step) -> tuple[object, ...]:
 def _own(argument: Argument) -> tuple[str, ...]:
     """What an argument says that plain ones do not."""
     zeroed = () if argument.zeroed == "never" else (f"zeroed {argument.zeroed}",)
-    return zeroed if argument.kind is None else (*zeroed, kinds.text(argument.kind))
+    strides = (f"strides {[e.text for e in argument.strides]}",) if argument.strides else ()
+    own = (*zeroed, *strides)
+    return own if argument.kind is None else (*own, kinds.text(argument.kind))
 
 
 def _name(meaning: Mapping[str, object]) -> str:

@@ -34,7 +34,8 @@ class SourceReader:
         return tuple(Path(os.path.normpath(folder)) for folder in folders)
 
     def source(self) -> Path:
-        """The kernel file: `source:`, or the file with the YAML's stem, beside the YAML or in kernels/."""
+        """The kernel file: `source:`, or the file with the YAML's stem, beside the YAML or in kernels/,
+        which mirrors spaces/."""
         candidates = self._candidates()
         found = [c for c in candidates if os.path.isfile(c)]
         if not found:
@@ -49,9 +50,12 @@ class SourceReader:
         model, stem = self.model, self.document.path.stem
         if model.source is not None:
             return [self.folder / model.source]
-        kernels = self.folder.parent.parent / "kernels" / self.folder.name
+        folders = [self.folder, self.folder.parent.parent / "kernels" / self.folder.name]
+        spaces = next((f for f in (self.folder, *self.folder.parents) if f.name == "spaces"), None)
+        if spaces is not None:
+            folders.append(spaces.parent / "kernels" / self.folder.relative_to(spaces))
         suffixes = dict.fromkeys(s for name in model.languages or LANGUAGES for s in LANGUAGES[name].suffixes)
-        return [folder / f"{stem}{suffix}" for folder in (self.folder, kernels) for suffix in suffixes]
+        return [folder / f"{stem}{suffix}" for folder in dict.fromkeys(folders) for suffix in suffixes]
 
     def named(self, source: str, where: Where) -> Path:
         """The kernel file that a step names."""
@@ -64,9 +68,7 @@ class SourceReader:
         """The languages of the file, else those of its source: by the suffix, or CUDA and OpenCL with portable.h."""
         names = self.model.languages
         if names is None:
-            names = [name for name, language in LANGUAGES.items() if language.suffix == source.suffix]
-            portable = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
-            names = portable if len(portable) > 1 and _PORTABLE.search(self._text(source)) else names
+            names = self._told(source)
         if not names:
             raise self.document.error(
                 ("languages",), f"{shown(source.name)} does not tell; write {_written(LANGUAGES)}"
@@ -81,6 +83,22 @@ class SourceReader:
                 f"languages are {', '.join(names)}; write `languages: [{', '.join(cpp)}]`, or a name without < and ::",
             )
         return tuple(names)
+
+    def check_languages(self, source: Path, languages: Collection[str], where: Where) -> None:
+        """Raise SpaceError, at the step that stands at `where`, for a source that tells others than the first does."""
+        told = self._told(source)
+        if self.model.languages is None and not set(languages) <= set(told):
+            raise self.document.error(
+                (*where, "source"),
+                f"{shown(source.name)} is {' and '.join(told) or 'of no language by its suffix'}, and the first step "
+                f"{' and '.join(languages)}; write `languages:`, which all steps have",
+            )
+
+    def _told(self, source: Path) -> list[str]:
+        """The languages of a source by its suffix, or CUDA and OpenCL with portable.h."""
+        names = [name for name, language in LANGUAGES.items() if language.suffix == source.suffix]
+        portable = [name for name, language in LANGUAGES.items() if source.suffix in language.suffixes]
+        return portable if len(portable) > 1 and _PORTABLE.search(self._text(source)) else names
 
     def check_kernel(self, source: Path, include: tuple[Path, ...], kernel: str, where: Where) -> None:
         """Raise SpaceError, at the step that stands at `where`, unless the source names the entry point; a macro may do

@@ -69,6 +69,7 @@ class StepReader:
         steps: list[Step] = []
         for where, model, kernel, own_source in self._models:
             source = self._source(where, model, kernel, own_source)
+            self.sources.check_languages(source, languages, where)
             self.sources.check_kernel(source, include, kernel, where)
             steps.append(
                 Step(
@@ -206,7 +207,7 @@ def _conditions(steps: tuple[Step, ...], operation: Operation) -> Iterator[tuple
 def _of_clusters(step: Step, cluster: Extents) -> Iterator[tuple[str, str]]:
     blocks = " * ".join(f"({extent.text})" for extent in cluster)
     yield f"{blocks} == 1 or compute_capability >= {CLUSTERS_FROM}", "clusters begin with compute capability 9.0"
-    yield f"{blocks} <= {MOST_CLUSTER}", "the blocks of a cluster"
+    yield f"{blocks} <= {MOST_CLUSTER}", f"a cluster has at most {MOST_CLUSTER} blocks"
     for axis, extent, grid in zip("xyz", cluster, step.grid, strict=True):
         if extent.text != "1":
-            yield f"({grid.text}) % ({extent.text}) == 0", f"whole clusters in {axis}"
+            yield f"({grid.text}) % ({extent.text}) == 0", f"the grid is whole clusters in {axis}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner import devices, paths
-from tuner.errors import RequestError
+from tuner.errors import RequestError, TunerError
 from tuner.space import catalog
 from tuner.space.model import Space
 from tuner.space.scope import Scope
@@ -79,11 +79,14 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
 
 
 def usable(kernel: str) -> Callable[[Record], bool]:
-    """A test whether a record may serve on some device. It accepts every record of a kernel that does not ship, and of
-    an earlier version of one that does: nothing is known of these."""
-    if kernel not in catalog.names():
+    """A test whether a record may serve on some device. It accepts every record of a kernel whose file is not here, or
+    is faulty, and of an earlier version of one: nothing is known of these."""
+    try:
+        space = catalog.load(kernel) if catalog.known(kernel) else None
+    except TunerError:
+        space = None
+    if space is None:
         return lambda record: True
-    space = catalog.load(kernel)
     version = Version.of(space)
     return lambda record: not record.is_of(version) or possible(space, record)
 

@@ -24,7 +24,8 @@ SHORTEST_MS = 1e-6  # no launch takes less than a nanosecond
 @dataclass(frozen=True)
 class Record:
     """The best configuration for one problem on one device. Times are in ms, energies in mJ, `gflops` in GFLOP/s,
-    `gbytes` in GB/s.
+    `gbytes` in GB/s. `vs_peak` and `vs_memory` are their shares of the device's ceilings `peak` and `memory`, where
+    these had been measured (`store.rates`).
 
     The finals took `rounds` rounds. `spread` is the interquartile range over the median. `vs_library` is the library's
     time over ours, and `default_ms` the time of the space's default, both measured in the same rounds. `clock_mhz` and
@@ -79,6 +80,10 @@ class Record:
     types: dict[str, str] = field(default_factory=dict)
     verified: str | None = None
     code: str | None = None
+    peak: str | None = None
+    vs_peak: float | None = None
+    memory: str | None = None
+    vs_memory: float | None = None
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
 
     @property
@@ -261,8 +266,8 @@ _FIELDS: Mapping[str, _Rule] = {
     "config": _Rule(_is_config, "numbers and text by name"),
     "next": _Rule(_are_runners_up, "a list of objects with config and time_ms"),
     **dict.fromkeys(("throttled", "skipped_mutants"), _TEXTS),
-    **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy", "gbytes"), _optional(_NUMBER)),
+    **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy", "gbytes", "vs_peak", "vs_memory"), _optional(_NUMBER)),
     "default_ms": _optional(_TIME),
     **dict.fromkeys(("registers", "spills"), _optional(_COUNT)),
-    **dict.fromkeys(("verified", "code"), _optional(_TEXT)),
+    **dict.fromkeys(("verified", "code", "peak", "memory"), _optional(_TEXT)),
 }

@@ -9,12 +9,14 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.space.model import Config, ConfigKey, config_key
+from tuner.space import kernel_names
+from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.source import Version
 from tuner.store import locks, lookup
 from tuner.store.lookup import MATCHES, Candidate, Match, Query
 from tuner.store.record import Record, better_first, preference, rank
@@ -28,11 +30,22 @@ MOST_BYTES = 1 << 26  # per file
 _MOST_REPORTED = 3  # unreadable lines per file that get a message each
 
 
+@dataclass(frozen=True)
+class Place:
+    """A file that may hold records of a kernel besides its own: its header names `kernel`, and those that it `accepts`
+    are the kernel's. `adopted`: a store that is written takes them over."""
+
+    path: Path
+    kernel: str
+    accepts: Callable[[Record], bool] = lambda record: True
+    adopted: bool = False
+
+
 class Store:
     """The records of one kernel from several folders. Those of the first hide the others, and only it is written."""
 
-    def __init__(self, kernel: str, folder: Path | None = None) -> None:
-        """`folder` replaces the user's own; the shipped results are always read too."""
+    def __init__(self, kernel: str, folder: Path | None = None, more: Iterable[Place] = ()) -> None:
+        """`folder` replaces the user's own; the shipped results are always read too, and `more` after them."""
         roots = dict.fromkeys(root.resolve() for root in (folder or paths.user_results(), paths.shipped("results")))
         self.paths = [(root / f"{kernel.lstrip('/')}.jsonl").resolve() for root in roots]
         self.kernel = kernel
@@ -40,15 +53,41 @@ class Store:
         self.records: list[Record] = []
         if folder is not None and not os.path.exists(folder):  # false for an unreadable folder, without an exception
             self.problems.append(f"{paths.shown(folder)}: there is no such folder; only the shipped results are read")
-        for path in self.paths:
+        self._adopted: list[Record] = []
+        for place in (*(Place(path, kernel) for path in self.paths), *more):
             # An imported record hides no verified one, and one of an earlier protocol none of a later one.
             own = {record.key: rank(record) for record in self.records if record.is_verified}
-            records, problems = read(path, kernel)
+            records, problems = read(place.path, place.kernel)
+            records = [record for record in records if place.accepts(record)]
+            self._adopted += records if place.adopted else []
             others = [r for r in better_first(records) if r.key not in own or rank(r) < own[r.key]]
             outranked = {r.key for r in others} & own.keys()
             self.records = [r for r in self.records if r.key not in outranked or not r.is_verified] + others
-            self.problems += problems
+            self.problems += (problem for problem in problems if problem not in self.problems)
         self._parsed: dict[str, Record | None] = {}
+
+    @staticmethod
+    def of(space: Space, folder: Path | None = None) -> "Store":
+        """The records of a space: those under its name; those of a user's file under other names that it had, on other
+        machines or in earlier versions; and those of the wheel that it is in.
+
+        Under another name, a record of the same code is this kernel's. One of other code is so only under the name that
+        earlier versions gave to the file, if no other kernel is known by it.
+        """
+        names = kernel_names.other_names(space)
+        results = kernel_names.wheel_results(space)
+        user = folder or paths.user_results()
+        more: list[Place] = []
+        present = [(name, path) for name in names if os.path.isfile(path := user / f"{name}.jsonl")]
+        if present:
+            version, former = Version.of(space), kernel_names.former_name(space)
+            for name, path in present:
+                more.append(Place(path, name, lambda record: record.is_of(version), adopted=True))
+                if name == former:
+                    more.append(Place(path, name, lambda record: not record.is_of(version)))
+        if results is not None:
+            more += [Place(results / f"{name}.jsonl", name) for name in (space.name, *names)]
+        return Store(space.name, folder, more)
 
     def check_writable(self) -> None:
         """Raise RequestError if `add` could not write. To be called before hours of tuning."""
@@ -70,9 +109,17 @@ class Store:
         is of the same protocol, still `competes`, and the same toolchain made its other configuration faster. Every
         other line of the file stays, readable or not. Raises RequestError if the file cannot be written.
         """
+        self._adopt()
         return bool(
             self._write([record], lambda old, new: _outranks(old, new) or (competes(old) and _still_better(old, new)))
         )
+
+    def _adopt(self) -> None:
+        """Write what lies under other names, where it stays, so that a worse record cannot hide it."""
+        best = {record.key: record for record in reversed(better_first(self._adopted))}
+        if best:
+            self._write(best.values(), lambda old, new: True)
+        self._adopted = []
 
     def merge(self, records: Iterable[Record], usable: Callable[[Record], bool] = lambda old: True) -> list[Record]:
         """Write those of `records` that are better than the old record of their key, and return them.

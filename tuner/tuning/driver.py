@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tuner.devices import DeviceInfo
+from tuner.devices.ceilings import Ceilings
 from tuner.measure.process.supervisor import announce
 from tuner.search import strategies
 from tuner.search.listing import is_likely_kept, listed
@@ -17,6 +18,7 @@ from tuner.search.strategies import Hints, Search
 from tuner.space import identity
 from tuner.space.model import Space
 from tuner.space.scope import Scope
+from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.lookup import Query
 from tuner.store.store import Record
 from tuner.tuning import summary
@@ -59,7 +61,15 @@ class Progress(TrialListener, Protocol):
 
     def begun(self, step: str) -> None: ...
 
-    def started(self, space: Space, device: DeviceInfo, scope: Scope, total: int, measured_before: int) -> None: ...
+    def started(
+        self,
+        space: Space,
+        device: DeviceInfo,
+        scope: Scope,
+        total: int,
+        measured_before: int,
+        ceilings: Ceilings | None,
+    ) -> None: ...
 
     def finals(self, count: int) -> None: ...
 
@@ -77,6 +87,9 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     announce(space, progress.noted)
     if space.operation.reference.kind == "none":
         progress.noted("reference: none: no output is compared, and the results are unverified")
+    kept = KeptCeilings(request.results)
+    for problem in kept.problems:
+        progress.noted(problem)
     progress.begun(f"opening {' and '.join(checked.device_ids)}")
     with _imports_ahead(space), Crew(task, checked.device_ids, progress.noted) as crew:
         progress.begun("listing the valid configurations")
@@ -89,20 +102,23 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
         key = StudyKey(
             task.sizes, task.options, crew.device.name, signature, crew.device.toolchain, method, types=task.types
         )
-        hints = Hints.of(space, store.similar(query))
+        hints = Hints.of(space, crew.scope, store.similar(query))
         with (
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
             Search(strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted) as search,
         ):
             total = min(budget.evaluations or len(pool), len(pool))
-            progress.started(space, crew.device, crew.scope, total, len(ledger.trials))
+            ceilings = kept.of(crew.device)
+            progress.started(space, crew.device, crew.scope, total, len(ledger.trials), ceilings)
             if not ledger.trials and ledger.has_earlier_protocol(space, key):
                 progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
             evaluated = crew.run(search, ledger, progress)
             selection = select(crew.lead, ledger, progress.finals, progress.noted)
         failed = summary.failures(t for t in ledger.trials if pool.find(t.config) is not None)
         found = Summary(len(pool), len(ledger.trials), failed, strategy)
-    record = summary.record(crew.lead, selection, found, ledger, signature) if selection.finalists else None
+    record: Record | None = None
+    if selection.finalists:
+        record = summary.record(crew.lead, selection, found, ledger, signature, ceilings)
     for doubt in summary.doubts(record, crew.device) if record else ():
         progress.noted(doubt)
 

@@ -73,9 +73,10 @@ class Ledger:
         """Opens the study, or an empty one if `fresh`. `say` is told what cannot be read, and of a server's outages.
         Raises RequestError where another process uses the file."""
         optuna.logging.set_verbosity(optuna.logging.ERROR)  # it warns of outages, with the statement
-        self.name = study.full_name(space, key)
         self.shared = url is not None
-        self._where = url or str(study.file(space, self.name))
+        self._names = list(study.full_names(space, key))
+        self.name, path = (self._names[0], None) if url else study.place(space, key)
+        self._where = url or str(path)
         self._say, self._unreadable = say, 0
         self._worker = f"{platform.node()} {os.getpid()} {uuid.uuid4().hex[:8]}"
         self._parameters = space.parameters
@@ -110,7 +111,7 @@ class Ledger:
     def _open(self, fresh: bool, key: StudyKey) -> None:
         if self.shared:
             self._storage = PatientStorage(storage.at(self._where), self._where, self._say)
-            self.name = storage.latest(cast(BaseStorage, self._storage), self.name, fresh)
+            self.name = storage.latest(cast(BaseStorage, self._storage), self._names, fresh)
         else:
             form = Form(self.name, len(key.method.metrics), self._trial_of)
             problem = self.name.rpartition(" ")[0]
@@ -134,9 +135,10 @@ class Ledger:
 
     def has_earlier_protocol(self, space: Space, key: StudyKey) -> bool:
         """Whether trials of the same conditions were timed by an earlier protocol. They are in a study of their own."""
-        names = [study.full_name(space, replace(key, protocol=number)) for number in range(1, key.protocol)]
+        earlier = [replace(key, protocol=number) for number in range(1, key.protocol)]
         if not self.shared:
-            return any(study.file(space, name).exists() for name in names)
+            return any(study.place(space, each)[1].exists() for each in earlier)
+        names = {name for each in earlier for name in study.full_names(space, each)}
         return any(other.study_name in names for other in self._storage.get_all_studies())
 
     def __enter__(self) -> Ledger:

@@ -12,7 +12,7 @@ from tuner.measure.method import STANDARD, TIMEOUT, Method, check_timeout
 from tuner.measure.process.supervisor import Task
 from tuner.search import strategies
 from tuner.search.strategies import Budget
-from tuner.space import catalog, chosen_types, operation
+from tuner.space import catalog, chosen_size, chosen_types, kernel_names, operation
 from tuner.store.store import Store
 from tuner.tuning.address import EXAMPLES
 
@@ -22,7 +22,7 @@ class TuningRequest:
     """A kernel and its problem, and how to search."""
 
     kernel: str
-    size: str
+    size: str | None  # None: the sizes that the operation gives
     device: str | None = None  # one, several with commas between, or `all`
     options: Mapping[str, float] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
@@ -50,14 +50,15 @@ class CheckedRequest:
         """Raises RequestError where the request is wrong. Imports nothing slow, so that this is told at once."""
         space = catalog.load(request.kernel)
         types = chosen_types.parse(request.types, space.operation)
-        sizes = operation.parse_size(request.size, space.operation, types)
+        sizes = chosen_size.parse(request.size, space.operation, types)
         options = operation.parse_options(request.options, space.operation, types)
         check_timeout(request.timeout)
         budget = Budget.parse(request.budget)
         strategies.check(request.strategy, len(request.method.objectives))
         if request.storage == "":
             raise RequestError(f"--storage is empty; write a URL such as {EXAMPLES}")
-        store = Store(space.name, request.results)
+        store = Store.of(space, request.results)
         store.check_writable()
+        kernel_names.remember(space)
         task = Task(space, sizes, options, request.method, request.timeout, types)
         return CheckedRequest(task, devices.several(space, request.device), budget, store)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tuner import devices, launcher
 from tuner.devices import Device
+from tuner.devices.ceilings import Ceilings
 from tuner.errors import DeviceError, TrialError, WorkerDied
 from tuner.kernel import Kernel
 from tuner.measure.floor import Floor
@@ -19,9 +20,11 @@ from tuner.measure.process.supervisor import announce, uncomputed
 from tuner.measure.results import Final
 from tuner.measure.timing import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
-from tuner.space import catalog, chosen_types, operation
+from tuner.space import catalog, chosen_size, chosen_types, operation
 from tuner.space.model import Space
 from tuner.space.scope import Scope
+from tuner.store import rates
+from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.store import Candidate, Record
 
 SECONDS = 600.0  # for the look-up, and again for the run; the reference of a huge size takes minutes
@@ -45,14 +48,18 @@ class Rerun:
     time_ms: float | None = None
     spread: float | None = None
     gflops: float | None = None
+    peak: str | None = None
+    vs_peak: float | None = None
     gbytes: float | None = None
+    memory: str | None = None
+    vs_memory: float | None = None
     library: str | None = None
     vs_library: float | None = None
 
 
 def run(
     kernel: str,
-    size: str,
+    size: str | None,
     device: str | None,
     options: Mapping[str, float],
     types: Mapping[str, str],
@@ -100,19 +107,21 @@ def main() -> None:
     channel = answers.Channel()
     requests = iter(channel)
     with channel.reporting():
-        space, scope, device, candidate = _look_up(**next(requests))
+        request = next(requests)
+        space, scope, device, candidate = _look_up(**request)
         about = {"kernel": space.name, "device": device.name, "types": dict(scope.types)}
         channel.reply({**about, "candidate": asdict(candidate)})
         next(requests)
         bench = Workbench(device, space, scope)
         channel.reply({})
         next(requests)
-        channel.reply(asdict(_measure(bench, space, scope, device, candidate)))
+        ceilings = KeptCeilings(_folder(request["results"])).of(device)
+        channel.reply(asdict(_measure(bench, space, scope, device, candidate, ceilings)))
 
 
 def _look_up(
     kernel: str,
-    size: str,
+    size: str | None,
     device: str | None,
     options: Mapping[str, float],
     types: Mapping[str, str],
@@ -120,14 +129,20 @@ def _look_up(
 ) -> tuple[Space, Scope, Device, Candidate]:
     space = catalog.load(kernel)
     chosen = chosen_types.parse(types, space.operation)
-    sizes = operation.parse_size(size, space.operation, chosen)
+    sizes = chosen_size.parse(size, space.operation, chosen)
     settings = operation.parse_options(options, space.operation, chosen)
     opened = devices.open_device(devices.for_space(space, device))
     scope = Scope(sizes, settings, opened.language, opened.limits, chosen)
-    return space, scope, opened, launcher.find(space, scope, opened, Path(results) if results else None)
+    return space, scope, opened, launcher.find(space, scope, opened, _folder(results))
 
 
-def _measure(bench: Workbench, space: Space, scope: Scope, device: Device, candidate: Candidate) -> Rerun:
+def _folder(results: str | None) -> Path | None:
+    return Path(results) if results else None
+
+
+def _measure(
+    bench: Workbench, space: Space, scope: Scope, device: Device, candidate: Candidate, ceilings: Ceilings | None
+) -> Rerun:
     by, types = space.operation.reference.kind, dict(scope.types)
     try:
         call = bench.bind(Kernel(space, scope, device, candidate).program)
@@ -156,8 +171,7 @@ def _measure(bench: Workbench, space: Space, scope: Scope, device: Device, candi
         wrong=verdict.wrong,
         time_ms=own.time_ms,
         spread=own.spread,
-        gflops=operation.gflops(space.operation, scope, own.time_ms),
-        gbytes=operation.gbytes(space.operation, scope, own.time_ms),
+        **vars(rates.of(space.operation, scope, own.time_ms, ceilings)),
         library=library.name if library and peer else None,
         vs_library=peer[0].time_ms / own.time_ms if peer else None,
     )

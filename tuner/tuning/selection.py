@@ -14,6 +14,7 @@ from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.method import Objective, objective_values
 from tuner.measure.process.attempts import patiently
 from tuner.measure.results import Final, Finals, Outcome
+from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, config_key
 from tuner.space.scope import Scope
 from tuner.store.record import RUNNERS_UP
@@ -105,15 +106,15 @@ def non_dominated(points: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]
 
 def _comparable_default(ranked: Sequence[Trial], worker: Supervisor, ledger: Ledger) -> list[Trial]:
     """The default's trial, unless it is among `ranked`, not valid, much slower, or missing."""
-    trial = default_trial(worker.task.space, ledger)
+    trial = default_trial(worker.task.space, worker.scope, ledger)
     if trial is None or trial in ranked or not worker.task.space.valid(trial.config, worker.scope):
         return []
     return [trial] if (trial.time_ms or 0.0) <= SLOWEST_DEFAULT * (ranked[0].time_ms or 0.0) else []
 
 
-def default_trial(space: Space, ledger: Ledger) -> Trial | None:
-    """The trial of the space's default, if it succeeded."""
-    key = config_key(space.default)
+def default_trial(space: Space, scope: Scope, ledger: Ledger) -> Trial | None:
+    """The trial of the space's default, or of the first valid configuration where it has none; None if it failed."""
+    key = config_key(declared_or_first(space, scope))
     return next((trial for trial in ledger.best if config_key(trial.config) == key), None)
 
 

@@ -3,6 +3,7 @@
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import optuna
@@ -108,13 +109,13 @@ def unusable(error: Exception, where: str, advice: str) -> RequestError:
     return RequestError(f"{shown(where)}: the ledger cannot be used: {reason(error, where)}; {advice}")
 
 
-def latest(storage: BaseStorage, name: str, fresh: bool) -> str:
-    """The name of the latest generation of the study called `name`, or of a new one if `fresh`.
+def latest(storage: BaseStorage, candidates: Sequence[str], fresh: bool) -> str:
+    """The name of the latest generation of the first of these studies that there is, or of a new one if `fresh`.
 
     The old ones stay, because other processes may be at work on them.
     """
     names = {study.study_name for study in storage.get_all_studies()}
-    generations = [name]
+    generations = [next((name for name in candidates if name in names), candidates[0])]
     while generations[-1] in names:
-        generations.append(f"{name} #{len(generations) + 1}")
+        generations.append(f"{generations[0]} #{len(generations) + 1}")
     return generations[-1] if fresh or len(generations) == 1 else generations[-2]

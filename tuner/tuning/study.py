@@ -13,6 +13,7 @@ from optuna.study import StudyDirection
 
 from tuner import paths
 from tuner.measure.method import PROTOCOL, STANDARD, Method
+from tuner.space import kernel_names
 from tuner.space.model import ConfigKey, Space, config_key
 from tuner.space.texts import size_text
 from tuner.tuning.stored_trial import from_optuna
@@ -74,25 +75,37 @@ def entered(optuna_storage: BaseStorage, name: str, key: StudyKey) -> int:
     return study._study_id
 
 
-def study_name(space: Space, sizes: Mapping[str, int]) -> str:
-    """The beginning of the names of all studies of a space at one size."""
-    return f"{space.name} {size_text(sizes)} "
+def study_name(kernel: str, sizes: Mapping[str, int]) -> str:
+    """The beginning of the names of all studies of a kernel at one size."""
+    return f"{kernel} {size_text(sizes)} "
 
 
-def full_name(space: Space, key: StudyKey) -> str:
-    """The name of the study of a space under these conditions. Later generations have a number behind it."""
-    return f"{study_name(space, key.sizes)}{key.device} {key.digest(space)[:12]}"
+def full_names(space: Space, key: StudyKey) -> dict[str, str]:
+    """The names that the study of a space under these conditions may have, each with the name that the space has in it:
+    the one that it has now, then those that the user's file had. Later generations have a number behind the name.
+
+    Whatever it is called, a study of these conditions is of the same code, so it goes on under the name that it has.
+    """
+    conditions = f"{key.device} {key.digest(space)[:12]}"
+    kernels = (space.name, *kernel_names.other_names(space))
+    return {f"{study_name(kernel, key.sizes)}{conditions}": kernel for kernel in kernels}
 
 
-def file(space: Space, name: str) -> Path:
-    """Where the study called `name` lies, unless a database has it."""
-    return paths.state() / "studies" / space.name / f"{paths.digest(name)}.log"
+def place(space: Space, key: StudyKey) -> tuple[str, Path]:
+    """The name of the study of a space under these conditions, and the file that it lies in if no database has it."""
+    places = [(name, _file(kernel, name)) for name, kernel in full_names(space, key).items()]
+    return next((place for place in places if place[1].exists()), places[0])
+
+
+def _file(kernel: str, name: str) -> Path:
+    return paths.state() / "studies" / kernel / f"{paths.digest(name)}.log"
 
 
 def stored_studies(optuna_storage: BaseStorage, space: Space, sizes: Mapping[str, int]) -> Iterator[StoredStudy]:
     """The studies of a space at one size in a storage, as far as they can be read."""
+    beginnings = tuple(study_name(kernel, sizes) for kernel in (space.name, *kernel_names.other_names(space)))
     for study in optuna_storage.get_all_studies():
-        if study.study_name.startswith(study_name(space, sizes)):
+        if study.study_name.startswith(beginnings):
             latest: dict[ConfigKey, Trial] = {}
             for frozen in optuna_storage.get_all_trials(study._study_id, deepcopy=False):
                 with contextlib.suppress(ValueError):

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.devices import DeviceInfo
+from tuner.devices.ceilings import Ceilings
 from tuner.measure.method import PROTOCOL, Method
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.timing import NOISE
-from tuner.space import operation, source
+from tuner.space import source
 from tuner.space.model import Config
+from tuner.store import rates
 from tuner.store.store import Record
 from tuner.tuning.selection import Selection, default_trial, next_best, non_dominated
 from tuner.tuning.trial import Trial
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger import Ledger
 
 
+MARGIN = 1.05  # by which a mix of reads and writes, and noise, may exceed a ceiling
 Failures = Mapping[str, tuple[int, Trial]]  # by reason: how many, and the first of them
 
 
@@ -54,11 +57,18 @@ def failures(trials: Iterable[Trial]) -> Failures:
     return dict(sorted(found.items()))
 
 
-def record(worker: Supervisor, selection: Selection, summary: Summary, ledger: Ledger, signature: str) -> Record:
-    """The record of the best finalist."""
+def record(
+    worker: Supervisor,
+    selection: Selection,
+    summary: Summary,
+    ledger: Ledger,
+    signature: str,
+    ceilings: Ceilings | None,
+) -> Record:
+    """The record of the best finalist, on a device of these ceilings."""
     finals, finalists = selection.finals, selection.finalists
     trial, final = finalists[0].trial, finalists[0].final
-    default = default_trial(worker.task.space, ledger)
+    default = default_trial(worker.task.space, worker.scope, ledger)
     default_times = [finalist.final.time_ms for finalist in finalists if finalist.trial == default]
     scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
     library, by = finals.library, op.reference.kind
@@ -73,7 +83,7 @@ def record(worker: Supervisor, selection: Selection, summary: Summary, ledger: L
         time_ms=final.time_ms,
         spread=final.spread,
         rounds=len(final.times),
-        gflops=operation.gflops(op, scope, final.time_ms),
+        **vars(rates.of(op, scope, final.time_ms, ceilings)),
         library=library.library if library else None,
         library_ms=library.time_ms if library else None,
         vs_library=library.time_ms / final.time_ms if library else None,
@@ -98,7 +108,6 @@ def record(worker: Supervisor, selection: Selection, summary: Summary, ledger: L
         registers=trial.outcome.figures.registers,
         spills=trial.outcome.figures.spills,
         occupancy=trial.outcome.occupancy,
-        gbytes=operation.gbytes(op, scope, final.time_ms),
         protocol=PROTOCOL,
         input_sets=finals.input_sets,
         skipped_mutants=finals.skipped_mutants,
@@ -113,6 +122,11 @@ def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
         yield (
             f"the times of the best spread by {record.spread:.0%}, which is noise: other programs kept {device.name} "
             "busy; run the same command again when it is idle"
+        )
+    if record.vs_memory and record.vs_memory > MARGIN:
+        yield (
+            f"{record.gbytes:.0f} GB/s is {record.vs_memory:.0%} of what {device.name} was measured to {record.memory}"
+            "; check the operation's `bytes`, or run `tune devices --measure` again when the machine is idle"
         )
     fastest = device.peak.fastest_gflops if device.peak else None
     if record.gflops and fastest and record.gflops > fastest:

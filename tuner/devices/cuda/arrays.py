@@ -33,7 +33,9 @@ class Readers(dict[type, tuple[Addresses, Stream]]):
         self._specs, self._number, self._is_ours, self._slow = specs, number, is_ours, slow
 
     def __missing__(self, kind: type) -> tuple[Addresses, Stream]:
-        factory = {"pycuda": self._pycuda, "cupy": self._cupy, "torch": self._torch}.get(_library(kind))
+        readers = {"pycuda": self._pycuda, "cupy": self._cupy, "torch": self._torch}
+        are_plain = all(spec.is_contiguous for spec in self._specs)  # else a flag of contiguity says too little
+        factory = readers.get(_library(kind)) if are_plain else None
         entry = self[kind] = (factory or self._other)(), current_stream(kind, self._number)
         return entry
 

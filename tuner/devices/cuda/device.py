@@ -19,14 +19,14 @@ from tuner.devices.cuda.arrays import Readers, interface_of, stream_handle, stre
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
 from tuner.devices.work import Function, Work
-from tuner.errors import ArgumentError, DeviceError, LaunchError
+from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.source import Source
 
 if TYPE_CHECKING:
-    from tuner.space.dtypes import DType
-    from tuner.space.kinds.texture import Texture
+    from tuner.space.kinds.tensor_map import Tiled
+    from tuner.space.kinds.texture import Sampled
 
 MAX_CHECKED = 64  # sets of addresses that a launcher remembers as checked
 
@@ -50,7 +50,8 @@ class CudaDevice(Device):
         self.architecture = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
         self.compiler = NvrtcCompiler(self.architecture)
         self.memory = self.free_memory()
-        self.peak = peak.fp32((major, minor), get("MULTIPROCESSOR_COUNT"), get("CLOCK_RATE"))
+        self.units = get("MULTIPROCESSOR_COUNT")
+        self.peak = peak.fp32((major, minor), self.units, get("CLOCK_RATE"))
         self.limits = Limits(
             max_threads=get("MAX_THREADS_PER_BLOCK"),
             max_shared_memory=get("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
@@ -169,7 +170,7 @@ class CudaDevice(Device):
             if error.reason != "out of memory":  # an earlier kernel faulted, or a graph is being captured
                 raise DeviceError(f"{self.id}: {error}") from None
             free = self.free_memory()
-            raise DeviceError(f"{self.id}: {nbytes} bytes do not fit; {free} are free; try a smaller size") from None
+            raise OutOfMemory(f"{self.id}: {nbytes} bytes do not fit; {free} are free; try a smaller size") from None
         return Buffer(int(whole) + guard, whole, nbytes)
 
     def write(self, target: Any, data: Array, offset: int = 0) -> None:
@@ -225,20 +226,25 @@ class CudaDevice(Device):
         except OSError:
             return None
 
-    def handle(self, spec: ArraySpec, array: Any) -> int:
-        """The address in `__cuda_array_interface__`, which arrays of PyCUDA, CuPy and torch have."""
+    def layout(self, spec: ArraySpec, array: Any) -> ArrayLayout:
+        """That in `__cuda_array_interface__`, which arrays of PyCUDA, CuPy and torch have."""
+        return _layout(spec, self._interface(spec, array))
+
+    def _interface(self, spec: ArraySpec, array: Any) -> dict[str, Any]:
         name = spec.argument.name
         try:
-            interface = interface_of(array)
+            return interface_of(array)
         except (AttributeError, KeyError, TypeError, RuntimeError):
             if getattr(array, "requires_grad", False):
                 raise ArgumentError(f"{name}: requires grad, which a launch does not track; pass .detach()") from None
             kind = type(array).__name__
             raise ArgumentError(f"{name}: of type {kind}, which is not on the GPU; pass an array that is") from None
-        address, read_only = int(interface["data"][0]), interface["data"][1]
-        typestr, strides = interface["typestr"], interface.get("strides")
-        dtype = spec.dtype if typestr in spec.element.typestrs else np.dtype(typestr)
-        check_array(spec, ArrayLayout(tuple(interface["shape"]), dtype, strides, not read_only))
+
+    def handle(self, spec: ArraySpec, array: Any) -> int:
+        """The address in `__cuda_array_interface__`."""
+        name, interface = spec.argument.name, self._interface(spec, array)
+        address = int(interface["data"][0])
+        check_array(spec, _layout(spec, interface))
         with self._context.active():
             number = driver.device_of(address)
         if number != self._number:
@@ -254,18 +260,24 @@ class CudaDevice(Device):
         stream_handle(stream)
         return stream
 
-    def tensor_map(self, address: int, **layout: Any) -> bytes:
-        """A tensor map over the array at this address: see `tensor_maps.encoded`."""
-        return tensor_maps.encoded(address, **layout)
+    def tensor_map(self, address: int, tiled: Tiled) -> bytes:
+        """A tensor map over the array at this address."""
+        return tensor_maps.encoded(address, tiled)
 
-    def texture(self, address: int, element: DType, shape: tuple[int, ...], mode: Texture) -> textures.TextureObject:
+    def texture(self, address: int, sampled: Sampled) -> textures.TextureObject:
         """A texture object over the array at this address."""
-        return textures.TextureObject(self._context, address, element, shape, mode)
+        return textures.TextureObject(self._context, address, sampled)
 
     def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
         from tuner.devices.cuda import cublas
 
         return cublas.library(routine, arguments, dtypes)
+
+
+def _layout(spec: ArraySpec, interface: dict[str, Any]) -> ArrayLayout:
+    typestr, strides = interface["typestr"], interface.get("strides")
+    dtype = spec.dtype if typestr in spec.element.typestrs else np.dtype(typestr)
+    return ArrayLayout(tuple(interface["shape"]), dtype, strides and tuple(strides), not interface["data"][1])
 
 
 def _gpu(number: int) -> Gpu:

@@ -1,24 +1,14 @@
-"""Texture objects of the driver. The structures and numbers are those of cuda.h."""
+"""Texture objects of the driver. The structures are those of cuda.h."""
 
 from __future__ import annotations
 
 import ctypes
-import math
 from typing import TYPE_CHECKING
 
 from tuner.devices.cuda import driver
 
 if TYPE_CHECKING:
-    from tuner.space.dtypes import DType
-    from tuner.space.kinds.texture import Texture
-
-_FORMATS = {
-    "uint8": 1, "uint16": 2, "uint32": 3, "int8": 8, "int16": 9, "int32": 10, "float16": 16, "float32": 32
-}  # fmt: skip
-_LINEAR, _PITCHED = 2, 3  # of CUresourcetype
-_ADDRESSES = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}
-_FILTERS = {"point": 0, "linear": 1}
-_READ_AS_INTEGERS, _NORMALIZED = 1, 2  # flags
+    from tuner.space.kinds.texture import Sampled
 
 
 class _Resource(ctypes.Structure):
@@ -52,30 +42,25 @@ class _Sampling(ctypes.Structure):
 
 
 class TextureObject:
-    """A texture object over an array in C order: of one axis, or of rows, columns and perhaps channels. Destroyed with
-    this object, so that no kernel may still read it."""
+    """A texture object over an array. Destroyed with this object, so that no kernel may still read it."""
 
-    def __init__(
-        self, context: driver.Context, address: int, element: DType, shape: tuple[int, ...], mode: Texture
-    ) -> None:
+    def __init__(self, context: driver.Context, address: int, sampled: Sampled) -> None:
         """Raises LaunchError for what the driver refuses."""
         self.context, self.handle = context, ctypes.c_uint64()
-        resource = _Resource(address=address, format=_FORMATS[element.name], channels=1)
-        if len(shape) == 1:
-            resource.kind, resource.width = _LINEAR, shape[0] * element.itemsize
-        else:
-            resource.kind, resource.height, resource.width = _PITCHED, shape[0], shape[1]
-            resource.channels = shape[2] if len(shape) == 3 else 1
-            resource.pitch = math.prod(shape[1:]) * element.itemsize
-            if shape[0] == 1:
-                resource.pitch += -resource.pitch % 32  # one row has no second one that would begin too early
-        flags = _READ_AS_INTEGERS if element.is_exact and mode.read == "elements" else 0
-        flags |= _NORMALIZED if mode.coordinates == "normalized" else 0
-        sampling = _Sampling(filter=_FILTERS[mode.filter], flags=flags)
-        sampling.addresses[:] = [_ADDRESSES[mode.address]] * 3
+        resource = _Resource(
+            kind=sampled.resource,
+            address=address,
+            format=sampled.format,
+            channels=sampled.channels,
+            width=sampled.width,
+            height=sampled.height,
+            pitch=sampled.pitch,
+        )
+        sampling = _Sampling(filter=sampled.filter, flags=sampled.flags)
+        sampling.addresses[:] = [sampled.outside] * 3
         with context.apart_from_capture():
             context.call(
-                f"making a texture of shape {shape}", "cuTexObjectCreate",
+                f"making a texture of {sampled.width} x {sampled.height}", "cuTexObjectCreate",
                 ctypes.byref(self.handle), ctypes.byref(resource), ctypes.byref(sampling), None,
             )  # fmt: skip
 

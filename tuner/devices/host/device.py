@@ -23,7 +23,7 @@ from tuner.devices.compiler import Build, missing_kernel
 from tuner.devices.host import BACKEND
 from tuner.devices.host.compiler import HostCompiler, default, processor, version
 from tuner.devices.work import Copy, Function, Passed, Run, Work, Zero
-from tuner.errors import ArgumentError, DeviceError, LaunchError
+from tuner.errors import ArgumentError, DeviceError, LaunchError, OutOfMemory
 from tuner.space import dtypes
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
@@ -56,7 +56,8 @@ class HostDevice(Device):
             raise DeviceError(f"device {self.kind}:{number}: there is one {self.kind}; write --device {self.kind}")
         self.compiler: HostCompiler = default()
         self.id = f"{self.kind}:0"
-        self.name = f"{processor()} x{len(os.sched_getaffinity(0))}"
+        self.units = len(os.sched_getaffinity(0))
+        self.name = f"{processor()} x{self.units}"
         self.architecture = platform.machine()
         self.memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
         self.limits = Limits()
@@ -156,7 +157,7 @@ class HostDevice(Device):
         try:
             whole = np.empty(nbytes + 2 * guard + _ALIGNMENT, dtype=np.uint8)
         except MemoryError:
-            raise DeviceError(f"host: {nbytes} bytes do not fit; try a smaller size") from None
+            raise OutOfMemory(f"host: {nbytes} bytes do not fit; try a smaller size") from None
         skip = -whole.ctypes.data % _ALIGNMENT
         guarded = whole[skip : skip + nbytes + 2 * guard]
         return Buffer(guarded.ctypes.data + guard, guarded, nbytes)
@@ -181,13 +182,17 @@ class HostDevice(Device):
     def last_cache(self) -> int | None:
         return caches.last_level()
 
-    def handle(self, spec: ArraySpec, array: Any) -> int:
-        """The address of a NumPy array."""
+    def layout(self, spec: ArraySpec, array: Any) -> ArrayLayout:
+        """That of a NumPy array."""
         if not isinstance(array, np.ndarray):
             raise ArgumentError(f"{spec.argument.name}: of type {type(array).__name__}; pass a NumPy array")
         if type(array) is not np.ndarray and hasattr(array, "mask"):  # numpy.ma itself is slow to import
             raise ArgumentError(f"{spec.argument.name}: is masked, which a kernel does not see; pass .filled()")
-        check_array(spec, ArrayLayout(array.shape, array.dtype, array.strides, array.flags.writeable))
+        return ArrayLayout(array.shape, array.dtype, array.strides, array.flags.writeable)
+
+    def handle(self, spec: ArraySpec, array: Any) -> int:
+        """The address of a NumPy array."""
+        check_array(spec, self.layout(spec, array))
         return int(array.ctypes.data)
 
     def stream(self, stream: Any, array: Any) -> None:

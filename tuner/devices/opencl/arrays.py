@@ -8,27 +8,46 @@ from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.errors import ArgumentError
 
 
-def buffer_of(spec: ArraySpec, array: Any, context: cl.Context) -> cl.Buffer:
-    """The buffer of a pyopencl array in this context. A buffer is aligned for every type. Raises ArgumentError."""
+def layout_of(spec: ArraySpec, array: Any) -> ArrayLayout:
+    """The layout of a pyopencl array. Raises ArgumentError for any other."""
     from pyopencl.array import Array as ClArray  # slow to import; whoever has such an array has imported it
 
-    name = spec.argument.name
     if not isinstance(array, ClArray):
-        raise ArgumentError(f"{name}: of type {type(array).__name__}; pass a pyopencl array")
-    check_array(spec, ArrayLayout(array.shape, array.dtype, array.strides))
+        raise ArgumentError(f"{spec.argument.name}: of type {type(array).__name__}; pass a pyopencl array")
+    return ArrayLayout(array.shape, array.dtype, array.strides)
+
+
+def buffer_of(spec: ArraySpec, array: Any, context: cl.Context) -> cl.Buffer:
+    """The buffer of a pyopencl array in this context; of a view, a region of it. A buffer is aligned for every type.
+    Raises ArgumentError."""
+    name = spec.argument.name
+    check_array(spec, layout_of(spec, array))
     if array.context != context:
         raise ArgumentError(f"{name}: lies in another OpenCL context; make it on the queue `kernel.device.queue`")
-    if array.offset:
+    if array.offset and not spec.argument.strides:
         raise ArgumentError(f"{name}: begins {array.offset} bytes inside another array; pass a copy of it")
     buffer, is_output = array.base_data, spec.argument.role != "in"
     if not isinstance(buffer, cl.Buffer):
         raise ArgumentError(f"{name}: lies in a buffer of type {type(buffer).__name__}; pass an array in a buffer")
-    if buffer.size < spec.nbytes:
-        raise ArgumentError(f"{name}: its buffer has {buffer.size} bytes; {spec.nbytes} are needed")
+    if buffer.size < array.offset + spec.nbytes:
+        raise ArgumentError(f"{name}: its buffer has {buffer.size} bytes; {array.offset + spec.nbytes} are needed")
     if buffer.flags & (cl.mem_flags.READ_ONLY if is_output else cl.mem_flags.WRITE_ONLY):
         access = "read" if is_output else "written"
         raise ArgumentError(f"{name}: its buffer may only be {access}; pass one made with READ_WRITE")
-    return buffer
+    return _region(spec, buffer, array.offset) if array.offset else buffer
+
+
+def _region(spec: ArraySpec, buffer: cl.Buffer, offset: int) -> cl.Buffer:
+    """The part of a buffer in which an array lies. Raises ArgumentError where the device has no region that begins
+    there."""
+    (device,) = buffer.context.devices
+    unit, (whole, start) = device.mem_base_addr_align // 8, _place(buffer)
+    if (start + offset) % unit:
+        raise ArgumentError(
+            f"{spec.argument.name}: begins {start + offset} bytes inside a buffer; this device takes what begins at "
+            f"a multiple of {unit} bytes; pass a view that does, or a copy"
+        )
+    return whole.get_sub_region(start + offset, spec.nbytes)
 
 
 def queue_of(stream: Any, array: Any, own: cl.CommandQueue) -> cl.CommandQueue:
@@ -44,10 +63,14 @@ def queue_of(stream: Any, array: Any, own: cl.CommandQueue) -> cl.CommandQueue:
     return queue
 
 
-def overlap(a: cl.Buffer, b: cl.Buffer) -> bool:
-    """Whether two buffers are regions of the same buffer and share bytes."""
-    info = cl.mem_info
-    whole_a, whole_b = (buffer.get_info(info.ASSOCIATED_MEMOBJECT) or buffer for buffer in (a, b))
-    start_a: Any = a.get_info(info.OFFSET)
-    start_b: Any = b.get_info(info.OFFSET)
-    return bool(whole_a == whole_b and start_a < start_b + b.size and start_b < start_a + a.size)
+def distance(first: cl.Buffer, second: cl.Buffer) -> int | None:
+    """How many bytes after `first` the `second` begins; None unless both are regions of the same buffer."""
+    (whole, start), (other, other_start) = _place(first), _place(second)
+    return other_start - start if whole == other else None
+
+
+def _place(buffer: cl.Buffer) -> tuple[cl.Buffer, int]:
+    """The buffer that this one is a region of, or is, and the byte where it begins there."""
+    whole: Any = buffer.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT) or buffer
+    start: Any = buffer.get_info(cl.mem_info.OFFSET)
+    return whole, start

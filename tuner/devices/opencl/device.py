@@ -11,7 +11,7 @@ import numpy as np
 import pyopencl as cl
 
 from tuner.devices import caches
-from tuner.devices.arguments import ArraySpec, output_pairs, overlap_error
+from tuner.devices.arguments import ArrayLayout, ArraySpec, output_pairs, overlap_error, share_elements
 from tuner.devices.backend import UNLIMITED
 from tuner.devices.base import GUARD, Array, Buffer, Device
 from tuner.devices.compiler import Build
@@ -19,7 +19,7 @@ from tuner.devices.opencl import BACKEND, arrays
 from tuner.devices.opencl.compiler import OpenCLCompiler, binary_of, build_program
 from tuner.devices.opencl.enqueue import Enqueue, launch_error, plain
 from tuner.devices.work import Function, Work
-from tuner.errors import DeviceError, LaunchError
+from tuner.errors import DeviceError, LaunchError, OutOfMemory
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 from tuner.space.source import Source
@@ -68,6 +68,7 @@ class OpenCLDevice(Device):
         self.compiler = OpenCLCompiler(self.context, self.architecture, f"{self.toolchain}, {self.name}")
         self.memory = min(device.max_mem_alloc_size * 2, device.global_mem_size)
         x, y, z = (*list(device.max_work_item_sizes), 1, 1)[:3]
+        self.units = device.max_compute_units
         self.limits = Limits(
             max_threads=device.max_work_group_size,
             max_shared_memory=device.local_mem_size,
@@ -148,14 +149,14 @@ class OpenCLDevice(Device):
     def allocate(self, nbytes: int, guard: int = GUARD) -> Buffer:
         if nbytes + 2 * guard > self._device.max_mem_alloc_size:
             most = self._device.max_mem_alloc_size
-            raise DeviceError(
+            raise OutOfMemory(
                 f"{self.id}: one array of {nbytes} bytes; at most {most} can be allocated; try a smaller size"
             )
         try:
             whole = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes + 2 * guard)
             return Buffer(whole.get_sub_region(guard, nbytes), whole, nbytes)
         except cl.Error as error:
-            raise DeviceError(f"{self.id}: {nbytes} bytes do not fit ({error}); try a smaller size") from None
+            raise OutOfMemory(f"{self.id}: {nbytes} bytes do not fit ({error}); try a smaller size") from None
 
     def write(self, target: Any, data: Array, offset: int = 0) -> None:
         _wait(lambda: cl.enqueue_copy(self.queue, target, data, dst_offset=offset))
@@ -184,6 +185,10 @@ class OpenCLDevice(Device):
     def exported(self, program: cl.Program) -> bytes:
         return binary_of(program)
 
+    def layout(self, spec: ArraySpec, array: Any) -> ArrayLayout:
+        """That of a pyopencl array."""
+        return arrays.layout_of(spec, array)
+
     def handle(self, spec: ArraySpec, array: Any) -> Any:
         """The buffer of a pyopencl array in this device's context."""
         return arrays.buffer_of(spec, array, self.context)
@@ -194,7 +199,8 @@ class OpenCLDevice(Device):
 
     def check_handles(self, specs: Sequence[ArraySpec], handles: Sequence[Any]) -> None:
         for output, other in output_pairs(specs):
-            if handles[output] == handles[other] or arrays.overlap(handles[output], handles[other]):
+            distance = arrays.distance(handles[output], handles[other])
+            if distance is not None and share_elements(specs[output], specs[other], distance):
                 raise overlap_error(specs[output], specs[other])
 
     def close(self) -> None:

@@ -63,6 +63,7 @@ class Enqueue:
                         f"{function.kernel} takes {kernel.num_args} arguments, and its space declares "
                         f"{len(arguments)}; write one for each, in the kernel's order"
                     )
+                self._check_local(kernel, function.kernel, arguments)
                 for index, position in enumerate(arguments):
                     self._places[position].append((kernel, index, function.kernel))
                 grid, block = function.geometry.grid, function.geometry.block
@@ -73,6 +74,20 @@ class Enqueue:
             case Zero(target, nbytes):
                 zero = np.array(0, np.uint8)
                 return lambda queue: cl.enqueue_fill_buffer(queue, target, zero, 0, nbytes)
+
+    def _check_local(self, kernel: cl.Kernel, name: str, arguments: Iterable[int]) -> None:
+        """Raise LaunchError where a work-group needs more local memory than the device has: some drivers abort."""
+        passed = [self._work.arguments[position] for position in arguments]
+        needed = sum(argument.nbytes for argument in passed if isinstance(argument, Local))
+        if not needed:
+            return
+        (device,) = kernel.context.devices
+        needed += kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
+        if needed > device.local_mem_size:
+            raise LaunchError(
+                f"loading {name}: {needed} bytes of local memory; the device has {device.local_mem_size}",
+                "too many resources",
+            )
 
 
 def plain(argument: Any) -> Any:

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from abc import ABC
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -17,11 +17,31 @@ if TYPE_CHECKING:
     from tuner.space.scope import Scope
 
 
-class Assembly(Protocol):
+class Arguments(Protocol):
+    """The arguments of a configuration."""
+
+    @property
+    def scope(self) -> Scope:
+        """It includes the configuration."""
+        ...
+
+    def argument(self, name: str) -> Argument:
+        """The argument of this name."""
+        ...
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of an argument."""
+        ...
+
+    def nbytes(self, name: str) -> int:
+        """The bytes of an argument."""
+        ...
+
+
+class Assembly(Arguments, Protocol):
     """The launch that a kind adds its argument to: see `devices.program`."""
 
     device: Any
-    scope: Scope
 
     def passed(self, name: str) -> Any:
         """The caller's array of this name, as an argument of kernels."""
@@ -39,17 +59,24 @@ class Assembly(Protocol):
         """Copy the caller's array `name` to a variable of the source before each launch."""
         ...
 
-    def argument(self, name: str) -> Argument:
-        """The argument of this name."""
-        ...
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of an argument."""
-        ...
+@dataclass(frozen=True)
+class Exported:
+    """What a program in C needs to launch without us: one of two things.
 
-    def nbytes(self, name: str) -> int:
-        """The bytes of an argument."""
-        ...
+    symbol: the variable of the sources that the caller's array is copied to before each launch.
+    encode: the statements of a C function that returns a status of the driver. They write `nbytes` to `value`, which
+        stand for the caller's array `of` at `address`; `driver(name)` finds a function of the driver. A kernel takes
+        the value in place of the address.
+
+    `facts` are what launch.json says besides what it says of every argument.
+    """
+
+    symbol: str | None = None
+    of: str | None = None
+    nbytes: int = 0
+    encode: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -113,8 +140,8 @@ class Kind(ABC):
         """Add it to a launch. Returns the kernel's parameter; None where it is no parameter."""
         return assembly.passed(argument.name)
 
-    def export(self, argument: Argument, scope: Scope) -> dict[str, Any] | None:
-        """What launch.json says of it besides what it says of every argument; None where no bundle can hold it."""
+    def export(self, argument: Argument, arguments: Arguments) -> Exported | None:
+        """How a program in C passes it through CUDA's driver; None where none can."""
         return None
 
 

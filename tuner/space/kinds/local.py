@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tuner.space.dtypes import DTYPES
 from tuner.space.kinds import Assembly, Kind
 
 if TYPE_CHECKING:
-    from tuner.space.model import Argument
+    from tuner.space.model import Argument, Operation
 
 
 class LocalMemory(Kind):
@@ -16,6 +17,12 @@ class LocalMemory(Kind):
     name = "local"
     languages = ("opencl",)
     roles = (None,)
+
+    def restrictions(self, argument: Argument, operation: Operation) -> list[tuple[str, str]]:
+        """Of a chosen type, the smallest counts: a device tells of each kernel what does not fit."""
+        itemsize = min(DTYPES[name].itemsize for name in operation.types.get(argument.dtype, (argument.dtype,)))
+        elements = " * ".join(f"({extent.text})" for extent in argument.shape or ())
+        return [(f"{itemsize} * {elements} <= max_shared_memory", "the device's local memory per work-group")]
 
     def add(self, argument: Argument, assembly: Assembly) -> Any:
         return assembly.local(assembly.nbytes(argument.name))

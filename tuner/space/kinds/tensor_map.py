@@ -5,14 +5,15 @@ What can be encoded: CUDA driver API, Tensor Map Object Management, cuTensorMapE
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tuner.space import chosen_types
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
-from tuner.space.kinds import Assembly, Key, Kind
+from tuner.space.kinds import Arguments, Assembly, Exported, Key, Kind
 
 if TYPE_CHECKING:
     from tuner.space.model import Argument, Operation
@@ -20,7 +21,39 @@ if TYPE_CHECKING:
 BYTES = 128
 MOST_AXES, MOST_BOX = 5, 256
 UNIT = 16  # bytes: what rows of the array and of the box are multiples of
-SWIZZLES, INTERLEAVES, PROMOTIONS = (0, 32, 64, 128), (0, 16, 32), (0, 64, 128, 256)
+# What the driver calls them: the numbers are those of cuda.h.
+TYPES = {
+    "uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8,
+    "bfloat16": 9,
+}  # fmt: skip
+BY_SIZE = {1: 0, 2: 1, 4: 2, 8: 4}  # of types that the TMA has no word for: it moves their bits
+SWIZZLES, INTERLEAVES = {0: 0, 32: 1, 64: 2, 128: 3}, {0: 0, 16: 1, 32: 2}
+PROMOTIONS, FILLS = {0: 0, 64: 1, 128: 2, 256: 3}, {"zeros": 0, "nan": 1}
+
+C = """\
+typedef int encoder(void *, int, unsigned, void *, const unsigned long long *, const unsigned long long *,
+                    const unsigned *, const unsigned *, int, int, int, int);
+const unsigned long long extents[] = {extents}, strides[] = {strides};
+const unsigned box[] = {box}, steps[] = {steps};
+encoder *encode = (encoder *)driver("cuTensorMapEncodeTiled");
+return encode(value, {type}, {rank}, (void *)(size_t)address, extents, strides, box, steps, {interleave}, {swizzle},
+              {promotion}, {fill});
+"""
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """What cuTensorMapEncodeTiled is told, in its own numbers. Axes begin with the innermost one; `strides`, in bytes,
+    are those of the others."""
+
+    type: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    interleave: int
+    swizzle: int
+    promotion: int
+    fill: int
 
 
 @dataclass(frozen=True)
@@ -99,18 +132,39 @@ class TensorMap(Kind):
         return {self.of: 32}
 
     def add(self, argument: Argument, assembly: Assembly) -> Any:
-        names = assembly.scope.names
-        encode = partial(
-            assembly.device.tensor_map,
-            dtype=chosen_types.dtype(assembly.argument(self.of), assembly.scope),
-            shape=assembly.shape(self.of),
-            box=tuple(extent.integer(names) for extent in self.box),
-            swizzle=self.swizzle[0].integer(names),
-            interleave=self.interleave[0].integer(names),
-            promotion=self.promotion[0].integer(names),
-            fill=self.fill,
+        return assembly.encoded(self.of, BYTES, partial(assembly.device.tensor_map, tiled=self._tiled(assembly)))
+
+    def export(self, argument: Argument, arguments: Arguments) -> Exported:
+        tiled = self._tiled(arguments)
+        rank = len(tiled.extents)
+        words = {name: _list(value) if isinstance(value, tuple) else value for name, value in asdict(tiled).items()}
+        words |= {"rank": rank, "steps": _list((1,) * rank), "strides": _list(tiled.strides or (0,))}
+        names = arguments.scope.names
+        facts = {"box": [extent.integer(names) for extent in self.box], "fill": self.fill}
+        facts |= {key: getattr(self, key)[0].integer(names) for key in ("swizzle", "interleave", "promotion")}
+        code = C
+        for name, word in words.items():
+            code = code.replace(f"{{{name}}}", str(word))
+        return Exported(of=self.of, nbytes=BYTES, encode=code, facts=facts)
+
+    def _tiled(self, arguments: Arguments) -> Tiled:
+        names, shape = arguments.scope.names, arguments.shape(self.of)
+        element = chosen_types.dtype(arguments.argument(self.of), arguments.scope)
+        strides = [math.prod(shape[axis:]) * element.itemsize for axis in range(1, len(shape))]
+        return Tiled(
+            type=TYPES.get(element.name, BY_SIZE[element.itemsize]),
+            extents=shape[::-1],
+            strides=tuple(reversed(strides)),
+            box=tuple(extent.integer(names) for extent in reversed(self.box)),
+            interleave=INTERLEAVES[self.interleave[0].integer(names)],
+            swizzle=SWIZZLES[self.swizzle[0].integer(names)],
+            promotion=PROMOTIONS[self.promotion[0].integer(names)],
+            fill=FILLS[self.fill],
         )
-        return assembly.encoded(self.of, BYTES, encode)
+
+
+def _list(numbers: tuple[int, ...]) -> str:
+    return f"{{{', '.join(map(str, numbers))}}}"
 
 
 def _is_plain_truth(that: str) -> bool:

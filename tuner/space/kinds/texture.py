@@ -6,21 +6,67 @@ Capability (linear memory).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tuner.space import chosen_types
 from tuner.space.dtypes import DTYPES
-from tuner.space.kinds import Assembly, Key, Kind
+from tuner.space.kinds import Arguments, Assembly, Exported, Key, Kind
 
 if TYPE_CHECKING:
+    from tuner.space.dtypes import DType
     from tuner.space.model import Argument, Operation
 
 BYTES = 8
 ALIGNMENT, ROW_UNIT = 512, 32  # bytes
 MOST_WIDTH, MOST_HEIGHT, MOST_ELEMENTS = 131072, 65000, 2**28
 CHANNELS = (1, 2, 4)
-TYPES = ("uint8", "uint16", "uint32", "int8", "int16", "int32", "float16", "float32")
+# What the driver calls them: the numbers are those of cuda.h.
+FORMATS = {
+    "uint8": 1, "uint16": 2, "uint32": 3, "int8": 8, "int16": 9, "int32": 10, "float16": 16, "float32": 32
+}  # fmt: skip
+LINEAR, PITCHED = 2, 3  # resources
+ADDRESSES = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}
+FILTERS = {"point": 0, "linear": 1}
+READ_AS_INTEGERS, NORMALIZED = 1, 2  # flags
+
+C = """\
+typedef int creator(void *, const void *, const void *, const void *);
+struct { /* CUDA_RESOURCE_DESC */
+    int resource;
+    unsigned long long address;
+    int format;
+    unsigned channels;
+    size_t width, height, pitch;
+    int reserved[22];
+    unsigned flags;
+} array = {{resource}, address, {format}, {channels}, {width}, {height}, {pitch}, {0}, 0};
+struct { /* CUDA_TEXTURE_DESC */
+    int outside[3], filter;
+    unsigned flags, anisotropy;
+    float mipmap[4], border[4];
+    int reserved[12];
+} reading = {{{outside}, {outside}, {outside}}, {filter}, {flags}, 0, {0}, {0}, {0}};
+creator *create = (creator *)driver("cuTexObjectCreate");
+return create(value, &array, &reading, NULL);
+"""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What cuTexObjectCreate is told of an array and how it is read, in its own numbers. `width` counts bytes where the
+    resource is linear."""
+
+    resource: int
+    format: int
+    channels: int
+    width: int
+    height: int
+    pitch: int
+    outside: int
+    filter: int
+    flags: int
 
 
 @dataclass(frozen=True)
@@ -47,8 +93,8 @@ class Texture(Kind):
 
     def fault(self, argument: Argument, operation: Operation) -> tuple[str, str] | None:
         shape, types = argument.shape or (), operation.types.get(argument.dtype, (argument.dtype,))
-        if other := next((name for name in types if name not in TYPES), None):
-            return "dtype", f"{other}: a texture has elements of {', '.join(TYPES)}"
+        if other := next((name for name in types if name not in FORMATS), None):
+            return "dtype", f"{other}: a texture has elements of {', '.join(FORMATS)}"
         if len(shape) > 3 or (len(shape) == 3 and shape[2].text not in map(str, CHANNELS)):
             return "shape", "a texture has one axis, rows and columns, or these and 1, 2 or 4 channels"
         if len(shape) == 1 and (self.filter, self.address, self.coordinates) != ("point", "clamp", "elements"):
@@ -75,13 +121,43 @@ class Texture(Kind):
         return {argument.name: ALIGNMENT}
 
     def add(self, argument: Argument, assembly: Assembly) -> Any:
-        shape, textures = assembly.shape(argument.name), dict[int, Any]()
-        element = chosen_types.dtype(argument, assembly.scope)
+        sampled, textures = self._sampled(argument, assembly), dict[int, Any]()
 
         def encode(address: int) -> bytes:
             if address not in textures:
-                textures[address] = assembly.device.texture(address, element, shape, self)
+                textures[address] = assembly.device.texture(address, sampled)
             handle: bytes = textures[address].handle.value.to_bytes(BYTES, "little")
             return handle
 
         return assembly.encoded(argument.name, BYTES, encode)
+
+    def export(self, argument: Argument, arguments: Arguments) -> Exported:
+        code = C
+        for name, number in asdict(self._sampled(argument, arguments)).items():
+            code = code.replace(f"{{{name}}}", str(number))
+        return Exported(of=argument.name, nbytes=BYTES, encode=code, facts=asdict(self))
+
+    def _sampled(self, argument: Argument, arguments: Arguments) -> Sampled:
+        shape, element = arguments.shape(argument.name), chosen_types.dtype(argument, arguments.scope)
+        if len(shape) == 1:
+            resource, channels, width, height, pitch = LINEAR, 1, shape[0] * element.itemsize, 0, 0
+        else:
+            resource, channels, width, height = PITCHED, math.prod(shape[2:]), shape[1], shape[0]
+            pitch = width * channels * element.itemsize
+            if height == 1:
+                pitch += -pitch % ROW_UNIT  # one row has no second one that would begin too early
+        return Sampled(
+            resource=resource,
+            format=FORMATS[element.name],
+            channels=channels,
+            width=width,
+            height=height,
+            pitch=pitch,
+            outside=ADDRESSES[self.address],
+            filter=FILTERS[self.filter],
+            flags=self._flags(element),
+        )
+
+    def _flags(self, element: DType) -> int:
+        flags = READ_AS_INTEGERS if element.is_exact and self.read == "elements" else 0
+        return flags | (NORMALIZED if self.coordinates == "normalized" else 0)

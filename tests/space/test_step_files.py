@@ -1,0 +1,318 @@
+"""Space files of several steps, scratch and kinds of arguments: each fault is one message, and what is valid is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from helpers.processes import Tune
+from helpers.steps import LAST, PARTS, SUM, written
+from tuner.space import catalog, launch_form
+from tuner.space.source import Version
+
+GPU = SUM.replace("[cuda, opencl, c]", "[cuda, opencl]")
+CUDA, OPENCL = GPU.replace("[cuda, opencl]", "[cuda]"), GPU.replace("[cuda, opencl]", "[opencl]")
+STEPS = SUM[SUM.index("steps:") : SUM.index("parameters:")]
+FIRST, SECOND = STEPS.splitlines(keepends=True)[1:]
+X, N = "{name: x, dtype: float32, shape: [n], role: in}", "{name: n, dtype: int32}"
+SCRATCH = "{name: partials, dtype: float32, shape: [blocks], role: scratch}"
+
+
+def having(text: str, becomes: str, file: str = GPU) -> str:
+    """The file with one place changed."""
+    assert file.count(text) == 1
+    return file.replace(text, becomes)
+
+
+def local(more: str = "shape: [32]", file: str = OPENCL) -> str:
+    """A file with local memory in its first step."""
+    argument = f"{N}\n    - {{name: tile, kind: local, dtype: float32, {more}}}"
+    return having("[partials, x, n]", "[partials, x, n, tile]", having(N, argument, file))
+
+
+def of_type(real: str, argument: str = SCRATCH) -> str:
+    """A file in which the type of an argument is the parameter `real`."""
+    typed = having(argument, argument.replace("float32", "real"))
+    return having("parameters: {", f"parameters: {{real: [{real}], ", typed)
+
+
+def second(text: str, file: str = GPU) -> str:
+    """A file whose second step has this in place of its grid."""
+    return having("grid: [1], block: [32]", text, file)
+
+
+# name of the fault: (file, what the message says after the file's name and `:`)
+FAULTS = {
+    "a kernel and steps": (GPU + "kernel: sum_parts\n", "19: kernel: stands beside `steps:`; write it in each step"),
+    "a grid and steps": (GPU + "grid: [1]\n", "19: grid: stands beside `steps:`; write it in each step"),
+    "a block and steps": (GPU + "block: [1]\n", "19: block: stands beside `steps:`"),
+    "shared memory and steps": (GPU + "shared_memory: 4\n", "19: shared_memory: stands beside `steps:`"),
+    "a cluster and steps": (CUDA + "cluster: [2]\n", "19: cluster: stands beside `steps:`"),
+    "cooperative and steps": (CUDA + "cooperative: true\n", "19: cooperative: stands beside `steps:`"),
+    "neither": (having(STEPS, ""), "1: kernel: this key is missing; add it, or `steps:` of several kernels"),
+    "no steps": (having(STEPS, "steps: []\n"), "15: steps: a list: list should have at least 1 item"),
+    "33 steps": (having(SECOND, SECOND * 32), "15: steps: a list: list should have at most 32 items"),
+    "a step that is a word": (having(STEPS, "steps: [sum]\n"), "15: steps.0: 'sum': input should be a valid dict"),
+    "a step without kernel": (having("kernel: sum_last, ", ""), "17: steps.1.kernel: this key is missing; add it"),
+    "a misspelt key": (second("blok: [1]"), "17: steps.1.blok: unknown key; did you mean `block`?"),
+    "an unknown argument": (
+        having("[partials, total,", "[parts, total,"), "17: steps.1.arguments.0: unknown name 'parts'; did you mean"
+    ),
+    "an argument twice": (
+        having("total, scale]", "total, total]"), "17: steps.1.arguments.2: total stands twice; keep one"
+    ),
+    "an argument that no step takes": (
+        having(N, f"{N}\n    - {{name: m, dtype: int32, value: n}}"),
+        "16: steps: no step takes the argument m; name it in one, or take it out",
+    ),
+    "too few arguments": (
+        having("[partials, x, n]", "[partials, n]", having("[partials, total, scale]", "[partials, total, scale, x]")),
+        "16: steps.0.arguments: 2 arguments (partials, n); sum_parts in sum.cu takes 3",
+    ),
+    "arguments in another order than the kernel's": (
+        having("[partials, total, scale]", "[partials, scale, total]"),
+        "17: steps.1.arguments.1: scale: sum_last in sum.cu takes `float *total` here, an array; name the arguments "
+        "in the kernel's order",
+    ),
+    "a kernel that is not there": (
+        having("kernel: sum_last", "kernel: sum_all"), "has no entry point 'sum_all'; it defines sum_last, sum_parts"
+    ),
+    "a source that is not there": (
+        having("kernel: sum_last,", "kernel: sum_last, source: last.cu,"), "17: steps.1.source: the kernel file is miss"
+    ),
+    "a source of another language": (
+        having("kernel: sum_last,", "kernel: sum_last, source: last.c,", having("languages: [cuda, opencl]\n", "")),
+        "16: steps.1.source: last.c is c, and the first step cuda and opencl; write `languages:`",
+    ),
+    "a template in OpenCL": (
+        having("kernel: sum_last,", "kernel: 'sum_last<3>',"), "17: steps.1.kernel: 'sum_last<3>': templates and name"
+    ),
+    "braces of nothing": (
+        having("kernel: sum_last,", "kernel: 'sum_{last}',"), "17: steps.1.kernel: 'sum_{last}': {last} names no param"
+    ),
+    "no grid": (second("block: [1]"), "17: steps.1.grid: the number of blocks is missing; write `grid:`, or"),
+    "two grids": (second("grid: [1], grid_divisors: {x: [1]}"), "17: steps.1.grid: both `grid` and `grid_divisors`"),
+    "divisors of no extent": (second("grid_divisors: {x: [1]}"), "17: steps.1.grid_divisors.x: the result has no ext"),
+    "a grid of 0": (second("grid: [blocks - 8]"), "17: steps.1.grid.0: `blocks - 8` is 0; at least 1 is needed"),
+    "a grid of an unknown name": (second("grid: [block]"), "17: steps.1.grid.0: `block`: unknown name 'block'"),
+    "a cluster in OpenCL": (second("grid: [2], cluster: [2]"), "17: steps.1.cluster: clusters are for cuda only"),
+    "a cluster of four axes": (second("grid: [1], cluster: [1, 1, 1, 1]", CUDA), "17: steps.1.cluster: a list: list"),
+    "a cluster of 0": (second("grid: [2], cluster: [0]", CUDA), "17: steps.1.cluster.0: `0` is 0; at least 1 is need"),
+    "a cooperative launch in OpenCL": (
+        second("grid: [1], cooperative: true"), "17: steps.1.cooperative: cooperative launches are for cuda only"
+    ),
+    "scratch with a fill": (
+        having(SCRATCH, SCRATCH[:-1] + ", fill: zeros}"), "8: operation.arguments.2.fill: partials: only an array of ro"
+    ),
+    "scratch with a value": (
+        having(SCRATCH, SCRATCH[:-1] + ", value: [1]}"), "8: operation.arguments.2.role: 'scratch': partials has a `val"
+    ),
+    "scratch of a kind": (
+        having(SCRATCH, SCRATCH[:-1] + ", kind: constant}"),
+        "8: operation.arguments.2.role: partials: `kind: constant` has `role: in`; write that",
+    ),
+    "scratch in the reference": (
+        having("scale * sum(x)", "sum(partials)"),
+        "11: operation.reference: `sum(partials)`: partials is scratch, which holds nothing that a caller knows",
+    ),
+    "scratch in a derived value": (
+        having("reference: scale * sum(x)", "derive: {t: sum(partials)}\n  reference: {t: sum(x)}"),
+        "11: operation.derive.t: `sum(partials)`: partials is scratch, which holds nothing that a caller knows",
+    ),
+    "scratch of a configuration in a reference kernel": (
+        having("scale * sum(x)", "{kernel: sum_last, grid: [1], block: [1]}"),
+        "reference.arguments: partials depends on blocks, and a reference kernel has no configuration; write",
+    ),
+    "scratch without a shape": (
+        having("shape: [blocks], role: scratch", "role: scratch"), "8: operation.arguments.2: partials: an array has bo"
+    ),
+    "scratch of no elements": (
+        having("[blocks], role", "[blocks - 8], role"), "8: operation.arguments.2.shape: `blocks - 8` is 0; at least 1"
+    ),
+    "scratch of a fraction": (
+        having("[blocks], role", "[blocks / 3], role"), "8: operation.arguments.2.shape: `blocks / 3` is 2.6666"
+    ),
+    "scratch of an unknown name": (
+        having("[blocks], role", "[blks], role"), "8: operation.arguments.2.shape: `blks`: unknown name 'blks'; did you"
+    ),
+    "an array that is zeroed": (
+        having(X, X[:-1] + ", zeroed: once}"), "7: operation.arguments.1.zeroed: x: only an array of role scratch is ze"
+    ),
+    "zeroed always": (
+        having(SCRATCH, SCRATCH[:-1] + ", zeroed: always}"), "8: operation.arguments.2.zeroed: 'always': input should b"
+    ),
+    "an input whose shape a parameter decides": (
+        having(X, X.replace("[n]", "[blocks]")),
+        "7: operation.arguments.1.shape: `blocks` depends on blocks, which may differ by configuration; the shape of "
+        "scratch may",
+    ),
+    "an output whose shape a parameter decides": (
+        having("[1], role: out", "[blocks], role: out"),
+        "6: operation.arguments.0.shape: `blocks` depends on blocks, which may differ by configuration; name the "
+        "output in `derive:`",
+    ),
+    "a parameter with a value that is no type": (
+        of_type("float32, wide"), "8: operation.arguments.2.dtype: the parameter real has the value 'wide', which is no"
+    ),
+    "a parameter of numbers as a type": (
+        of_type("1, 2"), "8: operation.arguments.2.dtype: the parameter real has the value 1, which is no dtype"
+    ),
+    "an input whose type is a parameter": (
+        of_type("float32, float64", X), "real is a parameter, and only scratch may take its type from one"
+    ),
+    "a parameter named as an argument": (
+        SUM.replace("blocks", "total"), "parameters.total: sum_last in sum.cu takes an argument of this name, which the"
+    ),
+    "an unknown kind": (
+        having(X, X[:-1] + ", kind: surface}"), "7: operation.arguments.1.kind: 'surface': input should be 'array', 'co"
+    ),
+    "a constant that is written": (
+        having("role: out}", "role: out, kind: constant}"), "6: operation.arguments.0.role: total: `kind: constant` has"
+    ),
+    "a constant with a value": (
+        having(X, "{name: x, kind: constant, dtype: float32, shape: [1], role: in, value: [1]}"),
+        "7: operation.arguments.1.value: x: `kind: constant` has none; let the caller pass it",
+    ),
+    "a constant without a type": (
+        having(X, "{name: x, kind: constant, shape: [n], role: in}"), "7: operation.arguments.1.dtype: this key is miss"
+    ),
+    "a constant that a CUDA kernel takes": (
+        having(X, X[:-1] + ", kind: constant}", CUDA),
+        "16: steps.0.arguments.1: x is constant, which no kernel of cuda takes; leave it out",
+    ),
+    "local memory in CUDA": (local(file=GPU), "kind: local is for opencl only, and the languages are cuda, opencl"),
+    "local memory with a role": (
+        local("shape: [32], role: in"), "operation.arguments.4.role: tile: `kind: local` has no `role`; take it out"
+    ),
+    "local memory without a shape": (
+        local("value: 3"), "operation.arguments.4.shape: tile: `kind: local` needs a `shape`; add it"
+    ),
+    "local memory in the reference": (
+        having("scale * sum(x)", "sum(tile)", local()), "12: operation.reference: `sum(tile)`: tile is local, which ho"
+    ),
+    "a key of another kind": (
+        having(X, X[:-1] + ", box: [3]}"), "7: operation.arguments.1.box: is a key of `kind: tensor_map`; write that"
+    ),
+}  # fmt: skip
+# What no configuration satisfies: (file, the reason)
+EXCLUDED = {
+    "a cluster of 32": (second("grid: [32], cluster: [32]", CUDA), "(a cluster has at most 16 blocks)"),
+    "a cluster that parts": (second("grid: [3], cluster: [2]", CUDA), "(the grid is whole clusters in x)"),
+    "a block too large": (second("grid: [1], block: [2048]"), "(the device's threads per block)"),
+    "shared memory too large": (second("grid: [1], shared_memory: 2**20"), "(the device's shared memory per block)"),
+    "shared memory in OpenCL": (second("grid: [1], shared_memory: 4", OPENCL), "(no dynamic shared memory in opencl"),
+    "constants too large": (
+        having("[partials, x, n]", "[partials, n]", having(X, X[:-1] + ", kind: constant}", CUDA)).replace(
+            "shape: [n], role: in", "shape: [17 * n], role: in"
+        ),
+        "(constant memory has 64 KiB)",
+    ),
+    "local memory too large": (local("shape: [blocks * 2**20]"), "(the device's local memory per work-group)"),
+}  # fmt: skip
+
+
+def code(text: str) -> str:
+    """The kernels that a file is for."""
+    if "kind: local" in text:
+        return PARTS.replace("int n)", "int n, __local float *tile)") + LAST
+    if "kind: constant" in text:
+        return PARTS.replace("GLOBAL const float *x, ", "").replace("x[i]", "1") + LAST
+    return PARTS + LAST
+
+
+def answered(tune: Tune, *arguments: str | Path) -> str:
+    """The one line of a command that fails."""
+    done = tune(*arguments)
+    assert (done.status, done.out) == (2, ""), done.err
+    assert len(done.err.splitlines()) == 1
+    return done.err
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_one_message_with_file_line_key_and_what_is_allowed(fault: str, tmp_path: Path, tune: Tune) -> None:
+    text, expected = FAULTS[fault]
+    (tmp_path / "last.c").write_text("void sum_last() {}\n")
+    file = written(tmp_path, "sum", PARTS + LAST, text)
+    message = answered(tune, "validate", file)
+    assert expected in message
+    assert message.startswith(f"error: {file}:")
+
+
+@pytest.mark.parametrize("fault", EXCLUDED)
+def test_what_no_device_can_launch_is_a_restriction_with_its_reason(fault: str, tmp_path: Path, tune: Tune) -> None:
+    text, reason = EXCLUDED[fault]
+    message = answered(tune, "validate", written(tmp_path, "sum", code(text), text))
+    assert "no configuration is valid at n=1024: " in message
+    assert reason in message
+
+
+@pytest.mark.parametrize("fault", ["scratch of a kind", "no grid", "an argument that no step takes"])
+def test_every_verb_gives_the_same_message(fault: str, tmp_path: Path, tune: Tune) -> None:
+    file = written(tmp_path, "sum", PARTS + LAST, FAULTS[fault][0])
+    exports = [["export", file, "1000", "--to", to, "--output", tmp_path / "out"] for to in ("header", "cu", "cubin")]
+    messages = {answered(tune, *words) for words in (["validate", file], ["show", file], [file, "1000"], *exports)}
+    assert len(messages) == 1
+
+
+def test_scratch_that_some_configurations_cannot_have_fails_these_alone(tmp_path: Path, tune: Tune) -> None:
+    text = having("shape: [blocks]", "shape: [blocks if blocks == 8 else 2**60 if threads == 32 else 0]", SUM)
+    done = tune(written(tmp_path, "sum", PARTS + LAST, text), 1000, "--device", "host", "--repeats", "3", "--json")
+    assert (done.status, done.json["failed"]) == (0, {"geometry": 1, "out of memory": 1}), done.err
+    assert done.json["best"]["config"]["blocks"] == 8
+
+
+@pytest.mark.parametrize("text", [SUM, GPU, local(), second("grid: [2], cluster: [2], cooperative: true", CUDA)])
+def test_what_is_valid_survives_its_launch_form(text: str, tmp_path: Path, tune: Tune) -> None:
+    file = written(tmp_path, "sum", code(text), text)
+    assert tune("validate", file).status == 0
+    space = catalog.load(str(file))
+    assert launch_form.from_json(json.loads(json.dumps(launch_form.to_json(space)))) == space
+
+
+def test_show_lists_steps_and_scratch(tmp_path: Path, tune: Tune) -> None:
+    text = second("grid: [blocks, 2], block: [32], cluster: [2], cooperative: true, shared_memory: 4 * blocks", CUDA)
+    file = written(tmp_path, "sum", PARTS + LAST, having("role: scratch", "role: scratch, zeroed: each", text))
+    lines = tune("show", file).out.splitlines()
+    assert [line for line in lines if line.startswith(("step", "scratch"))] == [
+        "step 1 sum_parts(partials, x, n): grid [ceil_div(blocks, threads)], block [threads]",
+        "step 2 sum_last(partials, total, scale): grid [blocks, 2], block [32], cluster [2], shared memory 4 * blocks, "
+        "cooperative",
+        "scratch partials: float32 [blocks], zeroed each",
+    ]
+    shown = tune("show", file, "--json").json
+    assert [(s["kernel"], s["grid"], s["cluster"]) for s in shown["steps"]] == [
+        ("sum_parts", ["ceil_div(blocks, threads)"], None),
+        ("sum_last", ["blocks", "2"], ["2"]),
+    ]
+    assert shown["scratch"] == [{"name": "partials", "dtype": "float32", "shape": ["blocks"], "zeroed": "each"}]
+
+
+ONE_STEP = """\
+title: Twice
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: y, dtype: float32, shape: [n], role: out}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - {name: n, dtype: int32}
+  reference: 2 * x
+source: twice.cu
+languages: [cuda, opencl]
+"""
+TWICE = "kernel: twice\ngrid: [ceil_div(n, threads)]\nblock: [threads]\nparameters: {threads: [32, 64]}\n"
+TWICE_AS_STEPS = (
+    "steps:\n  - {kernel: twice, grid: ['ceil_div(n, threads)'], block: [threads]}\nparameters: {threads: [32, 64]}\n"
+)
+
+
+def test_a_file_of_one_step_keeps_the_names_that_its_records_have(tmp_path: Path) -> None:
+    """They are those of the time when no file had steps: another name would make every record an earlier version's."""
+    versions = set()
+    for text in (TWICE, TWICE_AS_STEPS):
+        file = tmp_path / "twice.yaml"
+        (tmp_path / "twice.cu").write_text("__kernel void twice(__global float *y, __global float *x, int n) {}\n")
+        file.write_text(ONE_STEP + text)
+        versions.add(Version.of(catalog.load(str(file))))
+    assert versions == {Version(code="530ece270ca7fbab1e7217c6eb7e0c7d", signature="8c4a2c33097c327aaa6967801e704ff6")}

@@ -1,0 +1,94 @@
+"""What a device does at most, as kernels of ours have measured it. `Peak` is what its maker's figures come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+COPY, READ, WRITE, FMA, TENSOR = "copy", "read", "write", "FMA", "tensor"
+MEMORY = (COPY, READ, WRITE)  # in GB/s; the others are in GFLOP/s
+NAMES = (*MEMORY, FMA, TENSOR)
+CACHES = 4  # arrays of fewer last-level caches may move no byte at all
+MOST_RATE = 1e12  # nothing moves or computes faster, in GB/s or GFLOP/s
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The highest rate of several kernels, in GB/s or GFLOP/s: the median of `rounds`, with their interquartile range
+    over it as `spread`. `kernel` says in words which one it was."""
+
+    rate: float
+    spread: float
+    rounds: int
+    kernel: str
+
+    @staticmethod
+    def from_json(data: Any) -> Ceiling:
+        """The ceiling that `asdict` made `data` from. Raises ValueError."""
+        if not isinstance(data, dict):
+            raise ValueError("not an object")
+        rate, spread, rounds = (_number(data, name) for name in ("rate", "spread", "rounds"))
+        if not 0 < rate <= MOST_RATE:
+            raise ValueError(f"rate is {rate:g}; allowed: above 0, up to {MOST_RATE:g}")
+        return Ceiling(rate, spread, int(rounds), _text(data, "kernel"))
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """The ceilings of a device by name, as far as it has them; the device as a record names it. `cache` is the size of
+    its last cache in bytes, None if unknown: rates of arrays that it holds are none of memory."""
+
+    device: str
+    kind: str
+    architecture: str
+    toolchain: str
+    date: str
+    version: str
+    cache: int | None
+    rates: Mapping[str, Ceiling]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Ceilings with the same key are of the same thing."""
+        return self.kind, self.device, self.toolchain
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "rates": {name: asdict(ceiling) for name, ceiling in self.rates.items()}}
+
+    @staticmethod
+    def from_json(data: Any) -> Ceilings:
+        """The ceilings that `to_json` made `data` from. Raises ValueError, saying why; nobody vouches for a file."""
+        if not isinstance(data, dict):
+            raise ValueError("not an object")
+        texts = {name: _text(data, name) for name in _TEXTS}
+        cache, rates = data.get("cache"), data.get("rates")
+        if cache is not None and (not isinstance(cache, int) or cache < 0):
+            raise ValueError("cache: neither a number of bytes nor null")
+        if not isinstance(rates, dict):
+            raise ValueError("rates: not an object")
+        ceilings = {}
+        for name in NAMES:
+            if name in rates:
+                try:
+                    ceilings[name] = Ceiling.from_json(rates[name])
+                except ValueError as error:
+                    raise ValueError(f"rates: {name}: {error}") from None
+        return Ceilings(**texts, cache=cache, rates=ceilings)
+
+
+_TEXTS = ("device", "kind", "architecture", "toolchain", "date", "version")
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = data.get(name)
+    if not (isinstance(value, str) and value.isprintable() and len(value) < 1000):
+        raise ValueError(f"{name}: not a line of text")
+    return value
+
+
+def _number(data: Mapping[str, Any], name: str) -> float:
+    value = data.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e300:
+        raise ValueError(f"{name}: not a number from 0 on")
+    return value

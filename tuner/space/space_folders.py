@@ -1,0 +1,48 @@
+"""The space files in a folder, as far as it is worth looking."""
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from tuner import paths
+
+MOST_ENTRIES = 20_000  # files and folders that are looked at in and below one folder
+SUFFIXES = (".yaml", ".yml")
+
+
+def space_files(folder: Path, problems: list[str]) -> Iterator[Path]:
+    """The space files in and below `folder`, without those of operations and those whose names begin with `_`.
+
+    `problems` gets a message for each folder that cannot be read, and for a folder that has too many files. Hidden
+    folders and links to folders are left out.
+    """
+    where = paths.shown(folder)
+    if not os.path.isdir(folder):
+        problems.append(f"{where}: there is no such folder")
+        return
+    left, queue = MOST_ENTRIES, [folder]
+    while queue:
+        current = queue.pop(0)
+        try:
+            with os.scandir(current) as listing:
+                entries = list(itertools.islice(listing, left + 1))
+        except OSError as error:
+            problems.append(f"{paths.shown(current)}: cannot be read: {error.strerror}")
+            continue
+        left -= len(entries)
+        if left < 0:
+            problems.append(f"{where}: has more than {MOST_ENTRIES:,} files; the rest is left out; name folders in it")
+            entries.pop()
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if is_space(Path(entry.name)) and os.path.isfile(entry.path):
+                yield Path(entry.path)
+            elif entry.is_dir(follow_symlinks=False) and not entry.name.startswith((".", "__")):
+                queue.append(Path(entry.path))
+        if left < 0:
+            return
+
+
+def is_space(path: Path) -> bool:
+    """Whether a file of this name is taken for a space file."""
+    return path.suffix in SUFFIXES and path.stem != "operation" and not path.name.startswith(("_", "."))

@@ -1,0 +1,99 @@
+"""Ceilings that were measured once, in `ceilings.json` of a folder of results: the user's own before the shipped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tuner import paths
+from tuner.devices.base import Device, DeviceInfo
+from tuner.devices.ceilings import Ceilings
+from tuner.errors import RequestError
+from tuner.store import locks
+
+FILE, FORMAT, VERSION = "ceilings.json", "tuner ceilings", 1
+MOST = 10_000_000  # characters of a file
+
+
+class KeptCeilings:
+    """The ceilings in several folders. Those of the first count before the others, and only it is written."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """`folder` replaces the user's own; those that ship are always read too."""
+        self._paths = [root / FILE for root in (folder or paths.user_results(), paths.shipped("results"))]
+        self.problems: list[str] = []
+        self._all: list[Ceilings] = []
+        for path in dict.fromkeys(path.resolve() for path in self._paths):
+            try:
+                entries = _entries(path)
+            except RequestError as error:
+                self.problems.append(str(error))
+                continue
+            for position, entry in enumerate(entries):
+                try:
+                    self._all.append(Ceilings.from_json(entry))
+                except ValueError as error:
+                    self.problems.append(f"{paths.shown(path)}: devices: {position + 1}: {error}; it is ignored")
+
+    def of(self, device: Device | DeviceInfo) -> Ceilings | None:
+        """The ceilings of a device: measured with its toolchain, else with another one; the user's own first. None
+        where nobody has measured any."""
+        here = [c for c in self._all if (c.kind, c.device) == (device.kind, device.name)]
+        same = [c for c in here if c.toolchain == device.toolchain]
+        return next(iter(same or here), None)
+
+    def check_writable(self) -> None:
+        """Raise RequestError if `keep` could not write. To be called before anything is measured."""
+        path = self._paths[0]
+        _entries(path)
+        try:
+            paths.check_writable(path.parent)
+        except OSError as error:
+            raise _unwritable(path, error) from None
+
+    def keep(self, ceilings: Ceilings) -> Path:
+        """Write `ceilings` in place of those with the same key, and return the file. Raises RequestError if it cannot
+        be written, or holds something else."""
+        path = self._paths[0]
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with locks.held(path):
+                others = [entry for entry in _entries(path) if _key(entry) != ceilings.key]
+                document = {"format": FORMAT, "version": VERSION, "devices": [ceilings.to_json(), *others]}
+                paths.replace(path, (json.dumps(document, indent=1) + "\n").encode())
+        except OSError as error:
+            raise _unwritable(path, error) from None
+        return path
+
+
+def _entries(path: Path) -> list[Any]:
+    """The devices in a file; none if it is not there. Raises RequestError if it is not ours, or cannot be read."""
+    where = paths.shown(path)
+    try:
+        document = json.loads(paths.read_text(path, MOST))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RequestError(f"{where}: cannot be read: {error.strerror}; name another folder with --results") from None
+    except (ValueError, RecursionError):
+        raise RequestError(f"{where}: is not JSON; delete it, and run `tune devices --measure` again") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise RequestError(f"{where}: format is not {FORMAT!r}; move it, and run `tune devices --measure` again")
+    if document.get("version") != VERSION or not isinstance(document.get("devices"), list):
+        version = paths.quoted(document.get("version"))
+        raise RequestError(f"{where}: version is {version}; this version of the package reads {VERSION}; update it")
+    return list(document["devices"])
+
+
+def _key(entry: Any) -> tuple[str, str, str] | None:
+    """The key of an entry; None where it holds no ceilings."""
+    try:
+        return Ceilings.from_json(entry).key
+    except ValueError:
+        return None
+
+
+def _unwritable(path: Path, error: OSError) -> RequestError:
+    reason = error.strerror
+    return RequestError(f"{paths.shown(path)}: cannot be written: {reason}; name another folder with --results")
