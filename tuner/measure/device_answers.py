@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tuner.errors import ExpressionError, TunerError
+from tuner.devices.base import Device
+from tuner.errors import DeviceError, ExpressionError, TunerError
 from tuner.measure.placing import Placed, Placer
 from tuner.space import array_expressions, reference
 from tuner.space.dtypes import DTYPES, DType
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
 
 _SAMPLES = 16  # elements that the host computes again
 _CLOSE = 1e-12  # how far elements of the rest may be off, relatively: it is computed with the same operations
+_DIFFERENT = "computes other answers than the host"
 _DOUBLE = DTYPES["float64"]
 
 
-class Elsewhere(Exception):
-    """The device does not compute these answers: the host has to."""
+class _NoFormula(Exception):
+    """An expression is not of the form that a device evaluates."""
 
 
 def answers(
@@ -54,7 +56,7 @@ def answers(
             answer = _Answer(expression.tree, formula, contents, placer)
             found[name] = Placed(placer, contents[name].shape, answer.compute)
             read |= answer.read
-    except (Elsewhere, TunerError, MemoryError):  # where it is the file that is wrong, the host says so
+    except (_NoFormula, TunerError, MemoryError):  # where it is the file that is wrong, the host says so
         return None
     return found, frozenset(read)
 
@@ -71,7 +73,7 @@ class _Formula:
     scalars: list[float] = field(default_factory=list)
 
     def of(self, node: ast.expr) -> str:
-        """The text for a node. Raises Elsewhere for one that it has none for."""
+        """The text for a node. Raises _NoFormula for one that it has none for."""
         if not names_in(node) & self.contents.keys():
             return self._scalar(node)
         match node:
@@ -91,29 +93,29 @@ class _Formula:
                 return f"TIMES({self.of(left)}, {self.of(right)})"
             case ast.BinOp(left=left, op=ast.Div(), right=right):
                 return f"({self.of(left)} / {self.of(right)})"
-        raise Elsewhere
+        raise _NoFormula
 
     def _scalar(self, node: ast.expr) -> str:
         value = array_expressions.walk(node, self.scope.names)
         if not isinstance(value, int | float):
-            raise Elsewhere
+            raise _NoFormula
         self.scalars.append(float(value))
         return f"s{len(self.scalars) - 1}"
 
     def _array(self, name: str) -> str:
         elements = self.contents[name]
         if elements.shape != self.shape or elements.element.kind != "real":
-            raise Elsewhere
-        return f"{elements.element.name}_value({self._operand(name)})"
+            raise _NoFormula
+        return f"(double){elements.element.name}_value({self._operand(name)})"  # or floats would be added
 
     def _product(self, left: str, right: str) -> str:
         if not {left, right} <= self.contents.keys():
-            raise Elsewhere
+            raise _NoFormula
         a, b = self.contents[left], self.contents[right]
         fits = len(a.shape) == len(b.shape) in (2, 3) and a.shape[:-2] == b.shape[:-2] and a.shape[-1] == b.shape[-2]
         is_real = a.element.kind == b.element.kind == "real"
         if not fits or not is_real or (*a.shape[:-1], b.shape[-1]) != self.shape:
-            raise Elsewhere
+            raise _NoFormula
         return f"float64_value({self._operand((left, right))})"
 
     def _operand(self, operand: str | tuple[str, str]) -> str:
@@ -123,16 +125,16 @@ class _Formula:
 
 
 def _formula(tree: ast.expr, name: str, scope: Scope, contents: Mapping[str, Elements]) -> _Formula:
-    """The formula of the answer for `name`. Raises Elsewhere where there is none."""
+    """The formula of the answer for `name`. Raises _NoFormula where there is none."""
     if name not in contents or contents[name].element.kind != "real":
-        raise Elsewhere
+        raise _NoFormula
     formula = _Formula(scope, contents, contents[name].shape)
     try:
         formula.text = formula.of(tree)
     except (ExpressionError, ArithmeticError, TypeError, ValueError, LookupError, RecursionError):
-        raise Elsewhere from None
+        raise _NoFormula from None
     if not formula.operands:
-        raise Elsewhere
+        raise _NoFormula
     return formula
 
 
@@ -146,7 +148,7 @@ class _Answer:
         self.read = {name for o in formula.operands for name in ([o] if isinstance(o, str) else o)}
 
     def compute(self, memory: Buffer) -> None:
-        """Raises Elsewhere where the device has no product, or computes other elements than the host."""
+        """Raises DeviceError where the device has no product, or computes other elements than the host."""
         count = memory.nbytes // _DOUBLE.itemsize
         sample = np.append(np.random.default_rng().integers(0, count, _SAMPLES), count - 1)
         names: dict[str, object] = dict(self._formula.scope.names)
@@ -167,19 +169,33 @@ class _Answer:
         with np.errstate(all="ignore"):
             expected = array_expressions.walk(self._tree, names)
         if not np.allclose(self._placer.doubles(memory, sample), expected, _CLOSE, 0.0, equal_nan=True):
-            raise Elsewhere
+            raise DeviceError(f"{self._placer.device.id}: {_DIFFERENT}")
 
     def _multiply(self, left: str, right: str, memory: Buffer) -> None:
-        """Make `memory` hold a product. Raises Elsewhere where the device has none."""
+        """Make `memory` hold a product. Raises DeviceError where the host is faster."""
         a, b = self._contents[left], self._contents[right]
-        handles = {"A": self._wide(a), "B": self._wide(b), "C": memory}
         sizes = {"M": a.shape[-2], "N": b.shape[-1], "K": a.shape[-1], "batch": math.prod(a.shape[:-2])}
-        arguments = {**{n: buffer.handle for n, buffer in handles.items()}, **sizes, "alpha": 1.0, "beta": 0.0}
-        call = self._placer.device.library("gemm", arguments, dict.fromkeys("ABC", _DOUBLE.name))
+        if self._is_library_product(a, b, sizes, memory):
+            return
+        if self._placer.device.on_processor:
+            raise DeviceError(f"{self._placer.device.id}: a library on the host multiplies faster")
+        operands = [(self._placer.placed(elements), elements.element) for elements in (a, b)]
+        self._placer.multiply(operands, sizes["M"], sizes["N"], memory)
+
+    def _is_library_product(self, a: Elements, b: Elements, sizes: Mapping[str, int], memory: Buffer) -> bool:
+        """Whether `memory` holds the product by the vendor's routine, if there is one."""
+        device = self._placer.device
+        if type(device).library is Device.library:  # it has none, and copies would be in vain
+            return False
+        buffers = {"A": self._wide(a), "B": self._wide(b), "C": memory}
+        handles = {name: buffer.handle for name, buffer in buffers.items()}
+        arguments = {**handles, **sizes, "alpha": 1.0, "beta": 0.0}
+        call = device.library("gemm", arguments, dict.fromkeys("ABC", _DOUBLE.name))
         if call is None:
-            raise Elsewhere
+            return False
         call()
-        self._placer.device.synchronize()
+        device.synchronize()
+        return True
 
     def _wide(self, elements: Elements) -> Buffer:
         """The elements as doubles."""
@@ -189,7 +205,7 @@ class _Answer:
         return memory
 
     def _check_product(self, left: str, right: str, sample: Array, found: Array) -> None:
-        """Raise Elsewhere where these elements of a product are not what the host finds, within rounding."""
+        """Raise DeviceError where these elements of a product are not what the host finds, within rounding."""
         a, b = self._contents[left], self._contents[right]
         (rows, inner), columns = a.shape[-2:], b.shape[-1]
         steps = np.arange(inner)
@@ -198,4 +214,4 @@ class _Answer:
             row = a.at((batch * rows + place // columns) * inner + steps).astype(np.float64)
             products = row * b.at((batch * inner + steps) * columns + column).astype(np.float64)
             if not abs(value - math.fsum(products)) <= inner * 2.0**-52 * np.abs(products).sum():
-                raise Elsewhere
+                raise DeviceError(f"{self._placer.device.id}: {_DIFFERENT}")

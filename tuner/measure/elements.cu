@@ -3,7 +3,8 @@
 //
 // With STORED, it holds what draws: STORED is the type of an element's bits, STANDARD(word) the standard element of a
 // word, FROM_LONG(x) and FROM_DOUBLE(x) the bits of a number in the element's type, where they are asked for. With
-// EXPRESSION, it evaluates that for each element i, from the arrays and scalars that ARRAYS and SCALARS declare.
+// EXPRESSION, it evaluates that for each element i, from the arrays and scalars that ARRAYS and SCALARS declare. With
+// A_VALUE(bits) and B_VALUE(bits), it multiplies matrices whose elements these are, of types A_STORED and B_STORED.
 #ifdef STORED
 
 // The word with this number: SplitMix64, see `drawing.py`.
@@ -106,6 +107,23 @@ KERNEL void draw_normal(GLOBAL STORED *array, long count, unsigned long key, dou
 KERNEL void evaluate(GLOBAL double *answer, long count ARRAYS SCALARS) {
     for (long i = FIRST; i < count; i += STRIDE) {
         answer[i] = EXPRESSION;
+    }
+}
+
+#endif
+#ifdef A_VALUE
+
+// The product of a batch of row-major matrices, in doubles. Neighbouring threads have neighbouring columns.
+KERNEL void multiply(GLOBAL double *product, long count, GLOBAL const A_STORED *a, GLOBAL const B_STORED *b, long rows,
+                     long columns, long inner) {
+    for (long i = FIRST; i < count; i += STRIDE) {
+        GLOBAL const A_STORED *row = a + i / columns * inner;
+        GLOBAL const B_STORED *column = b + i / (rows * columns) * inner * columns + i % columns;
+        double sum = 0.0;
+        for (long k = 0; k < inner; k++) {
+            sum += (double)A_VALUE(row[k]) * (double)B_VALUE(column[k * columns]);
+        }
+        product[i] = sum;
     }
 }
 

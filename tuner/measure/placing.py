@@ -9,6 +9,7 @@ import numpy as np
 
 from tuner.measure.device_kernels import MOST_BLOCKS, STORED, THREADS, Call, DeviceKernels
 from tuner.space.drawing import STANDARD_DIGITS, Drawn
+from tuner.space.dtypes import DTYPES
 from tuner.space.elements import Array, Elements
 
 if TYPE_CHECKING:
@@ -62,10 +63,10 @@ class Placer:
 
     def doubles(self, memory: Buffer, index: Array) -> Array:
         """The doubles with these numbers, of which there are few."""
-        found = np.empty(index.size)
-        for position, number in enumerate(map(int, index)):
-            self.device.read(memory.handle, found[position : position + 1], number * found.itemsize)
-        return found
+        numbers, found = self.device.upload(index.astype(np.int64)), self.device.allocate(8 * index.size, guard=0)
+        arrays = [(memory, DTYPES["float64"]), (numbers, DTYPES["int64"])]
+        self.evaluate("float64_value(a0[a1[i]])", arrays, [], found)
+        return self._read(found, np.empty(index.size))
 
     def evaluate(
         self, formula: str, arrays: Sequence[tuple[Buffer, DType]], scalars: Sequence[float], memory: Buffer
@@ -80,6 +81,19 @@ class Placer:
         count = memory.nbytes // 8
         arguments = [memory.handle, np.int64(count), *(array.handle for array, _ in arrays), *map(np.float64, scalars)]
         self._kernels.bind("evaluate", -(-count // _PER_THREAD), arguments, macros)()
+        self.device.synchronize()
+
+    def multiply(self, operands: Sequence[tuple[Buffer, DType]], rows: int, columns: int, memory: Buffer) -> None:
+        """Make `memory` hold the product, in doubles, of two row-major matrices or two batches of them. It has so many
+        rows and columns."""
+        macros, (first, element) = [_HEAD], operands[0]
+        for name, (_, dtype) in zip("AB", operands, strict=True):
+            macros.append(f"#define {name}_STORED {STORED[dtype.itemsize]}\n#define {name}_VALUE {dtype.name}_value\n")
+        count = memory.nbytes // 8
+        inner = first.nbytes // element.itemsize * columns // count
+        sizes = [np.int64(size) for size in (rows, columns, inner)]
+        arguments = [memory.handle, np.int64(count), *(buffer.handle for buffer, _ in operands), *sizes]
+        self._kernels.bind("multiply", count, arguments, "".join(macros))()
         self.device.synchronize()
 
     def _draw(self, drawn: Drawn, memory: Buffer) -> bool:
