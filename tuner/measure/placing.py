@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tuner.space.dtypes import DType
 
 _HEAD = "#define ELEMENTS\n"
+SUMMED, REDUCED = f"{_HEAD}#define SUMMED\n", f"{_HEAD}#define REDUCED\n"
 _WORD = 16  # bytes that a thread sums at once
 _SAMPLES, _RUN = 16, 64  # places where what was drawn is compared with the host, and elements at each
 _PER_THREAD = 4
@@ -34,7 +35,7 @@ class Placer:
         """Make `memory` hold the elements, and wait."""
         if isinstance(elements, Placed):
             elements.compute(memory)
-        elif not (isinstance(elements, Drawn) and self._draw(elements, memory)):
+        elif not (isinstance(elements, Drawn) and self.draw(elements, memory)):
             for start, part in elements.parts():
                 self.device.write(memory.handle, part, start * part.itemsize)
 
@@ -49,7 +50,7 @@ class Placer:
         sums = self.device.upload(np.zeros(2, np.uint32))
         threads = -(-memory.nbytes // _WORD)
         arguments = [memory.handle, np.int64(memory.nbytes), sums.handle]
-        self._kernels.bind("checksum", threads, arguments, f"{_HEAD}#define SUMMED\n")()
+        self._kernels.bind("checksum", threads, arguments, SUMMED)()
         return self._read(sums, np.empty(2, np.uint32)).tobytes()
 
     def largest(self, memory: Buffer) -> float:
@@ -58,7 +59,7 @@ class Placer:
         threads = min(THREADS * MOST_BLOCKS, -(-count // _PER_THREAD // THREADS) * THREADS)
         found = self.device.upload(np.zeros(max(THREADS, threads)))
         arguments = [memory.handle, np.int64(count), found.handle]
-        self._kernels.bind("largest", threads, arguments, f"{_HEAD}#define REDUCED\n")()
+        self._kernels.bind("largest", threads, arguments, REDUCED)()
         return float(self._read(found, np.empty(found.nbytes // 8)).max())
 
     def doubles(self, memory: Buffer, index: Array) -> Array:
@@ -73,30 +74,23 @@ class Placer:
     ) -> None:
         """Make `memory` hold the doubles that a formula in C gives for each element i of the arrays a0, a1 and so on,
         and the scalars s0, s1 and so on. It may be one of the arrays."""
-        stored = [f", GLOBAL const {STORED[dtype.itemsize]} *a{n}" for n, (_, dtype) in enumerate(arrays)]
-        macros = (
-            f"{_HEAD}#define EXPRESSION {formula}\n#define ARRAYS {''.join(stored)}\n"
-            f"#define SCALARS {''.join(f', double s{n}' for n in range(len(scalars)))}\n"
-        )
+        text = formula_macros(formula, [dtype for _, dtype in arrays], len(scalars))
         count = memory.nbytes // 8
         arguments = [memory.handle, np.int64(count), *(array.handle for array, _ in arrays), *map(np.float64, scalars)]
-        self._kernels.bind("evaluate", -(-count // _PER_THREAD), arguments, macros)()
+        self._kernels.bind("evaluate", -(-count // _PER_THREAD), arguments, text)()
         self.device.synchronize()
 
     def multiply(self, operands: Sequence[tuple[Buffer, DType]], rows: int, columns: int, memory: Buffer) -> None:
         """Make `memory` hold the product, in doubles, of two row-major matrices or two batches of them. It has so many
         rows and columns."""
-        macros, (first, element) = [_HEAD], operands[0]
-        for name, (_, dtype) in zip("AB", operands, strict=True):
-            macros.append(f"#define {name}_STORED {STORED[dtype.itemsize]}\n#define {name}_VALUE {dtype.name}_value\n")
-        count = memory.nbytes // 8
+        (first, element), count = operands[0], memory.nbytes // 8
         inner = first.nbytes // element.itemsize * columns // count
         sizes = [np.int64(size) for size in (rows, columns, inner)]
         arguments = [memory.handle, np.int64(count), *(buffer.handle for buffer, _ in operands), *sizes]
-        self._kernels.bind("multiply", count, arguments, "".join(macros))()
+        self._kernels.bind("multiply", count, arguments, product_macros([dtype for _, dtype in operands]))()
         self.device.synchronize()
 
-    def _draw(self, drawn: Drawn, memory: Buffer) -> bool:
+    def draw(self, drawn: Drawn, memory: Buffer) -> bool:
         """Draw the elements there; False where the device does not, or draws others than the host."""
         call = self._drawing(drawn, memory)
         if call is None:
@@ -134,7 +128,7 @@ class Placer:
                 arguments += [np.uint64(first & _MASK), np.uint64(entries & _MASK)]
             case "uniform" | "normal":
                 arguments += map(np.float64, draw.values)
-        call = self._kernels.bind(f"draw_{draw.kind}", -(-count // _PER_THREAD), arguments, _macros(dtype))
+        call = self._kernels.bind(f"draw_{draw.kind}", -(-count // _PER_THREAD), arguments, macros(dtype))
 
         def kept(_keep: object = keep) -> None:
             call()
@@ -168,7 +162,7 @@ class Placed(Elements):
         return self._placer.largest(self.memory)
 
 
-def _macros(dtype: DType) -> str:
+def macros(dtype: DType) -> str:
     """What `elements.cu` needs to know of a type that is drawn."""
     lines = [_HEAD, f"#define STORED {STORED[dtype.itemsize]}\n"]
     if dtype.kind == "boolean":
@@ -184,3 +178,21 @@ def _macros(dtype: DType) -> str:
     if not dtype.is_exact and whole:
         lines.append(f"#define FROM_DOUBLE(x) {whole}\n")
     return "".join(lines)
+
+
+def formula_macros(formula: str, dtypes: Sequence[DType], scalars: int) -> str:
+    """What `elements.cu` needs to know of a formula over arrays of these types, and of so many scalars."""
+    arrays = [f", GLOBAL const {STORED[dtype.itemsize]} *a{number}" for number, dtype in enumerate(dtypes)]
+    numbers = [f", double s{number}" for number in range(scalars)]
+    return (
+        f"{_HEAD}#define EXPRESSION {formula}\n#define ARRAYS {''.join(arrays)}\n#define SCALARS {''.join(numbers)}\n"
+    )
+
+
+def product_macros(dtypes: Sequence[DType]) -> str:
+    """What it needs to know of the types of two matrices."""
+    lines = [
+        f"#define {name}_STORED {STORED[dtype.itemsize]}\n#define {name}_VALUE {dtype.name}_value\n"
+        for name, dtype in zip("AB", dtypes, strict=True)
+    ]
+    return "".join([_HEAD, *lines])

@@ -14,12 +14,12 @@ from tuner.devices.base import GUARD
 from tuner.devices.program import Program, build
 from tuner.errors import SpaceError, TrialError, WrongResult
 from tuner.measure import device_answers, python_calls
-from tuner.measure.placing import Placer
+from tuner.measure.placing import Placed, Placer
 from tuner.measure.poison import INPUT_GUARD, NAN, NUMBER
 from tuner.paths import shown
 from tuner.space import derivation, operation, reference
 from tuner.space.chosen_types import dtype
-from tuner.space.elements import Elements, Held, held
+from tuner.space.elements import LARGE, Elements, Held, held
 from tuner.space.reference_forms import (
     ConfigReference,
     ExpressionReference,
@@ -88,8 +88,7 @@ class Referee:
                 on_device = device_answers.answers(form, scope, contents, self.placer)
                 if on_device is not None:
                     return on_device
-                outputs, depends = reference.answers(form, scope, contents, self.cache.of(seed))
-                return held(outputs), depends
+                return self._evaluated(form, scope, contents, seed)
             case NoReference():
                 return {}, read
             case PythonReference(function):
@@ -103,6 +102,27 @@ class Referee:
             case ConfigReference(config):
                 space, config = self.space, self.space.checked(config, scope)
         return self._kept(seed, scope, lambda: self._launched(space, config, scope, contents)), read
+
+    def _evaluated(
+        self, form: ExpressionReference, scope: Scope, contents: Mapping[str, Elements], seed: int
+    ) -> tuple[Answers, frozenset[str]]:
+        """What the host finds for expressions. Large answers then lie on the device alone."""
+        outputs, depends = reference.answers(form, scope, contents, self.cache.of(seed))
+
+        def moved(name: str) -> Elements:
+            def compute(memory: Buffer) -> None:
+                again = outputs.pop(name, None)
+                if again is None:
+                    again = reference.answers(form, scope, contents, self.cache.of(seed))[0][name]
+                self.device.write(memory.handle, np.ascontiguousarray(again))
+
+            return Placed(self.placer, outputs[name].shape, compute)
+
+        def can_move(name: str) -> bool:
+            is_real = name in contents and contents[name].element.kind == "real"
+            return is_real and self.device.has_doubles and outputs[name].nbytes >= LARGE
+
+        return {name: moved(name) if can_move(name) else Held(outputs[name]) for name in [*outputs]}, depends
 
     def _kept(self, seed: int, scope: Scope, compute: Callable[[], Arrays]) -> Answers:
         """The answers of this set from the cache; `compute` is called once if it lacks them."""

@@ -60,26 +60,30 @@ class Draw:
 
     def made(self, dtype: DType, key: int, index: Array) -> Array:
         """The elements of `dtype`, which is not complex, with these numbers (uint64)."""
+        with np.errstate(over="ignore"):  # a normal number may be beyond a small type
+            return self._numbers(dtype, key, index).astype(dtype.numpy)
+
+    def _numbers(self, dtype: DType, key: int, index: Array) -> Array:
+        """The same before they are rounded."""
         if self.kind == "sequence":
-            return index.astype(dtype.numpy)
+            return index
         if self.kind == "normal":
             mean, deviation = self.values
-            return (mean + deviation * _normal(key, index)).astype(dtype.numpy)
+            return np.asarray(mean + deviation * _normal(key, index))
         word = words(key, index)
-        match self.kind:
-            case "standard":
-                return _standard(dtype, word)
-            case "table":
-                return np.asarray(self.table(dtype)[word % np.uint64(len(self.values))])
-            case "integers":
-                first, count = map(int, self.values)
-                if count <= _MASK:
-                    word %= np.uint64(count)
-                word += np.uint64(first & _MASK)
-                return word.view(np.int64).astype(dtype.numpy)
+        if self.kind == "standard":
+            return _standard(dtype, word)
+        if self.kind == "table":
+            return np.asarray(self.table(dtype)[word % np.uint64(len(self.values))])
+        if self.kind == "integers":
+            first, count = map(int, self.values)
+            if count <= _MASK:
+                word %= np.uint64(count)
+            word += np.uint64(first & _MASK)
+            return word.view(np.int64)
         least, distance = self.values
         unit = (word >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        return (least + distance * unit).astype(dtype.numpy)
+        return np.asarray(least + distance * unit)
 
     def table(self, dtype: DType) -> Array:
         """What a table is of, in this type."""
@@ -92,12 +96,12 @@ def _standard(dtype: DType, word: Array) -> Array:
         return sign.astype(bool)
     if dtype.is_exact:
         magnitude = ((word & np.uint64(7)) + np.uint64(1)).astype(np.int64)
-        return (np.where(sign, -magnitude, magnitude) if dtype.low < 0 else magnitude).astype(dtype.numpy)
+        return np.where(sign, -magnitude, magnitude) if dtype.low < 0 else magnitude
     digits = min(dtype.digits, STANDARD_DIGITS)  # so nothing is rounded
     units = (word & np.uint64((2 << digits) - 1)).astype(np.uint32) + np.uint32(1 << digits)
     units -= (units >> np.uint32(digits + 1)) & units & np.uint32(1)
     numbers = units.astype(np.float32) * np.float32(2.0 ** -(digits + 1))
-    return np.where(sign, -numbers, numbers).astype(dtype.numpy)
+    return np.where(sign, -numbers, numbers)
 
 
 def _normal(key: int, index: Array) -> Array:

@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,7 @@ class _Gemm:
         from nvmath.bindings import cublas
 
         self._cublas, self._handle = cublas, cublas.create()
+        weakref.finalize(self, cublas.destroy, self._handle).atexit = False  # then the context may be gone
         version = cublas.get_version(self._handle)
         self.name = f"cuBLAS {version // 10000}.{version // 100 % 100}.{version % 100}"
         factor = ctypes.c_double if self._is_double else ctypes.c_float
