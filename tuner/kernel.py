@@ -11,7 +11,7 @@ from tuner.devices import Build, Device
 from tuner.devices.arguments import ArraySpec, check_count
 from tuner.devices.program import Program, build
 from tuner.devices.views import Views
-from tuner.errors import RequestError
+from tuner.errors import ArgumentError, RequestError
 from tuner.paths import quoted
 from tuner.space import catalog, chosen_types, kernel_names, operation
 from tuner.space.chosen_types import dtype
@@ -115,7 +115,11 @@ class Kernel:
         except IndexError:
             launch = self._launch()
         if self._work is None:
-            launch(arrays, stream, scalars)  # after a failure, its memory is in no known state, and it is left behind
+            try:
+                launch(arrays, stream, scalars)
+            except ArgumentError:  # nothing was enqueued; after another failure, its memory is in no known state
+                idle.append(launch)
+                raise
             idle.append(launch)
             return
         try:
@@ -183,7 +187,11 @@ class Kernel:
 
     def _idle_of(self, stream: Any, arrays: Sequence[Any]) -> list[Launch]:
         """The idle launches of a stream. Those of the stream that came first make room for others."""
-        lane = self.device.lane(stream, arrays[0] if arrays else None)
+        try:
+            lane = self.device.lane(stream, arrays[0] if arrays else None)
+        except (ArgumentError, AttributeError):
+            self.device.handles(self._requirements, arrays)  # what is wrong with the arrays comes first
+            raise
         if lane is None:
             self._captured.append(launch := self._launch())
             return [launch]
@@ -246,6 +254,7 @@ def fixed_options(space: Space) -> set[str]:
     """The options that code, geometry, restrictions or shapes depend on: they are fixed when a kernel is loaded."""
     shapes = [extent for argument in space.operation.arguments for extent in argument.shape or ()]
     conditions = [restriction.that for restriction in space.restrictions]
+    kinds = [e for a in space.operation.arguments if a.kind for values in a.kind.expressions.values() for e in values]
     geometry = [expression for step in space.steps for expression in step.expressions]
-    expressions = (*space.derived.values(), *geometry, *conditions, *shapes)
+    expressions = (*space.derived.values(), *geometry, *conditions, *shapes, *kinds)
     return {name for expression in expressions for name in expression.names} & space.operation.options.keys()

@@ -17,28 +17,33 @@
 #define padding 1
 #endif
 
+#define THREADS (tile * thread_rows)
+
 #if tile % thread_rows != 0
 #error "the rows of threads must copy the tile in whole rounds"
 #endif
 
-KERNEL LAUNCH_BOUNDS(tile *thread_rows, 1)
+KERNEL LAUNCH_BOUNDS(THREADS, 1)
 void transpose_part(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x, int h, int w, int ldy, int ldx) {
     __shared__ float lines[tile][tile + padding];
 
     const int first_column = blockIdx.x * tile, first_row = blockIdx.y * tile;
+    const int thread_column = threadIdx.x % tile, thread_row = threadIdx.x / tile;
 #pragma unroll
-    for (int line = threadIdx.y; line < tile; line += thread_rows) {
-        const int row = first_row + line, column = first_column + threadIdx.x;
+    for (int i = 0; i < tile / thread_rows; i++) {
+        const int line = i * thread_rows + thread_row;
+        const int row = first_row + line, column = first_column + thread_column;
         if (row < h && column < w) {
-            lines[line][threadIdx.x] = x[(size_t)row * ldx + column];
+            lines[line][thread_column] = x[(size_t)row * ldx + column];
         }
     }
     __syncthreads();
 #pragma unroll
-    for (int line = threadIdx.y; line < tile; line += thread_rows) {
-        const int column = first_column + line, row = first_row + threadIdx.x;
+    for (int i = 0; i < tile / thread_rows; i++) {
+        const int line = i * thread_rows + thread_row;
+        const int column = first_column + line, row = first_row + thread_column;
         if (row < h && column < w) {
-            y[(size_t)column * ldy + row] = lines[threadIdx.x][line];
+            y[(size_t)column * ldy + row] = lines[thread_column][line];
         }
     }
 }

@@ -257,3 +257,65 @@ def test_a_draft_in_another_folder_names_the_source_from_there(tmp_path: Path, t
     assert data_of(file)["source"] == "../add.c"
     file.write_text(answered(file.read_text()))
     assert tune("validate", file).status == 0
+
+
+STEPS = """
+#ifndef threads
+#define threads 128
+#endif
+__constant__ float weights[3][2];
+__constant__ double bias;
+__constant__ float known[2] = {1, 2};
+__constant__ int unused[4];
+extern "C" __global__ void __launch_bounds__(threads) parts(float *partials, const float *x, int n) {
+    partials[blockIdx.x * threads + threadIdx.x] = x[n - 1] * weights[2][1] * bias * known[0];
+}
+template <int items>
+__global__ void last(float *total, const float *partials, int n) { total[0] = partials[0]; }
+"""
+
+
+def test_a_draft_of_steps_knows_their_order_scratch_and_constants(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "sum.cu").write_text(STEPS)
+    done = tune("new", tmp_path / "sum.cu")
+    assert "several kernels: parts, last; name the one to tune with --entry NAME, or the steps of one" in done.err
+    data = data_of(drafted(tmp_path, tune, "sum.cu", STEPS, "--entry", "parts,last"))
+    assert "kernel" not in data
+    assert [(step["kernel"], step["arguments"], step["block"]) for step in data["steps"]] == [
+        ("parts", ["partials", "x", "n"], ["threads"]),
+        ("last<{items}>", ["total", "partials", "n"], ["threads"]),
+    ]
+    named = {a["name"]: (a.get("kind"), a.get("role"), a.get("shape")) for a in data["operation"]["arguments"]}
+    assert named == {
+        "partials": (None, "scratch", ["n"]),
+        "x": (None, "in", ["n"]),
+        "n": (None, None, None),
+        "total": (None, "out", ["n"]),
+        "weights": ("constant", "in", [3, 2]),
+        "bias": ("constant", "in", [1]),
+    }
+    assert data["parameters"].keys() == {"threads", "items"}
+
+
+def test_an_answered_draft_of_steps_validates(tmp_path: Path, tune: Tune) -> None:
+    file = drafted(tmp_path, tune, "sum.cu", STEPS, "--entry", "parts,last")
+    text = re.sub(r"  # \? .*", "", file.read_text()).replace("reference:\n", "reference: x\n", 1)
+    file.write_text(text)
+    done = tune("validate", file, "--compile")
+    assert (done.status, done.err) == (0, "")
+
+
+LOCAL = """
+__kernel void rows(__global float *y, __global const float *x, __local float *tile, int n) {
+    tile[get_local_id(0)] = x[get_global_id(0)];
+    y[get_global_id(0)] = tile[0];
+}
+"""
+
+
+def test_a_draft_declares_local_memory_as_what_it_is(tmp_path: Path, tune: Tune) -> None:
+    file = drafted(tmp_path, tune, "rows.cl", LOCAL)
+    tile = data_of(file)["operation"]["arguments"][2]
+    assert (tile["kind"], tile["shape"], "role" in tile) == ("local", ["block_size_x"], False)
+    file.write_text(re.sub(r"  # \? .*", "", file.read_text()).replace("reference:\n", "reference: x\n", 1))
+    assert tune("validate", file).status == 0

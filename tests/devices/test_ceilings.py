@@ -15,8 +15,6 @@ from tuner import devices
 from tuner.devices import Device
 from tuner.devices.base import DeviceInfo
 from tuner.devices.ceilings import FMA, MEMORY, NAMES, TENSOR
-from tuner.devices.host.device import HostDevice
-from tuner.devices.opencl.device import OpenCLDevice
 from tuner.errors import WrongResult
 from tuner.measure import ceiling_kernels, ceilings
 from tuner.measure.ceiling_kernels import FmaKernel, MemoryKernels, TensorKernel, Variant
@@ -31,8 +29,8 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ceilings, name, 0.01)
     monkeypatch.setattr(ceilings, "LEAST_MS", 0.1)
     monkeypatch.setattr(ceilings, "PROCESSOR_BYTES", 1 << 22)
-    for device in (HostDevice, OpenCLDevice):
-        monkeypatch.setattr(device, "last_cache", 1 << 20)
+    for name in ("host", "opencl"):
+        monkeypatch.setattr(type(devices.open_device(name)), "last_cache", 1 << 20)
 
 
 @pytest.mark.usefixtures("hurried")

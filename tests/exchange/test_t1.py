@@ -83,6 +83,7 @@ def test_grid_divisors_and_unusual_arguments_are_taken_over(tune: Tune, tmp_path
         "GridDivY": None, "Arguments": [
             {"Name": "c", "Type": "float4", "MemoryType": "Vector", "AccessType": "ReadWrite", "Size": 512},
             {"Name": "a", "Type": "half", "MemoryType": "Vector", "Output": 0, "Size": "ProblemSize[0] * items_a + 7"},
+            {"Name": "f", "Type": "float", "MemoryType": "Vector", "MemType": "Constant", "Size": 9},
         ],
     }  # fmt: skip
     file, space = tmp_path / "t1.json", tmp_path / "t1.yaml"
@@ -91,6 +92,7 @@ def test_grid_divisors_and_unusual_arguments_are_taken_over(tune: Tune, tmp_path
     text = space.read_text()
     assert "shape:\n    - size_x * size_y" in text, "512 of four are 64 x 32"
     assert "size_x * items_a + 7" in text
+    assert "- name: f\n    kind: constant\n    dtype: float32\n    shape:\n    - 9\n    role: in\n" in text
     assert "grid_divisors:\n  x:\n  - block_size_x\n  - items\nblock:" in text
 
 

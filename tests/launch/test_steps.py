@@ -55,6 +55,30 @@ def test_two_steps_are_one_launch_that_is_called_and_bound(device: Device, tmp_p
         kernel(total, on_device, total)
 
 
+def test_what_a_launch_with_scratch_cannot_take_is_named_and_the_next_launch_is_right(
+    opencl: Any, tmp_path: Path
+) -> None:
+    import pyopencl as cl
+
+    kernel = tuner.load(written_sum(tmp_path), N, device=opencl)
+    good = given(opencl, np.zeros(1, np.float32), integers(N))
+    elsewhere = given(opencl, np.zeros(1, np.float32), integers(N), queue=cl.CommandQueue(cl.Context([opencl._device])))
+    for arrays, message in (
+        ((), "0 arrays given; it takes 2: total, x"),
+        ((np.zeros(1, np.float32), integers(N)), "total: of type ndarray"),
+        ((None, None), "total: of type NoneType"),
+        (elsewhere, "total: lies in another"),
+        ((good[1], good[0]), r"total: has shape \(1000,\)"),
+    ):
+        for launch in (kernel, kernel.bind):
+            with pytest.raises(ArgumentError, match=message):
+                launch(*arrays)
+        kernel(*good)
+        assert good[0].get() == integers(N).sum()
+    with pytest.raises(ArgumentError, match="stream: of type int"):
+        kernel(*good, stream=3)
+
+
 def test_a_step_may_have_a_source_of_its_own(device: Device, tmp_path: Path) -> None:
     written(tmp_path, "last", LAST, "")
     file = written(tmp_path, "sum", PARTS, SUM.replace("kernel: sum_last,", "kernel: sum_last, source: last.cu,"))

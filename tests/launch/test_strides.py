@@ -66,7 +66,7 @@ def test_an_opencl_kernel_takes_views(opencl: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", [name for name in LIBRARIES if name != "own"])  # whose arrays have views
 def test_a_cuda_kernel_takes_views_of_every_library(library: str, cuda: Device, tmp_path: Path) -> None:
     kernel = tuner.load(product(tmp_path), SIZES, device=cuda)
     C, A, B = (on_gpu(library, x) for x in parts())
@@ -210,3 +210,46 @@ def test_arrays_share_a_leading_dimension_and_strides_may_be_expressions(host: D
         single(y, x)
     single(y := zeros(2, 1, 6), x)
     assert (y == 14).all()
+
+
+STEPS = """\
+title: t
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: y, dtype: float32, shape: [n], role: out}
+    - {name: x, dtype: float32, shape: [n, n], role: in, strides: [ld, 1]}
+    - {name: sums, dtype: float32, shape: [n], role: scratch, zeroed: once}
+    - {name: ld, dtype: int64}
+    - {name: n, dtype: int32}
+  reference: sum(x, axis=1)
+source: rows.c
+steps:
+  - {kernel: add, arguments: [sums, x, ld, n]}
+  - {kernel: move, arguments: [y, sums, n]}
+languages: [c]
+parameters: {unused: [1]}
+tolerance: {}
+"""
+ROWS = """\
+void add(float *sums, const float *x, long ld, int n) {
+    for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) sums[i] += x[i * ld + j];
+}
+void move(float *y, float *sums, int n) { for (int i = 0; i < n; i++) { y[i] = sums[i]; sums[i] = 0; } }
+"""
+
+
+def test_steps_with_scratch_take_views_in_several_threads(host: Device, tmp_path: Path) -> None:
+    (tmp_path / "rows.c").write_text(ROWS)
+    (tmp_path / "rows.yaml").write_text(STEPS.replace("tolerance: {}\n", ""))
+    kernel = tuner.load(tmp_path / "rows.yaml", "20", device=host)
+
+    def run(number: int) -> None:
+        whole = np.random.default_rng(number).random((20, 30), dtype=np.float32)
+        for width in range(20, 30):
+            x, y = np.ascontiguousarray(whole[:, :width])[:, :20], np.empty(20, np.float32)
+            for launch in (kernel, kernel.bind(y, x)):
+                launch(y, x) if launch is kernel else launch()
+                np.testing.assert_allclose(y, x.sum(axis=1), rtol=1e-5)
+
+    in_threads(run, 8)

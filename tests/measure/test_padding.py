@@ -120,3 +120,28 @@ def test_a_kernel_is_stored_once_it_is_right_on_views(tmp_path: Path, tune: Tune
     done = tune(product(tmp_path, is_c=True, a_row="K"), "8x16x24", "--device", "host", "--repeats", "1", "--fresh")
     assert done.status == 1
     assert "with ldc=17, lda=26, ldb=19: C[1, 0]" in done.err
+
+
+def test_arrays_without_strides_are_compared_beside_those_with(host: Device, tmp_path: Path) -> None:
+    code = """
+    void f(float *y, float *z, const float *x, int ld, int n) {
+        for (int i = 0; i < n; i++) z[i] = ld > n ? ON_VIEWS : x[i * ld];
+        for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) y[i * ld + j] = 1;
+    }
+    """
+    arguments = [
+        array("y", "float32", ["n", "n"], "out", strides=["ld", 1]),
+        array("z", "float32", ["n"], "out"),
+        array("x", "float32", ["n", "n"], strides=["ld", 1]),
+        {"name": "ld", "dtype": "int32"},
+    ]
+    reference = {"y": "0 * x + 1", "z": "x[:, 0]"}
+    for value, told in (("x[i * ld]", None), ("0", "with ld=33: z[0] = 0")):
+        found = failure(written(tmp_path, code.replace("ON_VIEWS", value), arguments, reference), host, a=1)
+        assert found is None if told is None else told in (found or "")
+
+
+def test_a_matrix_of_one_element_is_compared(host: Device, tmp_path: Path) -> None:
+    space = catalog.load(str(doubled(tmp_path)))
+    (final,) = Bench(host, space, scope_of(space, host, "1")).finals([{"a": 1}], 0.1).candidates
+    assert final.failure is None

@@ -38,6 +38,9 @@ def of_type(real: str, argument: str = SCRATCH) -> str:
     return having("parameters: {", f"parameters: {{real: [{real}], ", typed)
 
 
+CONSTANT = having("[partials, x, n]", "[partials, n]", having(X, X[:-1] + ", kind: constant}", CUDA))
+
+
 def second(text: str, file: str = GPU) -> str:
     """A file whose second step has this in place of its grid."""
     return having("grid: [1], block: [32]", text, file)
@@ -91,6 +94,12 @@ FAULTS = {
     ),
     "braces of nothing": (
         having("kernel: sum_last,", "kernel: 'sum_{last}',"), "17: steps.1.kernel: 'sum_{last}': {last} names no param"
+    ),
+    "one kernel without a grid": (
+        having(STEPS, "kernel: sum_parts\nblock: [32]\n"), "1: grid: the number of blocks is missing; write `grid:`, or"
+    ),
+    "one kernel with a cluster in OpenCL": (
+        having(STEPS, "kernel: sum_parts\ngrid: [2]\ncluster: [2]\n"), "17: cluster: clusters are for cuda only; write"
     ),
     "no grid": (second("block: [1]"), "17: steps.1.grid: the number of blocks is missing; write `grid:`, or"),
     "two grids": (second("grid: [1], grid_divisors: {x: [1]}"), "17: steps.1.grid: both `grid` and `grid_divisors`"),
@@ -182,6 +191,17 @@ FAULTS = {
         having(X, X[:-1] + ", kind: constant}", CUDA),
         "16: steps.0.arguments.1: x is constant, which no kernel of cuda takes; leave it out",
     ),
+    "a constant that the source does not declare": (
+        CONSTANT.replace("name: x,", "name: weights,").replace("sum(x)", "sum(weights)"),
+        "7: operation.arguments.1.name: sum.cu has no variable weights, which `kind: constant` is in cuda; declare it",
+    ),
+    "a parameter named as a constant": (
+        CONSTANT.replace("threads", "x"), "18: parameters.x: the variable of this name in sum.cu is an argument, and"
+    ),
+    "a derived value named as scratch": (
+        having("reference: scale * sum(x)", "derive: {partials: sum(total)}\n  reference: {partials: sum(x)}"),
+        "11: operation.derive.partials: this name is taken; choose another",
+    ),
     "local memory in CUDA": (local(file=GPU), "kind: local is for opencl only, and the languages are cuda, opencl"),
     "local memory with a role": (
         local("shape: [32], role: in"), "operation.arguments.4.role: tile: `kind: local` has no `role`; take it out"
@@ -204,9 +224,7 @@ EXCLUDED = {
     "shared memory too large": (second("grid: [1], shared_memory: 2**20"), "(the device's shared memory per block)"),
     "shared memory in OpenCL": (second("grid: [1], shared_memory: 4", OPENCL), "(no dynamic shared memory in opencl"),
     "constants too large": (
-        having("[partials, x, n]", "[partials, n]", having(X, X[:-1] + ", kind: constant}", CUDA)).replace(
-            "shape: [n], role: in", "shape: [17 * n], role: in"
-        ),
+        CONSTANT.replace("shape: [n], role: in", "shape: [17 * n], role: in"),
         "(constant memory has 64 KiB)",
     ),
     "local memory too large": (local("shape: [blocks * 2**20]"), "(the device's local memory per work-group)"),
@@ -218,7 +236,7 @@ def code(text: str) -> str:
     if "kind: local" in text:
         return PARTS.replace("int n)", "int n, __local float *tile)") + LAST
     if "kind: constant" in text:
-        return PARTS.replace("GLOBAL const float *x, ", "").replace("x[i]", "1") + LAST
+        return "__constant__ float x[1];\n" + PARTS.replace("GLOBAL const float *x, ", "") + LAST
     return PARTS + LAST
 
 
@@ -234,7 +252,7 @@ def answered(tune: Tune, *arguments: str | Path) -> str:
 def test_a_fault_is_one_message_with_file_line_key_and_what_is_allowed(fault: str, tmp_path: Path, tune: Tune) -> None:
     text, expected = FAULTS[fault]
     (tmp_path / "last.c").write_text("void sum_last() {}\n")
-    file = written(tmp_path, "sum", PARTS + LAST, text)
+    file = written(tmp_path, "sum", code(text), text)
     message = answered(tune, "validate", file)
     assert expected in message
     assert message.startswith(f"error: {file}:")
@@ -261,6 +279,15 @@ def test_scratch_that_some_configurations_cannot_have_fails_these_alone(tmp_path
     done = tune(written(tmp_path, "sum", PARTS + LAST, text), 1000, "--device", "host", "--repeats", "3", "--json")
     assert (done.status, done.json["failed"]) == (0, {"geometry": 1, "out of memory": 1}), done.err
     assert done.json["best"]["config"]["blocks"] == 8
+
+
+def test_a_step_that_needs_more_than_the_device_has_is_named(tmp_path: Path, tune: Tune) -> None:
+    much = "__shared__ float much[1 << 22]; much[THREAD] = scale; __syncthreads(); scale = much[THREAD ^ 1];"
+    code = (PARTS + LAST).replace("if (THREAD == 0) {", f"{much} if (THREAD == 0) {{")
+    done = tune(written(tmp_path, "sum", code, OPENCL), 1000, "--repeats", "3")
+    assert (done.status, "Traceback" in done.err) == (1, False)
+    assert "4 failed: shared memory, " in done.err
+    assert ": sum_last: 16777216 bytes of shared memory per block; the device has at most " in done.err
 
 
 @pytest.mark.parametrize("text", [SUM, GPU, local(), second("grid: [2], cluster: [2], cooperative: true", CUDA)])

@@ -164,7 +164,7 @@ def test_exports_launch_on_contiguous_arrays(tmp_path: Path, tune: Tune) -> None
         "M": 5, "N": 8, "K": 12, "ldc": 8, "lda": 12, "ldb": 8, "alpha": 1.0
     }  # fmt: skip
     made = bundle(tune, tmp_path / "b", str(file), "5x8x12", "--architecture", "sm_80")
-    values = {a["name"]: a.get("value") for a in made["arguments"]}
+    values = {a["name"]: a.get("value") for a in made["builds"][0]["arguments"]}
     assert (values["ldc"], values["lda"], values["ldb"]) == (8, 12, 8)
 
 
@@ -173,3 +173,13 @@ def test_a_fault_in_a_file_is_no_valid_space(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("[lda, 1]", "[lda, 2]"))
     with pytest.raises(SpaceError, match=r":8: operation.arguments.1.strides: '2' is the stride of the last axis"):
         catalog.load(str(file))
+
+
+def test_a_tensor_map_describes_no_array_with_strides(tmp_path: Path, tune: Tune) -> None:
+    file = product(tmp_path)
+    data = yaml.safe_load(file.read_text())
+    data["languages"] = ["cuda"]
+    data["operation"]["arguments"].append({"name": "map", "kind": "tensor_map", "of": "A", "box": [1, 4]})
+    file.write_text(yaml.safe_dump(data, sort_keys=False))
+    done = tune("validate", file)
+    assert "arguments.10.kind: tensor_map describes A as a contiguous array; leave its `strides` out" in done.err

@@ -12,7 +12,11 @@ from tuner.paths import shown
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@click.option("--entry", metavar="NAME", help="The kernel, where the source has several.")
+@click.option(
+    "--entry",
+    metavar="NAME,..",
+    help="The kernel, where the source has several; or several in their order, as the steps of one.",
+)
 @output_option("FILE", "The file to write; by default beside the source, with its name and .yaml. None is overwritten.")
 @JSON
 def command(source: Path, entry: str | None, output: Path | None, as_json: bool) -> None:

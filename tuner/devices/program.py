@@ -12,7 +12,7 @@ from tuner.devices import figures
 from tuner.devices.base import Buffer, Device
 from tuner.devices.figures import Figures
 from tuner.devices.work import Copy, Encoded, Local, Passed, Run, Work, Zero
-from tuner.errors import GeometryError, LaunchError, OutOfMemory, SpaceError
+from tuner.errors import GeometryError, LaunchError, OutOfMemory, ResourceError, SpaceError
 from tuner.space import operation
 from tuner.space.source import render
 
@@ -51,7 +51,12 @@ class Built:
     def check(self, scope: Scope) -> None:
         """Raise ResourceError if one block of a step does not fit the device."""
         for step in self.steps:
-            figures.check(self._figures(step), step.geometry, scope.limits)
+            try:
+                figures.check(self._figures(step), step.geometry, scope.limits)
+            except ResourceError as error:
+                if len(self.steps) == 1:
+                    raise
+                raise ResourceError(f"{step.kernel}: {error}", error.reason) from None
 
     def _figures(self, step: StepSource) -> Figures:
         return self.builds[step.source].figures_of(step.kernel)

@@ -16,7 +16,9 @@ from tuner.exchange.bundled import BundledArgument, BundledBuild
 from tuner.exchange.formats import Export, ExportRequest
 from tuner.exchange.names import identifier
 from tuner.exchange.target import Problem, Target, TargetDevice, best_fit, choose_target, stored_devices
+from tuner.space import kinds
 from tuner.space import source as sources
+from tuner.space.scope import Scope
 from tuner.space.source import StepSource
 from tuner.version import VERSION
 
@@ -100,15 +102,15 @@ def _build_json(build: BundledBuild) -> dict[str, Any]:
             for source, made in build.built.builds.items()
             for file in (build.files[source],)
         ],
-        "arguments": [_argument_json(argument) for argument in build.arguments],
+        "arguments": [_argument_json(argument, build.scope) for argument in build.arguments],
         "steps": [_step_json(build, step) for step in build.steps],
     }
 
 
-def _argument_json(a: BundledArgument) -> dict[str, Any]:
+def _argument_json(a: BundledArgument, scope: Scope) -> dict[str, Any]:
     description: dict[str, Any] = {"name": a.name}
     if a.argument.kind is not None:
-        description["kind"] = a.argument.kind.name
+        description |= {"kind": a.argument.kind.name, **kinds.settings(a.argument.kind, scope)}
     if a.dtype is not None:
         description["dtype"] = a.dtype.name
     if a.shape is not None:
@@ -121,7 +123,7 @@ def _argument_json(a: BundledArgument) -> dict[str, Any]:
         description["symbol"] = a.exported.symbol
     if a.exported is not None and a.exported.of is not None:
         description |= {"of": a.exported.of, "encoded": a.exported.nbytes}
-    return description | dict(a.exported.facts if a.exported is not None else {})
+    return description
 
 
 def _step_json(build: BundledBuild, step: StepSource) -> dict[str, Any]:

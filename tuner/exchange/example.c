@@ -1,4 +1,4 @@
-/* Launches PREFIX through the CUDA driver API: loads the build for the first GPU, fills every array with ones, launches
+/* Launches PREFIX through the CUDA driver API: loads the build for the first GPU, fills its inputs with ones, launches
  * its steps, and prints the time per launch and the first and last element of each output.
  *
  *     cc -std=c11 -o example example.c -ldl && ./example [folder of the bundle]
@@ -162,7 +162,8 @@ struct program {
     size_t copy_count;
 };
 
-/* A device array for the argument: its contents, else ones. Scratch is left as it is, unless it is zeroed once. */
+/* A device array for the argument: its contents, else its value in each element. Scratch is left as it is, unless it
+ * is zeroed once. */
 static address make_array(const struct tuned_argument *argument) {
     address device;
     CHECK(MemAlloc_v2(&device, argument->bytes));

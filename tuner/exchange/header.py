@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from tuner import devices
+from tuner.errors import NoConfiguration
 from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import comment, identifier
 from tuner.exchange.target import Problem, Target, TargetDevice, stored_devices
-from tuner.space import braces, source
+from tuner.space import braces, operation, source
 from tuner.space.default import first_valid
 from tuner.space.model import Config, Geometry
 from tuner.space.scope import COMMON_GPU, Scope
@@ -45,8 +46,13 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
     for number, (macro, target) in enumerate(zip(macros, targets, strict=True)):
         parts.append(f"#{'elif' if number else 'if'} defined({macro})\n{_section(target)}\n")
     scope = problem.scope(space.languages[0], COMMON_GPU)
-    default = first_valid(space, scope)
-    section = comment(f"the default: {config_text(default)}") + _macros(problem, default, scope)
+    try:
+        default = first_valid(space, scope)
+        section = comment(f"the default: {config_text(default)}") + _macros(problem, default, scope)
+    except NoConfiguration:  # it is for special devices
+        if not targets:
+            raise
+        section = '#error "define the macro of a device"\n'
     parts.append(f"#else\n{section}\n#endif\n\n#endif\n" if targets else f"{section}\n#endif\n")
     return "".join(parts)
 
@@ -60,7 +66,8 @@ def _section(target: Target) -> str:
 
 
 def _macros(problem: Problem, config: Config, scope: Scope) -> str:
-    """The macros that the kernel reads, then its launch: blocks, threads per block, bytes of dynamic shared memory."""
+    """The macros that the kernel reads, then its launch: blocks, threads per block, bytes of dynamic shared memory; and
+    the bytes of arrays whose size no caller knows."""
     space, prefix = problem.space, identifier(problem.space.name).upper()
     text = source.defines(space, config, scope)
     kernels, geometries = source.kernels_of(space, config, scope), space.geometries(config, scope)
@@ -69,6 +76,10 @@ def _macros(problem: Problem, config: Config, scope: Scope) -> str:
         if len(space.steps) > 1 or braces.names(step.kernel):
             text += f"#define {own}_KERNEL {kernel}\n"
         text += "".join(f"#define {own}_{name} {value}\n" for name, value in _launch(geometry).items())
+    configured, op = space.at(config, scope), space.operation
+    for argument in op.arguments:
+        if argument.name in space.varying or argument.role == "scratch":
+            text += f"#define {prefix}_BYTES_{argument.name} {operation.nbytes(argument, configured)}\n"
     return text
 
 

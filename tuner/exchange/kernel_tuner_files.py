@@ -32,8 +32,8 @@ def export(request: ExportRequest) -> Export:
 
 
 def cache(problem: Problem, trials: Trials) -> Recording:
-    """The trials in Kernel Tuner's terms: `kernel` is the entry point, `size` the extent of the grid. Tuner's own names
-    stand beside them."""
+    """The trials in Kernel Tuner's terms: `kernel` names the entry points, `size` is the extent of the result. Tuner's
+    own names stand beside them."""
     about = _about(problem, trials)
     return replace(trials.recording, kernel=problem.space.kernels, size=_problem_size(problem), about=about)
 
@@ -80,11 +80,12 @@ def results(problem: Problem, trials: Trials) -> dict[str, Any]:
 
 
 def _problem_size(problem: Problem) -> list[int]:
+    """The extent of the result; where the space has none, its sizes."""
     scope = problem.scope(problem.space.languages[0], Limits())
     extent = [e.integer(scope.names) for e in problem.space.operation.extent]
     while len(extent) > 1 and extent[-1] == 1:
         extent.pop()
-    return extent
+    return extent or list(problem.sizes.values())
 
 
 def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:

@@ -27,9 +27,10 @@ typedef tuned_function *tuned_driver(const char *name);
 typedef int tuned_encode(void *value, unsigned long long address, tuned_driver *driver);
 
 /* `bytes` is the size of an array, and 0 where an argument has no memory. `type` is NumPy's character for `element`
- * bytes. `value` is that of a scalar, or 1 in the type of an array. `contents` are the bytes of a constant array, else
- * NULL. Before each launch, an array with a `symbol` is copied to the variable of this name in the cubins. Where
- * `encode` is not NULL, kernels take `encoded` bytes that it writes, for the array of argument number `of`. */
+ * bytes. `value` is that of a scalar; of an array, 0 where it is only written, else 1. `contents` are the bytes of a
+ * constant array, else NULL. Before each launch, an array with a `symbol` is copied to the variable of this name in
+ * the cubins. Where `encode` is not NULL, kernels take `encoded` bytes that it writes, for the array of argument number
+ * `of`. */
 struct tuned_argument {
     const char *name;
     enum tuned_role role;
@@ -124,7 +125,7 @@ def _argument(a: BundledArgument, positions: dict[str, int], prefix: str) -> str
     if a.nbytes:
         fields["bytes"] = f"{a.nbytes}u"
     if a.dtype is not None:
-        value = a.dtype.scalar(1) if a.shape is not None else a.value
+        value = a.value if a.shape is None else a.dtype.scalar(0 if a.argument.role == "out" else 1)
         fields |= {"element": value.itemsize, "type": f"'{value.dtype.char}'"}
         if role != "SCRATCH":
             fields["value"] = f"{{{_bytes(value)}}}"

@@ -6,9 +6,10 @@ from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import comment
 from tuner.exchange.target import Target, choose_target
 from tuner.languages import LANGUAGES
+from tuner.space import kinds, operation
 from tuner.space import source as sources
 from tuner.space.chosen_types import dtype
-from tuner.space.model import Argument, Geometry
+from tuner.space.model import Argument, Geometry, Space
 from tuner.space.scope import Scope
 from tuner.space.source import StepSource
 from tuner.space.texts import config_text, problem_text
@@ -40,24 +41,45 @@ def text(target: Target) -> str:
     arguments = {argument.name: argument for argument in problem.space.operation.arguments}
     for step in steps:
         taken = [arguments[name] for name in step.arguments]
+        described = [_described(argument, problem.space, scope) for argument in taken if _is_parameter(argument, scope)]
         lines += [
-            f"Entry point: {step.kernel}({', '.join(_described(argument, scope) for argument in taken)})",
+            f"Entry point: {step.kernel}({', '.join(described)})",
             *_name_in_binary(target, step),
         ]
         if language.has_grid:
             geometry = step.geometry
             shared = f"{geometry.shared_memory} bytes of dynamic shared memory"
             lines.append(f"Launch: grid {geometry.grid}, block {geometry.block}, {shared}{_special(geometry)}")
+    lines += [
+        f"Before each launch, copy {argument.name} ({_type(argument, scope)}) to the variable of this name"
+        for argument in arguments.values()
+        if not _is_parameter(argument, scope)
+    ]
     if rendered[0].options:
         lines.append(f"Compile with: {' '.join(rendered[0].options)}")
     return comment(*lines, "Written by `tune export --to cu`.") + rendered[0].text
 
 
-def _described(argument: Argument, scope: Scope) -> str:
+def _is_parameter(argument: Argument, scope: Scope) -> bool:
+    return argument.kind is None or argument.kind.is_parameter(scope.language)
+
+
+def _described(argument: Argument, space: Space, scope: Scope) -> str:
+    name = argument.name
     if argument.kind is not None:
-        return f"{argument.kind.name} {argument.name}"
-    scratch = " (scratch)" if argument.role == "scratch" else ""
-    return f"{dtype(argument, scope).name}{'' if argument.shape is None else ' *'} {argument.name}{scratch}"
+        settings = [f"{key} {value}" for key, value in kinds.settings(argument.kind, scope).items()]
+        kind = f"{argument.kind.name} {name}"
+        return f"{kind} ({', '.join(settings)})" if settings else kind
+    if argument.role != "scratch":
+        size = f" ({operation.nbytes(argument, scope)} bytes)" if name in space.varying else ""
+        return f"{_type(argument, scope)} {name}{size}"
+    zeroed = {"never": "", "once": ", zero before the first launch", "each": ", zero before each launch"}
+    size = f"{operation.nbytes(argument, scope)} bytes"
+    return f"{_type(argument, scope)} {name} (scratch of {size}{zeroed[argument.zeroed]})"
+
+
+def _type(argument: Argument, scope: Scope) -> str:
+    return f"{dtype(argument, scope).name}{'' if argument.shape is None else ' *'}"
 
 
 def _special(geometry: Geometry) -> str:

@@ -153,10 +153,10 @@ class _Converter:
             raise self.error(f"Arguments {name}", f"a {quoted(memory)} of {quoted(type_name)} is not read")
         if memory == "Scalar":
             return {"name": name, "dtype": dtype}
-        if entry.get("MemType") == "Constant":
-            self.notes.append(f"arguments: {name} lies in constant memory; make it an argument of the kernel")
         role = _ROLES.get(str(entry.get("AccessType")), "out" if entry.get("Output") else "in")
-        return {"name": name, "dtype": dtype, "shape": [self._extent(name, entry.get("Size"), count)], "role": role}
+        kind = {"kind": "constant"} if entry.get("MemType") == "Constant" else {}
+        shape = [self._extent(name, entry.get("Size"), count)]
+        return {"name": name, **kind, "dtype": dtype, "shape": shape, "role": role}
 
     def _extent(self, name: Any, size: Any, count: int) -> str | int:
         """The elements of an array of `size` vectors of `count`: by name where they are a size or the product of all

@@ -105,7 +105,7 @@ class _PaddedArray:
                 raise WrongResult(f"writes {side} of {self._name}", "writes outside")
         after = np.empty_like(self._before)
         self._device.read(self.handle, after)
-        found = np.ascontiguousarray(self._view(after))
+        found = self._view(after).copy()
         if self._is_input and (after != self._before).any():
             raise WrongResult(f"writes into {self._name}, which it may only read", "writes to an input")
         self._view(after)[...] = self._view(self._before)  # what is left are changes of the padding

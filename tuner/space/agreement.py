@@ -40,6 +40,7 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
         if (prototype := _prototype(space, step, texts[step.source], codes[step.source])) is not None:
             yield from _against(space, position, prototype)
             yield from _replaced(space, position, prototype)
+    yield from _variables(space, "\n".join(codes.values()))
     yield from _parameters(space, "\n".join(codes.values()))
     for path, code in codes.items():
         yield from _defined(space, path, code)
@@ -72,6 +73,27 @@ def _replaced(space: Space, position: int, prototype: Prototype) -> Iterator[Fau
                 (where, name),
                 f"{step.kernel} in {step.source.name} takes an argument of this name, which the macro replaces; "
                 "rename one of them",
+            )
+
+
+def _variables(space: Space, code: str) -> Iterator[Fault]:
+    """Arguments that are variables of the source and not there, or replaced by a macro."""
+    for position, argument in enumerate(space.operation.arguments):
+        kind, name = argument.kind, argument.name
+        languages = [language for language in space.languages if kind is not None and not kind.is_parameter(language)]
+        if not languages or kind is None:
+            continue
+        if "##" not in code and re.search(rf"\b{name}\b", code) is None:
+            yield Fault(
+                ("operation", "arguments", position, "name"),
+                f"{_files(space)} has no variable {name}, which `kind: {kind.name}` is in {languages[0]}; declare it, "
+                "or name the argument as it is called there",
+                fatal=True,
+            )
+        if name in macro_names(space):
+            yield Fault(
+                (_key(space, name), name),
+                f"the variable of this name in {_files(space)} is an argument, and the macro replaces it; rename one",
             )
 
 
@@ -187,10 +209,12 @@ def _parameters(space: Space, code: str) -> Iterator[Fault]:
         *(restriction.that for restriction in space.restrictions),
         *(extent for argument in space.operation.arguments for extent in argument.shape or ()),
         *(value for argument in space.operation.scalars for value in argument.value),
+        *(e for a in space.operation.arguments if a.kind for values in a.kind.expressions.values() for e in values),
     ]  # fmt: skip
     options = [option for options in space.compile_options.values() for option in options]
     used = set(re.findall(r"\w+", " ".join([code, *(step.kernel for step in space.steps), *options])))
     used |= {name for expression in expressions for name in expression.names}
+    used |= {argument.dtype for argument in space.operation.scratch}
     op = space.operation
     for name, allowed in op.types.items():
         if name not in used and len(allowed) > 1 and all(argument.dtype != name for argument in op.arguments):

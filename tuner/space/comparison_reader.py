@@ -55,7 +55,8 @@ class ComparisonReader:
                 derive[name] = expression = array_expressions.parse(formula)
             except ExpressionError as error:
                 raise self._document.error(where, str(error)) from None
-            if name in self._scope_names or name in self._arrays or name in arithmetic.FUNCTIONS:
+            taken = {*self._scope_names, *(argument.name for argument in self._arguments), *arithmetic.FUNCTIONS}
+            if name in taken:
                 raise self._document.error(where, "this name is taken; choose another")
             check_passed(self._document, where, expression, self._arguments)
             check_names(self._document, where, expression, {*self._scope_names, *self._arrays})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tuner.space.dtypes import DTYPES
 from tuner.space.kernel_facts import Facts
-from tuner.space.prototype import Parameter
+from tuner.space.prototype import Parameter, Prototype
 
 _WORDS = {"yes", "no", "on", "off", "true", "false", "null"}  # which YAML takes for something else
 _REFERENCES = """\
@@ -40,7 +40,7 @@ class Draft:
             self._work(),
             *self._kernel(),
             *self._parameters(),
-            *self._launch(),
+            *(self._launch() if len(self.facts.steps) == 1 else self._steps()),
         ]
         return "\n".join(lines) + "\n"
 
@@ -62,17 +62,28 @@ class Draft:
         ask = "are the shapes right? extents from the slowest to the fastest, such as [rows, columns]"
         if not self.facts.parameters:
             ask = "the text leaves them open; write all, as {name: x, dtype: float32, shape: [n], role: in}"
-        return [f"  arguments:{_asked(ask)}", *map(self._argument, self.facts.parameters)]
+        return [
+            f"  arguments:{_asked(ask)}",
+            *map(self._argument, self.facts.parameters),
+            *(self._constant(parameter, extents) for parameter, extents in self.facts.constants.values()),
+        ]
 
     def _argument(self, parameter: Parameter) -> str:
-        dtype, asks = parameter.dtype or "float32", []
+        dtype, asks = parameter.dtype or "float32", list[str]()
+        if len(types := self.facts.types_of(parameter.name)) > 1:
+            asks.append(f"the steps take it as {' and '.join(types)}: one name is one argument; rename one")
         if parameter.type in self.facts.types:
             dtype = parameter.type
         elif parameter.dtype is None:
             hidden = "" if parameter.is_pointer else "; an array, if that is a pointer?"
             asks.append(f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?{hidden}")
         body = f"name: {_word(_name(parameter))}, dtype: {dtype}"
-        if parameter.is_pointer:
+        if parameter.is_pointer and self.facts.is_local(parameter):
+            asks.append("how many elements has a work-group of it? the threads of a block?")
+            if "portable.h" in self.facts.code:
+                asks.append("CUDA has no `kind: local`: declare it in the kernel, or write `languages: [opencl]`")
+            body += f", kind: local, shape: [{' * '.join(self.facts.block)}]"
+        elif parameter.is_pointer:
             role, more = self.facts.role(parameter)
             pair = ["2"] if parameter.is_pair else []
             if pair:
@@ -81,8 +92,24 @@ class Draft:
             asks += more
         return f"    - {{{body}}}{_asked('; '.join(asks))}"
 
+    def _constant(self, parameter: Parameter, extents: list[str]) -> str:
+        """A `__constant__` variable, which each launch fills with an array of the caller."""
+        asks = [] if parameter.dtype else [f"its type is {parameter.type}: which dtype is it?"]
+        if not all(extent.isdecimal() for extent in extents):
+            asks.append(f"the source has room for [{', '.join(extents)}]: how much does the caller fill, by sizes?")
+        shape = [extent if extent.isdecimal() else _word(self.extents[-1]) for extent in extents] or ["1"]
+        body = f"name: {_word(parameter.name)}, kind: constant, dtype: {parameter.dtype or 'float32'}"
+        return f"    - {{{body}, shape: [{', '.join(shape)}], role: in}}{_asked('; '.join(asks))}"
+
+    @property
+    def _arrays(self) -> list[Parameter]:
+        """The arrays among the parameters that a caller passes, most likely."""
+        facts = self.facts
+        pointers = [p for p in facts.parameters if p.is_pointer and not facts.is_local(p)]
+        return [p for p in pointers if not facts.is_handed_on(p.name)]
+
     def _reference(self) -> list[str]:
-        arrays = {_name(p): self.facts.role(p)[0] for p in self.facts.parameters if p.is_pointer}
+        arrays = {_name(p): self.facts.role(p)[0] for p in self._arrays} | dict.fromkeys(self.facts.constants, "in")
         outputs = [name for name, role in arrays.items() if role != "in"] or ["y"]
         inputs = [name for name, role in arrays.items() if role != "out"] or ["x"]
         choices = _REFERENCES.format(
@@ -97,19 +124,19 @@ class Draft:
         return lines
 
     def _work(self) -> str:
-        moved = sum(_element_bytes(p) for p in self.facts.parameters if p.is_pointer)
+        moved = sum(map(_element_bytes, self._arrays))
         product = " * ".join(self.extents)
         return f"  # bytes: {moved} * {product}    # that it must move, for GB/s; or flops: for GFLOP/s"
 
     def _kernel(self) -> list[str]:
         facts, ask = self.facts, ""
-        name = facts.prototype.name
-        if facts.prototype.template is not None:
-            name += f"<{', '.join(f'{{{each}}}' for each in facts.prototype.template)}>"
+        name = _entry(facts.prototype)
         if facts.namespaces:
             ask = f"is it in namespace {' or '.join(facts.namespaces)}? write {facts.namespaces[0]}::{name}"
         path = os.path.relpath(self.source.resolve(), self.output.resolve().parent)
         lines = [f"kernel: {_word(name)}{_asked(ask)}", f"source: {_word(path)}"]
+        if len(facts.steps) > 1:
+            lines = [f"source: {_word(path)}{_asked(ask)}"]
         return [*lines, f"include: []{_asked(facts.missing)}"] if facts.missing else lines
 
     def _parameters(self) -> list[str]:
@@ -136,18 +163,39 @@ class Draft:
         facts = self.facts
         if not facts.has_grid:
             return []
-        fastest_first = self.extents[: len(facts.block)][::-1]
-        sizes = [*fastest_first, "1", "1"]
-        grid = ", ".join(f"ceil_div({size}, {extent})" for size, extent in zip(sizes, facts.block, strict=False))
         return [
-            f"grid: [{grid}]{_asked('how many blocks in x, y, z?')}",
+            f"grid: [{self._grid(facts.block)}]{_asked('how many blocks in x, y, z?')}",
             f"block: [{', '.join(facts.block)}]{_asked('' if facts.knows_block else 'how many threads in x, y, z?')}",
         ]
+
+    def _grid(self, block: list[str]) -> str:
+        fastest_first = self.extents[: len(block)][::-1]
+        sizes = [*fastest_first, "1", "1"]
+        return ", ".join(f"ceil_div({size}, {extent})" for size, extent in zip(sizes, block, strict=False))
+
+    def _steps(self) -> list[str]:
+        """The steps, in the order in which the user has named them."""
+        lines = ["steps:"]
+        for step in self.facts.steps:
+            names = ", ".join(_word(_name(parameter)) for parameter in step.parameters or ())
+            block = list(step.block) or self.facts.block
+            lines.append(f"  - kernel: {_word(_entry(step))}")
+            lines.append(f"    arguments: [{names}]{_asked('' if names else 'the text leaves them open: which?')}")
+            if self.facts.has_grid:
+                lines.append(f"    grid: [{self._grid(block)}]{_asked('how many blocks in x, y, z?')}")
+                lines.append(f"    block: [{', '.join(block)}]{_asked('how many threads in x, y, z?')}")
+        return lines
 
 
 def _asked(question: str) -> str:
     """The comment that asks, or nothing."""
     return f"  # ? {question}" if question else ""
+
+
+def _entry(prototype: Prototype) -> str:
+    """The name of a kernel in the file; of a template, with its parameters."""
+    template = ", ".join(f"{{{name}}}" for name in prototype.template or ())
+    return prototype.name if prototype.template is None else f"{prototype.name}<{template}>"
 
 
 def _element_bytes(parameter: Parameter) -> int:

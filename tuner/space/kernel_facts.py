@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -23,6 +23,7 @@ _MACRO = re.compile(
     re.MULTILINE,
 )
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
+_CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+)\s*((?:\[[^\[\];]*\]\s*)*);")
 _BLOCK_NAME = re.compile(
     r"(?i)(block|threads?|n_?threads|tpb|wg|work_?group|local|bdim)(_?(size|dim|items))?_?([xyz]?)"
 )
@@ -38,7 +39,10 @@ class Knob:
 
 
 class Facts:
-    """What is known of a kernel file. Raises RequestError if the file cannot be read, or if it has no such kernel."""
+    """What is known of a kernel file, of one kernel or of several steps, which `entry` names with commas between them.
+
+    Raises RequestError if the file cannot be read, or if it has no such kernel.
+    """
 
     def __init__(self, source: Path, entry: str | None) -> None:
         self.source = source
@@ -55,7 +59,8 @@ class Facts:
             self.text, self.missing = inlined(source), ""
         except SpaceError as error:
             self.text, self.missing = self.code, str(error)
-        self.prototype = self._chosen(entry)
+        self.steps = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
+        self.prototype = self.steps[0]
 
     def _chosen(self, entry: str | None) -> Prototype:
         found = {p.name: p for p in prototypes(self.text) if p.name != "main"}
@@ -64,7 +69,10 @@ class Facts:
             return next(iter(found.values()))
         if entry is None:
             reason = "several kernels" if found else "no kernel"
-            raise RequestError(f"{shown(self.source)}: {reason}: {names}; name the one to tune with --entry NAME")
+            raise RequestError(
+                f"{shown(self.source)}: {reason}: {names}; name the one to tune with --entry NAME, or the "
+                "steps of one in their order with --entry NAME,NAME"
+            )
         if entry not in found:
             raise RequestError(
                 f"{shown(self.source)}: --entry {quoted(entry)}: there is no such kernel; it has {names}"
@@ -73,9 +81,38 @@ class Facts:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Those of the kernel; none where the text leaves them open, or does not name them all."""
-        parameters = self.prototype.parameters or ()
-        return parameters if all(parameter.name.isidentifier() for parameter in parameters) else ()
+        """Those of the kernel, or of all steps, each once; none where the text leaves them open, or does not name all.
+
+        One that a step may write to is not const."""
+        every = [parameter for step in self.steps for parameter in step.parameters or ()]
+        if None in [step.parameters for step in self.steps] or not all(p.name.isidentifier() for p in every):
+            return ()
+        names = dict.fromkeys(parameter.name for parameter in every)
+        alike = {name: [parameter for parameter in every if parameter.name == name] for name in names}
+        return tuple(replace(same[0], is_const=all(p.is_const for p in same)) for same in alike.values())
+
+    def types_of(self, name: str) -> list[str]:
+        """The types that the steps give to a parameter: of one argument, there is one."""
+        every = (p for step in self.steps for p in step.parameters or () if p.name == name)
+        return list(dict.fromkeys(f"{p.type or '...'}{' *' * bool(p.is_pointer)}" for p in every))
+
+    def is_handed_on(self, name: str) -> bool:
+        """Whether a step reads an array that an earlier one has written: it may be scratch."""
+        const = [p.is_const for step in self.steps for p in step.parameters or () if p.name == name]
+        return False in const and True in const[const.index(False) :]
+
+    @cached_property
+    def constants(self) -> dict[str, tuple[Parameter, list[str]]]:
+        """The `__constant__` variables that the source uses and leaves to the host to fill, with their extents."""
+        found = {
+            name: (Parameter(name, " ".join(type_.split()), True, True), re.findall(r"\[\s*([^\]]*?)\s*\]", extents))
+            for type_, name, extents in _CONSTANT.findall(self.code)
+        }
+        return {name: each for name, each in found.items() if len(re.findall(rf"\b{name}\b", self.code)) > 1}
+
+    def is_local(self, parameter: Parameter) -> bool:
+        """Whether it is local memory of OpenCL."""
+        return re.search(rf"\b(__local|local|LOCAL)\b[^,;)]*\b{parameter.name}\b", self.code) is not None
 
     @cached_property
     def sizes(self) -> list[str]:
@@ -115,12 +152,16 @@ class Facts:
     @property
     def template_values(self) -> dict[str, str]:
         """The parameters of the template that are values."""
-        return {name: kind for name, kind in (self.prototype.template or {}).items() if not _is_type(kind)}
+        return {name: kind for name, kind in self._template.items() if not _is_type(kind)}
 
     @property
     def types(self) -> list[str]:
         """The parameters of the template that are types."""
-        return [name for name, kind in (self.prototype.template or {}).items() if _is_type(kind)]
+        return [name for name, kind in self._template.items() if _is_type(kind)]
+
+    @property
+    def _template(self) -> dict[str, str]:
+        return {name: kind for step in self.steps for name, kind in (step.template or {}).items()}
 
     @property
     def namespaces(self) -> list[str]:
@@ -161,8 +202,8 @@ class Facts:
     def role(self, parameter: Parameter) -> tuple[str, list[str]]:
         """What a kernel does with an array, and what to ask about it."""
         name = parameter.name
-        if re.search(rf"\b(__local|local|LOCAL)\b[^,;)]*\b{name}\b", self.code):
-            return "in", ["local memory is no array of the caller: declare it in the kernel"]
+        if self.is_handed_on(name):
+            return "scratch", ["or does the caller need it? then role: out"]
         if parameter.is_const:
             return "in", []
         element = rf"\b{name}\s*\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]\s*"

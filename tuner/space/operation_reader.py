@@ -178,7 +178,9 @@ class OperationReader:
         is_leading = model.name in self.strides_reader.leading
         if is_scalar and (model.name in {*self.model.operation.sizes, *options}) == bool(value) and not is_leading:
             raise document.error(
-                where, f"{model.name}: a scalar has the name of a size or option, whose value it takes, or a `value`"
+                where,
+                f"{model.name}: a scalar has the name of a size or option, whose value it takes, or a `value`; a "
+                "leading dimension stands in the `strides` of an array",
             )
         if is_leading:
             self.strides_reader.check_scalar(document, where, model, dtypes)

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from abc import ABC
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -68,15 +68,12 @@ class Exported:
     encode: the statements of a C function that returns a status of the driver. They write `nbytes` to `value`, which
         stand for the caller's array `of` at `address`; `driver(name)` finds a function of the driver. A kernel takes
         the value in place of the address.
-
-    `facts` are what launch.json says besides what it says of every argument.
     """
 
     symbol: str | None = None
     of: str | None = None
     nbytes: int = 0
     encode: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -158,6 +155,16 @@ def made(name: str, values: Mapping[str, Any]) -> Kind:
     """A kind with these values of its keys, where texts may stand for expressions."""
     kind = table()[name]
     return kind(**{key: _expressions(v) if kind.keys[key].has_expressions else v for key, v in values.items()})
+
+
+def settings(kind: Kind, scope: Scope) -> dict[str, Any]:
+    """The values of its keys in a configuration, which `scope` includes: words, numbers, or lists of numbers."""
+    values = {field.name: getattr(kind, field.name) for field in fields(kind)}
+    for name, value in values.items():
+        if isinstance(value, tuple):
+            numbers = [expression.integer(scope.names) for expression in value]
+            values[name] = numbers if kind.keys[name].default is None else numbers[0]
+    return values
 
 
 def to_json(kind: Kind) -> dict[str, Any]:

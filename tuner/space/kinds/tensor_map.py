@@ -139,13 +139,10 @@ class TensorMap(Kind):
         rank = len(tiled.extents)
         words = {name: _list(value) if isinstance(value, tuple) else value for name, value in asdict(tiled).items()}
         words |= {"rank": rank, "steps": _list((1,) * rank), "strides": _list(tiled.strides or (0,))}
-        names = arguments.scope.names
-        facts = {"box": [extent.integer(names) for extent in self.box], "fill": self.fill}
-        facts |= {key: getattr(self, key)[0].integer(names) for key in ("swizzle", "interleave", "promotion")}
         code = C
         for name, word in words.items():
             code = code.replace(f"{{{name}}}", str(word))
-        return Exported(of=self.of, nbytes=BYTES, encode=code, facts=facts)
+        return Exported(of=self.of, nbytes=BYTES, encode=code)
 
     def _tiled(self, arguments: Arguments) -> Tiled:
         names, shape = arguments.scope.names, arguments.shape(self.of)

@@ -135,7 +135,7 @@ class Texture(Kind):
         code = C
         for name, number in asdict(self._sampled(argument, arguments)).items():
             code = code.replace(f"{{{name}}}", str(number))
-        return Exported(of=argument.name, nbytes=BYTES, encode=code, facts=asdict(self))
+        return Exported(of=argument.name, nbytes=BYTES, encode=code)
 
     def _sampled(self, argument: Argument, arguments: Arguments) -> Sampled:
         shape, element = arguments.shape(argument.name), chosen_types.dtype(argument, arguments.scope)
