@@ -149,7 +149,7 @@ def test_what_evaluates_multiplies_and_reduces_compiles_for_nvidia() -> None:
         total = f"PLUS({total}, TIMES(s1, {value}))"
     kernels = {
         "evaluate": placing.formula_macros(total, reals, 2),
-        "multiply": placing.product_macros([reals[0], reals[-1]]),
+        "multiply": placing.PRODUCT,
         "largest": placing.REDUCED,
         "checksum": placing.SUMMED,
     }
@@ -197,7 +197,9 @@ def test_a_device_gives_the_answers_of_the_host_to_the_last_bit(
 
 
 @pytest.mark.parametrize("kind", ["opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
-@pytest.mark.parametrize("expression", ["x @ y", "a * (x @ y) + 2 * c", "c - x @ y / a + (x @ y)"])
+@pytest.mark.parametrize(
+    "expression", ["x @ y", "a * (x @ y) + 2 * c", "c - x @ y / a + (x @ y)", "x @ y + x @ transpose(t, (0, 2, 1))"]
+)
 def test_a_product_on_the_device_is_that_of_the_host_within_rounding(
     expression: str, kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +209,7 @@ def test_a_product_on_the_device_is_that_of_the_host_within_rounding(
     arguments = [
         array("x", "float16", [3, "n", "n + 40"], fill={"uniform": [-1, 1]}),
         array("y", "float32", [3, "n + 40", "n - 20"], fill={"normal": [0, 1]}),
+        array("t", "float32", [3, "n - 20", "n + 40"]),
         array("c", "float64", [3, "n", "n - 20"]),
     ]
     space, scope, contents = problem(tmp_path, device, "90", expression, arguments=arguments, shape=[3, "n", "n - 20"])

@@ -87,7 +87,7 @@ FUNCTION long LONG_OF(double value) {
 
 #endif
 
-#if defined(REAL) || defined(EXPRESSION) || defined(A_VALUE)
+#if defined(REAL) || defined(EXPRESSION)
 
 #define float32_value(bits) FLOAT_OF(bits)
 #define float64_value(bits) DOUBLE_OF(bits)

@@ -61,6 +61,35 @@ def answers(
     return found, frozenset(read)
 
 
+@dataclass(frozen=True)
+class _Matrix:
+    """An array of two dimensions, or a batch of them, with its last two swapped where it `is_transposed`."""
+
+    name: str
+    elements: Elements
+    is_transposed: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        *batch, rows, columns = self.elements.shape
+        return (*batch, columns, rows) if self.is_transposed else self.elements.shape
+
+    def at(self, batch: int, row: Array | int, column: Array | int) -> Array:
+        """Elements as doubles."""
+        rows, columns = self.elements.shape[-2:]
+        first, second = (column, row) if self.is_transposed else (row, column)
+        return self.elements.at((batch * rows + np.asarray(first)) * columns + second).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product of two matrices; `text` is what the file calls it."""
+
+    text: str
+    left: _Matrix
+    right: _Matrix
+
+
 @dataclass
 class _Formula:
     """A formula in C over arrays, products and scalars, which stand in the order of their names in it."""
@@ -69,7 +98,7 @@ class _Formula:
     contents: Mapping[str, Elements]
     shape: tuple[int, ...]
     text: str = ""
-    operands: list[str | tuple[str, str]] = field(default_factory=list)  # arrays by name, products by both names
+    operands: list[str | _Product] = field(default_factory=list)  # arrays by name, and products
     scalars: list[float] = field(default_factory=list)
 
     def of(self, node: ast.expr) -> str:
@@ -83,8 +112,8 @@ class _Formula:
                 return self.of(body if array_expressions.walk(test, self.scope.names) else other)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return f"(-{self.of(operand)})"
-            case ast.BinOp(left=ast.Name(id=left), op=ast.MatMult(), right=ast.Name(id=right)):
-                return self._product(left, right)
+            case ast.BinOp(left=left, op=ast.MatMult(), right=right):
+                return self._product(ast.unparse(node), self._matrix(left), self._matrix(right))
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 return f"PLUS({self.of(left)}, {self.of(right)})"
             case ast.BinOp(left=left, op=ast.Sub(), right=right):
@@ -108,17 +137,29 @@ class _Formula:
             raise _NoFormula
         return f"(double){elements.element.name}_value({self._operand(name)})"  # or floats would be added
 
-    def _product(self, left: str, right: str) -> str:
-        if not {left, right} <= self.contents.keys():
+    def _matrix(self, node: ast.expr) -> _Matrix:
+        match node:
+            case ast.Name(id=name) if name in self.contents:
+                matrix = _Matrix(name, self.contents[name], False)
+            case ast.Call(func=ast.Name(id="transpose"), args=[ast.Name(id=name), axes], keywords=[]):
+                matrix = _Matrix(name, self.contents[name], True)
+                *first, last, last_but_one = array_expressions.walk(axes, self.scope.names)
+                count = len(matrix.elements.shape)
+                if (*first, last_but_one, last) != tuple(range(count)):
+                    raise _NoFormula
+            case _:
+                raise _NoFormula
+        if len(matrix.elements.shape) not in (2, 3) or matrix.elements.element.kind != "real":
             raise _NoFormula
-        a, b = self.contents[left], self.contents[right]
-        fits = len(a.shape) == len(b.shape) in (2, 3) and a.shape[:-2] == b.shape[:-2] and a.shape[-1] == b.shape[-2]
-        is_real = a.element.kind == b.element.kind == "real"
-        if not fits or not is_real or (*a.shape[:-1], b.shape[-1]) != self.shape:
-            raise _NoFormula
-        return f"float64_value({self._operand((left, right))})"
+        return matrix
 
-    def _operand(self, operand: str | tuple[str, str]) -> str:
+    def _product(self, text: str, left: _Matrix, right: _Matrix) -> str:
+        (*batch, rows, inner), (*other, depth, columns) = left.shape, right.shape
+        if (batch, inner) != (other, depth) or (*batch, rows, columns) != self.shape:
+            raise _NoFormula
+        return f"float64_value({self._operand(_Product(text, left, right))})"
+
+    def _operand(self, operand: str | _Product) -> str:
         if operand not in self.operands:
             self.operands.append(operand)
         return f"a{self.operands.index(operand)}[i]"
@@ -144,8 +185,9 @@ class _Answer:
     def __init__(self, tree: ast.expr, formula: _Formula, contents: Mapping[str, Elements], placer: Placer) -> None:
         self._formula, self._contents, self._placer = formula, contents, placer
         self._tree = reference.products_by_name(tree, contents.keys())
-        self._first = next((operand for operand in formula.operands if isinstance(operand, tuple)), None)
-        self.read = {name for o in formula.operands for name in ([o] if isinstance(o, str) else o)}
+        self._first = next((operand for operand in formula.operands if isinstance(operand, _Product)), None)
+        operands = formula.operands
+        self.read = {name for o in operands for name in ([o] if isinstance(o, str) else [o.left.name, o.right.name])}
 
     def compute(self, memory: Buffer) -> None:
         """Raises DeviceError where the device has no product, or computes other elements than the host."""
@@ -161,57 +203,51 @@ class _Answer:
             else:
                 is_first = operand == self._first  # it needs no memory of its own
                 product = memory if is_first else self._placer.device.allocate(memory.nbytes, guard=0)
-                self._multiply(*operand, product)
+                self._multiply(operand, product)
                 arrays.append((product, _DOUBLE))
-                names[" @ ".join(operand)] = found = self._placer.doubles(product, sample)
-                self._check_product(*operand, sample, found)
+                names[operand.text] = found = self._placer.doubles(product, sample)
+                self._check_product(operand, sample, found)
         self._placer.evaluate(self._formula.text, arrays, self._formula.scalars, memory)
         with np.errstate(all="ignore"):
             expected = array_expressions.walk(self._tree, names)
         if not np.allclose(self._placer.doubles(memory, sample), expected, _CLOSE, 0.0, equal_nan=True):
             raise DeviceError(f"{self._placer.device.id}: {_DIFFERENT}")
 
-    def _multiply(self, left: str, right: str, memory: Buffer) -> None:
+    def _multiply(self, product: _Product, memory: Buffer) -> None:
         """Make `memory` hold a product. Raises DeviceError where the host is faster."""
-        a, b = self._contents[left], self._contents[right]
-        sizes = {"M": a.shape[-2], "N": b.shape[-1], "K": a.shape[-1], "batch": math.prod(a.shape[:-2])}
-        if self._is_library_product(a, b, sizes, memory):
-            return
-        if self._placer.device.on_processor:
-            raise DeviceError(f"{self._placer.device.id}: a library on the host multiplies faster")
-        operands = [(self._placer.placed(elements), elements.element) for elements in (a, b)]
-        self._placer.multiply(operands, sizes["M"], sizes["N"], memory)
-
-    def _is_library_product(self, a: Elements, b: Elements, sizes: Mapping[str, int], memory: Buffer) -> bool:
-        """Whether `memory` holds the product by the vendor's routine, if there is one."""
-        device = self._placer.device
-        if type(device).library is Device.library:  # it has none, and copies would be in vain
-            return False
-        buffers = {"A": self._wide(a), "B": self._wide(b), "C": memory}
-        handles = {name: buffer.handle for name, buffer in buffers.items()}
-        arguments = {**handles, **sizes, "alpha": 1.0, "beta": 0.0}
-        call = device.library("gemm", arguments, dict.fromkeys("ABC", _DOUBLE.name))
+        device, (*batch, rows, inner), columns = self._placer.device, product.left.shape, product.right.shape[-1]
+        has_library = type(device).library is not Device.library
+        if device.on_processor and not has_library:
+            raise DeviceError(f"{device.id}: a library on the host multiplies faster")
+        a, b = self._wide(product.left), self._wide(product.right)
+        handles = {"A": a.handle, "B": b.handle, "C": memory.handle}
+        sizes = {"M": rows, "N": columns, "K": inner, "batch": math.prod(batch), "alpha": 1.0, "beta": 0.0}
+        call = device.library("gemm", {**handles, **sizes}, dict.fromkeys("ABC", _DOUBLE.name))
         if call is None:
-            return False
-        call()
-        device.synchronize()
-        return True
+            self._placer.multiply(a, b, (rows, columns, inner), memory)
+        else:
+            call()
+            device.synchronize()
 
-    def _wide(self, elements: Elements) -> Buffer:
-        """The elements as doubles."""
-        narrow, element = self._placer.placed(elements), elements.element
+    def _wide(self, matrix: _Matrix) -> Buffer:
+        """A matrix as doubles, row by row."""
+        elements, element = matrix.elements, matrix.elements.element
+        arrays = [(self._placer.placed(elements), element)]
         memory = self._placer.device.allocate(_DOUBLE.itemsize * elements.size, guard=0)
-        self._placer.evaluate(f"{element.name}_value(a0[i])", [(narrow, element)], [], memory)
+        place = "i"
+        if matrix.is_transposed:  # a1 holds the rows and columns that it had before
+            arrays.append((self._placer.device.upload(np.array(elements.shape[-2:], np.int64)), DTYPES["int64"]))
+            place = "i / (a1[0] * a1[1]) * (a1[0] * a1[1]) + i % a1[0] * a1[1] + i / a1[0] % a1[1]"
+        self._placer.evaluate(f"{element.name}_value(a0[{place}])", arrays, [], memory)
         return memory
 
-    def _check_product(self, left: str, right: str, sample: Array, found: Array) -> None:
+    def _check_product(self, product: _Product, sample: Array, found: Array) -> None:
         """Raise DeviceError where these elements of a product are not what the host finds, within rounding."""
-        a, b = self._contents[left], self._contents[right]
-        (rows, inner), columns = a.shape[-2:], b.shape[-1]
+        (rows, inner), columns = product.left.shape[-2:], product.right.shape[-1]
         steps = np.arange(inner)
         for number, value in zip(map(int, sample), found, strict=True):
-            (batch, place), column = divmod(number, rows * columns), number % columns
-            row = a.at((batch * rows + place // columns) * inner + steps).astype(np.float64)
-            products = row * b.at((batch * inner + steps) * columns + column).astype(np.float64)
+            batch, place = divmod(number, rows * columns)
+            row, column = divmod(place, columns)
+            products = product.left.at(batch, row, steps) * product.right.at(batch, steps, column)
             if not abs(value - math.fsum(products)) <= inner * 2.0**-52 * np.abs(products).sum():
                 raise DeviceError(f"{self._placer.device.id}: {_DIFFERENT}")

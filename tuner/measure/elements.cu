@@ -4,7 +4,7 @@
 // With STORED, it holds what draws: STORED is the type of an element's bits, STANDARD(word) the standard element of a
 // word, FROM_LONG(x) and FROM_DOUBLE(x) the bits of a number in the element's type, where they are asked for. With
 // EXPRESSION, it evaluates that for each element i, from the arrays and scalars that ARRAYS and SCALARS declare. With
-// A_VALUE(bits) and B_VALUE(bits), it multiplies matrices whose elements these are, of types A_STORED and B_STORED.
+// PRODUCT, REDUCED and SUMMED it multiplies matrices, finds the largest number, and sums up what lies there.
 #ifdef STORED
 
 // The word with this number: SplitMix64, see `drawing.py`.
@@ -111,17 +111,17 @@ KERNEL void evaluate(GLOBAL double *answer, long count ARRAYS SCALARS) {
 }
 
 #endif
-#ifdef A_VALUE
+#ifdef PRODUCT
 
 // The product of a batch of row-major matrices, in doubles. Neighbouring threads have neighbouring columns.
-KERNEL void multiply(GLOBAL double *product, long count, GLOBAL const A_STORED *a, GLOBAL const B_STORED *b, long rows,
-                     long columns, long inner) {
+KERNEL void multiply(GLOBAL double *product, long count, GLOBAL const double *a, GLOBAL const double *b, long rows, long columns,
+                     long inner) {
     for (long i = FIRST; i < count; i += STRIDE) {
-        GLOBAL const A_STORED *row = a + i / columns * inner;
-        GLOBAL const B_STORED *column = b + i / (rows * columns) * inner * columns + i % columns;
+        GLOBAL const double *row = a + i / columns * inner;
+        GLOBAL const double *column = b + i / (rows * columns) * inner * columns + i % columns;
         double sum = 0.0;
         for (long k = 0; k < inner; k++) {
-            sum += (double)A_VALUE(row[k]) * (double)B_VALUE(column[k * columns]);
+            sum += row[k] * column[k * columns];
         }
         product[i] = sum;
     }

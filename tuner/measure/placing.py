@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tuner.space.dtypes import DType
 
 _HEAD = "#define ELEMENTS\n"
-SUMMED, REDUCED = f"{_HEAD}#define SUMMED\n", f"{_HEAD}#define REDUCED\n"
+SUMMED, REDUCED, PRODUCT = (f"{_HEAD}#define {part}\n" for part in ("SUMMED", "REDUCED", "PRODUCT"))
 _WORD = 16  # bytes that a thread sums at once
 _SAMPLES, _RUN = 16, 64  # places where what was drawn is compared with the host, and elements at each
 _PER_THREAD = 4
@@ -80,14 +80,12 @@ class Placer:
         self._kernels.bind("evaluate", -(-count // _PER_THREAD), arguments, text)()
         self.device.synchronize()
 
-    def multiply(self, operands: Sequence[tuple[Buffer, DType]], rows: int, columns: int, memory: Buffer) -> None:
-        """Make `memory` hold the product, in doubles, of two row-major matrices or two batches of them. It has so many
-        rows and columns."""
-        (first, element), count = operands[0], memory.nbytes // 8
-        inner = first.nbytes // element.itemsize * columns // count
-        sizes = [np.int64(size) for size in (rows, columns, inner)]
-        arguments = [memory.handle, np.int64(count), *(buffer.handle for buffer, _ in operands), *sizes]
-        self._kernels.bind("multiply", count, arguments, product_macros([dtype for _, dtype in operands]))()
+    def multiply(self, left: Buffer, right: Buffer, sizes: tuple[int, int, int], memory: Buffer) -> None:
+        """Make `memory` hold the product of two row-major matrices of doubles, or of two batches of them. It has so
+        many rows and columns, and is a sum over so many products."""
+        count = memory.nbytes // 8
+        arguments = [memory.handle, np.int64(count), left.handle, right.handle, *map(np.int64, sizes)]
+        self._kernels.bind("multiply", count, arguments, PRODUCT)()
         self.device.synchronize()
 
     def draw(self, drawn: Drawn, memory: Buffer) -> bool:
@@ -187,12 +185,3 @@ def formula_macros(formula: str, dtypes: Sequence[DType], scalars: int) -> str:
     return (
         f"{_HEAD}#define EXPRESSION {formula}\n#define ARRAYS {''.join(arrays)}\n#define SCALARS {''.join(numbers)}\n"
     )
-
-
-def product_macros(dtypes: Sequence[DType]) -> str:
-    """What it needs to know of the types of two matrices."""
-    lines = [
-        f"#define {name}_STORED {STORED[dtype.itemsize]}\n#define {name}_VALUE {dtype.name}_value\n"
-        for name, dtype in zip("AB", dtypes, strict=True)
-    ]
-    return "".join([_HEAD, *lines])

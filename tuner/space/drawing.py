@@ -91,17 +91,19 @@ class Draw:
 
 
 def _standard(dtype: DType, word: Array) -> Array:
-    sign = word >> np.uint64(63)
     if dtype.kind == "boolean":
-        return sign.astype(bool)
+        return word >> np.uint64(63)
     if dtype.is_exact:
         magnitude = ((word & np.uint64(7)) + np.uint64(1)).astype(np.int64)
-        return np.where(sign, -magnitude, magnitude) if dtype.low < 0 else magnitude
+        return np.where(word >> np.uint64(63), -magnitude, magnitude) if dtype.low < 0 else magnitude
     digits = min(dtype.digits, STANDARD_DIGITS)  # so nothing is rounded
     units = (word & np.uint64((2 << digits) - 1)).astype(np.uint32) + np.uint32(1 << digits)
-    units -= (units >> np.uint32(digits + 1)) & units & np.uint32(1)
-    numbers = units.astype(np.float32) * np.float32(2.0 ** -(digits + 1))
-    return np.where(sign, -numbers, numbers)
+    units -= units >> np.uint32(digits + 1) & units & np.uint32(1)
+    numbers = units.astype(np.float32)
+    numbers *= np.float32(2.0 ** -(digits + 1))
+    bits = numbers.view(np.uint32)
+    bits |= (word >> np.uint64(32)).astype(np.uint32) & np.uint32(1 << 31)  # the sign
+    return numbers
 
 
 def _normal(key: int, index: Array) -> Array:
