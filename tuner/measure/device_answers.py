@@ -225,9 +225,12 @@ class _Answer:
         call = device.library("gemm", {**handles, **sizes}, dict.fromkeys("ABC", _DOUBLE.name))
         if call is None:
             self._placer.multiply(a, b, (rows, columns, inner), memory)
-        else:
+            return
+        try:
             call()
-            device.synchronize()
+        except Exception as error:  # the library has errors of its own
+            raise DeviceError(f"{device.id}: {call.name}: {error}") from None
+        device.synchronize()
 
     def _wide(self, matrix: _Matrix) -> Buffer:
         """A matrix as doubles, row by row."""
