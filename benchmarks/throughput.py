@@ -61,7 +61,7 @@ def kernel_tuner(kernel: str, size: str) -> Run:
     names = list(space.parameters)
     valid = {tuple(configuration) for configuration in enumerate_space(space, scope).list}
     contents = operation.inputs(space.operation, scope)
-    answers, _ = reference.answers(space.operation, scope, contents)
+    answers, _ = reference.answers(space.operation.reference, scope, contents)
     inputs = {name: elements.array() for name, elements in contents.items()}
     (step,), scalars = space.steps, iter(operation.scalars(space.operation, scope))
     arguments = [inputs[a.name] if a.shape is not None else next(scalars) for a in space.operation.arguments]

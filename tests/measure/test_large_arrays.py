@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.kernels import broken, outcome_of
 from helpers.operations import array, written
 from helpers.spaces import scope_of
 from tuner import measure
@@ -232,6 +233,21 @@ def test_doubles_are_multiplied_by_the_vendors_library_as_on_the_host(cuda: Devi
     cuda.synchronize()
     cuda.read(buffers["C"].handle, found)
     assert np.abs(found - a @ b).max() < 1e-12
+
+
+@pytest.mark.gpu
+def test_a_large_product_is_answered_on_the_gpu_and_a_dropped_term_caught(cuda: Device, tmp_path: Path) -> None:
+    space = catalog.load("sgemm/03_naive")
+    bench = Bench(cuda, space, scope_of(space, cuda, "2048", beta=0.5), Method(repeats=3))
+    inputs = bench.workbench.inputs
+    answer = inputs.answers["C"]
+    assert isinstance(answer, Placed)
+    assert all(isinstance(elements, Drawn) for elements in inputs.contents.values())
+    c, a, b = (inputs.contents[name].array(np.dtype(np.float64)) for name in "CAB")
+    assert np.abs(answer.array() - (a @ b + 0.5 * c)).max() < 1e-9
+    assert bench.measure(space.default).failure is None
+    wrong = broken("03_naive", "for (int k = 0; k < K; k++)", "for (int k = 0; k < K - 1; k++)", tmp_path)
+    assert outcome_of(wrong, cuda, "2048") == "wrong result"
 
 
 @pytest.mark.parametrize("expression", ["abs(x)", "x[::-1]", "x + sum(y)", "x + arange(n)", "x // y"])
