@@ -11,6 +11,7 @@ from tuner.devices import Build, Device
 from tuner.devices.arguments import ArraySpec, check_count
 from tuner.devices.program import Program, build
 from tuner.devices.views import Views
+from tuner.devices.work import Encoded
 from tuner.errors import ArgumentError, RequestError
 from tuner.paths import quoted
 from tuner.space import catalog, chosen_types, kernel_names, operation
@@ -60,7 +61,7 @@ class Kernel:
         self._leading: dict[str, int] | None = None  # where arrays are contiguous
         self._views = Views(self.program, self._requirements) if space.operation.leading else None
         self._by_strides: dict[tuple[Any, ...], Kernel] = {}
-        self._captured: list[Launch] = []  # a graph uses their memory as long as it lives
+        self._captured: list[object] = []  # launches whose memory a graph uses as long as it lives
         # A launch with memory of its own serves one stream, where each call waits for the one before.
         self._work = None if self.program.owns_memory else self.program.work()
         self._spare = [self.program.work()] if self._work is None else []  # its memory is there before a capture
@@ -130,17 +131,21 @@ class Kernel:
     def bind(self, *arrays: Any, stream: Any = None, **options: float) -> Callable[[], None]:
         """The same launch as a call without arguments: arrays, options and stream are checked once, here.
 
-        The call keeps its arrays alive, and threads may share it. For a CUDA graph, bind it to the stream under
-        capture, or while that stream is current. Where the kernel has scratch or constant memory, the call has its own:
-        graphs that captured it must not run beside one another. Raises what a launch raises; the call raises
-        LaunchError alone.
+        The call keeps its arrays alive, and threads and signal handlers may share it. For a CUDA graph, bind it to the
+        stream under capture, or while that stream is current; a call that was bound before the capture must live as
+        long as the graph. Where the kernel has scratch or constant memory, the call has its own: graphs that captured
+        it must not run beside one another. Raises what a launch raises; the call raises LaunchError alone.
         """
         if self._views is not None:
             return self._for(arrays).bind(*arrays, stream=stream, **options)
         handles = self.device.handles(self._requirements, arrays)
         where = self.device.stream(stream, arrays[0] if arrays else None)
         work = self.program.work(scalars=self._values(options))
-        return self.program.bind(work, handles, where, (self, arrays, where))
+        call = self.program.bind(work, handles, where, (self, arrays, where))
+        has_own = self.program.owns_memory or work.positions(Encoded)
+        if has_own and self.device.lane(stream, arrays[0] if arrays else None) is None:
+            self._captured.append(call)
+        return call
 
     def __reduce__(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
         """For `pickle` and `copy`: the kernel by its name or file, and what it was loaded with. It is loaded again on

@@ -77,7 +77,7 @@ def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(t
     (bundle / "sm_90a.cubin").write_bytes(cubin.binary[:-1])
     with pytest.raises(RequestError, match=r"sm_90a.cubin is not what was exported; export it again"):
         build_cache.read_bundle(bundle, "sgemm/03_naive")
-    for text in ("{", "[]", '{"builds": [{"architecture": "sm_90a"}]}'):
+    for text in ("{", "[]", '{"builds": [{"architecture": "sm_90a"}]}', launch.replace("tuner bundle", "another")):
         (bundle / "launch.json").write_text(text)
         with pytest.raises(RequestError, match="bundle: not a folder that `tune export --to cubin` wrote"):
             build_cache.read_bundle(bundle, "sgemm/03_naive")

@@ -11,8 +11,10 @@ import yaml
 
 import tuner
 from helpers.arrays import in_threads
+from helpers.kernels import outcome_of
 from tuner.devices import Device
 from tuner.errors import LaunchError
+from tuner.space import catalog
 
 pytestmark = pytest.mark.gpu
 
@@ -32,7 +34,7 @@ extern "C" __global__ void shift(float *y, const float *between, const unsigned 
 }
 extern "C" __global__ void leave(unsigned *tickets) { *tickets = 0; }
 """
-SPACE = {
+SPACE: dict[str, Any] = {
     "title": "Scale, turn round, and shift",
     "operation": {
         "sizes": {"n": None},
@@ -149,6 +151,48 @@ def test_a_filter_larger_than_the_source_declares_is_one_message(tmp_path: Path,
     (tmp_path / "turn.yaml").write_text(yaml.safe_dump(SPACE))
     with pytest.raises(LaunchError, match=r"filter: has 8 bytes, and the source declares 4"):
         tuner.load(tmp_path / "turn.yaml", N, device=cuda)
+
+
+def test_each_source_that_has_a_constant_gets_it_and_others_may_mention_it(tmp_path: Path, cuda: Device) -> None:
+    cupy = pytest.importorskip("cupy")
+    steps = [{"source": f"{name}.cu", **step} for name, step in zip(("a", "b", "c"), SPACE["steps"], strict=True)]
+    for name in "ab":
+        (tmp_path / f"{name}.cu").write_text(CODE)
+    (tmp_path / "c.cu").write_text('// no filter\nextern "C" __global__ void leave(unsigned *t) { *t = 0; }\n')
+    (tmp_path / "turn.yaml").write_text(yaml.safe_dump({**SPACE, "steps": steps, "source": "a.cu"}))
+    problem = Problem(cupy, 3)
+    tuner.load(tmp_path / "turn.yaml", N, device=cuda)(*problem.arrays)
+    problem.check()
+
+
+def test_a_graph_may_outlive_a_launch_that_was_bound_while_it_captured(kernel: tuner.Kernel) -> None:
+    cupy = pytest.importorskip("cupy")
+    problem, stream = Problem(cupy, 5), cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    with stream:
+        stream.begin_capture()
+        kernel.bind(*problem.arrays)()
+        graph = stream.end_capture()
+        others = [kernel.bind(*problem.arrays) for _ in range(8)]  # they would be given its memory
+        for _ in range(2):
+            graph.launch(stream)
+            stream.synchronize()
+            problem.check()
+    assert len(others) == 8
+
+
+def test_a_reference_kernel_reads_the_same_constants(tmp_path: Path, cuda: Device) -> None:
+    right = """
+    extern "C" __global__ void right(float *y, const float *x, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) y[i] = x[n - 1 - i] * filter[0] + filter[1];
+    }
+    """
+    reference = {"kernel": "right", "arguments": ["y", "x", "n"], "grid": [BLOCKS], "block": [256]}
+    (tmp_path / "turn.cu").write_text(CODE + right)
+    operation = {**SPACE["operation"], "reference": reference}
+    (tmp_path / "turn.yaml").write_text(yaml.safe_dump({**SPACE, "operation": operation}))
+    assert outcome_of(catalog.load(str(tmp_path / "turn.yaml")), cuda, str(N)) is None
 
 
 @pytest.mark.parametrize("blocks", [2, 8, 16])

@@ -218,6 +218,65 @@ def test_threads_take_turns_with_a_bound_launch_that_has_scratch(
     assert (result(y, device) == 1000).all()
 
 
+NEXT = """\
+KERNEL void keep(GLOBAL int *before, GLOBAL const int *y, int n) {
+    for (int i = THREAD; i < n; i += THREADS) { before[i] = y[i]; }
+}
+KERNEL void add(GLOBAL int *y, GLOBAL const int *before, int n) {
+    for (int i = THREAD; i < n; i += THREADS) { y[i] = before[i] + 1; }
+}
+"""
+NEXTS = """\
+title: One more than before, which the caller gets too
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: y, dtype: int32, shape: [n], role: inout}
+    - {name: before, dtype: int32, shape: [n], role: out}
+    - {name: n, dtype: int32}
+  reference: {y: y + 1, before: y}
+source: next.cu
+languages: [cuda, opencl, c]
+steps:
+  - {kernel: keep, arguments: [before, y, n], grid: [4], block: [32]}
+  - {kernel: add, arguments: [y, before, n], grid: [4], block: [32]}
+parameters: {p: [1]}
+"""
+
+
+def test_threads_take_turns_with_a_bound_launch_of_steps_that_meet_in_an_output(device: Device, tmp_path: Path) -> None:
+    kernel = tuner.load(written(tmp_path, "next", NEXT, NEXTS), 20_000, device=device)
+    y, before = given(device, *(np.zeros(20_000, np.int32) for _ in range(2)))
+    launch = kernel.bind(y, before)
+    in_threads(lambda number: [launch() for _ in range(250)] and None)
+    assert (result(y, device) == 1000).all()
+
+
+def test_a_signal_handler_may_call_a_bound_launch_within_a_call(opencl: Any, tmp_path: Path) -> None:
+    kernel = tuner.load(written(tmp_path, "next", NEXT, NEXTS), N, device=opencl)
+    y, before = given(opencl, *(np.zeros(N, np.int32) for _ in range(2)))
+    launch, random, calls, within = kernel.bind(y, before), np.random.default_rng(1), 0, False
+
+    def handle(*_: object) -> None:
+        nonlocal calls, interrupted
+        calls, interrupted = calls + 1, interrupted + within
+        launch()
+
+    interrupted, handler = 0, signal.signal(signal.SIGALRM, handle)
+    try:
+        for _ in range(500):
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(5e-6, 8e-5))
+            within = True
+            launch()
+            within, calls = False, calls + 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    assert interrupted > 10
+    assert (result(y, opencl) == calls).all()
+
+
 def test_a_launch_that_an_interrupt_ends_leaves_no_dirty_scratch_to_the_next_one(opencl: Any, tmp_path: Path) -> None:
     text = COUNTS.replace("ZEROED", "once").replace("CLEARS", "1")
     kernel = tuner.load(written(tmp_path, "count", COUNT, text), N, device=opencl)

@@ -56,7 +56,7 @@ def test_a_kernel_that_ignores_one_or_takes_another_is_refused(
 ) -> None:
     for device in (host, opencl):
         found = failure(product(tmp_path, is_c=device is host, **taken), device, threads=4) or ""
-        assert f": with ldc=33, lda=34, ldb=35: {told}" in found
+        assert f": with ldc=33, lda=35, ldb=37: {told}" in found
 
 
 C = """\
@@ -119,7 +119,7 @@ def test_a_kernel_is_stored_once_it_is_right_on_views(tmp_path: Path, tune: Tune
     assert done.status == 0, done.err
     done = tune(product(tmp_path, is_c=True, a_row="K"), "8x16x24", "--device", "host", "--repeats", "1", "--fresh")
     assert done.status == 1
-    assert "with ldc=17, lda=26, ldb=19: C[1, 0]" in done.err
+    assert "with ldc=17, lda=27, ldb=21: C[1, 0]" in done.err
 
 
 def test_arrays_without_strides_are_compared_beside_those_with(host: Device, tmp_path: Path) -> None:
@@ -145,3 +145,49 @@ def test_a_matrix_of_one_element_is_compared(host: Device, tmp_path: Path) -> No
     space = catalog.load(str(doubled(tmp_path)))
     (final,) = Bench(host, space, scope_of(space, host, "1")).finals([{"a": 1}], 0.1).candidates
     assert final.failure is None
+
+
+ROWS = """\
+title: A copy of rows, by way of scratch
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: y, dtype: float32, shape: [n, n], role: out, strides: [ldy, 1]}
+    - {name: x, dtype: float32, shape: [n, n], role: in}
+    - {name: rows, dtype: float32, shape: [n * n], role: scratch, zeroed: ZEROED}
+    - {name: n, dtype: int32}
+    - {name: ldy, dtype: int32}
+  reference: x
+source: rows.c
+languages: [c]
+steps:
+  - {kernel: take, arguments: [rows, x, n]}
+  - {kernel: give, arguments: [y, rows, n, ldy]}
+parameters: {p: [1]}
+"""
+TAKE = """\
+void take(float *rows, const float *x, int n) {
+    for (int i = 0; i < n * n; i++) rows[i] = x[i];
+}
+void give(float *y, float *rows, int n, int ldy) {
+    for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) { y[i * ldy + j] = rows[i * n + j]; LEFT }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("zeroed", "left", "told"),
+    [
+        ("never", "", None),
+        ("once", "rows[i * n + j] = 0;", None),
+        ("never", "rows[i * ldy + j] = 0;", "with ldy=33: writes after the end of rows"),
+        ("once", "rows[i * n + j] = ldy - n;", "with ldy=33: leaves rows other than zero"),
+    ],
+)
+def test_scratch_is_looked_at_with_padding_too(
+    zeroed: str, left: str, told: str | None, host: Device, tmp_path: Path
+) -> None:
+    (tmp_path / "rows.c").write_text(TAKE.replace("LEFT", left))
+    (tmp_path / "rows.yaml").write_text(ROWS.replace("ZEROED", zeroed))
+    found = failure(tmp_path / "rows.yaml", host, p=1)
+    assert told in found if told and found else told == found

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from helpers.kernels import outcome_of
+from helpers.processes import run
+from helpers.spaces import scope_of
 from helpers.steps import LAST, PARTS, SUM, written
 from tuner.devices import Device
+from tuner.measure.benchmark import Bench
 from tuner.space import catalog
 from tuner.space.model import Space
 
@@ -142,3 +146,106 @@ def test_several_steps_are_compared_with_what_else_may_be_right(
     space = catalog.load(str(written(tmp_path, "sum", code, file)))
     found = outcome_of(space, device, "1000", {"blocks": 64, "threads": 32})
     assert found == ("wrong result" if text else None)
+
+
+KEEP = """\
+KERNEL void keep(GLOBAL float *y, GLOBAL float *mark, GLOBAL const float *x, int n) {
+    for (int i = THREAD; i < n; i += THREADS) { y[i] = x[i]; }
+    if (THREAD == 0) { mark[0] = x[0] == (float)(FIRST) ? 0 : 1; }
+}
+"""
+KEPT = """\
+title: A copy
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: y, dtype: float32, shape: [n], role: out}
+    - {name: mark, dtype: float32, shape: [1], role: scratch, zeroed: once}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - {name: n, dtype: int32}
+  reference: x
+kernel: keep
+source: keep.cu
+languages: [cuda, opencl, c]
+grid: [4]
+block: [32]
+parameters: {p: [1]}
+"""
+
+
+def test_scratch_that_is_zero_after_the_first_run_must_be_so_after_others(device: Device, tmp_path: Path) -> None:
+    space = catalog.load(str(written(tmp_path, "keep", KEEP.replace("FIRST", "0"), KEPT)))
+    scope = scope_of(space, device, "1000")
+    first = float(Bench(device, space, scope).workbench.inputs.contents["x"][0])
+    written(tmp_path, "keep", KEEP.replace("FIRST", first.hex()), KEPT)
+    assert outcome_of(space, device, "1000") == "wrong in a later run"
+
+
+LEAST = """\
+KERNEL void least(GLOBAL WORD *found, GLOBAL const WORD *x, int n) {
+    for (int b = THREAD; b < parts; b += THREADS) {
+        for (int i = b; i < n; i += parts) { if (x[i] RELATION found[b]) { found[b] = x[i]; } }
+    }
+}
+"""
+LEASTS = """\
+title: The least or the greatest element, in parts
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: found, dtype: TYPE, shape: [parts], role: out}
+    - {name: x, dtype: TYPE, shape: [n], role: in}
+    - {name: n, dtype: int32}
+  derive: {one: FUNCTION(found)}
+  reference: {one: FUNCTION(x)}
+kernel: least
+source: least.cu
+languages: [cuda, opencl, c]
+grid: [1]
+block: [32]
+parameters: {parts: [8]}
+"""
+
+
+@pytest.mark.parametrize("function", ["min", "max"])
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int8"])
+def test_integers_that_a_kernel_compares_with_before_it_writes_them_are_no_help(
+    dtype: str, function: str, device: Device, tmp_path: Path
+) -> None:
+    """Whichever of both it looks for, what it finds there is beyond all elements."""
+    word = {"int32": "int", "uint32": "unsigned int", "int8": "signed char"}[dtype]
+    code = LEAST.replace("WORD", word).replace("RELATION", "<" if function == "min" else ">")
+    text = LEASTS.replace("TYPE", dtype).replace("FUNCTION", function)
+    space = catalog.load(str(written(tmp_path, "least", code, text)))
+    assert outcome_of(space, device, "1000") in ("wrong result", "wrong in a later run")
+
+
+TWO = """\
+import resource, sys
+from tuner import devices
+from tuner.measure.benchmark import Bench
+from tuner.measure.method import Method
+from tuner.space import catalog
+from tuner.space.scope import Scope
+
+space, device = catalog.load(sys.argv[1]), devices.shared("host")
+bench = Bench(device, space, Scope({"n": 1000}, {"scale": 1.0}, "c", device.limits, {}), Method(repeats=1))
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20), resource.RLIM_INFINITY))
+for marks in space.parameters["marks"]:
+    print(bench.measure({"marks": marks}).failure)
+print(bench.finals([{"marks": space.parameters["marks"][0]}], seconds=0.1).candidates[0].failure)
+"""
+
+
+def test_a_configuration_may_have_the_memory_of_the_one_before(tmp_path: Path) -> None:
+    """There is room for the scratch of one of them, also where it is verified with other options."""
+    text = KEPT.replace("shape: [1], role: scratch, zeroed: once", "shape: [marks], role: scratch")
+    text = text.replace("sizes: {n: }", "sizes: {n: }\n  options: {scale: 1.0}").replace(
+        "reference: x", "reference: scale * x"
+    )
+    text = text.replace("{name: n, dtype: int32}", "{name: n, dtype: int32}\n    - {name: scale, dtype: float32}")
+    text = text.replace("parameters: {p: [1]}", f"parameters: {{marks: [{50 << 20}, {(50 << 20) + 1}]}}")
+    code = KEEP.replace("FIRST", "0").replace("int n)", "int n, float scale)").replace("= x[i]", "= scale * x[i]")
+    file = written(tmp_path, "keep", code, text)
+    assert run(sys.executable, "-c", TWO, file).stdout == "None\n" * 3

@@ -10,6 +10,8 @@ import pytest
 from helpers.processes import Tune
 from helpers.steps import LAST, PARTS, SUM, written
 from tuner.space import catalog, launch_form
+from tuner.space.reference import as_space
+from tuner.space.reference_forms import KernelReference
 from tuner.space.source import Version
 
 GPU = SUM.replace("[cuda, opencl, c]", "[cuda, opencl]")
@@ -30,6 +32,12 @@ def local(more: str = "shape: [32]", file: str = OPENCL) -> str:
     """A file with local memory in its first step."""
     argument = f"{N}\n    - {{name: tile, kind: local, dtype: float32, {more}}}"
     return having("[partials, x, n]", "[partials, x, n, tile]", having(N, argument, file))
+
+
+def mapped(more: str, file: str = CUDA) -> str:
+    """A file with a tensor map of x in its first step."""
+    argument = f"{N}\n    - {{name: map, kind: tensor_map, of: x, {more}}}"
+    return having("[partials, x, n]", "[partials, x, n, map]", having(N, argument, file))
 
 
 def of_type(real: str, argument: str = SCRATCH) -> str:
@@ -215,6 +223,16 @@ FAULTS = {
     "a key of another kind": (
         having(X, X[:-1] + ", box: [3]}"), "7: operation.arguments.1.box: is a key of `kind: tensor_map`; write that"
     ),
+    "a texture without an axis": (
+        having(X, X.replace("[n]", "[]").replace("}", ", kind: texture}"), CUDA),
+        "7: operation.arguments.1.shape: a texture has one axis, rows and columns, or these and",
+    ),
+    "a tensor map of one element": (
+        mapped("box: []", having(X, X.replace("[n]", "[]"), CUDA)), "of: x has 0 axes; the TMA takes 1 to 5"
+    ),
+    "a tensor map with a type": (
+        mapped("box: [4], dtype: float32"), "dtype: map: `kind: tensor_map` has that of the array; take it out"
+    ),
 }  # fmt: skip
 # What no configuration satisfies: (file, the reason)
 EXCLUDED = {
@@ -227,6 +245,7 @@ EXCLUDED = {
         CONSTANT.replace("shape: [n], role: in", "shape: [17 * n], role: in"),
         "(constant memory has 64 KiB)",
     ),
+    "a box of no element": (mapped("box: [0]"), "(the TMA copies 1 to 256 elements along an axis)"),
     "local memory too large": (local("shape: [blocks * 2**20]"), "(the device's local memory per work-group)"),
 }  # fmt: skip
 
@@ -235,6 +254,8 @@ def code(text: str) -> str:
     """The kernels that a file is for."""
     if "kind: local" in text:
         return PARTS.replace("int n)", "int n, __local float *tile)") + LAST
+    if "kind: tensor_map" in text:
+        return PARTS.replace("int n)", "int n, const __grid_constant__ CUtensorMap map)") + LAST
     if "kind: constant" in text:
         return "__constant__ float x[1];\n" + PARTS.replace("GLOBAL const float *x, ", "") + LAST
     return PARTS + LAST
@@ -281,6 +302,41 @@ def test_scratch_that_some_configurations_cannot_have_fails_these_alone(tmp_path
     assert done.json["best"]["config"]["blocks"] == 8
 
 
+COPY = """\
+title: A copy
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: y, dtype: float32, shape: [n], role: out}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - MORE
+    - {name: n, dtype: int32}
+  reference: x
+kernel: copy
+source: copy.cl
+languages: [opencl]
+grid: [4]
+block: [32]
+parameters: {p: [1, 2]}
+"""
+DECIDED = {
+    "a scalar too large": ("{name: last, dtype: int16, value: 20000 * p}", "short last"),
+    "local memory of no element": ("{name: last, kind: local, dtype: float32, shape: [2 - p]}", "__local float *last"),
+}
+
+
+@pytest.mark.parametrize("argument", DECIDED)
+def test_what_a_configuration_makes_of_an_argument_fails_it_alone(argument: str, tmp_path: Path, tune: Tune) -> None:
+    text, parameter = DECIDED[argument]
+    (tmp_path / "copy.cl").write_text(
+        f"__kernel void copy(__global float *y, __global const float *x, {parameter}, int n) {{\n"
+        "    for (int i = get_global_id(0); i < n; i += get_global_size(0)) y[i] = x[i];\n}\n"
+    )
+    (tmp_path / "copy.yaml").write_text(COPY.replace("MORE", text))
+    done = tune(tmp_path / "copy.yaml", 1000, "--device", "opencl", "--repeats", "3", "--json")
+    assert (done.status, done.json["failed"]) == (0, {"geometry": 1}), done.err
+
+
 def test_a_step_that_needs_more_than_the_device_has_is_named(tmp_path: Path, tune: Tune) -> None:
     much = "__shared__ float much[1 << 22]; much[THREAD] = scale; __syncthreads(); scale = much[THREAD ^ 1];"
     code = (PARTS + LAST).replace("if (THREAD == 0) {", f"{much} if (THREAD == 0) {{")
@@ -290,7 +346,9 @@ def test_a_step_that_needs_more_than_the_device_has_is_named(tmp_path: Path, tun
     assert ": sum_last: 16777216 bytes of shared memory per block; the device has at most " in done.err
 
 
-@pytest.mark.parametrize("text", [SUM, GPU, local(), second("grid: [2], cluster: [2], cooperative: true", CUDA)])
+@pytest.mark.parametrize(
+    "text", [SUM, GPU, local(), local("shape: []"), second("grid: [2], cluster: [2], cooperative: true", CUDA)]
+)
 def test_what_is_valid_survives_its_launch_form(text: str, tmp_path: Path, tune: Tune) -> None:
     file = written(tmp_path, "sum", code(text), text)
     assert tune("validate", file).status == 0
@@ -343,3 +401,55 @@ def test_a_file_of_one_step_keeps_the_names_that_its_records_have(tmp_path: Path
         file.write_text(ONE_STEP + text)
         versions.add(Version.of(catalog.load(str(file))))
     assert versions == {Version(code="530ece270ca7fbab1e7217c6eb7e0c7d", signature="8c4a2c33097c327aaa6967801e704ff6")}
+
+
+OTHER_CODE = {
+    "the source of a step": [("", "int b;\n", "a"), ("", "int b;\n", "b")],
+    "the file in which a macro stands": [("#define N 1\n", "", "a"), ("", "#define N 1\n", "a")],
+}
+
+
+@pytest.mark.parametrize("difference", OTHER_CODE)
+def test_steps_of_other_code_have_other_names(difference: str, tmp_path: Path) -> None:
+    """Though the texts of all files together are the same, and the names of the kernels."""
+    names = set()
+    for end, beginning, third in OTHER_CODE[difference]:
+        (tmp_path / "a.c").write_text(f"void k() {{}}\n{end}")
+        (tmp_path / "b.c").write_text(f"{beginning}void k() {{}}\n")
+        steps = "".join(f"  - {{kernel: k, source: {name}.c}}\n" for name in ("a", "b", third))
+        text = ONE_STEP.replace("source: twice.cu\nlanguages: [cuda, opencl]", "source: a.c\nlanguages: [c]")
+        (tmp_path / "steps.yaml").write_text(f"{text}steps:\n{steps}parameters: {{p: [1]}}\n")
+        names.add(Version.of(catalog.load(str(tmp_path / "steps.yaml"))).code)
+    assert len(names) == 2
+
+
+FILTERED = """\
+title: Twice, by constant memory
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: y, dtype: float32, shape: [n], role: out}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - {name: weights, kind: constant, dtype: float32, shape: [1], role: in}
+    - {name: n, dtype: int32}
+  reference: {kernel: right, source: right.cu, arguments: [y, x, n], grid: [1], block: [32]}
+source: twice.cu
+languages: [cuda]
+steps:
+  - {kernel: twice, arguments: [y, x, n], grid: [1], block: [32]}
+parameters: {p: [1]}
+"""
+
+
+@pytest.mark.parametrize("mentioned", ["weights[0]", "2 /* weights */"])
+def test_a_reference_kernel_gets_the_constants_of_its_source(mentioned: str, tmp_path: Path) -> None:
+    """They stand in no `arguments:`, and without them it reads zeros."""
+    for name, factor in (("twice", "weights[0]"), ("right", mentioned)):
+        code = f"__global__ void {name}(float *y, const float *x, int n) {{ y[0] = x[0] * {factor}; }}\n"
+        (tmp_path / f"{name}.cu").write_text(code)
+    (tmp_path / "twice.yaml").write_text(FILTERED)
+    space = catalog.load(str(tmp_path / "twice.yaml"))
+    form = space.operation.reference
+    assert isinstance(form, KernelReference)
+    names = {argument.name for argument in as_space(space, form).operation.arguments}
+    assert names == {"y", "x", "n", *(["weights"] if "[0]" in mentioned else [])}

@@ -11,7 +11,6 @@ import numpy as np
 
 from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_count
 from tuner.devices.work import Function, Work
-from tuner.errors import LaunchError
 from tuner.space.model import Geometry
 from tuner.space.scope import Limits
 
@@ -179,9 +178,10 @@ class Device(ABC):
     def function(self, program: Any, kernel: str, geometry: Geometry) -> Function:
         """A kernel of a program, by its name in the source, ready to launch. Raises LaunchError."""
 
-    def symbol(self, program: Any, name: str) -> tuple[Any, int]:
-        """The handle and the bytes of what is global in a program, by its name in the source. Raises LaunchError."""
-        raise LaunchError(f"{self.id}: programs have no symbols")
+    def symbol(self, program: Any, name: str) -> tuple[Any, int] | None:
+        """The handle and the bytes of what is global in a program, by its name in the source; None if there is nothing
+        of this name. Raises LaunchError."""
+        return None
 
     @abstractmethod
     def bind(
@@ -191,7 +191,7 @@ class Device(ABC):
 
         `handles` are those of the arrays that are passed. They are packed here, once: a call then costs no more than
         the driver's launches. `stream` is a value of the method `stream`, or None for the default stream. Threads may
-        share the call, unless the work has memory of its own. Binding and calling raise LaunchError.
+        share the call of work that is one action without memory of its own. Binding and calling raise LaunchError.
         """
 
     @abstractmethod

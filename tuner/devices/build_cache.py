@@ -91,7 +91,9 @@ def read_bundle(bundle: Path, kernel: str) -> list[ExportedBuild]:
     """
     try:
         data = json.loads(paths.read_text(bundle / "launch.json", _MOST_LAUNCH))
-        if (data["format"], data["version"]) != BUNDLE:
+        if data["format"] != BUNDLE[0]:
+            raise ValueError(data["format"])
+        if data["version"] != BUNDLE[1]:
             raise RequestError(
                 f"{bundle}: launch.json is of version {paths.quoted(data['version'])}, where {BUNDLE[1]} is read; "
                 "export it again"

@@ -105,8 +105,9 @@ class Program:
         try:
             self.scope = space.at(config, scope)
             self.shapes = {a.name: operation.shape(a, self.scope) for a in space.operation.arrays}
-            for argument in space.operation.scratch:
-                operation.nbytes(argument, self.scope)
+            for argument in space.operation.arguments:
+                if argument.shape is not None:
+                    operation.nbytes(argument, self.scope)
         except SpaceError as error:
             raise GeometryError(str(error)) from None
         self._constants = {n: device.upload(data) for n, data in operation.constants(space.operation, scope).items()}
@@ -129,29 +130,41 @@ class Program:
     ) -> Work:
         """The work of a launch, with memory of its own: what `allocate` gives for each scratch argument of so many
         bytes. `scalars` are those of other options, and `constants` stand in place of the program's. Raises LaunchError
-        where memory does not suffice."""
+        where memory does not suffice, and GeometryError for a scalar that the configuration makes too large."""
         assembly = _Assembly(self, self._loaded or self._load(), allocate or self._allocate, constants)
-        return assembly.work(operation.scalars(self.space.operation, self.scope) if scalars is None else scalars)
+        return assembly.work(self._scalars() if scalars is None else scalars)
 
     def bind(self, work: Work, handles: Sequence[Any], stream: Any, keep: object) -> Callable[[], None]:
-        """`Device.bind`. Where the work has memory of its own, threads take turns, so that none starts between the
-        steps of another; and after a launch that did not get to its end, what is zeroed once is zeroed again."""
+        """`Device.bind`. Where the work has several actions, threads take turns, so that none starts between the steps
+        of another: a signal handler's within a call is enqueued after that. After a launch that did not get to its end,
+        what is zeroed once is zeroed again."""
         call = self.device.bind(work, handles, stream, keep)
-        if not self.owns_memory:
+        if not self.owns_memory and len(work.actions) == 1:
             return call
         zeros = tuple(Zero(buffer.handle, buffer.nbytes) for buffer, zeroed in work.scratch if zeroed == "once")
         # In the same stream: what a failed launch has enqueued may still write.
         renew = self.device.bind(Work((), zeros), (), stream, work) if zeros else None
-        turn, is_dirty = threading.RLock(), False  # a signal handler may call it within a call
+        turn, is_dirty, is_under_way, waiting = threading.RLock(), False, False, 0
 
         def in_turn() -> None:
-            nonlocal is_dirty
-            with turn:
-                if is_dirty and renew is not None:
-                    renew()
-                is_dirty = True
-                call()
-                is_dirty = False
+            nonlocal is_dirty, is_under_way, waiting
+            while True:
+                with turn:
+                    if is_under_way:  # in this thread: a signal handler has interrupted it
+                        waiting += 1
+                        return
+                    is_under_way = True
+                    try:
+                        if is_dirty and renew is not None:
+                            renew()
+                        is_dirty = True
+                        call()
+                        is_dirty = False
+                    finally:
+                        is_under_way = False
+                if not waiting:
+                    return
+                waiting -= 1
 
         return in_turn
 
@@ -160,6 +173,16 @@ class Program:
         loaded = self._loaded or {}
         binaries = {source: self.device.exported(program) for source, program in loaded.items()}
         return {source: binary for source, binary in binaries.items() if binary is not None}
+
+    def _scalars(self) -> Sequence[Any]:
+        op = self.space.operation
+        try:
+            return operation.scalars(op, self.scope)
+        except SpaceError as error:
+            chosen = {*self.space.parameters, *self.space.derived}
+            if not any(value.names & chosen for scalar in op.scalars for value in scalar.value):
+                raise  # at this size, no configuration has one that fits
+            raise GeometryError(str(error)) from None
 
     def _load(self) -> dict[Source, Any]:
         return {source: self.device.load(build, source) for source, build in self._built.builds.items()}
@@ -221,19 +244,16 @@ class _Assembly:
         return Local(nbytes)
 
     def copy_to_symbol(self, symbol: str, name: str) -> None:
-        nbytes, found = self.nbytes(name), False
-        for source, loaded in self._loaded.items():
-            if symbol not in source.text:
-                continue
-            target, most = self.device.symbol(loaded, symbol)
+        nbytes = self.nbytes(name)
+        variables = [found for loaded in self._loaded.values() if (found := self.device.symbol(loaded, symbol))]
+        if not variables:
+            raise LaunchError(f"{symbol}: no source has a variable of this name")
+        for target, most in variables:
             if nbytes > most:
                 raise LaunchError(
                     f"{symbol}: has {nbytes} bytes, and the source declares {most}; declare it as large as its largest"
                 )
-            found = True
             self._before.append(Copy(target, self._positions[name], nbytes))
-        if not found:
-            raise LaunchError(f"{symbol}: no source has a variable of this name")
 
     def shape(self, name: str) -> tuple[int, ...]:
         return operation.shape(self.argument(name), self.scope)

@@ -8,7 +8,7 @@
 //
 // `counters` holds six numbers for each array, from `slot` on: wrong elements; the largest error of a right one, as the
 // bits of a float (non-negative floats order as their bits do), in its own bound where that is not the same for all;
-// changed bytes in the guard before; in the guard after; changed words of an input; elements that nobody has written.
+// changed bytes in the guard before; in the guard after; changed words of an input, or of scratch that should be zero; elements that nobody has written.
 #if defined(__OPENCL_VERSION__)
 
 #ifdef cl_khr_fp64
@@ -182,6 +182,21 @@ KERNEL void check_guards(GLOBAL const unsigned char *guarded, GLOBAL unsigned in
     }
     if (after) {
         ADD(counters + slot + 3, after);
+    }
+}
+
+// `array` should hold zeros.
+KERNEL void check_zero(GLOBAL const uint4 *array, GLOBAL unsigned int *counters, int slot, long bytes) {
+    long changed = 0;
+    for (long i = FIRST; i < WORDS(bytes); i += STRIDE) {
+        const uint4 a = array[i];
+        changed += (a.x | a.y | a.z | a.w) != 0;
+    }
+    for (long i = REST(bytes) + FIRST; i < bytes; i += STRIDE) {
+        changed += ((GLOBAL const unsigned char *)array)[i] != 0;
+    }
+    if (changed) {
+        ADD(counters + slot + 4, addend(changed, STRIDE));
     }
 }
 

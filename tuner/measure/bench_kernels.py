@@ -18,8 +18,8 @@ _COUNTERS = 6  # for each array
 @dataclass(frozen=True)
 class Counts:
     """What the checks have found of one array since the counters were cleared: wrong elements, the largest error of a
-    right one (as in `Verdict.of`), changed bytes in the guards before and after it, changed words of an input, elements
-    that nobody has written."""
+    right one (as in `Verdict.of`), changed bytes in the guards before and after it, changed words of an input or of
+    scratch that should be zero, elements that nobody has written."""
 
     wrong: int
     worst: float
@@ -87,6 +87,10 @@ class BenchKernels:
         """Looks for a difference between `array` and `copy`."""
         arguments = [array.handle, copy.handle, *self._slot(name), np.int64(array.nbytes)]
         return self._bind("check_input", array.nbytes, arguments)
+
+    def check_zero(self, name: str, array: Buffer) -> Call:
+        """Looks for anything but zeros in `array`."""
+        return self._bind("check_zero", array.nbytes, [array.handle, *self._slot(name), np.int64(array.nbytes)])
 
     def clear(self) -> None:
         """Set all counters to 0."""

@@ -160,22 +160,41 @@ class Bench:
             skipped_mutants=self._skipped_mutants,
         )
 
+    def verify(self, configs: Sequence[Config]) -> list[str | None]:
+        """Of each configuration why it is wrong, as the finals would tell, without a time; None where it is right."""
+        self.renew()
+        return [self._failure(config) for config in configs]
+
+    def _failure(self, config: Config) -> str | None:
+        try:
+            self._prepare_verified(config, self._other)
+        except TrialError as error:
+            return f"{error.reason}: {error}"
+        return None
+
     def _prepare_verified(self, config: Config, other: Workbench | None) -> Callable[[], None]:
         """A verified launch of `config`; verified on `other` too, where `config` is valid with its options, and on
         arrays with padding."""
         if other is not None and self.space.valid(config, other.scope):
-            call, _ = self.prepare(config, other)
-            try:
-                other.verify(call)
-            except WrongResult as error:
-                options = ", ".join(f"{name}={value}" for name, value in other.scope.options.items())
-                raise WrongResult(f"with {options}: {error}", error.reason) from None
+            self._verify_with(config, other)
         call, _ = self.prepare(config)
         self.workbench.verify(call)
         if self.space.operation.leading:
             built = build(self.device.compiler, self.space, config, self.scope)
             padded.verify(Program(self.device, self.space, config, self.scope, built), self.workbench.inputs)
         return call
+
+    def _verify_with(self, config: Config, other: Workbench) -> None:
+        """Verify `config` with other options."""
+        self.workbench.release()
+        call, _ = self.prepare(config, other)
+        try:
+            other.verify(call)
+        except WrongResult as error:
+            options = ", ".join(f"{name}={value}" for name, value in other.scope.options.items())
+            raise WrongResult(f"with {options}: {error}", error.reason) from None
+        finally:
+            other.release()
 
     def _library(self) -> Library | None:
         """The vendor's routine on the workbench; None where there is none, or where it fails or is wrong."""

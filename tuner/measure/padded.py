@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.devices.base import GUARD
+from tuner.devices.program import allocated
 from tuner.errors import SpaceError, WrongResult
 from tuner.measure.comparison import compare
+from tuner.measure.own_arrays import not_left_zero
 from tuner.measure.poison import INPUT_GUARD, NAN, OUTPUT_GUARD, poisoned
 from tuner.space import derivation, operation, strides
 from tuner.space.chosen_types import dtype
@@ -18,7 +20,7 @@ from tuner.space.elements import Held, held
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tuner.devices.base import Array, Device
+    from tuner.devices.base import Array, Buffer, Device
     from tuner.devices.program import Program
     from tuner.measure.input_sets import InputSet
     from tuner.space.model import Argument, Space
@@ -54,10 +56,12 @@ def _run(program: Program, inputs: InputSet, leading: Mapping[str, int]) -> None
     op, device = program.space.operation, program.device
     names = {**program.scope.sizes, **leading}
     arrays = {a.name: _PaddedArray(program, a, inputs, names) for a in op.arrays}
-    work = program.work(scalars=operation.scalars(op, program.scope, leading))
+    scratch = _Scratch(device)
+    work = program.work(scratch.allocate, operation.scalars(op, program.scope, leading))
     device.bind(work, [array.handle for array in arrays.values()])()
     device.synchronize()
     found = held({name: array.fetched() for name, array in arrays.items()})
+    scratch.check()
     for name in inputs.answers.keys() & found.keys():
         bound = inputs.bounds[name]
         compare(name, found[name], inputs.answers[name], bound, arrays[name].poison if bound.wrong else None)
@@ -74,6 +78,40 @@ def _elements(argument: Argument, shape: tuple[int, ...], names: Mapping[str, in
     """The elements of an array and its padding, also behind its last row."""
     steps = strides.of(argument, names) if argument.strides else strides.contiguous(shape)
     return max(strides.span(shape, steps), shape[0] * steps[0]) if shape else 1
+
+
+class _Scratch:
+    """The scratch of one run, between guards."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._buffers: list[tuple[Argument, Buffer]] = []
+
+    def allocate(self, argument: Argument, nbytes: int) -> Buffer:
+        """Memory that holds NaN, or zeros where the file says so. Raises LaunchError where it does not fit."""
+        buffer = allocated(self._device, argument, nbytes, GUARD)
+        self._device.fill(buffer.whole, OUTPUT_GUARD, nbytes + 2 * GUARD)
+        self._device.write(buffer.handle, np.full(nbytes, 0 if argument.zeroed == "once" else NAN, np.uint8))
+        self._buffers.append((argument, buffer))
+        return buffer
+
+    def check(self) -> None:
+        """Raise WrongResult where a run has written outside, or not left zero what it must."""
+        for argument, buffer in self._buffers:
+            _check_guards(self._device, argument.name, buffer, OUTPUT_GUARD)
+            if argument.zeroed == "once":
+                left = np.empty(buffer.nbytes, np.uint8)
+                self._device.read(buffer.handle, left)
+                if left.any():
+                    raise not_left_zero(argument.name)
+
+
+def _check_guards(device: Device, name: str, buffer: Buffer, byte: int) -> None:
+    for offset, side in ((0, "before the start"), (GUARD + buffer.nbytes, "after the end")):
+        guard = np.empty(GUARD, np.uint8)
+        device.read(buffer.whole, guard, offset)
+        if (guard != byte).any():
+            raise WrongResult(f"writes {side} of {name}", "writes outside")
 
 
 class _PaddedArray:
@@ -98,11 +136,7 @@ class _PaddedArray:
 
     def fetched(self) -> Array:
         """The elements, contiguous. Raises WrongResult where a run has written elsewhere."""
-        for offset, side in ((0, "before the start"), (GUARD + self._before.nbytes, "after the end")):
-            guard = np.empty(GUARD, np.uint8)
-            self._device.read(self._buffer.whole, guard, offset)
-            if (guard != self._guard).any():
-                raise WrongResult(f"writes {side} of {self._name}", "writes outside")
+        _check_guards(self._device, self._name, self._buffer, self._guard)
         after = np.empty_like(self._before)
         self._device.read(self.handle, after)
         found = self._view(after).copy()

@@ -142,6 +142,7 @@ class Workbench:
 
     def bind(self, program: Program) -> Callable[[], None]:
         """A launch of a configuration on these arrays, and on arrays of its own."""
+        self.release()
         own = OwnArrays(program, self._kernels)
         work = program.work(own.allocate, constants={a.name: self.buffers[a.name] for a in self.op.constants})
         buffers = {**self.buffers, **own.buffers}
@@ -150,6 +151,10 @@ class Workbench:
             return call
         own.bound()
         return OwnLaunch(call, own)
+
+    def release(self) -> None:
+        """Let go of the arrays of the configuration that ran last: there may be no room for those of two."""
+        self._own = None
 
     def expect(self, call: Callable[[], None]) -> None:
         """The next runs are of this call: its own arrays are prepared and looked at with all others."""
@@ -251,7 +256,7 @@ class Workbench:
 
     def _prepare(self, index: int, fill: int) -> None:
         if self._own is not None:
-            self._own.prepare(fill)
+            self._own.prepare()
         self._layouts[index].prepare(fill)
         self._current = index
 
@@ -260,6 +265,8 @@ class Workbench:
         cannot compare, or where a value is derived from it. Raises WrongResult."""
         layout = self._layouts[self._current]
         layout.check_outputs()
+        if self._own is not None:
+            self._own.check()
         counts = self._kernels.counts()
         if any(count.wrong for count in counts.values()):
             self._kernels.clear()  # those that are allowed do not add up over runs
@@ -270,6 +277,8 @@ class Workbench:
             verdicts += [
                 compare(name, Held(value), inputs.answers[name], inputs.bounds[name]) for name, value in derived
             ]
+        if self._own is not None:
+            self._own.judge(counts)
         return verdicts
 
     def _verdict(self, name: str, layout: Layout, counts: Counts) -> Verdict:

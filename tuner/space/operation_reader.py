@@ -263,6 +263,10 @@ class OperationReader:
         if (model.shape is not None) != found.has_shape:
             need = "needs a `shape`; add it" if found.has_shape else "has no `shape`; take it out"
             raise document.error((*where, "shape"), f"{model.name}: `kind: {found.name}` {need}")
+        if model.dtype is not None and not found.has_shape:
+            raise document.error(
+                (*where, "dtype"), f"{model.name}: `kind: {found.name}` has that of the array; take it out"
+            )
         kind = kinds.made(found.name, given)
         for name, values in kind.expressions.items():
             for expression in values:

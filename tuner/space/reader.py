@@ -113,7 +113,9 @@ class _SpaceBuilder:
         derived: dict[str, Expression] = {}
         for name, expression in model.derived.items():
             if name in self.names:
-                raise self.document.error(("derived", name), "this name is taken by a parameter, size or option")
+                raise self.document.error(
+                    ("derived", name), "this name is taken by a parameter, size or option; choose another"
+                )
             self._check_names(("derived", name), expression)
             self.names.add(name)
             self.depths[name] = expressions.depth(expression.tree, self.depths)

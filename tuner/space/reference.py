@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import re
 from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import shown
-from tuner.space import array_expressions, braces, dtypes
+from tuner.space import array_expressions, braces, dtypes, source
 from tuner.space.dtypes import DType
 from tuner.space.elements import Elements
 from tuner.space.expressions import names_in, parse
@@ -90,7 +91,11 @@ def _answer_dtype(value: Array, name: str, output: DType, origin: str) -> np.dty
 
 
 def as_space(space: Space, form: KernelReference) -> Space:
-    """The kernel that gives the answers of `space`, as a space of one configuration without parameters."""
+    """The kernel that gives the answers of `space`, as a space of one configuration without parameters.
+
+    It has the arguments that the kernel takes, and those that it reaches otherwise: the arrays that its tensor maps
+    describe, and variables of its source. Raises SpaceError where the source cannot be read.
+    """
     by_name = {argument.name: argument for argument in space.operation.arguments}
     known = space.operation.types.keys()
     options = {
@@ -108,7 +113,9 @@ def as_space(space: Space, form: KernelReference) -> Space:
     return replace(
         space,
         steps=(step,),
-        operation=replace(space.operation, arguments=tuple(by_name[name] for name in form.arguments)),
+        operation=replace(
+            space.operation, arguments=tuple(by_name[name] for name in (*form.arguments, *_reached(space, step)))
+        ),
         parameters={},
         restrictions=(),
         derived={},
@@ -121,6 +128,19 @@ def products_by_name(tree: ast.expr, arrays: Container[str]) -> ast.expr:
     """The tree with a name, such as `A @ B`, for each product of whole arrays."""
     replaced: ast.expr = _ProductsByName(arrays).visit(copy.deepcopy(tree))
     return replaced
+
+
+def _reached(space: Space, step: Step) -> list[str]:
+    """The arguments that a step's kernel reaches without taking them."""
+    text, found = source.without_comments(source.inlined(step.source, space.include)), list[str]()
+    for argument in space.operation.arguments:
+        if argument.kind is None:
+            continue
+        if argument.name in step.arguments:
+            found += argument.kind.describes
+        elif argument.kind.is_symbol and re.search(rf"\b{argument.name}\b", text):
+            found.append(argument.name)
+    return [name for name in dict.fromkeys(found) if name not in step.arguments]
 
 
 class _ProductsByName(ast.NodeTransformer):

@@ -190,7 +190,8 @@ class Version:
 
     @staticmethod
     def of(space: Space) -> "Version":
-        text = "\n".join(without_comments(inlined(path, space.include)) for path in space.sources)
+        # Each file is a program of its own: what stands at the end of one is not the beginning of the next.
+        text = "\0".join(without_comments(inlined(path, space.include)) for path in space.sources)
         return Version(_name(_code(space, text)), _name(_meaning(space, text)))
 
 
@@ -222,11 +223,11 @@ def _code(
     space: Space, text: str, more: Callable[[Argument], tuple[str, ...]] = lambda argument: ()
 ) -> dict[str, object]:
     """What code consists of, whose `text` has no comments, with `more` about each argument. What a file does not use is
-    no part of it."""
+    no part of it, so that files which are older than a key keep their names."""
     first, *others = space.steps
     every = tuple(a.name for a in space.operation.arguments)
     is_plain = not others and first.arguments == every and first.cluster is None and not first.cooperative
-    steps = {} if is_plain else {"steps": [_step(step) for step in space.steps]}
+    steps = {} if is_plain else {"steps": [_step(step, space.sources.index(step.source)) for step in space.steps]}
     return {
         "kernel": first.kernel,
         "text": text,
@@ -249,8 +250,8 @@ def _code(
     }
 
 
-def _step(step: Step) -> tuple[object, ...]:
-    return step.kernel, step.arguments, [e.text for e in step.expressions], step.cooperative
+def _step(step: Step, source: int) -> tuple[object, ...]:
+    return source, step.kernel, step.arguments, [e.text for e in step.expressions], step.cooperative
 
 
 def _own(argument: Argument) -> tuple[str, ...]:

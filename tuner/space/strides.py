@@ -88,7 +88,8 @@ def padded(operation: Operation, shapes: Shapes, sizes: Values, units: Values) -
             unit = max(units[argument.name] for argument, _ in _places(operation, name))  # all are powers of two
             for argument, axis in _places(operation, name):
                 inner = of(argument, {**sizes, **values})[axis + 1] * shapes[argument.name][axis + 1]
-                values[name] = max(values[name], -(-(inner + number * unit) // unit) * unit)
+                padding = (2 * number - 1) * unit  # odd, so that what takes pairs for granted is wrong
+                values[name] = max(values[name], -(-(inner + padding) // unit) * unit)
     for argument in operation.strided:
         strides = of(argument, {**sizes, **values})
         if (message := fault(shapes[argument.name], strides, units[argument.name])) is not None:

@@ -6,7 +6,7 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tuner.devices.environment import PERHAPS_ITS_OWN
@@ -43,10 +43,11 @@ class Finalist:
 
 @dataclass(frozen=True)
 class Selection:
-    """The finalists, best first, and the Finals of the round that chose them."""
+    """The finalists, best first, the Finals of the round that chose them, and what a record keeps as the next best."""
 
     finalists: list[Finalist]
     finals: Finals
+    next_best: list[dict[str, Any]] = field(default_factory=list)
 
 
 def select(
@@ -78,7 +79,8 @@ def select(
         survivors = sum(finalist.final.failure is None for finalist in finalists[: len(ranked)])
         if survivors == len(ranked) or (survivors and not several):
             valid = [finalist for finalist in finalists if finalist.final.failure is None]
-            return Selection(sorted(valid, key=lambda finalist: finalist.values(objectives)), finals)
+            best_first = sorted(valid, key=lambda finalist: finalist.values(objectives))
+            return Selection(best_first, finals, next_best(worker, best_first, ledger))
     return Selection([], Finals())
 
 
@@ -154,14 +156,35 @@ def _firsts(values: Sequence[Hashable]) -> list[int]:
 
 
 def next_best(worker: Supervisor, finalists: Sequence[Finalist], ledger: Ledger) -> list[dict[str, Any]]:
-    """The runners-up of the first of `finalists` as a record has them: configurations with times in ms, best first."""
-    trials = itertools.islice(_best(worker, ledger), RANKED)
-    times = {config_key(trial.config): (trial.time_ms or 0.0, trial.config) for trial in trials}
-    times |= {config_key(f.trial.config): (f.final.time_ms, f.trial.config) for f in finalists}
-    best = config_key(finalists[0].trial.config)
-    ranked = sorted(times, key=lambda key: (key != best, times[key][0]))
-    configs = [times[key][1] for key in ranked]
-    return [
-        {"config": config, "time_ms": times[config_key(config)][0]}
-        for config in runners_up(worker.task.space, worker.scope, configs)
-    ]
+    """The runners-up of the first of `finalists` as a record has them: configurations with times in ms, best first.
+
+    A launcher may take any of them, so each is verified as a finalist is. One that fails becomes a failed trial, and
+    makes room for another.
+    """
+    right = {config_key(finalist.trial.config) for finalist in finalists}
+    while True:
+        trials = {config_key(trial.config): trial for trial in itertools.islice(_best(worker, ledger), RANKED)}
+        times = {key: trial.time_ms or 0.0 for key, trial in trials.items()}
+        times |= {config_key(f.trial.config): f.final.time_ms for f in finalists}
+        trials |= {config_key(f.trial.config): f.trial for f in finalists}
+        best = config_key(finalists[0].trial.config)
+        ranked = sorted(times, key=lambda key: (key != best, times[key]))
+        configs = runners_up(worker.task.space, worker.scope, [trials[key].config for key in ranked])
+        unknown = [trials[key] for config in configs if (key := config_key(config)) not in right]
+        if not unknown:
+            return [{"config": config, "time_ms": times[config_key(config)]} for config in configs]
+        for trial, failure in zip(unknown, _failures(worker, unknown), strict=True):
+            if failure is None:
+                right.add(config_key(trial.config))
+            else:
+                ledger.revise(replace(trial, values=(), outcome=Outcome(failure="finals", log=failure)))
+
+
+def _failures(worker: Supervisor, trials: Sequence[Trial]) -> list[str | None]:
+    """Of each trial why it is wrong. Where one takes the worker down, each is verified alone."""
+    try:
+        return worker.verify([trial.config for trial in trials])
+    except (WorkerDied, TrialError) as error:
+        if len(trials) == 1:
+            return [f"{error.reason}: {error}"]
+        return [failure for trial in trials for failure in _failures(worker, [trial])]

@@ -17,7 +17,7 @@ from tuner.space import source
 from tuner.space.model import Config
 from tuner.store import rates
 from tuner.store.store import Record
-from tuner.tuning.selection import Selection, default_trial, next_best, non_dominated
+from tuner.tuning.selection import Selection, default_trial, non_dominated
 from tuner.tuning.trial import Trial
 from tuner.version import VERSION
 
@@ -98,7 +98,7 @@ def record(
         strategy=summary.strategy,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
-        next=next_best(worker, finalists, ledger),
+        next=selection.next_best,
         objective=method.objectives[0],
         caches="cold" if method.cold else "warm",
         energy_mj=final.energy_mj,

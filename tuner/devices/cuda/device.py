@@ -82,7 +82,7 @@ class CudaDevice(Device):
         module, build = program
         return Function(module.function(build.entry(kernel), kernel, geometry), kernel, geometry)
 
-    def symbol(self, program: tuple[driver.Module, Build], name: str) -> tuple[int, int]:
+    def symbol(self, program: tuple[driver.Module, Build], name: str) -> tuple[int, int] | None:
         return program[0].symbol(name)
 
     def bind(
@@ -126,6 +126,7 @@ class CudaDevice(Device):
                     if len(checked) >= MAX_CHECKED:
                         checked.clear()
                     checked.add(key)
+                last_addresses = ()  # an interrupt may leave only some of them encoded
                 launch.encode(addresses)
                 cells[launch.changing] = last_addresses = addresses
             if scalars is not last_scalars:

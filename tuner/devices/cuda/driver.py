@@ -23,7 +23,7 @@ from tuner.devices.work import Copy, Encoded, Passed, Run, Work, Zero
 from tuner.errors import LaunchError
 from tuner.space.model import Geometry
 
-NOT_READY = 600
+_NOT_FOUND, NOT_READY = 500, 600
 # The driver refuses a launch with these, and enqueues nothing, if the thread has no current context, or one that the
 # function or the stream does not belong to.
 WRONG_CONTEXT = (201, 400)
@@ -131,13 +131,17 @@ class Module:
         geometry, or all blocks at once where they must run so, need more than the GPU has."""
         return LoadedKernel(self, entry, kernel, geometry)
 
-    def symbol(self, name: str) -> tuple[int, int]:
-        """The address and the bytes of a variable. Raises LaunchError if there is none of this name."""
+    def symbol(self, name: str) -> tuple[int, int] | None:
+        """The address and the bytes of a variable; None if there is none of this name. Raises LaunchError."""
         address, nbytes = ctypes.c_uint64(), ctypes.c_size_t()
-        action = f"finding {name} in {self._name}"
-        self.context.call(
-            action, "cuModuleGetGlobal_v2", ctypes.byref(address), ctypes.byref(nbytes), self.handle, name.encode()
-        )
+        with self.context.active():
+            status = self.context.cuda.cuModuleGetGlobal_v2(
+                ctypes.byref(address), ctypes.byref(nbytes), self.handle, name.encode()
+            )
+        if status == _NOT_FOUND:
+            return None
+        if status:
+            raise launch_error(f"finding {name} in {self._name}", status)
         return address.value, nbytes.value
 
     def __del__(self) -> None:

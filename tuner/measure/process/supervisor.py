@@ -115,6 +115,15 @@ class Supervisor:
         seconds = LONGER * FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
         return self._ask(Finals.from_json, {"finals": list(configs), "with_library": with_library}, seconds)
 
+    def verify(self, configs: Sequence[Config]) -> list[str | None]:
+        """Of each configuration why it is wrong, as the finals would tell; None where it is right.
+
+        Raises WorkerDied where one of them takes the worker down.
+        """
+        self._renew()
+        seconds = self.task.timeout * (len(configs) + 1)
+        return self._ask(lambda reply: list(reply["failures"]), {"verify": list(configs)}, seconds)
+
     def _renew(self) -> None:
         """Have the worker make the inputs and references of the finals: no configuration is to blame for them."""
         if self._worker is not None and not self._worker.is_undisturbed():

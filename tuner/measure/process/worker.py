@@ -1,8 +1,8 @@
 """The process that holds the device: `python -m tuner.measure.process.worker`. It answers its supervisor.
 
 The first request is the task; the reply describes the device. Then it makes inputs and reference, which the reply to
-the second request tells. Each later one is a configuration to measure, several for the finals, or the order to make the
-inputs and reference of these. A kill at any moment loses nothing but the request under way.
+the second request tells. Each later one is a configuration to measure, several for the finals or to verify alike, or
+the order to make the inputs and reference of these. A kill at any moment loses nothing but the request under way.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
     if "renew" in request:
         bench.renew()
         return {}
+    if "verify" in request:
+        return {"failures": bench.verify(request["verify"])}
     if "finals" in request:
         return bench.finals(request["finals"], with_library=request["with_library"]).to_json()
     return bench.measure(request["measure"], request["best_ms"]).to_json()

@@ -111,6 +111,11 @@ class Kind(ABC):
         return True
 
     @property
+    def is_symbol(self) -> bool:
+        """Whether a language has it as a variable of the source, and no kernel as a parameter."""
+        return not all(map(self.is_parameter, self.languages))
+
+    @property
     def expressions(self) -> Mapping[str, tuple[Expression, ...]]:
         """The expressions in its keys."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}

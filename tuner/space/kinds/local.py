@@ -21,8 +21,8 @@ class LocalMemory(Kind):
     def restrictions(self, argument: Argument, operation: Operation) -> list[tuple[str, str]]:
         """Of a chosen type, the smallest counts: a device tells of each kernel what does not fit."""
         itemsize = min(DTYPES[name].itemsize for name in operation.types.get(argument.dtype, (argument.dtype,)))
-        elements = " * ".join(f"({extent.text})" for extent in argument.shape or ())
-        return [(f"{itemsize} * {elements} <= max_shared_memory", "the device's local memory per work-group")]
+        nbytes = " * ".join([str(itemsize), *(f"({extent.text})" for extent in argument.shape or ())])
+        return [(f"{nbytes} <= max_shared_memory", "the device's local memory per work-group")]
 
     def add(self, argument: Argument, assembly: Assembly) -> Any:
         return assembly.local(assembly.nbytes(argument.name))

@@ -89,8 +89,8 @@ class TensorMap(Kind):
         if array is None or array.shape is None:
             there = ", ".join(a.name for a in operation.arrays)
             return "of", f"{self.of} is no array that the caller passes; there are: {there}"
-        if len(array.shape) > MOST_AXES:
-            return "of", f"{self.of} has {len(array.shape)} axes; the TMA takes at most {MOST_AXES}"
+        if not 1 <= len(array.shape) <= MOST_AXES:
+            return "of", f"{self.of} has {len(array.shape)} axes; the TMA takes 1 to {MOST_AXES}"
         if len(self.box) != len(array.shape):
             return "box", f"{len(self.box)} extents; {self.of} has {len(array.shape)} axes: write one for each"
         for key in ("swizzle", "interleave", "promotion"):
@@ -108,13 +108,15 @@ class TensorMap(Kind):
         box = [f"({extent.text})" for extent in self.box]
         swizzle, interleave, promotion = (f"({e[0].text})" for e in (self.swizzle, self.interleave, self.promotion))
         unit = f"({UNIT} if {interleave} < 32 else 32)" if interleave != "(0)" else str(UNIT)
-        found = []
+        found = [("compute_capability >= 9.0", "tensor maps begin with compute capability 9.0")]
         for axis in range(1, len(extents)):
             row = " * ".join(extents[axis:])
             found.append(
                 (f"{row} * {itemsize} % {unit} == 0", f"the TMA takes rows of {self.of} that are multiples of 16 bytes")
             )
-        found += [(f"{extent} <= {MOST_BOX}", f"the TMA copies at most {MOST_BOX} along an axis") for extent in box]
+        found += [
+            (f"1 <= {extent} <= {MOST_BOX}", f"the TMA copies 1 to {MOST_BOX} elements along an axis") for extent in box
+        ]
         found.append((f"{box[-1]} * {itemsize} % {UNIT} == 0", "the rows of a TMA's box are multiples of 16 bytes"))
         modes = {"swizzle": (swizzle, SWIZZLES), "interleave": (interleave, INTERLEAVES)}
         for key, (value, allowed) in {**modes, "promotion": (promotion, PROMOTIONS)}.items():

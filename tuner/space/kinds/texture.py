@@ -95,7 +95,7 @@ class Texture(Kind):
         shape, types = argument.shape or (), operation.types.get(argument.dtype, (argument.dtype,))
         if other := next((name for name in types if name not in FORMATS), None):
             return "dtype", f"{other}: a texture has elements of {', '.join(FORMATS)}"
-        if len(shape) > 3 or (len(shape) == 3 and shape[2].text not in map(str, CHANNELS)):
+        if not 1 <= len(shape) <= 3 or (len(shape) == 3 and shape[2].text not in map(str, CHANNELS)):
             return "shape", "a texture has one axis, rows and columns, or these and 1, 2 or 4 channels"
         if len(shape) == 1 and (self.filter, self.address, self.coordinates) != ("point", "clamp", "elements"):
             return "filter", "a texture of one axis reads single elements by their numbers; leave filter, address out"
@@ -124,8 +124,8 @@ class Texture(Kind):
         sampled, textures = self._sampled(argument, assembly), dict[int, Any]()
 
         def encode(address: int) -> bytes:
-            if address not in textures:
-                textures[address] = assembly.device.texture(address, sampled)
+            if address not in textures:  # of two threads that make one, both use the first: none is destroyed in use
+                textures.setdefault(address, assembly.device.texture(address, sampled))
             handle: bytes = textures[address].handle.value.to_bytes(BYTES, "little")
             return handle
 
