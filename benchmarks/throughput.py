@@ -60,8 +60,9 @@ def kernel_tuner(kernel: str, size: str) -> Run:
     space, scope, _ = _problem(kernel, size)
     names = list(space.parameters)
     valid = {tuple(configuration) for configuration in enumerate_space(space, scope).list}
-    inputs = operation.inputs(space.operation, scope)
-    answers, _ = reference.answers(space.operation, scope, inputs)
+    contents = operation.inputs(space.operation, scope)
+    answers, _ = reference.answers(space.operation.reference, scope, contents)
+    inputs = {name: elements.array() for name, elements in contents.items()}
     (step,), scalars = space.steps, iter(operation.scalars(space.operation, scope))
     arguments = [inputs[a.name] if a.shape is not None else next(scalars) for a in space.operation.arguments]
     answer = [answers[a.name].astype(a.dtype) if a.name in answers else None for a in space.operation.arguments]

@@ -18,6 +18,7 @@ from tuner.measure.method import Method
 from tuner.space import catalog
 from tuner.space.default import first_valid
 from tuner.space.dtypes import DTYPES
+from tuner.space.elements import Held
 
 # what is broken: (stage, text, what it becomes)
 GPU_FAULTS = {
@@ -174,10 +175,10 @@ def test_references_may_use_functions_over_arrays(host: Device, tmp_path: Path) 
 def test_one_wrong_element_is_found_and_named(value: float) -> None:
     answer, bound = np.ones((3, 5, 7)), Bound(DTYPES["float32"], 1e-6)
     output = answer.astype(np.float32)
-    assert compare("C", output, answer, bound).error == 0.0
+    assert compare("C", Held(output), Held(answer), bound).error == 0.0
     output[1, 2, 3] = value
     with pytest.raises(WrongResult, match=r"C\[1, 2, 3\] = .* 1 expected; 1 of 105 elements"):
-        compare("C", output, answer, bound)
+        compare("C", Held(output), Held(answer), bound)
 
 
 def test_the_bound_is_far_above_rounding_and_far_below_one_product(host: Device) -> None:

@@ -224,8 +224,8 @@ class Device(ABC):
         """Uninitialized memory with `guard` bytes on each side. Raises OutOfMemory if there is too little."""
 
     @abstractmethod
-    def write(self, target: Any, data: Array) -> None:
-        """Copy a contiguous array to the start of `target`, a buffer's `handle` or `whole`, and wait."""
+    def write(self, target: Any, data: Array, offset: int = 0) -> None:
+        """Copy a contiguous array to `target`, a buffer's `handle` or `whole`, from `offset` bytes in, and wait."""
 
     def upload(self, data: Array) -> Buffer:
         """Unguarded memory that holds `data`, a contiguous array."""

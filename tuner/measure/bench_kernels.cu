@@ -4,7 +4,7 @@
 // Without STORED, it holds the kernels for arrays of any type. With it, it holds the comparison of outputs: STORED is the
 // type of an element's bits. REAL(bits) is the element's value, for types that are not exact, and PARTS the numbers in an
 // element: two for a complex one, each with bits of its own. WHOLE is the type of an integer, and WIDE the 64-bit type that
-// holds it, where integers are compared within a tolerance.
+// holds it, where integers are compared within a tolerance. With ELEMENTS, it is the head of `elements.cu`.
 //
 // `counters` holds six numbers for each array, from `slot` on: wrong elements; the largest error of a right one, as the
 // bits of a float (non-negative floats order as their bits do), in its own bound where that is not the same for all;
@@ -86,6 +86,41 @@ FUNCTION long LONG_OF(double value) {
 }
 
 #endif
+
+#if defined(REAL) || defined(EXPRESSION)
+
+#define float32_value(bits) FLOAT_OF(bits)
+#define float64_value(bits) DOUBLE_OF(bits)
+
+// Only integer arithmetic and exact scaling: some devices take a subnormal number for 0.
+FUNCTION float float16_value(unsigned short bits) {
+    const int exponent = bits >> 10 & 31;
+    const unsigned int fraction = bits & 1023u, sign = (bits & 0x8000u) << 16;
+    if (exponent == 0) {
+        return (sign ? -1.0f : 1.0f) * (float)fraction / 16777216.0f;
+    }
+    return FLOAT_OF(sign | (exponent == 31 ? 255u : exponent + 112u) << 23 | fraction << 13);
+}
+
+FUNCTION float bfloat16_value(unsigned short bits) {
+    return FLOAT_OF((unsigned int)bits << 16);
+}
+
+FUNCTION float float8_e5m2_value(unsigned char bits) {
+    return float16_value((unsigned short)((unsigned int)bits << 8));
+}
+
+// It has no infinity, and one NaN of either sign.
+FUNCTION float float8_e4m3fn_value(unsigned char bits) {
+    const unsigned int exponent = bits >> 3 & 15u, fraction = bits & 7u, sign = (bits & 0x80u) << 24;
+    if (exponent == 0) {
+        return (sign ? -1.0f : 1.0f) * (float)fraction / 512.0f;
+    }
+    return FLOAT_OF((bits & 0x7fu) == 0x7fu ? 0x7fc00000u : sign | (exponent + 120u) << 23 | fraction << 20);
+}
+
+#endif
+#ifndef ELEMENTS // or `elements.cu` follows
 
 // What a thread adds to a counter of 32 bits: no more than that all of them together fit, or 2**32 wrong elements would
 // count as none.
@@ -256,36 +291,6 @@ KERNEL void check_whole(GLOBAL const STORED *output, GLOBAL const STORED *refere
 #endif
 #else
 
-#define float32_value(bits) FLOAT_OF(bits)
-#define float64_value(bits) DOUBLE_OF(bits)
-
-// Only integer arithmetic and exact scaling: some devices take a subnormal number for 0.
-FUNCTION float float16_value(unsigned short bits) {
-    const int exponent = bits >> 10 & 31;
-    const unsigned int fraction = bits & 1023u, sign = (bits & 0x8000u) << 16;
-    if (exponent == 0) {
-        return (sign ? -1.0f : 1.0f) * (float)fraction / 16777216.0f;
-    }
-    return FLOAT_OF(sign | (exponent == 31 ? 255u : exponent + 112u) << 23 | fraction << 13);
-}
-
-FUNCTION float bfloat16_value(unsigned short bits) {
-    return FLOAT_OF((unsigned int)bits << 16);
-}
-
-FUNCTION float float8_e5m2_value(unsigned char bits) {
-    return float16_value((unsigned short)((unsigned int)bits << 8));
-}
-
-// It has no infinity, and one NaN of either sign.
-FUNCTION float float8_e4m3fn_value(unsigned char bits) {
-    const unsigned int exponent = bits >> 3 & 15u, fraction = bits & 7u, sign = (bits & 0x80u) << 24;
-    if (exponent == 0) {
-        return (sign ? -1.0f : 1.0f) * (float)fraction / 512.0f;
-    }
-    return FLOAT_OF((bits & 0x7fu) == 0x7fu ? 0x7fc00000u : sign | (exponent + 120u) << 23 | fraction << 20);
-}
-
 // How far two numbers lie apart. The same infinity, or NaN in both, is no error.
 FUNCTION double error_of(double value, double expected) {
     const int same = (value == expected) | ((value != value) & (expected != expected));
@@ -332,5 +337,6 @@ KERNEL void check_reals(GLOBAL const STORED *output, GLOBAL const double *refere
     report(counters, slot, wrong, unwritten, (float)worst);
 }
 
+#endif
 #endif
 #endif

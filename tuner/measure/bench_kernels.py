@@ -1,27 +1,18 @@
 """Kernels of ours that prepare the arrays of a workbench and check them, where they lie; the text is
 `bench_kernels.cu`."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from tuner.devices.base import GUARD, Array, Buffer, Device
-from tuner.devices.work import Function, Work
 from tuner.measure.comparison import Bound
+from tuner.measure.device_kernels import STORED, Call, DeviceKernels
 from tuner.space.dtypes import DType
-from tuner.space.model import Geometry
-from tuner.space.source import Source
 
-Call = Callable[[], None]
-_THREADS, _MOST_BLOCKS = 256, 2048
 _WORD = 16  # bytes that a thread reads at once
 _COUNTERS = 6  # for each array
-
-_STORED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long"}  # by bytes
-_C_OPTIONS = ("-O2", "-ffp-contract=off")  # -O3 makes them larger, not faster
 
 
 @dataclass(frozen=True)
@@ -47,9 +38,7 @@ class BenchKernels:
     def __init__(self, device: Device, arrays: Sequence[str]) -> None:
         """`arrays` are the names of all arrays of the workbench. Raises DeviceError where there is no compiler."""
         self._device = device
-        self._text = Path(__file__).with_name("bench_kernels.cu").read_text(encoding="utf-8")
-        self._programs: dict[str, Any] = {}
-        self._functions: dict[tuple[str, str], Function] = {}
+        self._kernels = DeviceKernels(device, "bench_kernels.cu")
         self._names = list(arrays)
         self._counters = device.allocate(max(1, len(self._names)) * _COUNTERS * 4, guard=0)
         self.clear()
@@ -118,23 +107,14 @@ class BenchKernels:
         return self._counters.handle, np.int32(self._names.index(name) * _COUNTERS)
 
     def _bind(self, kernel: str, nbytes: int, arguments: Sequence[object], macros: str = "") -> Call:
-        """A launch with a thread for each word of `nbytes`, as far as blocks allow."""
-        blocks = min(_MOST_BLOCKS, max(1, -(-nbytes // (_WORD * _THREADS))))
-        geometry = Geometry((blocks, 1, 1), (_THREADS, 1, 1), 0)
-        function = self._functions.get((kernel, macros))
-        if function is None:
-            options = _C_OPTIONS if self._device.language == "c" else ()
-            source = Source(macros + self._text, (kernel,), options)
-            if macros not in self._programs:
-                self._programs[macros] = self._device.load(self._device.build(source), source)
-            function = self._functions[kernel, macros] = self._device.function(self._programs[macros], kernel, geometry)
-        return self._device.bind(Work.of(replace(function, geometry=geometry), arguments))
+        """A launch with a thread for each word of `nbytes`."""
+        return self._kernels.bind(kernel, -(-nbytes // _WORD), arguments, macros)
 
 
 def macros(dtype: DType, is_tolerant: bool = False) -> str:
     """What `bench_kernels.cu` needs to know of a type: that of the bits, and how the value is made of them. With
     `is_tolerant`, integers may differ from their answers."""
-    stored = f"#define STORED {_STORED[dtype.bits.itemsize]}\n"
+    stored = f"#define STORED {STORED[dtype.bits.itemsize]}\n"
     if not dtype.is_exact:
         return f"{stored}#define REAL(bits) {dtype.part or dtype.name}_value(bits)\n#define PARTS {dtype.parts}\n"
     if not is_tolerant:

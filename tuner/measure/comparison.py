@@ -17,6 +17,7 @@ from tuner.space.tolerance import EPSILON, Tolerance
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array
+    from tuner.space.elements import Elements
     from tuner.space.model import Operation
     from tuner.space.scope import Scope
 
@@ -103,7 +104,7 @@ class Verdict:
         return Verdict(worst, bound.atol if bound.is_uniform else 1.0, wrong)
 
 
-def bound(op: Operation, scope: Scope, name: str, dtype: DType, answer: Array) -> Bound:
+def bound(op: Operation, scope: Scope, name: str, dtype: DType, answer: Elements) -> Bound:
     """How far the elements of `name`, of this type, may lie from `answer`.
 
     The operation's `tolerance` says it, with `epsilon` the unit round-off of `dtype`. Where it gives no distance, that
@@ -116,8 +117,7 @@ def bound(op: Operation, scope: Scope, name: str, dtype: DType, answer: Array) -
         raise SpaceError(f"operation.tolerance: {name}: {error}") from None
     if terms.keys() <= {"wrong"} and not dtype.is_exact:
         roundings = 2 if op.reference.kind in ("kernel", "config") else 1
-        largest = float(np.max(np.abs(answer), initial=1.0, where=np.isfinite(answer)))
-        terms["atol"] = 16 * roundings * dtype.epsilon * largest
+        terms["atol"] = 16 * roundings * dtype.epsilon * max(1.0, answer.largest)
     return Bound(dtype, **terms)
 
 
@@ -159,28 +159,29 @@ class Tally:
         self.worst = max(self.worst, float(np.max(error, initial=0.0, where=right)))
 
 
-def compare(name: str, output: Array, answer: Array, bound: Bound, poison: Array | None = None) -> Verdict:
-    """The verdict on `output`, whose reference is `answer`, an array of the same shape.
+def compare(name: str, output: Elements, answer: Elements, bound: Bound, poison: Array | None = None) -> Verdict:
+    """The verdict on `output`, whose reference is `answer`, of the same shape.
 
     An element is right within its bound, or where it is the same infinity, or where both are NaN. It is wrong wherever
     it still holds the poison: that is NaN, or for integers what `poison` holds there. Raises WrongResult, which names
     the first wrong element.
     """
-    actual, expected = output.reshape(-1), answer.reshape(-1)
-    tally = Tally(bound, actual.size)
+    tally = Tally(bound, output.size)
     with np.errstate(all="ignore"):
-        for start in range(0, actual.size, CHUNK):
-            chunk = slice(start, start + CHUNK)
-            tally.add(start, actual[chunk], expected[chunk], None if poison is None else poison.reshape(-1)[chunk])
+        for start, actual in output.parts(CHUNK):
+            chunk = slice(start, start + actual.size)
+            expected = answer.part(chunk.start, chunk.stop)
+            tally.add(start, actual, expected, None if poison is None else poison.reshape(-1)[chunk])
     if tally.is_right:
         return Verdict.of(tally.worst, tally.wrong, bound)
     first = tally.first
+    found, right = output.part(first, first + 1), answer.part(first, first + 1)
     index = ", ".join(str(int(i)) for i in np.unravel_index(first, answer.shape))
-    what = _difference(f"{name}{f'[{index}]' if index else ''}", actual[first : first + 1], expected[first])
+    what = _difference(f"{name}{f'[{index}]' if index else ''}", found, right[0])
     raise WrongResult(
-        f"{what}; {tally.wrong} of {actual.size} elements are off by more than {bound}"
-        f"{_excess(tally, bound, actual.size)}",
-        "not a number" if np.isnan(actual[first]) else None,  # or not written: outputs begin as NaN
+        f"{what}; {tally.wrong} of {output.size} elements are off by more than {bound}"
+        f"{_excess(tally, bound, output.size)}",
+        "not a number" if np.isnan(found[0]) else None,  # or not written: outputs begin as NaN
     )
 
 

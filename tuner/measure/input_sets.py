@@ -8,19 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tuner.errors import DeviceError
 from tuner.measure.comparison import Bound, bound
 from tuner.space import derivation, operation
 from tuner.space.chosen_types import dtype
 from tuner.space.dtypes import DType
+from tuner.space.elements import Elements, Held
 from tuner.space.model import Argument, Operation
 from tuner.space.reference_forms import ConfigReference, KernelReference
 from tuner.space.scope import Scope
 
 if TYPE_CHECKING:
-    from tuner.devices.base import Array, Device
+    from tuner.devices.base import Device
     from tuner.measure.referee import Referee
     from tuner.space.reference_cache import ReferenceCache
 
@@ -35,8 +34,8 @@ class InputSet:
     there are the `answers`, in float64 or integers, and the `bounds` of errors, where something tells."""
 
     seed: int
-    contents: Mapping[str, Array]
-    answers: Mapping[str, Array]
+    contents: Mapping[str, Elements]
+    answers: Mapping[str, Elements]
     bounds: Mapping[str, Bound]
     outputs: frozenset[str]
     write_only: frozenset[str]
@@ -47,14 +46,13 @@ def draw(referee: Referee, scope: Scope, seed: int) -> InputSet:
     return answered(referee, scope, referee.inputs(scope, seed), seed)
 
 
-def answered(referee: Referee, scope: Scope, contents: Mapping[str, Array], seed: int) -> InputSet:
+def answered(referee: Referee, scope: Scope, contents: Mapping[str, Elements], seed: int) -> InputSet:
     """The set with these contents. Raises DeviceError where its reference does not fit in memory, SpaceError where
     reference, derived values and tolerance have no value or do not fit one another."""
     op = referee.space.operation
     try:
         answers, names_read = referee.answers(scope, contents, seed)
         derivation.check(op, scope, contents, answers)
-        answers = {name: np.asarray(answer, order="C") for name, answer in answers.items()}  # as outputs lie
     except MemoryError:
         size = operation.array_bytes(op, scope) / 1e9
         raise DeviceError(f"the reference for {size:.1f} GB of arrays does not fit in memory") from None
@@ -64,7 +62,7 @@ def answered(referee: Referee, scope: Scope, contents: Mapping[str, Array], seed
     return InputSet(seed, contents, answers, bounds, outputs, outputs - read)
 
 
-def _dtype(op: Operation, scope: Scope, name: str, answer: Array) -> DType:
+def _dtype(op: Operation, scope: Scope, name: str, answer: Elements) -> DType:
     """The type of what is compared."""
     arguments = {argument.name: argument for argument in op.arrays}
     return dtype(arguments[name], scope) if name in arguments else derivation.dtype(op, scope, name, answer)
@@ -97,7 +95,7 @@ def affordable(
     if not is_renewable(op, inputs, cache):
         return 1
     on_device = _device_bytes(op, scope, SEARCH_SETS) + padded
-    on_host = _host_bytes(op, scope, SEARCH_SETS + 1) + 2 * padded
+    on_host = (SEARCH_SETS + 1) * _host_bytes(inputs) + 2 * padded
     if device.on_processor:
         on_device, on_host = 0, on_device + on_host
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
@@ -120,7 +118,8 @@ def _reference_bytes(argument: Argument, scope: Scope) -> int:
     return math.prod(operation.shape(argument, scope)) * itemsize
 
 
-def _host_bytes(op: Operation, scope: Scope, sets: int) -> int:
-    """For each set the contents, and for each output the answer and a matrix product, both in a wide type."""
-    wide = sum(math.prod(operation.shape(a, scope)) * max(8, dtype(a, scope).wide.itemsize) for a in op.outputs)
-    return sets * (operation.array_bytes(op, scope) + 2 * wide)
+def _host_bytes(inputs: InputSet) -> int:
+    """What a set takes on the host: each answer there may be made of a product as large."""
+    held = [elements for elements in inputs.contents.values() if isinstance(elements, Held)]
+    answers = [answer for answer in inputs.answers.values() if isinstance(answer, Held)]
+    return sum(elements.nbytes for elements in held) + 2 * sum(answer.nbytes for answer in answers)

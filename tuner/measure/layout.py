@@ -5,12 +5,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tuner.devices.base import Array, Buffer, Device
-from tuner.measure.bench_kernels import BenchKernels, Call
+from tuner.devices.base import Array, Buffer
+from tuner.measure.bench_kernels import BenchKernels
+from tuner.measure.device_kernels import Call
 from tuner.measure.input_sets import InputSet
+from tuner.measure.placing import Placed, Placer
 from tuner.measure.poison import NAN, NUMBER, scrambled
-from tuner.space import dtypes
 from tuner.space.dtypes import DType
+from tuner.space.elements import Elements, Held
 
 
 class Layout:
@@ -18,7 +20,7 @@ class Layout:
 
     def __init__(
         self,
-        device: Device,
+        placer: Placer,
         kernels: BenchKernels,
         buffers: Mapping[str, Buffer],
         inputs: InputSet,
@@ -27,7 +29,8 @@ class Layout:
     ) -> None:
         """`buffers` are the arrays of the launch, without those that differ by configuration. `copies` and `references`
         are memory of an earlier layout that this one takes over. Raises DeviceError where there is too little."""
-        self._device, self._kernels, self._buffers, self.inputs = device, kernels, buffers, inputs
+        device = self._device = placer.device
+        self._placer, self._kernels, self._buffers, self.inputs = placer, kernels, buffers, inputs
         self._data = {name: data for name, data in inputs.contents.items() if name not in inputs.write_only}
         compared = inputs.answers.keys() & inputs.outputs
         self._references = {
@@ -40,8 +43,12 @@ class Layout:
         self.compared = {name for name in self._references if self._can_compare(name)}
         self.copies = {name: self._uploaded(data, (copies or {}).get(name)) for name, data in self._data.items()}
         self.references = {
-            name: self._uploaded(data, (references or {}).get(name)) for name, data in self._references.items()
+            name: data.memory if isinstance(data, Placed) else self._uploaded(data, (references or {}).get(name))
+            for name, data in self._references.items()
         }
+        both = ((self._data, self.copies), (self._references, self.references))
+        self._placed = [(memory[name], data) for datas, memory in both for name, data in datas.items()]
+        self._checksums = {n: placer.checksum(m) for n, (m, d) in enumerate(self._placed) if not isinstance(d, Held)}
         self._restore = [kernels.restore(buffers[name], copy) for name, copy in self.copies.items()]
         if not device.on_processor:  # there, what was just written is in the cache
             self._restore += [kernels.touch(buffers[name]) for name in self.copies]
@@ -62,7 +69,7 @@ class Layout:
         ]
 
     def _dtype(self, name: str) -> DType:
-        return dtypes.of(self.inputs.contents[name].dtype)
+        return self.inputs.contents[name].element
 
     def _is_real(self, name: str) -> bool:
         return not self._dtype(name).is_exact
@@ -70,7 +77,7 @@ class Layout:
     def _can_compare(self, name: str) -> bool:
         """Whether the device can compare an output with its reference there."""
         answer, bound = self.inputs.answers[name], self.inputs.bounds[name]
-        exact = self._is_real(name) or np.array_equal(self._references[name], answer)
+        exact = self._is_real(name) or np.array_equal(self._references[name].array(), answer.array())
         return exact and (self._device.has_doubles or bound.is_exact)
 
     def _poisoning(self, name: str, fill: int) -> list[Call]:
@@ -86,12 +93,12 @@ class Layout:
         """What an output of integers holds where nobody has written it; None where it is not poisoned so."""
         if name not in self._secrets or name not in self._references:
             return None
-        return scrambled(self._references[name], self._secrets[name])
+        return scrambled(self._references[name].array(), self._secrets[name])
 
-    def _uploaded(self, data: Array, memory: Buffer | None) -> Buffer:
+    def _uploaded(self, data: Elements, memory: Buffer | None) -> Buffer:
         if memory is None:
-            return self._device.upload(data)
-        self._device.write(memory.handle, data)
+            return self._placer.placed(data)
+        self._placer.place(data, memory)
         return memory
 
     def prepare(self, fill: int) -> None:
@@ -114,23 +121,24 @@ class Layout:
 
     def mend(self) -> bool:
         """Write copies and references again where a stray write has hit them; whether one has."""
-        pairs = [(self.copies[name], data) for name, data in self._data.items()]
-        pairs += [(self.references[name], data) for name, data in self._references.items()]
-        hits = [self._mend(memory, data) for memory, data in pairs]
-        return any(hits)
+        hits = [number for number in range(len(self._placed)) if self._is_hit(number)]
+        for number in hits:
+            memory, data = self._placed[number]
+            self._placer.place(data, memory)
+        return bool(hits)
 
-    def _mend(self, memory: Buffer, data: Array) -> bool:
-        found = np.empty_like(data)
+    def _is_hit(self, number: int) -> bool:
+        memory, data = self._placed[number]
+        if number in self._checksums:
+            return self._placer.checksum(memory) != self._checksums[number]
+        found = np.empty(data.shape, data.dtype)
         self._device.read(memory.handle, found)
-        if found.tobytes() == data.tobytes():
-            return False
-        self._device.write(memory.handle, data)
-        return True
+        return found.tobytes() != data.array().tobytes()
 
 
-def _reference(answer: Array, dtype: DType) -> Array:
+def _reference(answer: Elements, dtype: DType) -> Elements:
     """`answer` in the type that the device compares with; integers that do not hold it are somewhere near."""
     if not dtype.is_exact:
         return answer
     with np.errstate(invalid="ignore"):
-        return answer.astype(dtype.numpy)
+        return Held(answer.array(dtype.numpy))

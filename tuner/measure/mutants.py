@@ -17,6 +17,7 @@ from tuner.measure import poison
 from tuner.measure.comparison import Bound, Tally, error_of
 from tuner.space import derivation, dtypes
 from tuner.space.dtypes import DType
+from tuner.space.elements import Elements, held
 
 if TYPE_CHECKING:
     from tuner.devices.base import Array
@@ -31,16 +32,22 @@ REPLACED = 16
 
 @dataclass(frozen=True)
 class _Output:
-    """What is compared under a name: its `answer`, flat, and the type and `bound` of its elements."""
+    """What is compared under a name: its `answer`, and the type and `bound` of its elements."""
 
     name: str
-    answer: Array
+    answer: Elements
     dtype: DType
     bound: Bound
 
+    def expected(self, elements: slice | Array) -> Array:
+        """The answers of these elements."""
+        if isinstance(elements, slice):
+            return self.answer.part(elements.start, min(elements.stop, self.answer.size))
+        return self.answer.at(elements)
+
     def right(self, elements: slice | Array) -> Array:
         """These elements as a right kernel writes them."""
-        chosen = self.answer[elements]
+        chosen = self.expected(elements)
         if self.dtype.is_exact and chosen.dtype == np.float64:
             chosen = np.rint(chosen)
         return chosen.astype(self.dtype.numpy)
@@ -66,8 +73,8 @@ def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
     skipped: list[str] = []
     with np.errstate(all="ignore"):
         for name, answer in inputs.answers.items():
-            held = inputs.contents[name] if name in inputs.outputs else answer
-            output = _Output(name, answer.reshape(-1), dtypes.of(held.dtype), inputs.bounds[name])
+            dtype = (inputs.contents[name] if name in inputs.outputs else answer).element
+            output = _Output(name, answer, dtype, inputs.bounds[name])
             for mutant in _whole(op, scope, inputs, output):
                 if mutant.kind in op.accept or not _is_rejected(output, mutant):
                     skipped.append(f"{mutant.kind} of {name}")
@@ -79,17 +86,17 @@ def check(op: Operation, scope: Scope, inputs: InputSet) -> list[str]:
 
 def _whole(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> Iterator[_Mutant]:
     """The mutants that may differ from the answer everywhere."""
-    count = output.answer.size
     yield _untouched(op, scope, inputs, output)
     yield _Mutant("zeros", lambda chunk: np.zeros_like(output.right(chunk)))
-    yield _Mutant("shift", lambda chunk: output.right(_before(chunk, count)))
+    yield _Mutant("shift", lambda chunk: _shifted(output, chunk))
 
 
-def _before(chunk: slice, count: int) -> slice | Array:
-    """The elements that stand one place before those of a chunk, of so many; the last stands before the first."""
+def _shifted(output: _Output, chunk: slice) -> Array:
+    """The elements that stand one place before those of a chunk; the last stands before the first."""
+    count = output.answer.size
     if chunk.start:
-        return slice(chunk.start - 1, min(chunk.stop, count) - 1)
-    return np.arange(-1, min(chunk.stop, count) - 1)
+        return output.right(slice(chunk.start - 1, min(chunk.stop, count) - 1))
+    return np.concatenate([output.right(slice(count - 1, count)), output.right(slice(0, min(chunk.stop, count) - 1))])
 
 
 def _untouched(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -> _Mutant:
@@ -98,7 +105,7 @@ def _untouched(op: Operation, scope: Scope, inputs: InputSet, output: _Output) -
         return _Mutant("poison", lambda chunk: poison.poisoned(output.right(chunk)), output.dtype.is_exact)
     if output.name not in op.derive:
         found = inputs.contents[output.name]
-        return _Mutant("poison", lambda chunk: found.reshape(-1)[chunk])
+        return _Mutant("poison", lambda chunk: found.part(chunk.start, min(chunk.stop, found.size)))
     derived = _derived_from_poison(op, scope, inputs, output)
     holds_earlier = not inputs.write_only.issuperset(derivation.outputs_read(op, output.name))
     return _Mutant("poison", lambda chunk: derived.reshape(-1)[chunk], is_skippable=holds_earlier)
@@ -108,9 +115,10 @@ def _derived_from_poison(op: Operation, scope: Scope, inputs: InputSet, output: 
     """The derived value where nobody has written the outputs, which may hold an earlier result; NaN where it has
     none."""
     read = inputs.write_only.intersection(derivation.outputs_read(op, output.name))
-    poisoned = {name: poison.poisoned(np.zeros_like(inputs.contents[name])) for name in read}
+    arrays = {name: np.zeros(inputs.contents[name].shape, inputs.contents[name].dtype) for name in read}
+    poisoned = {name: poison.poisoned(data).reshape(data.shape) for name, data in arrays.items()}
     try:
-        return derivation.values(op, scope, {**inputs.contents, **poisoned})[output.name]
+        return derivation.values(op, scope, {**inputs.contents, **held(poisoned)})[output.name]
     except (SpaceError, ExpressionError):
         return np.full(output.answer.size, np.nan)
 
@@ -124,10 +132,10 @@ def _is_rejected(output: _Output, mutant: _Mutant) -> bool:
         if np.array_equal(elements, output.right(chunk), equal_nan=not output.dtype.is_exact):
             continue
         differs = True
-        tally.add(start, elements, output.answer[chunk], elements if mutant.is_poison else None)
+        tally.add(start, elements, output.expected(chunk), elements if mutant.is_poison else None)
         if not tally.is_right:
             return True
-        largest = max(largest, _largest_difference(elements, output.answer[chunk]))
+        largest = max(largest, _largest_difference(elements, output.expected(chunk)))
     if not differs and mutant.is_skippable:
         return False
     raise _accepted(output, mutant.kind, largest)
@@ -144,7 +152,7 @@ def _are_replaced_rejected(output: _Output) -> bool:
     any_pair = False
     for target, source in _pairs(output):
         any_pair = True
-        element, answer = output.right(np.array([source])), output.answer[[target]]
+        element, answer = output.right(np.array([source])), output.answer.at(np.array([target]))
         tally = Tally(output.bound, output.answer.size)
         tally.add(target, element, answer)
         if tally.is_right:

@@ -15,6 +15,7 @@ from tuner.measure.own_arrays import not_left_zero
 from tuner.measure.poison import INPUT_GUARD, NAN, OUTPUT_GUARD, poisoned
 from tuner.space import derivation, operation, strides
 from tuner.space.chosen_types import dtype
+from tuner.space.elements import Held, held
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +60,7 @@ def _run(program: Program, inputs: InputSet, leading: Mapping[str, int]) -> None
     work = program.work(scratch.allocate, operation.scalars(op, program.scope, leading))
     device.bind(work, [array.handle for array in arrays.values()])()
     device.synchronize()
-    found = {name: array.fetched() for name, array in arrays.items()}
+    found = held({name: array.fetched() for name, array in arrays.items()})
     scratch.check()
     for name in inputs.answers.keys() & found.keys():
         bound = inputs.bounds[name]
@@ -70,7 +71,7 @@ def _run(program: Program, inputs: InputSet, leading: Mapping[str, int]) -> None
         except SpaceError as error:
             raise WrongResult(f"its outputs have no derived value: {error}") from None
         for name, value in derived.items():
-            compare(name, value, inputs.answers[name], inputs.bounds[name])
+            compare(name, Held(value), inputs.answers[name], inputs.bounds[name])
 
 
 def _elements(argument: Argument, shape: tuple[int, ...], names: Mapping[str, int]) -> int:
@@ -127,7 +128,7 @@ class _PaddedArray:
         self._before = np.full(elements * self._element.itemsize, self._guard, np.uint8)
         self.poison: Array | None = None
         is_read = argument.name in inputs.contents.keys() - inputs.write_only
-        self._view(self._before)[...] = inputs.contents[argument.name] if is_read else self._poisoned(inputs)
+        self._view(self._before)[...] = inputs.contents[argument.name].array() if is_read else self._poisoned(inputs)
         self._buffer = self._device.allocate(self._before.nbytes)
         self._device.fill(self._buffer.whole, self._guard, self._before.nbytes + 2 * GUARD)
         self._device.write(self._buffer.handle, self._before)
@@ -153,7 +154,7 @@ class _PaddedArray:
         """What an output holds that a run need not read."""
         answer = inputs.answers.get(self._name)
         if self._element.is_exact and answer is not None:
-            self.poison = poisoned(answer.astype(self._element.numpy))
+            self.poison = poisoned(answer.array(self._element.numpy))
             return self.poison
         size = self._element.itemsize * int(np.prod(self._shape))
         return np.full(size, NAN, np.uint8).view(self._element.numpy).reshape(self._shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +13,13 @@ import numpy as np
 from tuner.devices.base import GUARD
 from tuner.devices.program import Program, build
 from tuner.errors import SpaceError, TrialError, WrongResult
-from tuner.measure import python_calls
+from tuner.measure import device_answers, python_calls
+from tuner.measure.placing import Placed, Placer
 from tuner.measure.poison import INPUT_GUARD, NAN, NUMBER
 from tuner.paths import shown
 from tuner.space import derivation, operation, reference
 from tuner.space.chosen_types import dtype
+from tuner.space.elements import LARGE, Elements, Held, held
 from tuner.space.reference_forms import (
     ConfigReference,
     ExpressionReference,
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     from tuner.space.reference_cache import ReferenceCache
     from tuner.space.scope import Scope
 
-Answers = dict[str, "Array"]
+Answers = dict[str, "Elements"]
+Arrays = dict[str, "Array"]
 POISONS = NAN, NUMBER  # what an output holds before its answer is computed, and again where it still held the first
 
 
@@ -42,6 +45,7 @@ class Referee:
 
     def __init__(self, device: Device, space: Space, cache: ReferenceCache) -> None:
         self.device, self.space, self.cache = device, space, cache
+        self.placer = Placer(device)
 
     def covers(self, scope: Scope) -> bool:
         """Whether it can tell in this scope, which may have other options."""
@@ -58,7 +62,7 @@ class Referee:
             return frozenset(python_calls.asked(form.function, [*arrays, *scope.sizes, *names])) & names
         return frozenset(names)
 
-    def inputs(self, scope: Scope, seed: int) -> dict[str, Array]:
+    def inputs(self, scope: Scope, seed: int) -> dict[str, Elements]:
         """The contents of all arrays for this seed. Raises SpaceError where a function does not repeat itself: answers
         that are kept would be those of other inputs."""
         op = self.space.operation
@@ -72,7 +76,7 @@ class Referee:
             )
         return operation.inputs(op, scope, seed, filled)
 
-    def answers(self, scope: Scope, contents: Mapping[str, Array], seed: int) -> tuple[Answers, frozenset[str]]:
+    def answers(self, scope: Scope, contents: Mapping[str, Elements], seed: int) -> tuple[Answers, frozenset[str]]:
         """The right contents of each output, none where nothing tells, and the arrays that they depend on.
 
         Raises SpaceError where they cannot be computed: no configuration is to blame.
@@ -81,50 +85,78 @@ class Referee:
         read = frozenset(a.name for a in op.arrays if a.role != "out")
         match form:
             case ExpressionReference():
-                return reference.answers(form, scope, contents, self.cache.of(seed))
+                on_device = device_answers.answers(form, scope, contents, self.placer)
+                if on_device is not None:
+                    return on_device
+                return self._evaluated(form, scope, contents, seed)
             case NoReference():
                 return {}, read
             case PythonReference(function):
-                values = {**contents, **scope.sizes, **scope.options}
-                asked = python_calls.asked(function, values.keys())
-                every = len(asked) == len(values)  # with `**`, it need not read them
-                return self._kept(seed, scope, lambda: self._returned(form, values)), read if every else frozenset(
-                    asked
-                )
+                names = [*contents, *scope.sizes, *scope.options]
+                asked = python_calls.asked(function, names)
+                every = len(asked) == len(names)  # with `**`, it need not read them
+                answers = self._kept(seed, scope, lambda: self._returned(form, asked, scope, contents))
+                return answers, read if every else frozenset(asked)
             case KernelReference():
                 space, config = reference.as_space(self.space, form), dict[str, Any]()
             case ConfigReference(config):
                 space, config = self.space, self.space.checked(config, scope)
         return self._kept(seed, scope, lambda: self._launched(space, config, scope, contents)), read
 
-    def _kept(self, seed: int, scope: Scope, compute: Callable[[], Answers]) -> Answers:
+    def _evaluated(
+        self, form: ExpressionReference, scope: Scope, contents: Mapping[str, Elements], seed: int
+    ) -> tuple[Answers, frozenset[str]]:
+        """What the host finds for expressions. Large answers then lie on the device alone."""
+        outputs, depends = reference.answers(form, scope, contents, self.cache.of(seed))
+
+        def moved(name: str) -> Elements:
+            def compute(memory: Buffer) -> None:
+                again = outputs.pop(name, None)
+                if again is None:
+                    again = reference.answers(form, scope, contents, self.cache.of(seed))[0][name]
+                self.device.write(memory.handle, np.ascontiguousarray(again))
+
+            return Placed(self.placer, outputs[name].shape, compute)
+
+        def can_move(name: str) -> bool:
+            is_real = name in contents and contents[name].element.kind == "real"
+            return is_real and self.device.has_doubles and outputs[name].nbytes >= LARGE
+
+        return {name: moved(name) if can_move(name) else Held(outputs[name]) for name in [*outputs]}, depends
+
+    def _kept(self, seed: int, scope: Scope, compute: Callable[[], Arrays]) -> Answers:
         """The answers of this set from the cache; `compute` is called once if it lacks them."""
-        options, computed = sorted(scope.options.items()), Answers()
+        options, computed = sorted(scope.options.items()), Arrays()
 
         def answer(name: str) -> Array:
             computed.update(computed or compute())
             return computed[name]
 
         names = self.space.operation.compared
-        return {n: self.cache.get(seed, f"answer {n} {options}", functools.partial(answer, n)) for n in names}
+        return {n: Held(self.cache.get(seed, f"answer {n} {options}", functools.partial(answer, n))) for n in names}
 
-    def _returned(self, form: PythonReference, values: Mapping[str, Any]) -> Answers:
+    def _returned(
+        self, form: PythonReference, asked: Sequence[str], scope: Scope, contents: Mapping[str, Elements]
+    ) -> Arrays:
         """What a function in Python returns."""
         names = self.space.operation.compared
-        arrays = python_calls.by_name(form.function, python_calls.call(form.function, values), [*names])
+        arrays = {name: contents[name].array() for name in contents.keys() & asked}
+        given = {**arrays, **scope.sizes, **scope.options}
+        returned = python_calls.call(form.function, {name: given[name] for name in asked})
+        found = python_calls.by_name(form.function, returned, [*names])
         text = f"{python_calls.origin(form.function)} returns what"
-        return {n: reference.as_answer(a, n, values.get(n), text) for n, a in zip(names, arrays, strict=True)}
+        return {n: reference.as_answer(a, n, contents.get(n), text) for n, a in zip(names, found, strict=True)}
 
-    def _launched(self, space: Space, config: Config, scope: Scope, contents: Mapping[str, Array]) -> Answers:
+    def _launched(self, space: Space, config: Config, scope: Scope, contents: Mapping[str, Elements]) -> Arrays:
         """What a configuration writes. It is launched on arrays of its own."""
         form = self.space.operation.reference
         name = f"kernel {form.kernel}" if isinstance(form, KernelReference) else f"config {config_text(config)}"
         where = f"{shown(self.space.files[-1])}: reference: {shown(name)}"
         try:
-            outputs = _Launch(self.device, space, config, scope, contents).outputs()
+            outputs = _Launch(self.placer, space, config, scope, contents).outputs()
         except TrialError as error:
             raise SpaceError(f"{where}: {error.reason}: {error}") from None
-        found = {**outputs, **derivation.values(self.space.operation, scope, {**contents, **outputs})}
+        found = {**outputs, **derivation.values(self.space.operation, scope, {**contents, **held(outputs)})}
         return {n: reference.as_answer(found[n], n, contents.get(n), where) for n in self.space.operation.compared}
 
 
@@ -132,9 +164,10 @@ class _Launch:
     """One configuration on arrays of its own. What it leaves unwritten, or writes outside of them, is an error."""
 
     def __init__(
-        self, device: Device, space: Space, config: Config, scope: Scope, contents: Mapping[str, Array]
+        self, placer: Placer, space: Space, config: Config, scope: Scope, contents: Mapping[str, Elements]
     ) -> None:
-        self._device, self._contents = device, contents
+        device = placer.device
+        self._device, self._placer, self._contents = device, placer, contents
         program = Program(device, space, config, scope, build(device.compiler, space, config, scope))
         self._scope = program.scope
         self._arrays: dict[str, tuple[Argument, Buffer]] = {}
@@ -148,7 +181,7 @@ class _Launch:
         self._arrays[argument.name] = argument, buffer
         return buffer
 
-    def outputs(self) -> Answers:
+    def outputs(self) -> Arrays:
         """What it writes. Raises WrongResult for an element that it leaves as it was."""
         outputs = self._run(POISONS[0])
         unwritten = self._unwritten(outputs, POISONS[0])
@@ -160,14 +193,14 @@ class _Launch:
                     raise WrongResult(f"{name}[{index}] is not written; write every element, or say role: inout")
         return outputs
 
-    def _run(self, poison: int) -> Answers:
+    def _run(self, poison: int) -> Arrays:
         for argument, buffer in self._arrays.values():
             guard = poison if argument.role in ("out", "scratch") else INPUT_GUARD
             self._device.fill(buffer.whole, guard, buffer.nbytes + 2 * GUARD)
             if argument.zeroed == "once":
                 self._device.zero(buffer)
             if argument.role in ("in", "inout"):
-                self._device.write(buffer.handle, self._contents[argument.name])
+                self._placer.place(self._contents[argument.name], buffer)
         self._call()
         self._device.synchronize()
         for argument, buffer in self._arrays.values():
@@ -182,7 +215,7 @@ class _Launch:
     def _empty(self, argument: Argument) -> Array:
         return np.empty(operation.shape(argument, self._scope), dtype(argument, self._scope).numpy)
 
-    def _unwritten(self, outputs: Answers, poison: int) -> dict[str, Array]:
+    def _unwritten(self, outputs: Arrays, poison: int) -> dict[str, Array]:
         """Where each array that it only writes still holds the poison."""
         return {
             name: (data.reshape(-1).view(np.uint8).reshape(data.size, -1) == poison).all(axis=1)
@@ -191,10 +224,11 @@ class _Launch:
         }
 
     def _check_unchanged(self, name: str, buffer: Buffer) -> None:
-        data = np.empty_like(self._contents[name])
-        self._device.read(buffer.handle, data)
-        if data.tobytes() != self._contents[name].tobytes():
-            raise WrongResult(f"writes into {name}, which it may only read")
+        for start, part in self._contents[name].parts():
+            found = np.empty_like(part)
+            self._device.read(buffer.handle, found, start * part.itemsize)
+            if found.tobytes() != part.tobytes():
+                raise WrongResult(f"writes into {name}, which it may only read")
 
     def _check_guards(self, name: str, buffer: Buffer, byte: int) -> None:
         for offset in (0, GUARD + buffer.nbytes):

@@ -22,6 +22,7 @@ from tuner.measure.referee import Referee
 from tuner.space import derivation
 from tuner.space.chosen_types import dtype
 from tuner.space.default import nominal
+from tuner.space.elements import Held, held
 from tuner.space.model import Space
 from tuner.space.reference_cache import ReferenceCache
 from tuner.space.scope import Scope
@@ -80,7 +81,7 @@ class Workbench:
         if of is not None:
             self.buffers, self._kernels, first = of.buffers, of._kernels, of._layouts[0]
             inputs = input_sets.answered(self._referee, self.nominal, first.inputs.contents, first.inputs.seed)
-            self._layouts = [Layout(device, self._kernels, self.buffers, inputs, first.copies)]
+            self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs, first.copies)]
         else:
             with_padding = padded.nbytes(space, self.nominal)
             input_sets.check_fits(device, self.op, self.nominal, with_padding)
@@ -90,7 +91,7 @@ class Workbench:
             self._kernels = BenchKernels(device, [argument.name for argument in self.op.arguments])
             more = range(1, input_sets.affordable(device, self.op, self.nominal, inputs, self.cache, with_padding))
             drawn = [inputs, *(input_sets.draw(self._referee, self.nominal, seed) for seed in more)]
-            self._layouts = [Layout(device, self._kernels, self.buffers, inputs) for inputs in drawn]
+            self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs) for inputs in drawn]
         self._guard_checks = [
             self._kernels.check_guards(name, buffer, self._guard(name)) for name, buffer in self.buffers.items()
         ]
@@ -116,7 +117,9 @@ class Workbench:
         if self._is_renewed or not input_sets.is_renewable(self.op, first.inputs, self.cache):
             return
         inputs = input_sets.draw(self._referee, self.nominal, len(self._layouts))
-        self._layouts[0] = Layout(self.device, self._kernels, self.buffers, inputs, first.copies, first.references)
+        self._layouts[0] = Layout(
+            self._referee.placer, self._kernels, self.buffers, inputs, first.copies, first.references
+        )
         self._is_renewed = True
 
     def with_other_options(self) -> Workbench | None:
@@ -271,7 +274,9 @@ class Workbench:
         verdicts = [self._verdict(name, layout, counts[name]) for name in inputs.answers if name in inputs.outputs]
         if self.op.derive and inputs.answers:
             derived = self._derived(inputs).items()
-            verdicts += [compare(name, value, inputs.answers[name], inputs.bounds[name]) for name, value in derived]
+            verdicts += [
+                compare(name, Held(value), inputs.answers[name], inputs.bounds[name]) for name, value in derived
+            ]
         if self._own is not None:
             self._own.judge(counts)
         return verdicts
@@ -281,14 +286,13 @@ class Workbench:
         bound, answer = inputs.bounds[name], inputs.answers[name]
         if name in layout.compared and counts.wrong <= bound.most_wrong(answer.size) and not counts.unwritten:
             return Verdict.of(counts.worst, counts.wrong, bound)
-        return compare(
-            name, self._fetched(name, inputs), answer, bound, layout.poison_of(name) if bound.wrong else None
-        )
+        output = Held(self._fetched(name, inputs))
+        return compare(name, output, answer, bound, layout.poison_of(name) if bound.wrong else None)
 
     def _derived(self, inputs: InputSet) -> dict[str, Array]:
         """The derived values of what the outputs hold. Raises WrongResult where that has none."""
         read = {name for derived in self.op.derive for name in derivation.outputs_read(self.op, derived)}
-        arrays = {**inputs.contents, **{name: self._fetched(name, inputs) for name in read}}
+        arrays = {**inputs.contents, **held({name: self._fetched(name, inputs) for name in read})}
         try:
             return derivation.values(self.op, self.scope, arrays)
         except SpaceError as error:
@@ -297,7 +301,7 @@ class Workbench:
     def _fetched(self, name: str, inputs: InputSet) -> Array:
         if self._own is not None and name in self._own.buffers:
             return self._own.read(name)
-        output = np.empty_like(inputs.contents[name])
+        output = np.empty(inputs.contents[name].shape, inputs.contents[name].dtype)
         self.device.read(self.buffers[name].handle, output)
         return output
 

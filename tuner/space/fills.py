@@ -6,7 +6,7 @@ Without a `fill:` an input holds what `standard` draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,10 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space import expressions, python_function
-from tuner.space.dtypes import DTYPES, DType
+from tuner.space import drawing, expressions, python_function
+from tuner.space.drawing import Draw, Drawn
+from tuner.space.dtypes import DType
+from tuner.space.elements import LARGE, Elements, Held
 from tuner.space.expressions import Expression
 from tuner.space.python_function import PythonFunction
 
@@ -157,47 +159,49 @@ def check_values(fill: Fill, dtype: DType) -> None:
         raise ValueError(f"{numbers}: {dtype.name} holds {dtype.low} to {dtype.high}")
 
 
-def contents(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-    """The contents of the array `name`, by a fill of numbers. Both parts of a complex number are drawn alike, and those
-    of a sequence are real. Raises SpaceError for a sequence or a file that does not fit."""
-    match fill.kind:
-        case "file":
-            return _from_file(fill, name, dtype, shape)
-        case "zeros" | "ones":
-            return np.full(shape, int(fill.kind == "ones"), dtype.numpy)
-        case "arange" | "permutation":
-            count = math.prod(shape)
-            if count - 1 > dtype.high:
-                raise SpaceError(
-                    f"argument {name}: fill {fill.kind} ends with {count - 1} at this size; {dtype.name} holds "
-                    f"{dtype.high} at most; try a smaller size, or {{integers: [low, high]}}"
-                )
-            numbers = np.arange(count) if fill.kind == "arange" else generator.permutation(count)
-            return numbers.astype(dtype.numpy).reshape(shape)
-    return _of_parts(dtype, shape, lambda part, extents: _drawn(fill, part, extents, generator))
-
-
-def _drawn(fill: Fill, dtype: DType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+def contents(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> Elements:
+    """The contents of the array `name`, by a fill of numbers, in the set of inputs with this seed. Both parts of a
+    complex number are drawn alike, and those of a sequence are real. Raises SpaceError for a sequence or a file that
+    does not fit."""
+    if fill.kind == "file":
+        return Held(_from_file(fill, name, dtype, shape))
+    if fill.kind in SEQUENCES:
+        return _sequence(fill.kind, name, dtype, shape, seed, position)
+    values = tuple(fill.numbers)
     match fill.kind:
         case "choice":
-            values = np.asarray([dtype.scalar(value) for value in fill.numbers], dtype.numpy)
-            return np.asarray(values[generator.integers(0, len(values), shape)])
+            draw = Draw("table", values)
         case "integers":
-            first, last = map(int, fill.numbers)
-            drawn: Any = dtype.numpy if dtype.is_exact else np.int64
-            return np.asarray(generator.integers(first, last, shape, dtype=drawn, endpoint=True)).astype(dtype.numpy)
+            first, last = map(int, values)
+            draw = Draw("integers", (first, last - first + 1))
         case "uniform":
-            low, high = fill.numbers
-            return (low + (high - low) * generator.random(shape)).astype(dtype.numpy)
-    mean, deviation = fill.numbers
-    return (mean + deviation * generator.standard_normal(shape)).astype(dtype.numpy)
+            draw = Draw("uniform", (values[0], values[1] - values[0]))
+        case _:
+            draw = Draw("normal", values)
+    return _drawn(draw, dtype, shape, seed, position)
 
 
-def _of_parts(dtype: DType, shape: tuple[int, ...], draw: Callable[[DType, tuple[int, ...]], Array]) -> Array:
-    """An array whose elements are drawn; those of a complex array as pairs of its part."""
-    if not dtype.part:
-        return draw(dtype, shape)
-    return draw(DTYPES[dtype.part], (*shape, 2)).view(dtype.numpy).reshape(shape)
+def _sequence(kind: str, name: str, dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> Elements:
+    count = math.prod(shape)
+    if kind in ("arange", "permutation") and count - 1 > dtype.high:
+        raise SpaceError(
+            f"argument {name}: fill {kind} ends with {count - 1} at this size; {dtype.name} holds "
+            f"{dtype.high} at most; try a smaller size, or {{integers: [low, high]}}"
+        )
+    if kind == "permutation":  # each element depends on all others
+        numbers = np.random.default_rng([seed, position]).permutation(count)
+    elif dtype.part:
+        numbers = np.arange(count) if kind == "arange" else np.full(count, int(kind == "ones"))
+    else:
+        draw = Draw("sequence") if kind == "arange" else Draw("table", (int(kind == "ones"),))
+        return _drawn(draw, dtype, shape, seed, position)
+    return Held(numbers.astype(dtype.numpy).reshape(shape))
+
+
+def _drawn(draw: Draw, dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> Elements:
+    """The elements that are drawn so, held where the array is small."""
+    drawn = Drawn(draw, dtype, shape, drawing.key(seed, position))
+    return drawn if drawn.nbytes >= LARGE else Held(drawn.array())
 
 
 def opened(fill: Fill, name: str, dtypes: Sequence[DType]) -> Array:
@@ -246,24 +250,11 @@ def exact(value: Array, name: str, dtype: DType, shape: tuple[int, ...], origin:
     return np.array(value, order="C").view(dtype.numpy)
 
 
-def standard(dtype: DType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+def standard(dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> Elements:
     """What an input holds unless it says otherwise.
 
     Floating-point values have random sign and magnitude in [0.5, 1.5). The product of any two is then at least 0.25:
     a kernel that drops a single one differs by far more than rounding does. Integers are drawn from -8 to 8 without 0
     (1 to 8 if unsigned). Both parts of a complex number are such values.
     """
-    return _of_parts(dtype, shape, lambda part, extents: _standard(part, extents, generator))
-
-
-def _standard(dtype: DType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-    if dtype.kind == "boolean":
-        return np.asarray(generator.integers(0, 2, shape)).astype(bool)
-    if not dtype.is_exact:
-        values = generator.random(shape, dtype=np.float32)
-        values += np.float32(0.5)
-        np.copysign(values, generator.random(shape, dtype=np.float32) - np.float32(0.5), out=values)
-        return values.astype(dtype.numpy, copy=False)
-    magnitude = generator.integers(1, 9, shape)
-    sign = generator.integers(0, 2, shape) * 2 - 1 if dtype.low < 0 else 1
-    return np.asarray(magnitude * sign).astype(dtype.numpy)
+    return _drawn(Draw("standard"), dtype, shape, seed, position)

@@ -14,6 +14,7 @@ from tuner.paths import quoted, shown
 from tuner.space import fills, strides
 from tuner.space.chosen_types import Types, defaults, dtype, dtype_of
 from tuner.space.dtypes import DType
+from tuner.space.elements import Elements, Held, held
 from tuner.space.expressions import Expression
 from tuner.space.fills import Fill
 from tuner.space.model import Argument, Operation
@@ -150,21 +151,20 @@ def nbytes(argument: Argument, scope: Scope) -> int:
 
 def inputs(
     operation: Operation, scope: Scope, seed: int = 0, filled: Mapping[str, Array] = MappingProxyType({})
-) -> dict[str, Array]:
+) -> dict[str, Elements]:
     """The contents of the arrays that the caller passes, as they are filled with this seed, and the constants, by
     name. `filled` has those that functions in Python fill. Raises SpaceError for a fill that does not fit."""
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, Elements] = {}
     for position, argument in enumerate(operation.arrays):
-        generator = np.random.default_rng([seed, position])
         element, size = dtype(argument, scope), shape(argument, scope)
         if argument.name in filled:
-            arrays[argument.name] = filled[argument.name]
+            arrays[argument.name] = Held(filled[argument.name])
         elif argument.fill is None:
-            arrays[argument.name] = fills.standard(element, size, generator)
+            arrays[argument.name] = fills.standard(element, size, seed, position)
         else:
             fill = _fill_at(argument.name, argument.fill, scope, element)
-            arrays[argument.name] = fills.contents(fill, argument.name, element, size, generator)
-    return arrays | constants(operation, scope)
+            arrays[argument.name] = fills.contents(fill, argument.name, element, size, seed, position)
+    return arrays | held(constants(operation, scope))
 
 
 def _fill_at(name: str, fill: Fill, scope: Scope, element: DType) -> Fill:

@@ -13,6 +13,7 @@ from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import shown
 from tuner.space import array_expressions, braces, dtypes, source
 from tuner.space.dtypes import DType
+from tuner.space.elements import Elements
 from tuner.space.expressions import names_in, parse
 from tuner.space.model import Space, Step
 from tuner.space.reference_cache import ReferenceCache, SetCache
@@ -23,7 +24,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def answers(
-    reference: ExpressionReference, scope: Scope, arrays: Mapping[str, Array], cache: SetCache | None = None
+    reference: ExpressionReference, scope: Scope, arrays: Mapping[str, Elements], cache: SetCache | None = None
 ) -> tuple[dict[str, Array], frozenset[str]]:
     """The correct contents of each output, and the names of the arrays that they were computed from.
 
@@ -35,7 +36,7 @@ def answers(
     names = _Names(scope.names, arrays, cache or ReferenceCache().of(0))
     outputs: dict[str, Array] = {}
     for name, expression in reference.outputs.items():
-        tree = _ProductsByName(arrays.keys()).visit(copy.deepcopy(expression.tree))
+        tree = products_by_name(expression.tree, arrays.keys())
         try:
             value = np.asarray(array_expressions.value_of(tree, names, expression.text))
         except ExpressionError as error:
@@ -44,7 +45,7 @@ def answers(
     return outputs, frozenset(names.read)
 
 
-def as_answer(value: Array, name: str, output: Array | None, origin: str) -> Array:
+def as_answer(value: Array, name: str, output: Elements | None, origin: str) -> Array:
     """`value` as the answer for `output`: float64 or complex128, or 64-bit integers where both hold integers. A derived
     value has no output.
 
@@ -123,6 +124,12 @@ def as_space(space: Space, form: KernelReference) -> Space:
     )
 
 
+def products_by_name(tree: ast.expr, arrays: Container[str]) -> ast.expr:
+    """The tree with a name, such as `A @ B`, for each product of whole arrays."""
+    replaced: ast.expr = _ProductsByName(arrays).visit(copy.deepcopy(tree))
+    return replaced
+
+
 def _reached(space: Space, step: Step) -> list[str]:
     """The arguments that a step's kernel reaches without taking them."""
     text, found = source.without_comments(source.inlined(step.source, space.include)), list[str]()
@@ -152,7 +159,7 @@ class _ProductsByName(ast.NodeTransformer):
 class _Names(dict[str, Any]):
     """The values of a reference's names. An array is widened, and joins `read`, when it is first read."""
 
-    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Array], cache: SetCache) -> None:
+    def __init__(self, scalars: Mapping[str, Any], arrays: Mapping[str, Elements], cache: SetCache) -> None:
         super().__init__(scalars)
         self._arrays, self._cache = arrays, cache
         self.read: set[str] = set()
@@ -163,7 +170,8 @@ class _Names(dict[str, Any]):
             self.read |= product.names
             return self._cache.get(name, lambda: array_expressions.walk(product.tree, self))
         self.read.add(name)
-        self[name] = value = widened(self._arrays[name])
+        elements = self._arrays[name]
+        self[name] = value = elements.array(elements.element.wide)
         return value
 
 

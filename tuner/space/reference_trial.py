@@ -11,6 +11,7 @@ from tuner.paths import shown
 from tuner.space import agreement, braces, derivation, operation, python_function, reference
 from tuner.space.array_functions import TRYING, OutOfBounds, bounded
 from tuner.space.default import excluding_all, nominal
+from tuner.space.elements import held
 from tuner.space.model import Operation, Space
 from tuner.space.reference_forms import ExpressionReference, KernelReference, PythonReference
 from tuner.space.scope import Scope
@@ -43,7 +44,7 @@ def fault_of_values(space: Space, scope: Scope) -> str | None:
         try:
             with np.errstate(all="ignore"), bounded(TRYING):
                 answers, _ = reference.answers(op.reference, small, arrays)
-                derivation.check(op, small, arrays, answers)
+                derivation.check(op, small, arrays, held(answers))
             return None
         except OutOfBounds:
             continue  # the indices are meant for larger arrays

@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 from tuner.devices.base import Library
 from tuner.space.routines import ROUTINES
 
-# By the dtypes of (A, B, C), their names in cuBLAS. All products are summed in float32.
+# By the dtypes of (A, B, C), their names in cuBLAS. All products are summed in float32, but those of doubles.
 _TYPES = {
     ("float32", "float32", "float32"): ("CUDA_R_32F", "CUDA_R_32F", "CUDA_R_32F"),
+    ("float64", "float64", "float64"): ("CUDA_R_64F", "CUDA_R_64F", "CUDA_R_64F"),
     ("float16", "float16", "float32"): ("CUDA_R_16F", "CUDA_R_16F", "CUDA_R_32F"),
 }
 
@@ -29,8 +31,8 @@ def library(routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> 
 
 
 def _gemm(arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
-    """The matrix product of row-major operands, in float32 without TF32. `arguments` are addresses A, B, C, sizes M, N,
-    K, batch, and factors alpha, beta; `dtypes` are those of A, B and C."""
+    """The matrix product of row-major operands, in float32 without TF32, or in float64. `arguments` are addresses A,
+    B, C, sizes M, N, K, batch, and factors alpha, beta; `dtypes` are those of A, B and C."""
     types = _TYPES.get((dtypes["A"], dtypes["B"], dtypes["C"]))
     return None if types is None else _Gemm(types, **arguments)
 
@@ -54,26 +56,33 @@ class _Gemm:
         from nvmath.bindings import cublas
 
         self._cublas, self._handle = cublas, cublas.create()
+        weakref.finalize(self, cublas.destroy, self._handle).atexit = False  # then the context may be gone
         version = cublas.get_version(self._handle)
         self.name = f"cuBLAS {version // 10000}.{version // 100 % 100}.{version % 100}"
-        self._factors = (ctypes.c_float(self.alpha), ctypes.c_float(self.beta))
+        factor = ctypes.c_double if self._is_double else ctypes.c_float
+        self._factors = (factor(self.alpha), factor(self.beta))
         self._a, self._b, self._c = (int(CudaDataType[name]) for name in self.types)
+
+    @property
+    def _is_double(self) -> bool:
+        return self.types[-1] == "CUDA_R_64F"
 
     def __call__(self) -> None:
         # cuBLAS is column-major: the row-major C = A B is its C' = B' A'.
         alpha, beta = (ctypes.addressof(factor) for factor in self._factors)
         M, N, K = self.M, self.N, self.K
-        plain, float32 = self._cublas.Operation.N, self._cublas.ComputeType.COMPUTE_32F
+        kinds = self._cublas.ComputeType
+        plain, summed = self._cublas.Operation.N, kinds.COMPUTE_64F if self._is_double else kinds.COMPUTE_32F
         algorithm = self._cublas.GemmAlgo.DFALT
         if self.batch == 1:
             self._cublas.gemm_ex(
                 self._handle, plain, plain, N, M, K, alpha, self.B, self._b, N, self.A, self._a, K, beta,
-                self.C, self._c, N, float32, algorithm,
+                self.C, self._c, N, summed, algorithm,
             )  # fmt: skip
         else:
             self._cublas.gemm_strided_batched_ex(
                 self._handle, plain, plain, N, M, K, alpha, self.B, self._b, N, K * N, self.A, self._a, K, M * K, beta,
-                self.C, self._c, N, M * N, self.batch, float32, algorithm,
+                self.C, self._c, N, M * N, self.batch, summed, algorithm,
             )  # fmt: skip
 
 

@@ -174,8 +174,8 @@ class CudaDevice(Device):
             raise OutOfMemory(f"{self.id}: {nbytes} bytes do not fit; {free} are free; try a smaller size") from None
         return Buffer(int(whole) + guard, whole, nbytes)
 
-    def write(self, target: Any, data: Array) -> None:
-        address, nbytes = ctypes.c_uint64(int(target)), ctypes.c_size_t(data.nbytes)
+    def write(self, target: Any, data: Array, offset: int = 0) -> None:
+        address, nbytes = ctypes.c_uint64(int(target) + offset), ctypes.c_size_t(data.nbytes)
         self._context.call("copying", "cuMemcpyHtoD_v2", address, ctypes.c_void_p(data.ctypes.data), nbytes)
 
     def read(self, target: Any, data: Array, offset: int = 0) -> None:

@@ -162,8 +162,8 @@ class HostDevice(Device):
         guarded = whole[skip : skip + nbytes + 2 * guard]
         return Buffer(guarded.ctypes.data + guard, guarded, nbytes)
 
-    def write(self, target: Any, data: Array) -> None:
-        ctypes.memmove(_address(target), data.ctypes.data, data.nbytes)
+    def write(self, target: Any, data: Array, offset: int = 0) -> None:
+        ctypes.memmove(_address(target) + offset, data.ctypes.data, data.nbytes)
 
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
         ctypes.memmove(data.ctypes.data, _address(target) + offset, data.nbytes)

@@ -158,8 +158,8 @@ class OpenCLDevice(Device):
         except cl.Error as error:
             raise OutOfMemory(f"{self.id}: {nbytes} bytes do not fit ({error}); try a smaller size") from None
 
-    def write(self, target: Any, data: Array) -> None:
-        _wait(lambda: cl.enqueue_copy(self.queue, target, data))
+    def write(self, target: Any, data: Array, offset: int = 0) -> None:
+        _wait(lambda: cl.enqueue_copy(self.queue, target, data, dst_offset=offset))
 
     def read(self, target: Any, data: Array, offset: int = 0) -> None:
         _wait(lambda: cl.enqueue_copy(self.queue, data, target, src_offset=offset))

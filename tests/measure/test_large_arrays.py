@@ -1,0 +1,312 @@
+"""Large arrays are drawn, answered and compared where they lie, and hold what the host would have put there."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.kernels import broken, outcome_of
+from helpers.operations import array, written
+from helpers.spaces import scope_of
+from tuner import measure
+from tuner.devices import Device
+from tuner.devices.cuda import compiler
+from tuner.measure import device_answers, placing
+from tuner.measure.benchmark import Bench
+from tuner.measure.method import Method
+from tuner.measure.placing import Placed, Placer
+from tuner.space import catalog, drawing, operation, reference
+from tuner.space.drawing import Draw, Drawn
+from tuner.space.dtypes import DTYPES, DType
+from tuner.space.elements import Elements, Held
+from tuner.space.model import Space
+from tuner.space.source import Source
+
+KINDS = ["host", "opencl", pytest.param("cuda", marks=pytest.mark.gpu)]
+COUNT = 20_011
+DRAWS = {
+    "standard": Draw("standard"),
+    "a choice": Draw("table", (1, 0, 1)),
+    "a sequence": Draw("sequence"),
+    "a few integers": Draw("integers", (0, 2)),
+    "all integers": Draw("integers", (-(2**63), 2**64)),
+    "uniform": Draw("uniform", (-3, 7.3)),
+    "normal": Draw("normal", (0.1, 0.7)),
+}
+MAP = """
+#include "portable.h"
+KERNEL void f(GLOBAL float *y, GLOBAL const float *x, int n) {
+    for (long i = blockIdx.x * 256 + threadIdx.x; i < n; i += 256 * 1024) {
+        y[i] = wrong && i == n / 2 ? 2 * x[i] : 3 * x[i];
+    }
+}
+"""
+LARGE = 5_000_000  # elements of 4 bytes: 20 MB
+
+
+def can_be(draw: Draw, dtype: DType) -> bool:
+    return not (dtype.is_exact and draw.kind in ("uniform", "normal"))
+
+
+def drawn_by(device: Device, drawn: Drawn) -> tuple[bool, bytes]:
+    """Whether the device draws the elements itself, and what then lies there."""
+    memory, found = device.allocate(drawn.nbytes, guard=0), np.zeros(drawn.shape, drawn.dtype)
+    device.write(memory.handle, found)
+    is_drawn = Placer(device).draw(drawn, memory)
+    device.read(memory.handle, found)
+    return is_drawn, found.tobytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", DTYPES)
+def test_device_and_host_draw_the_same_elements(name: str, kind: str, request: pytest.FixtureRequest) -> None:
+    device: Device = request.getfixturevalue(kind)
+    dtype = DTYPES[name]
+    for what, draw in DRAWS.items():
+        if not can_be(draw, dtype):
+            continue
+        drawn = Drawn(draw, dtype, (COUNT,), drawing.key(3, 1))
+        is_drawn, found = drawn_by(device, drawn)
+        rounds = not dtype.is_exact and drawn.drawn.name not in ("float32", "float64")
+        assert is_drawn == (not rounds or what in ("standard", "a choice")), what
+        assert not is_drawn or found == drawn.array().tobytes(), what
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_any_element_can_be_had_alone(name: str) -> None:
+    for draw in DRAWS.values():
+        if not can_be(draw, DTYPES[name]):
+            continue
+        drawn = Drawn(draw, DTYPES[name], (40_000,), drawing.key(0, 0))
+        whole = drawn.array()
+        assert drawn.part(31_000, 35_000).tobytes() == whole[31_000:35_000].tobytes()
+        assert drawn.at(np.array([39_999, 0, 7])).tobytes() == whole[[39_999, 0, 7]].tobytes()
+
+
+def test_another_seed_or_another_array_holds_other_elements() -> None:
+    words = {
+        drawing.words(drawing.key(seed, position), np.arange(4, dtype=np.uint64)).tobytes()
+        for seed in range(30)
+        for position in range(30)
+    }
+    assert len(words) == 900
+
+
+def test_words_are_those_of_the_published_generator() -> None:
+    """The first words of SplitMix64 from the state 1234567, as its authors' program prints them."""
+    words = drawing.words(1234567, np.arange(3, dtype=np.uint64))
+    assert words.tolist() == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+
+
+def test_drawn_numbers_have_the_distribution_that_they_are_named_for() -> None:
+    def of(draw: Draw, dtype: str = "float64") -> np.ndarray[Any, Any]:
+        return Drawn(draw, DTYPES[dtype], (1 << 18,), drawing.key(5, 0)).array()
+
+    standard = of(DRAWS["standard"], "float32")
+    assert (np.abs(standard).min(), np.abs(standard).max()) == (
+        pytest.approx(0.5, abs=1e-4),
+        pytest.approx(1.5, abs=1e-4),
+    )
+    assert np.abs(standard).min() >= 0.5
+    assert abs(standard.mean()) < 0.01
+    assert len(np.unique(standard)) > 0.98 * standard.size
+    uniform = of(Draw("uniform", (2, 1)))
+    assert uniform.min() >= 2
+    assert uniform.max() <= 3
+    assert uniform.mean() == pytest.approx(2.5, abs=0.005)
+    normal = of(Draw("normal", (7, 2)))
+    assert (normal.mean(), normal.std()) == (pytest.approx(7, abs=0.02), pytest.approx(2, abs=0.02))
+    assert np.mean(np.abs(normal - 7) < 2) == pytest.approx(0.6827, abs=0.01)
+    integers = of(Draw("integers", (-2, 5)), "int8")
+    assert np.bincount(integers + 2).min() == pytest.approx(integers.size / 5, rel=0.03)
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_what_draws_and_answers_compiles_for_nvidia(name: str) -> None:
+    dtype = DTYPES[name]
+    if dtype.part:
+        return  # its part is another row
+    text = "".join(Path(*measure.__path__, file).read_text() for file in ("bench_kernels.cu", "elements.cu"))
+    kernels = ["draw_table", "draw_standard"]
+    if dtype.is_exact or name in ("float32", "float64"):
+        kernels += ["draw_sequence", "draw_integers"]
+    if name in ("float32", "float64"):
+        kernels += ["draw_uniform", "draw_normal"]
+    source = Source(placing.macros(dtype) + text, tuple(kernels), ())
+    assert compiler.compile_cubin(source, "sm_90a").binary.startswith(b"\x7fELF")
+
+
+def test_what_evaluates_multiplies_and_reduces_compiles_for_nvidia() -> None:
+    text = "".join(Path(*measure.__path__, file).read_text() for file in ("bench_kernels.cu", "elements.cu"))
+    reals = [DTYPES[name] for name in ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float32", "float64")]
+    values = [f"(double){dtype.name}_value(a{number}[i])" for number, dtype in enumerate(reals)]
+    total = "s0"
+    for value in values:
+        total = f"PLUS({total}, TIMES(s1, {value}))"
+    kernels = {
+        "evaluate": placing.formula_macros(total, reals, 2),
+        "multiply": placing.PRODUCT,
+        "largest": placing.REDUCED,
+        "checksum": placing.SUMMED,
+    }
+    for kernel, macros in kernels.items():
+        build = compiler.compile_cubin(Source(macros + text, (kernel,), ()), "sm_90a")
+        assert kernel.encode() in build.binary
+
+
+EXPRESSIONS = ["x + y", "-x * 2 + a * y", "x / y - 3 * (x - y)", "x * y if a > 2 else x", "x if a > 2 else 2**-2 * y"]
+
+
+def problem(
+    folder: Path, device: Device, size: str, expression: str, **more: Any
+) -> tuple[Space, Any, dict[str, Elements]]:
+    """A space whose z is `expression` of arrays, its scope, and the arrays' contents."""
+    arguments = more.get("arguments", [array(name, "float32", ["n"]) for name in "xy"])
+    outputs = [array("z", "float32", more.get("shape", ["n"]), "out")]
+    keys: dict[str, Any] = {"options": {"a": 1.7}, "parameters": {"wrong": [0]}, "grid": [1024], "block": [256]}
+    space = catalog.load(str(written(folder, MAP, [*outputs, *arguments], expression, "opencl", **keys)))
+    scope = scope_of(space, device, size)
+    return space, scope, operation.inputs(space.operation, scope)
+
+
+def both(space: Space, scope: Any, contents: Mapping[str, Elements], device: Device) -> tuple[Any, Any]:
+    """The answer for z on the device, and on the host, each with the arrays that it depends on."""
+    form: Any = space.operation.reference
+    on_device = device_answers.answers(form, scope, contents, Placer(device))
+    assert on_device is not None
+    assert isinstance(on_device[0]["z"], Placed)
+    answers, read = reference.answers(form, scope, contents)
+    return (on_device[0]["z"].array(), on_device[1]), (answers["z"], read)
+
+
+@pytest.mark.parametrize("kind", ["opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_a_device_gives_the_answers_of_the_host_to_the_last_bit(
+    expression: str, kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_answers, "LARGE", 1)
+    device: Device = request.getfixturevalue(kind)
+    space, scope, contents = problem(tmp_path, device, "1234", expression)
+    found, right = both(space, scope, contents, device)
+    assert np.array_equal(found[0], right[0])
+    assert found[1] == right[1]
+
+
+@pytest.mark.parametrize("kind", ["opencl", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(
+    "expression", ["x @ y", "a * (x @ y) + 2 * c", "c - x @ y / a + (x @ y)", "x @ y + x @ transpose(t, (0, 2, 1))"]
+)
+def test_a_product_on_the_device_is_that_of_the_host_within_rounding(
+    expression: str, kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_answers, "LARGE", 1)
+    device: Device = request.getfixturevalue(kind)
+    monkeypatch.setattr(device, "on_processor", False)  # where the library on the host is faster
+    arguments = [
+        array("x", "float16", [3, "n", "n + 40"], fill={"uniform": [-1, 1]}),
+        array("y", "float32", [3, "n + 40", "n - 20"], fill={"normal": [0, 1]}),
+        array("t", "float32", [3, "n - 20", "n + 40"]),
+        array("c", "float64", [3, "n", "n - 20"]),
+    ]
+    space, scope, contents = problem(tmp_path, device, "90", expression, arguments=arguments, shape=[3, "n", "n - 20"])
+    found, right = both(space, scope, contents, device)
+    assert np.abs(found[0] - right[0]).max() <= 130 * 2.0**-48
+    assert found[1] == right[1]
+
+
+@pytest.mark.gpu
+def test_doubles_are_multiplied_by_the_vendors_library_as_on_the_host(cuda: Device) -> None:
+    pytest.importorskip("nvmath")
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((700, 300)), rng.standard_normal((300, 500))
+    buffers = {"A": cuda.upload(a), "B": cuda.upload(b), "C": cuda.allocate(8 * 700 * 500)}
+    arguments = {**{name: buffer.handle for name, buffer in buffers.items()}, "alpha": 1.0, "beta": 0.0}
+    sizes = {"M": 700, "N": 500, "K": 300, "batch": 1}
+    call, found = cuda.library("gemm", {**arguments, **sizes}, dict.fromkeys("ABC", "float64")), np.empty((700, 500))
+    assert call is not None
+    call()
+    cuda.synchronize()
+    cuda.read(buffers["C"].handle, found)
+    assert np.abs(found - a @ b).max() < 1e-12
+
+
+@pytest.mark.gpu
+def test_a_large_product_is_answered_on_the_gpu_and_a_dropped_term_caught(cuda: Device, tmp_path: Path) -> None:
+    space = catalog.load("sgemm/03_naive")
+    bench = Bench(cuda, space, scope_of(space, cuda, "2048", beta=0.5), Method(repeats=3))
+    inputs = bench.workbench.inputs
+    answer = inputs.answers["C"]
+    assert isinstance(answer, Placed)
+    assert all(isinstance(elements, Drawn) for elements in inputs.contents.values())
+    c, a, b = (inputs.contents[name].array(np.dtype(np.float64)) for name in "CAB")
+    assert np.abs(answer.array() - (a @ b + 0.5 * c)).max() < 1e-9
+    assert bench.measure(space.default).failure is None
+    wrong = broken("03_naive", "for (int k = 0; k < K; k++)", "for (int k = 0; k < K - 1; k++)", tmp_path)
+    assert outcome_of(wrong, cuda, "2048") == "wrong result"
+
+
+@pytest.mark.parametrize("expression", ["abs(x)", "x[::-1]", "x + sum(y)", "x + arange(n)", "x // y"])
+def test_other_expressions_are_the_hosts(
+    expression: str, tmp_path: Path, opencl: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_answers, "LARGE", 1)
+    space, scope, contents = problem(tmp_path, opencl, "1234", expression)
+    form: Any = space.operation.reference
+    assert device_answers.answers(form, scope, contents, Placer(opencl)) is None
+
+
+def test_the_largest_magnitude_is_the_hosts(opencl: Device, host: Device) -> None:
+    values = np.random.default_rng(0).standard_normal(100_003)
+    values[[5, 77, 100_002]] = np.inf, np.nan, -9.5
+    for device in (opencl, host):
+        assert Placer(device).largest(device.upload(values)) == Held(values).largest == 9.5
+
+
+def large(folder: Path, device: Device) -> Bench:
+    file = written(
+        folder, MAP, [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])], "3 * x", "opencl",
+        parameters={"wrong": [0, 1]}, grid=[1024], block=[256],
+    )  # fmt: skip
+    space = catalog.load(str(file))
+    return Bench(device, space, scope_of(space, device, str(LARGE)), Method(repeats=3))
+
+
+def test_one_wrong_element_of_a_large_array_is_found(tmp_path: Path, opencl: Device) -> None:
+    bench = large(tmp_path, opencl)
+    assert isinstance(bench.workbench.inputs.answers["y"], Placed)
+    assert isinstance(bench.workbench.inputs.contents["x"], Drawn)
+    right, wrong = (bench.measure({"wrong": number}) for number in (0, 1))
+    assert right.failure is None
+    assert wrong.failure == "wrong result"
+    assert f"y[{LARGE // 2}] = " in wrong.log
+    assert f"1 of {LARGE} elements" in wrong.log
+
+
+def test_an_answer_that_a_stray_write_has_hit_is_computed_again(tmp_path: Path, opencl: Device) -> None:
+    bench = large(tmp_path, opencl)
+    answer = bench.workbench.inputs.answers["y"]
+    assert isinstance(answer, Placed)
+    opencl.write(answer.memory.handle, np.full(1000, 7.5), 8 * 1_000_000)
+    assert bench.measure({"wrong": 0}).failure is None
+    assert bench.measure({"wrong": 1}).failure == "wrong result"
+    assert np.array_equal(
+        answer.part(999_000, 1_003_000), 3 * bench.workbench.inputs.contents["x"].part(999_000, 1_003_000).astype(float)
+    )
+
+
+def test_the_host_never_holds_a_large_array(tmp_path: Path, opencl: Device) -> None:
+    tracemalloc.start()
+    try:
+        bench = large(tmp_path, opencl)
+        assert bench.measure({"wrong": 0}).failure is None
+        bench.renew()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert bench.workbench.set_count > 1
+    assert peak < LARGE * 4

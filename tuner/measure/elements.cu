@@ -1,0 +1,173 @@
+// What makes the elements of large arrays where they lie, so that none of them crosses the bus. It follows the head of
+// `bench_kernels.cu`, and draws the numbers that `drawing.py` draws, bit by bit.
+//
+// With STORED, it holds what draws: STORED is the type of an element's bits, STANDARD(word) the standard element of a
+// word, FROM_LONG(x) and FROM_DOUBLE(x) the bits of a number in the element's type, where they are asked for. With
+// EXPRESSION, it evaluates that for each element i, from the arrays and scalars that ARRAYS and SCALARS declare. With
+// PRODUCT, REDUCED and SUMMED it multiplies matrices, finds the largest number, and sums up what lies there.
+#ifdef STORED
+
+// The word with this number: SplitMix64, see `drawing.py`.
+FUNCTION unsigned long word_of(unsigned long key, unsigned long index) {
+    unsigned long word = key + (index + 1) * 0x9e3779b97f4a7c15ul;
+    word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9ul;
+    word = (word ^ word >> 27) * 0x94d049bb133111ebul;
+    return word ^ word >> 31;
+}
+
+#define EACH for (long i = FIRST; i < count; i += STRIDE)
+
+KERNEL void draw_table(GLOBAL STORED *array, long count, unsigned long key, GLOBAL const STORED *table,
+                       unsigned long entries) {
+    EACH {
+        array[i] = table[word_of(key, i) % entries];
+    }
+}
+
+#ifdef STANDARD
+
+// A random sign, and a magnitude in [0.5, 1.5) of so many bits, the last of which numbers from 1 on lack.
+FUNCTION float standard_real(unsigned long word, int digits) {
+    unsigned int units = (unsigned int)(word & ((2ul << digits) - 1)) + (1u << digits);
+    units -= units >> (digits + 1) & units & 1u;
+    const float magnitude = (float)units / (float)(2u << digits);
+    return word >> 63 ? -magnitude : magnitude;
+}
+
+FUNCTION long standard_whole(unsigned long word, int is_signed) {
+    const long magnitude = (long)(word & 7) + 1;
+    return is_signed && word >> 63 ? -magnitude : magnitude;
+}
+
+// The bits of a standard number, which no type rounds, and which is subnormal in none.
+#define float32_bits(value) BITS_OF(value)
+#define float64_bits(value) LONG_OF((double)(value))
+#define bfloat16_bits(value) (BITS_OF(value) >> 16)
+#define float8_e5m2_bits(value) (float16_bits(value) >> 8)
+FUNCTION unsigned int float16_bits(float value) {
+    const unsigned int bits = BITS_OF(value);
+    return (bits >> 16 & 0x8000u) | ((bits >> 13 & 0x3ffffu) - (112u << 10));
+}
+FUNCTION unsigned int float8_e4m3fn_bits(float value) {
+    const unsigned int bits = BITS_OF(value);
+    return (bits >> 24 & 0x80u) | ((bits >> 20 & 0x7ffu) - (120u << 3));
+}
+
+KERNEL void draw_standard(GLOBAL STORED *array, long count, unsigned long key) {
+    EACH {
+        array[i] = (STORED)STANDARD(word_of(key, i));
+    }
+}
+
+#endif
+#ifdef FROM_LONG
+
+KERNEL void draw_sequence(GLOBAL STORED *array, long count) {
+    EACH {
+        array[i] = (STORED)FROM_LONG(i);
+    }
+}
+
+// `entries` of 0 stand for all 2**64.
+KERNEL void draw_integers(GLOBAL STORED *array, long count, unsigned long key, unsigned long first,
+                          unsigned long entries) {
+    EACH {
+        const unsigned long word = word_of(key, i);
+        array[i] = (STORED)FROM_LONG((long)(first + (entries ? word % entries : word)));
+    }
+}
+
+#endif
+#ifdef FROM_DOUBLE
+
+KERNEL void draw_uniform(GLOBAL STORED *array, long count, unsigned long key, double least, double distance) {
+    EACH {
+        const double unit = (double)(word_of(key, i) >> 11) * (1.0 / 9007199254740992.0);
+        array[i] = (STORED)FROM_DOUBLE(PLUS(least, TIMES(distance, unit)));
+    }
+}
+
+// A sum of twelve numbers of 21 bits, three from each of four words.
+KERNEL void draw_normal(GLOBAL STORED *array, long count, unsigned long key, double mean, double deviation) {
+    EACH {
+        long total = 0;
+        for (int number = 0; number < 4; number++) {
+            const unsigned long word = word_of(key, 4 * (unsigned long)i + number);
+            total += (long)((word & 0x1fffff) + (word >> 21 & 0x1fffff) + (word >> 42 & 0x1fffff));
+        }
+        const double normal = (double)(2 * total - 12 * 0x1fffffl) * (1.0 / 4194304.0);
+        array[i] = (STORED)FROM_DOUBLE(PLUS(mean, TIMES(deviation, normal)));
+    }
+}
+
+#endif
+#endif
+#ifdef EXPRESSION
+
+KERNEL void evaluate(GLOBAL double *answer, long count ARRAYS SCALARS) {
+    for (long i = FIRST; i < count; i += STRIDE) {
+        answer[i] = EXPRESSION;
+    }
+}
+
+#endif
+#ifdef PRODUCT
+
+// The product of a batch of row-major matrices, in doubles. Neighbouring threads have neighbouring columns.
+KERNEL void multiply(GLOBAL double *product, long count, GLOBAL const double *a, GLOBAL const double *b, long rows, long columns,
+                     long inner) {
+    for (long i = FIRST; i < count; i += STRIDE) {
+        GLOBAL const double *row = a + i / columns * inner;
+        GLOBAL const double *column = b + i / (rows * columns) * inner * columns + i % columns;
+        double sum = 0.0;
+        for (long k = 0; k < inner; k++) {
+            sum += row[k] * column[k * columns];
+        }
+        product[i] = sum;
+    }
+}
+
+#endif
+#ifdef REDUCED
+
+// The largest finite magnitude among the elements that a thread sees, of which each thread has one.
+KERNEL void largest(GLOBAL const double *array, long count, GLOBAL double *found) {
+    double most = 0.0;
+    for (long i = FIRST; i < count; i += STRIDE) {
+        const double size = fabs(array[i]);
+        most = size <= 1.7976931348623157e308 && size > most ? size : most;
+    }
+    found[FIRST] = most;
+}
+
+#endif
+#ifdef SUMMED
+
+FUNCTION unsigned long mixed(unsigned long word) {
+    word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9ul;
+    word = (word ^ word >> 27) * 0x94d049bb133111ebul;
+    return word ^ word >> 31;
+}
+
+// Two sums over all bytes, each with its place: another array hardly has the same.
+KERNEL void checksum(GLOBAL const uint4 *array, long bytes, GLOBAL unsigned int *sums) {
+    unsigned int first = 0, second = 0;
+    for (long i = FIRST; i < bytes / 16; i += STRIDE) {
+        const uint4 word = array[i];
+        const unsigned long low = (unsigned long)word.y << 32 | word.x, high = (unsigned long)word.w << 32 | word.z;
+        const unsigned long both = mixed(mixed(low + (unsigned long)i * 0x9e3779b97f4a7c15ul) ^ high);
+        first += (unsigned int)both;
+        second += (unsigned int)(both >> 32);
+    }
+    for (long i = bytes / 16 * 16 + FIRST; i < bytes; i += STRIDE) {
+        const unsigned long both = mixed(((GLOBAL const unsigned char *)array)[i] + (unsigned long)i * 256);
+        first += (unsigned int)both;
+        second += (unsigned int)(both >> 32);
+    }
+    if (first | second) {
+        ADD(sums, first);
+        ADD(sums + 1, second);
+    }
+}
+
+#endif
