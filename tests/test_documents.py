@@ -201,13 +201,17 @@ def test_the_gallery_has_a_table_of_its_own_and_a_line_in_no_other(tmp_path: Pat
     sums = record(sizes={"n": 4096}, gflops=None, gbytes=3500.0, time_ms=2.0, default_ms=3.0, config={"items": 4})
     Store("gallery/vector_add", tmp_path).add(sums)
     Store("gallery/axpy", tmp_path).add(dataclasses.replace(sums, gflops=500.0, types={"real": "float16"}))
+    Store("gallery/axpy", tmp_path).add(
+        dataclasses.replace(sums, sizes={"n": 64}, default_ms=5.0, types={"real": "float16"})
+    )
     mine = [row for row in report.rows("", tmp_path) if row.kernel in ("gallery/vector_add", "gallery/axpy")]
     tables = report.tables([row for row in mine if row.record.device == sums.device])
     assert tables.keys() == {"results", "gallery"}
     assert len(tables["results"].splitlines()) == 2, "its head alone"
     assert tables["gallery"].splitlines()[2:] == [
-        f"| axpy | {sums.device} | n=4096, real=float16 | 500 GFLOP/s, 3,500 GB/s | 3 to 2 ms, 1.50 x | items=4 |",
-        f"| vector_add | {sums.device} | n=4096 | 3,500 GB/s | 3 to 2 ms, 1.50 x | items=4 |",
+        f"| axpy, real=float16 | {sums.device} | n=4096 | 500 GFLOP/s, 3,500 GB/s | 3 to 2 ms, 1.50 x | 2.50 x at 64 "
+        "| items=4 |",
+        f"| vector_add | {sums.device} | n=4096 | 3,500 GB/s | 3 to 2 ms, 1.50 x |  | items=4 |",
     ]
 
 

@@ -1,8 +1,9 @@
 // y = a x + y, for elements of several types: a template, whose arguments the space file names.
 //
 // Nothing but memory counts, so that a half takes a quarter of the time of a double. Halves are multiplied and added as
-// floats. Tuned are the bytes that a thread has under way (VECTOR x ITEMS), and the threads of a block. The last tile
-// may be cut, and is done element by element.
+// floats. Tuned are the bytes that a thread has under way (VECTOR x ITEMS), the threads of a block, and what the cache
+// is told: see stream.h. The last tile may be cut, and is done element by element.
+#include "stream.h"
 
 template <int BYTES, typename Real> struct Wide { using type = Real; };
 template <typename Real> struct Wide<2, Real> { using type = float; };
@@ -30,8 +31,8 @@ __global__ void __launch_bounds__(THREADS) axpy(Real *__restrict__ y, const Real
     Elements old[ITEMS], more[ITEMS];
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
-        old[i] = packs_y[i * THREADS];
-        more[i] = packs_x[i * THREADS];
+        old[i] = LOAD(Elements, packs_y + i * THREADS);
+        more[i] = LOAD(Elements, packs_x + i * THREADS);
     }
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
@@ -39,6 +40,6 @@ __global__ void __launch_bounds__(THREADS) axpy(Real *__restrict__ y, const Real
         for (int v = 0; v < VECTOR; v++) {
             old[i].at[v] = axpy_of(a, more[i].at[v], old[i].at[v]);
         }
-        packs_y[i * THREADS] = old[i];
+        STORE(Elements, packs_y + i * THREADS, old[i]);
     }
 }

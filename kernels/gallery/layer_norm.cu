@@ -7,7 +7,7 @@
 #include "portable.h"
 #include "rows.h"
 
-KERNEL LAUNCH_BOUNDS(THREADS, 1)
+KERNEL LAUNCH_BOUNDS(THREADS, min_blocks)
 void layer_norm(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x,
                 GLOBAL const float *__restrict__ gamma, GLOBAL const float *__restrict__ beta, int rows, float eps) {
     __shared__ float shared[THREADS], more_shared[THREADS]; // one for each reduction: see reduce.h

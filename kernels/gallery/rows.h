@@ -20,6 +20,9 @@
 #ifndef keep
 #define keep 0 // 1: a row stays in registers
 #endif
+#ifndef min_blocks
+#define min_blocks 1 // that a multiprocessor holds at once: while one waits for its sum, others load and store
+#endif
 #ifndef row_length
 #define row_length 1024
 #endif

@@ -3,9 +3,22 @@
 // A row is read and written once: 8 bytes per element, and nothing but memory counts. Tuned are the threads that share
 // a row, the rows of a block and the floats per load. keep = 1 holds the row in registers: two reductions, one read.
 // keep = 0 takes rows of any length: one pass finds the maximum and the sum of exponentials together, scaling the sum
-// when it meets a larger x; a second pass reads the row again, from the cache at best, and writes.
+// when it meets a larger x; a second pass reads the row again, from the cache at best, and writes. fast = 1 takes the
+// exponential of the hardware, which leaves more time to loads.
 #include "portable.h"
 #include "rows.h"
+
+#ifndef fast
+#define fast 0
+#endif
+
+#if !fast
+#define EXP exp
+#elif defined __OPENCL_VERSION__
+#define EXP native_exp
+#else
+#define EXP __expf
+#endif
 
 // The maximum of a row, and the sum of exp(x - maximum), of a row that is kept; `kept` becomes exp(x - maximum).
 INLINE float2 kept_sum(Pack *kept, LOCAL float *shared, LOCAL float *more_shared) {
@@ -23,7 +36,7 @@ INLINE float2 kept_sum(Pack *kept, LOCAL float *shared, LOCAL float *more_shared
     for (int i = 0; i < KEPT; i++) {
 #pragma unroll
         for (int v = 0; v < vector; v++) {
-            kept[i].at[v] = exp(kept[i].at[v] - largest);
+            kept[i].at[v] = EXP(kept[i].at[v] - largest);
             sum += kept[i].at[v];
         }
     }
@@ -45,20 +58,20 @@ INLINE float2 read_sum(GLOBAL const float *row, int lane, int length, LOCAL floa
             next = fmax(next, x.at[v]);
         }
         if ((i * lanes + lane) * vector < length) {
-            sum *= exp(largest - next);
+            sum *= EXP(largest - next);
 #pragma unroll
             for (int v = 0; v < vector; v++) {
-                sum += exp(x.at[v] - next);
+                sum += EXP(x.at[v] - next);
             }
         }
         largest = next;
     }
     result.x = largest_across(largest, shared);
-    result.y = sum_across(sum * exp(largest - result.x), more_shared);
+    result.y = sum_across(sum * EXP(largest - result.x), more_shared);
     return result;
 }
 
-KERNEL LAUNCH_BOUNDS(THREADS, 1)
+KERNEL LAUNCH_BOUNDS(THREADS, min_blocks)
 void softmax(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x, int rows) {
     __shared__ float shared[THREADS], more_shared[THREADS]; // one for each reduction: see reduce.h
 
@@ -78,7 +91,7 @@ void softmax(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x, i
         Pack out = keep ? kept[keep ? i : 0] : load_pack(x, i, lane, length, LOWEST);
 #pragma unroll
         for (int v = 0; v < vector; v++) {
-            out.at[v] = (keep ? out.at[v] : exp(out.at[v] - found.x)) * scale;
+            out.at[v] = (keep ? out.at[v] : EXP(out.at[v] - found.x)) * scale;
         }
         store_pack(y, out, i, lane, length);
     }

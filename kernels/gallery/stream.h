@@ -18,7 +18,7 @@
 
 #else
 
-// The type that one instruction moves, of as many bytes.
+// The type that one instruction moves, of as many bytes. What has more is moved in parts of 16 bytes.
 template <int BYTES> struct Moved;
 template <> struct Moved<1> { using type = unsigned char; };
 template <> struct Moved<2> { using type = unsigned short; };
@@ -26,17 +26,26 @@ template <> struct Moved<4> { using type = unsigned; };
 template <> struct Moved<8> { using type = uint2; };
 template <> struct Moved<16> { using type = uint4; };
 
+template <typename Type> using Part = typename Moved<(sizeof(Type) < 16 ? sizeof(Type) : 16)>::type;
+
 template <typename Type> INLINE Type streamed(const Type *address) {
-    const auto bits = __ldcs(reinterpret_cast<const typename Moved<sizeof(Type)>::type *>(address));
+    Part<Type> parts[sizeof(Type) / sizeof(Part<Type>)];
+#pragma unroll
+    for (int i = 0; i < sizeof(Type) / sizeof(Part<Type>); i++) {
+        parts[i] = __ldcs(reinterpret_cast<const Part<Type> *>(address) + i);
+    }
     Type value;
-    memcpy(&value, &bits, sizeof(Type));
+    memcpy(&value, parts, sizeof(Type));
     return value;
 }
 
 template <typename Type> INLINE void stream(Type *address, const Type &value) {
-    typename Moved<sizeof(Type)>::type bits;
-    memcpy(&bits, &value, sizeof(Type));
-    __stcs(reinterpret_cast<typename Moved<sizeof(Type)>::type *>(address), bits);
+    Part<Type> parts[sizeof(Type) / sizeof(Part<Type>)];
+    memcpy(parts, &value, sizeof(Type));
+#pragma unroll
+    for (int i = 0; i < sizeof(Type) / sizeof(Part<Type>); i++) {
+        __stcs(reinterpret_cast<Part<Type> *>(address) + i, parts[i]);
+    }
 }
 
 #if streaming >= 2

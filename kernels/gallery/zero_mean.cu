@@ -6,7 +6,7 @@
 #include "portable.h"
 #include "rows.h"
 
-KERNEL LAUNCH_BOUNDS(THREADS, 1)
+KERNEL LAUNCH_BOUNDS(THREADS, min_blocks)
 void zero_mean(GLOBAL float *__restrict__ y, GLOBAL const float *__restrict__ x, int rows) {
     __shared__ float shared[THREADS];
 

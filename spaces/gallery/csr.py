@@ -13,14 +13,16 @@ def matrix(rng: np.random.Generator, rows: int, width: int, entries: int) -> dic
     Half of the entries fall on the first eighth of the rows. Columns ascend within a row, where one may repeat. Values
     have random sign and magnitude 0.5 to 1.5.
     """
-    row = np.where(rng.random(entries) < 0.5, rng.integers(0, -(-rows // 8), entries), rng.integers(0, rows, entries))
+    dense = rng.binomial(entries, 0.5)
+    row = np.concatenate([rng.integers(0, -(-rows // 8), dense), rng.integers(0, rows, entries - dense)])
     starts = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=rows))))
-    columns = np.sort(np.sort(row) * width + rng.integers(0, width, entries)) % width
-    values = (rng.random(entries) + 0.5) * rng.choice([-1, 1], entries)
+    columns = np.sort(row * width + rng.integers(0, width, entries)) % width
+    values = 2 * rng.random(entries, np.float32) - 1
+    values += np.copysign(np.float32(0.5), values)
     return {
         "starts": starts.astype(np.int32),
         "columns": columns.astype(np.int32),
-        "values": values.astype(np.float32),
+        "values": values,
     }
 
 

@@ -13,13 +13,21 @@ from helpers import ROOT
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
-def test_the_sanitizer_finds_nothing_in_any_stage(tool: str) -> None:
-    """The defaults and the shipped bests, where the size is a multiple of nothing."""
+@pytest.mark.parametrize(
+    "tests",
+    [
+        ("tests/kernels/test_stages.py", "-k", "(right_on_cuda and (100x37x53 or tma_)) or bests"),
+        ("tests/launch/test_gpu_gallery.py", "-k", "called"),
+    ],
+    ids=["stages", "kinds of arguments"],
+)
+def test_the_sanitizer_finds_nothing_in_any_stage(tool: str, tests: tuple[str, ...]) -> None:
+    """The defaults and the shipped bests, where the size is a multiple of nothing; steps, scratch and every kind of
+    argument through the launcher."""
     sanitizer = shutil.which("compute-sanitizer")
     if sanitizer is None:
         pytest.skip("compute-sanitizer is not installed")
-    stages = "tests/kernels/test_stages.py", "-k", "(right_on_cuda and 100x37x53) or bests"
-    pytest_ = sys.executable, "-m", "pytest", "-m", "gpu", "-n", "0", *stages
+    pytest_ = sys.executable, "-m", "pytest", "-m", "gpu", "-n", "0", *tests
     command = [sanitizer, "--tool", tool, "--error-exitcode", "9", *pytest_]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout[-5000:]

@@ -3,7 +3,8 @@
 //
 // THREADS threads of a block take UNROLL words each at a time, all of them under way at once; in C, a loop stands for
 // the threads. With STREAMING, what is moved is not to stay in the caches. A multiply-add has LANES numbers. A thread has
-// CHAINS of them, which do not depend on one another, and each is REPEATS long in a step.
+// CHAINS of them, which do not depend on one another, and each is REPEATS long in a step. READS words are read for each
+// one that mix_words writes.
 #if defined(__OPENCL_VERSION__)
 
 #define KERNEL __kernel
@@ -18,6 +19,7 @@
 #define WORD(i, seed) ((uint4)(i) * (uint4)(FACTORS) + (seed))
 #define ADD_UP(all, word) (all) += (word)
 #define SUM_OF(all) ((all).x + (all).y + (all).z + (all).w)
+#define PLUS(a, b) ((a) + (b))
 #define JOINED(a, b) a##b
 #define VECTOR(lanes) JOINED(float, lanes)
 #if LANES > 1
@@ -56,6 +58,7 @@ static __device__ uint4 word_of(unsigned int i, unsigned int seed, unsigned int 
 }
 #define ADD_UP(all, word) (all) += (word).x + (word).y + (word).z + (word).w
 #define SUM_OF(all) (all)
+static __device__ uint4 PLUS(uint4 a, uint4 b) { return make_uint4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
 typedef float REAL;
 #define FMA(x, a, b) fmaf(x, a, b)
 #if STREAMING
@@ -80,6 +83,7 @@ typedef unsigned int uint4 __attribute__((vector_size(16)));
     for (long block = 0; block < (count); block++)
 #define ADD_UP(all, word) x += (word)[0], y += (word)[1], z += (word)[2], w += (word)[3]
 #define SUM_OF(all) (x + y + z + w)
+#define PLUS(a, b) ((a) + (b))
 #define ADD(sink, value) (*(sink) += (value))
 #define WORD(i, seed) ((uint4){i, i, i, i} * (uint4){FACTORS} + (seed))
 typedef float REAL __attribute__((vector_size(4 * LANES)));
@@ -94,6 +98,9 @@ typedef float REAL __attribute__((vector_size(4 * LANES)));
 
 #endif
 
+#ifndef READS
+#define READS 1
+#endif
 #define TILE (THREADS * UNROLL) // words; `words` is a multiple
 
 // Word `i` of what is written: four sequences that step by FACTORS through all numbers. Their sum over all words is known
@@ -119,6 +126,26 @@ KERNEL void copy_words(GLOBAL uint4 *to, GLOBAL const uint4 *from, long words) {
             }
             UNROLLED for (int u = 0; u < UNROLL; u++) {
                 STORE(to + block * TILE + u * THREADS + thread, word[u]);
+            }
+        }
+    }
+}
+
+// A word of `to` is the sum of one word each of READS arrays of as many words, which lie one after the other in `from`.
+KERNEL void mix_words(GLOBAL uint4 *to, GLOBAL const uint4 *from, long words) {
+    BLOCKS(words / TILE) {
+        EACH_THREAD {
+            uint4 word[READS][UNROLL];
+            UNROLLED for (int u = 0; u < UNROLL; u++) {
+                UNROLLED for (int r = 0; r < READS; r++) {
+                    word[r][u] = LOAD(from + r * words + block * TILE + u * THREADS + thread);
+                }
+            }
+            UNROLLED for (int u = 0; u < UNROLL; u++) {
+                UNROLLED for (int r = 1; r < READS; r++) {
+                    word[0][u] = PLUS(word[0][u], word[r][u]);
+                }
+                STORE(to + block * TILE + u * THREADS + thread, word[0][u]);
             }
         }
     }

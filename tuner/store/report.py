@@ -1,6 +1,7 @@
 """Markdown tables of the records in the store."""
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,16 +129,20 @@ def ladder_table(table: list[ReportRow]) -> str:
 
 
 def gallery_table(table: list[ReportRow]) -> str:
-    """A Markdown table with a line per record: the problem, the rate, the time in ms with the space's default and with
-    the best configuration, the gain, and that configuration. Empty without records."""
-    lines = ["| kernel | device | problem | rate | tuning gains | best configuration |", "|---|---|---|---:|---|---|"]
-    for row in table:
-        record = row.record
-        gain = _gain(record) if record.default_ms else ""
-        problem = problem_text(record.sizes, record.types)
+    """A Markdown table with a line per kernel and device: the largest problem, the rate there, the time in ms with the
+    space's default and with the best configuration, the gain, that at smaller sizes, and the best configuration. Empty
+    without records."""
+    lines = [
+        "| kernel | device | the largest problem | rate | tuning gains | at smaller sizes | best configuration |",
+        "|---|---|---|---:|---|---|---|",
+    ]
+    for (kernel, device), by_size in _groups(table).items():
+        *smaller, largest = sorted(by_size.values(), key=lambda record: math.prod(record.sizes.values()))
+        gains = [f"{_ratio(r.default_ms, r.time_ms)} at {short_size(r.sizes)}" for r in smaller if r.default_ms]
         lines.append(
-            f"| {row.kernel.removeprefix(GALLERY + '/')} | {record.device} | {problem} "
-            f"| {_work_rates(record)}{_origin(record)} | {gain} | {config_text(record.config)} |"
+            f"| {kernel.removeprefix(GALLERY + '/')} | {device} | {problem_text(largest.sizes, {})} "
+            f"| {_work_rates(largest)}{_origin(largest)} | {_gain(largest) if largest.default_ms else ''} "
+            f"| {', '.join(gains)} | {config_text(largest.config)} |"
         )
     return "\n".join(lines) if table else ""
 

@@ -16,7 +16,7 @@ from tuner import devices
 from tuner.devices.compiler import Allowance
 from tuner.measure import feasibility
 from tuner.measure.method import Method
-from tuner.measure.process import answers
+from tuner.measure.process import answers, turns
 from tuner.space import launch_form
 from tuner.space.reference_cache import ReferenceCache
 from tuner.space.scope import Scope
@@ -66,11 +66,12 @@ def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
     if "renew" in request:
         bench.renew()
         return {}
-    if "verify" in request:
-        return {"failures": bench.verify(request["verify"])}
-    if "finals" in request:
-        return bench.finals(request["finals"], with_library=request["with_library"]).to_json()
-    return bench.measure(request["measure"], request["best_ms"]).to_json()
+    with turns.taken():
+        if "verify" in request:
+            return {"failures": bench.verify(request["verify"])}
+        if "finals" in request:
+            return bench.finals(request["finals"], with_library=request["with_library"]).to_json()
+        return bench.measure(request["measure"], request["best_ms"]).to_json()
 
 
 if __name__ == "__main__":
