@@ -14,6 +14,7 @@ from tuner.devices import Device
 from tuner.measure.comparison import compare
 from tuner.measure.workbench import Workbench
 from tuner.space import catalog, derivation
+from tuner.space.elements import held
 
 pytestmark = pytest.mark.gpu
 
@@ -70,12 +71,12 @@ def test_a_kernel_of_the_gallery_is_right_however_it_is_launched(
     op, arrays = space.operation, {}
     for array, shape in kernel.shapes.items():
         contents = inputs.contents[array]
-        arrays[array] = cupy.asarray(contents if contents.shape == shape else np.zeros(shape, contents.dtype))
+        arrays[array] = cupy.asarray(contents.array() if contents.shape == shape else np.zeros(shape, contents.dtype))
     cupy.cuda.Device().synchronize()
     way(cupy, kernel, list(arrays.values()))
     cupy.cuda.Device().synchronize()
-    found = {array: data.get() for array, data in arrays.items()}
-    found |= derivation.values(op, scope, found)
+    found = held({array: data.get() for array, data in arrays.items()})
+    found |= held(derivation.values(op, scope, found))
     assert inputs.answers
     for array, answer in inputs.answers.items():
         compare(array, found[array], answer, inputs.bounds[array])

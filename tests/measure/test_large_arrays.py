@@ -137,7 +137,7 @@ def test_what_draws_and_answers_compiles_for_nvidia(name: str) -> None:
         kernels += ["draw_sequence", "draw_integers"]
     if name in ("float32", "float64"):
         kernels += ["draw_uniform", "draw_normal"]
-    source = Source(placing.macros(dtype) + text, tuple(kernels), ())
+    source = Source(placing.drawing_macros(dtype) + text, tuple(kernels), ())
     assert compiler.compile_cubin(source, "sm_90a").binary.startswith(b"\x7fELF")
 
 

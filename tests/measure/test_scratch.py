@@ -176,7 +176,7 @@ parameters: {p: [1]}
 def test_scratch_that_is_zero_after_the_first_run_must_be_so_after_others(device: Device, tmp_path: Path) -> None:
     space = catalog.load(str(written(tmp_path, "keep", KEEP.replace("FIRST", "0"), KEPT)))
     scope = scope_of(space, device, "1000")
-    first = float(Bench(device, space, scope).workbench.inputs.contents["x"][0])
+    first = float(Bench(device, space, scope).workbench.inputs.contents["x"].part(0, 1)[0])
     written(tmp_path, "keep", KEEP.replace("FIRST", first.hex()), KEPT)
     assert outcome_of(space, device, "1000") == "wrong in a later run"
 

@@ -125,6 +125,8 @@ class Layout:
         for number in hits:
             memory, data = self._placed[number]
             self._placer.place(data, memory)
+            if number in self._checksums:  # a product may be summed in another order
+                self._checksums[number] = self._placer.checksum(memory)
         return bool(hits)
 
     def _is_hit(self, number: int) -> bool:

@@ -126,7 +126,9 @@ class Placer:
                 arguments += [np.uint64(first & _MASK), np.uint64(entries & _MASK)]
             case "uniform" | "normal":
                 arguments += map(np.float64, draw.values)
-        call = self._kernels.bind(f"draw_{draw.kind}", -(-count // _PER_THREAD), arguments, macros(dtype))
+        call = self._kernels.bind(
+            f"draw_{draw.kind}", -(-count // _PER_THREAD), arguments, drawing_macros(dtype, self.device.has_doubles)
+        )
 
         def kept(_keep: object = keep) -> None:
             call()
@@ -160,8 +162,8 @@ class Placed(Elements):
         return self._placer.largest(self.memory)
 
 
-def macros(dtype: DType) -> str:
-    """What `elements.cu` needs to know of a type that is drawn."""
+def drawing_macros(dtype: DType, has_doubles: bool = True) -> str:
+    """What `elements.cu` needs to know of a type that is drawn, on a device with doubles or without."""
     lines = [_HEAD, f"#define STORED {STORED[dtype.itemsize]}\n"]
     if dtype.kind == "boolean":
         standard, whole = "((word) >> 63)", "((x) != 0)"
@@ -173,7 +175,7 @@ def macros(dtype: DType) -> str:
     lines.append(f"#define STANDARD(word) {standard}\n")
     if whole:
         lines.append(f"#define FROM_LONG(x) {whole}\n")
-    if not dtype.is_exact and whole:
+    if not dtype.is_exact and whole and has_doubles:
         lines.append(f"#define FROM_DOUBLE(x) {whole}\n")
     return "".join(lines)
 
