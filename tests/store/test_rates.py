@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_a_kernel_is_held_against_what_its_arrays_say(
     changes: dict[str, str], peak: str | None, memory: str | None, tmp_path: Path, host: Device
 ) -> None:
     space = catalog.load(str(space_in(tmp_path, **changes)))
-    found = rates.of(space.operation, scope_of(space, host, "1000"), 1.0, CEILINGS)
+    found = rates.of(space, scope_of(space, host, "1000"), 1.0, CEILINGS)
     assert (found.peak, found.memory) == (peak, memory)
     assert (found.vs_peak is None, found.vs_memory is None) == (peak is None, memory is None)
 
@@ -114,7 +115,7 @@ def test_arrays_that_caches_may_hold_are_no_share_of_memory(
 ) -> None:
     space = catalog.load(str(space_in(tmp_path)))
     ceilings.keep(tmp_path, host, cache=100_000)
-    found = rates.of(space.operation, scope_of(space, host, size), 1.0, KeptCeilings(tmp_path).of(host))
+    found = rates.of(space, scope_of(space, host, size), 1.0, KeptCeilings(tmp_path).of(host))
     assert (found.memory, found.peak) == (memory, "FMA")
 
 
@@ -132,3 +133,10 @@ def test_a_record_of_before_has_no_shares_and_is_read() -> None:
     assert Record.from_line(json.dumps(data)) == record()
     with pytest.raises(ValueError, match="vs_memory is 'most'; allowed: a number from 0 on, or null"):
         Record.from_line(json.dumps({**data, "vs_memory": "most"}))
+
+
+def test_an_output_whose_shape_differs_by_configuration_has_a_share_too(host: Device) -> None:
+    space = catalog.load("gallery/expdist")
+    found = rates.of(space, replace(scope_of(space, host, "1000x2000"), language="opencl"), 1.0, CEILINGS)
+    assert found.peak == "FMA"
+    assert found.vs_peak is not None

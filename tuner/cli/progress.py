@@ -94,7 +94,7 @@ class TuningProgress:
     def _best(self, best: Trial | None) -> str:
         if best is None or best.time_ms is None:
             return "nothing valid yet"
-        shown = output.rates(rates.of(self._space.operation, self._scope, best.time_ms, self._ceilings))
+        shown = output.rates(rates.of(self._space, self._scope, best.time_ms, self._ceilings))
         return ", ".join([f"best {best.time_ms:.4g} ms", *shown]) + f": {config_text(best.config)}"
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from tuner.devices.ceilings import CACHES, COPY, FMA, READ, TENSOR, WRITE, Ceilings
 from tuner.space import chosen_types, operation
-from tuner.space.model import Operation
+from tuner.space.default import nominal
+from tuner.space.model import Operation, Space
 from tuner.space.scope import Scope
 
 LITTLE = 0.05  # of the bytes of all arrays
@@ -26,8 +27,9 @@ class Rates:
     vs_memory: float | None
 
 
-def of(op: Operation, scope: Scope, time_ms: float, ceilings: Ceilings | None) -> Rates:
+def of(space: Space, scope: Scope, time_ms: float, ceilings: Ceilings | None) -> Rates:
     """The rates of a run of `time_ms`, on a device of these ceilings."""
+    op, scope = space.operation, nominal(space, scope)
     gflops, gbytes = operation.gflops(op, scope, time_ms), operation.gbytes(op, scope, time_ms)
     peak, vs_peak = _share(gflops, ceilings, _peak(op, scope))
     memory, vs_memory = _share(gbytes, ceilings, _memory(op, scope, ceilings.cache) if ceilings else None)

@@ -171,7 +171,7 @@ def _measure(
         wrong=verdict.wrong,
         time_ms=own.time_ms,
         spread=own.spread,
-        **vars(rates.of(space.operation, scope, own.time_ms, ceilings)),
+        **vars(rates.of(space, scope, own.time_ms, ceilings)),
         library=library.name if library and peer else None,
         vs_library=peer[0].time_ms / own.time_ms if peer else None,
     )

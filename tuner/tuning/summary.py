@@ -83,7 +83,7 @@ def record(
         time_ms=final.time_ms,
         spread=final.spread,
         rounds=len(final.times),
-        **vars(rates.of(op, scope, final.time_ms, ceilings)),
+        **vars(rates.of(worker.task.space, scope, final.time_ms, ceilings)),
         library=library.library if library else None,
         library_ms=library.time_ms if library else None,
         vs_library=library.time_ms / final.time_ms if library else None,
