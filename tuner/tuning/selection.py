@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger import Ledger
 
 FINALISTS = 5
+NO_ROOM = "out of memory"  # the reason of a failure
 MOST_TRADED_OFF = 20  # finalists, where several objectives are traded off
 SLOWEST_DEFAULT = 10.0  # times the best; a slower default would leave the finalists few rounds
 RANKED = 500  # best trials that are considered as runners-up
@@ -69,7 +70,10 @@ def select(
             finals = patiently(functools.partial(worker.finals, [trial.config for trial in trials]), noted, time.sleep)
         except (WorkerDied, TrialError, EnvironmentTrouble):  # measured one by one, each shows whether it was the cause
             finals = Finals([_final_alone(worker, trial, noted) for trial in trials])
-        finalists = [Finalist(trial, final) for trial, final in zip(trials, finals.candidates, strict=True)]
+        if len(trials) > 1:  # beside the scratch of others there may have been no room
+            alone = [_final_alone(worker, t, noted) if _lacked_room(f) else f for t, f in _pairs(trials, finals)]
+            finals = replace(finals, candidates=alone)
+        finalists = [Finalist(trial, final) for trial, final in _pairs(trials, finals)]
         for finalist in finalists:
             if finalist.final.failure is not None:
                 outcome = Outcome(failure="finals", log=finalist.final.failure)
@@ -131,6 +135,14 @@ def _final_alone(worker: Supervisor, trial: Trial, noted: Callable[[str], None])
         return Final(failure=f"{trouble.reason}: {trouble}")
     except (WorkerDied, TrialError) as error:
         return Final(failure=f"{error.reason}: {error}")
+
+
+def _pairs(trials: Sequence[Trial], finals: Finals) -> list[tuple[Trial, Final]]:
+    return list(zip(trials, finals.candidates, strict=True))
+
+
+def _lacked_room(final: Final) -> bool:
+    return final.failure is not None and final.failure.partition(":")[0] == NO_ROOM
 
 
 def runners_up(space: Space, scope: Scope, ranked: Sequence[Config]) -> list[Config]:
