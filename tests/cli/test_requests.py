@@ -160,3 +160,10 @@ def test_the_command_line_says_what_it_lacks() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "the command line needs click" in done.stderr
+
+
+@pytest.mark.skipif(bool(devices.count("cuda")), reason="a GPU is here")
+def test_configurations_are_counted_for_a_gpu_that_meets_what_the_kernel_needs(tune: Tune) -> None:
+    shown = tune("show", "gallery/tma_copy", "1024", "--json").json
+    assert shown["configurations"] > 0
+    assert shown["counted_for"] == "a GPU of capability 9.0"

@@ -28,14 +28,14 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     If SIZE is omitted, it is what the file gives, and 1024 for every size that it gives no value. Where the file has no
     default configuration, the first valid one is shown. Configurations are counted for the device that `tune KERNEL
     SIZE` would take. Where this machine has none, they are counted for a common GPU: 1024 threads and 48 KiB of shared
-    memory per block, and compute capability 8.0.
+    memory per block, and compute capability 8.0, or for the first of newer ones that the kernel's restrictions admit.
 
     Example: tune show sgemm/06_tiled 4096
     """
     from tuner import devices
     from tuner.search.enumeration import count
     from tuner.space import catalog, chosen_types, operation
-    from tuner.space.default import first_valid
+    from tuner.space.default import excluding_all, first_valid
     from tuner.space.scope import COMMON_GPU, Scope
     from tuner.space.texts import size_text, types_text
 
@@ -45,7 +45,10 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     common = {name: COMMON_SIZE if default is None else default for name, default in op.sizes.items()}
     sizes = operation.parse_size(common if size is None else size, op, chosen)
     if device is None and not any(map(devices.count, devices.kinds_of(space))):
-        counted_for, language, limits = "a common GPU", space.languages[0], COMMON_GPU
+        language, gpus = space.languages[0], (COMMON_GPU, *devices.common_limits())
+        able = (each for each in gpus if not excluding_all(space, Scope(sizes, op.options, language, each, chosen)))
+        limits = next(able, COMMON_GPU)
+        counted_for = "a common GPU" if limits == COMMON_GPU else f"a GPU of capability {limits.compute_capability}"
     else:
         local_device = devices.open_device(devices.for_space(space, device))
         counted_for, language, limits = local_device.name, local_device.language, local_device.limits
