@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from helpers.processes import Tune
+from tuner import devices
 
 BAD_REQUESTS = {
     ("sgemm/99_nothing", "100"): "did you mean",
