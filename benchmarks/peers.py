@@ -40,6 +40,7 @@ from tuner.measure.timing import Stopwatch, interleave, spread
 from tuner.measure.workbench import Workbench
 from tuner.space import catalog, operation
 from tuner.space.default import declared_or_first
+from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.texts import problem_text
 from tuner.store import rates, report
@@ -142,7 +143,7 @@ def compared(problem: Problem, size: str, device: Device, results: Path | None, 
         "bytes": _bytes(scope, space.operation, read + written),
         "mix": None if mix is None else {"words": mix.words, "bytes": mix.nbytes},
     }
-    return found | _shares(found, space.operation, scope, KeptCeilings(results).of(device))
+    return found | _shares(found, space, scope, KeptCeilings(results).of(device))
 
 
 def _rivals(problem: Problem, bench: Bench, config: Any, mix: Mix | None, notes: list[str]) -> list[Rival]:
@@ -176,14 +177,14 @@ def _bytes(scope: Scope, op: Any, moved: int) -> float:
     return moved if op.bytes is None else float(op.bytes.evaluate(scope.names))
 
 
-def _shares(found: dict[str, Any], op: Any, scope: Scope, ceilings: Any) -> dict[str, Any]:
+def _shares(found: dict[str, Any], space: Space, scope: Scope, ceilings: Any) -> dict[str, Any]:
     """Rates and ratios of what was measured; None where there is nothing to compare with."""
     best = {kind: _best(found, kind) for kind in (TUNED, DEFAULT, LIBRARY, CEILING)}
     tuned = best[TUNED]
     if tuned is None:
         raise TrialError("it was wrong in a round", "wrong result")
     ms, library, default, ceiling = tuned["ms"], best[LIBRARY], best[DEFAULT], best[CEILING]
-    of_peak = rates.of(op, scope, ms, ceilings)
+    of_peak = rates.of(space, scope, ms, ceilings)
     gbytes = found["bytes"] / ms / 1e6
     at_most = ceiling and found["mix"]["bytes"] / ceiling["ms"] / 1e6
     return {

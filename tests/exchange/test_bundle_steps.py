@@ -25,6 +25,8 @@ from tuner.space.kinds import Arguments, Exported, Kind
 from tuner.space.model import Argument
 from tuner.store.store import Store
 
+pytestmark = pytest.mark.usefixtures("untuned")
+
 no_driver = pytest.mark.skipif(devices.count("cuda") > 0, reason="there is a driver; -m gpu runs it")
 
 SUM = """

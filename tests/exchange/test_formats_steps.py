@@ -16,6 +16,8 @@ from tuner.devices.cuda.compiler import compile_cubin
 from tuner.space.source import Source
 from tuner.store.store import Store
 
+pytestmark = pytest.mark.usefixtures("untuned")
+
 SUM = {"threads": 256, "blocks": 264, "vector": 1, "items": 1, "partial": "float64", "shuffles": 1, "streaming": 0}
 COPY = {"box_rows": 32, "box_columns": 64, "boxes": 2}
 
