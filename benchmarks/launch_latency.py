@@ -67,6 +67,7 @@ def function_of(kernel: tuner.Kernel) -> Function:
 def on_cuda(kernel: tuner.Kernel) -> Ways:
     """The ways on an NVIDIA GPU."""
     from tuner.devices.cuda import driver as libcuda
+    from tuner.devices.cuda.launches import Launch
 
     (code,) = source.render(kernel.space, kernel.config, kernel.scope)
     binary, geometry, function = kernel.device.build(code.source).binary, code.geometry, function_of(kernel)
@@ -78,7 +79,7 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
     numbers = [ctypes.c_uint(n) for n in (*geometry.grid, *geometry.block, geometry.shared_memory)]
     arguments = (function.handle.handle, *numbers, ctypes.c_void_p(0), parameters, None)
     floor = partial(libcuda.library().cuLaunchKernel, *arguments)
-    extended = libcuda.Launch(Work.of(function, [*(x.ptr for x in arrays), *scalars]))
+    extended = Launch(Work.of(function, [*(x.ptr for x in arrays), *scalars]))
     _READ_AT_EACH_CALL.append((arrays, values, extended))  # by the driver, so they must live
     ways: Ways = {
         "the floor: ctypes cuLaunchKernel": floor,

@@ -13,8 +13,8 @@ from helpers.ceilings import CEILINGS
 from helpers.processes import Tune
 from tuner import devices
 from tuner.devices import Device
-from tuner.devices.base import DeviceInfo
 from tuner.devices.ceilings import FMA, MEMORY, NAMES, TENSOR
+from tuner.devices.info import DeviceInfo
 from tuner.errors import WrongResult
 from tuner.measure import ceiling_kernels, ceilings
 from tuner.measure.ceiling_kernels import FmaKernel, MemoryKernels, TensorKernel, Variant

@@ -65,6 +65,25 @@ steps:
 parameters: {blocks: [8, 64], threads: [32, 64]}
 """
 
+DERIVED = """\
+title: Partial sums, which differ by configuration
+operation:
+  sizes: {n: }
+  arguments:
+    - {name: partials, dtype: float32, shape: [blocks], role: out}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - {name: n, dtype: int32}
+  derive: {total: sum(partials)}
+  reference: {total: sum(x)}
+  tolerance: {total: {atol: 1e-6 * n}}
+kernel: sum_parts
+source: sum.cu
+languages: [cuda, opencl, c]
+grid: ["ceil_div(blocks, 32)"]
+block: [32]
+parameters: {blocks: [8, 64]}
+"""
+
 
 def written(folder: Path, name: str, code: str, file: str) -> Path:
     """Writes the source and the file of a space."""

@@ -15,7 +15,7 @@ import tuner
 from helpers.arrays import in_threads, on_host
 from helpers.kernels import outcome_of
 from helpers.processes import Tune, run
-from helpers.steps import LAST, PARTS, SUM, given, integers, written, written_sum
+from helpers.steps import DERIVED, LAST, PARTS, SUM, given, integers, written, written_sum
 from tuner.devices import Device
 from tuner.errors import ArgumentError
 from tuner.space import catalog
@@ -301,26 +301,6 @@ def test_a_launch_that_an_interrupt_ends_leaves_no_dirty_scratch_to_the_next_one
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert interrupted > 10
-
-
-DERIVED = """\
-title: Partial sums, which differ by configuration
-operation:
-  sizes: {n: }
-  arguments:
-    - {name: partials, dtype: float32, shape: [blocks], role: out}
-    - {name: x, dtype: float32, shape: [n], role: in}
-    - {name: n, dtype: int32}
-  derive: {total: sum(partials)}
-  reference: {total: sum(x)}
-  tolerance: {total: {atol: 1e-6 * n}}
-kernel: sum_parts
-source: sum.cu
-languages: [cuda, opencl, c]
-grid: ["ceil_div(blocks, 32)"]
-block: [32]
-parameters: {blocks: [8, 64]}
-"""
 
 
 def test_a_loaded_kernel_tells_and_checks_the_shape_that_its_configuration_gives_an_output(

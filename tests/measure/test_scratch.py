@@ -10,7 +10,7 @@ import pytest
 from helpers.kernels import outcome_of
 from helpers.processes import run
 from helpers.spaces import scope_of
-from helpers.steps import LAST, PARTS, SUM, written
+from helpers.steps import DERIVED, LAST, PARTS, SUM, written
 from tuner.devices import Device
 from tuner.measure.benchmark import Bench
 from tuner.space import catalog
@@ -82,24 +82,6 @@ def test_the_type_of_scratch_may_be_a_parameter(real: str, device: Device, tmp_p
         assert outcome_of(space, device, "1000", config) == failure
 
 
-DERIVED = """\
-title: Partial sums, which differ by configuration
-operation:
-  sizes: {n: }
-  arguments:
-    - {name: partials, dtype: float32, shape: [blocks], role: out}
-    - {name: x, dtype: float32, shape: [n], role: in}
-    - {name: n, dtype: int32}
-  derive: {total: sum(partials)}
-  reference: {total: sum(x)}
-  tolerance: {total: {atol: 1e-6 * n}}
-kernel: sum_parts
-source: sum.cu
-languages: [cuda, opencl, c]
-grid: ["ceil_div(blocks, 32)"]
-block: [32]
-parameters: {blocks: [8, 64]}
-"""
 SUMS = {
     "right": ("sum;", None),
     "wrong": ("sum + 1;", "wrong result"),

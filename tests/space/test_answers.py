@@ -180,7 +180,7 @@ BAD_KERNELS = {
     "does not compile": ("void naive(float *y, const float *x, int n, float a) { y[0] = none; }", "compile: "),
     "writes outside": (
         "void naive(float *y, const float *x, int n, float a) { NAIVE y[n] = 0; }",
-        "writes outside of y",
+        "writes after the end of y",
     ),
     "leaves an element": (
         "void naive(float *y, const float *x, int n, float a) { NAIVE y[7] = was; }",

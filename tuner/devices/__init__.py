@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tuner.devices.backend import Backend
-from tuner.devices.base import Device, DeviceInfo, Library
+from tuner.devices.base import Device, Library
 from tuner.devices.compiler import Build, Compiler
+from tuner.devices.info import DeviceInfo
 from tuner.errors import DeviceError
 from tuner.languages import KINDS
 from tuner.paths import quoted

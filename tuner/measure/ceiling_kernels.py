@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tuner.devices.base import Array, Device, DeviceInfo
+from tuner.devices.base import Array, Device
 from tuner.devices.ceilings import COPY, READ, WRITE
+from tuner.devices.info import DeviceInfo
 from tuner.devices.work import Function, Work
 from tuner.errors import WrongResult
 from tuner.space.model import Geometry

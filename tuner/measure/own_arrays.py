@@ -42,10 +42,7 @@ class OwnArrays:
         self._scope, self._arguments = program.scope, {a.name: a for a in program.space.operation.arguments}
         self.buffers: dict[str, Buffer] = {}
         self._poison: dict[int, list[Callable[[], None]]] = {}
-        self._fills = [
-            LARGE,
-            NAN,
-        ]  # that are still to be drawn, from the end: first those that leave the fewest chances
+        self._fills = [LARGE, NAN]  # still to be drawn, from the end: these leave the fewest chances
         for name in program.space.varying:
             if self._arguments[name].is_array:
                 self.allocate(self._arguments[name], operation.nbytes(self._arguments[name], self._scope))

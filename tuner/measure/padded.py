@@ -11,6 +11,7 @@ from tuner.devices.base import GUARD
 from tuner.devices.program import allocated
 from tuner.errors import SpaceError, WrongResult
 from tuner.measure.comparison import compare
+from tuner.measure.guards import check_guards
 from tuner.measure.own_arrays import not_left_zero
 from tuner.measure.poison import INPUT_GUARD, NAN, OUTPUT_GUARD, poisoned
 from tuner.space import derivation, operation, strides
@@ -98,20 +99,12 @@ class _Scratch:
     def check(self) -> None:
         """Raise WrongResult where a run has written outside, or not left zero what it must."""
         for argument, buffer in self._buffers:
-            _check_guards(self._device, argument.name, buffer, OUTPUT_GUARD)
+            check_guards(self._device, argument.name, buffer, OUTPUT_GUARD)
             if argument.zeroed == "once":
                 left = np.empty(buffer.nbytes, np.uint8)
                 self._device.read(buffer.handle, left)
                 if left.any():
                     raise not_left_zero(argument.name)
-
-
-def _check_guards(device: Device, name: str, buffer: Buffer, byte: int) -> None:
-    for offset, side in ((0, "before the start"), (GUARD + buffer.nbytes, "after the end")):
-        guard = np.empty(GUARD, np.uint8)
-        device.read(buffer.whole, guard, offset)
-        if (guard != byte).any():
-            raise WrongResult(f"writes {side} of {name}", "writes outside")
 
 
 class _PaddedArray:
@@ -136,7 +129,7 @@ class _PaddedArray:
 
     def fetched(self) -> Array:
         """The elements, contiguous. Raises WrongResult where a run has written elsewhere."""
-        _check_guards(self._device, self._name, self._buffer, self._guard)
+        check_guards(self._device, self._name, self._buffer, self._guard)
         after = np.empty_like(self._before)
         self._device.read(self.handle, after)
         found = self._view(after).copy()

@@ -14,6 +14,7 @@ from tuner.devices.base import GUARD
 from tuner.devices.program import Program, build
 from tuner.errors import SpaceError, TrialError, WrongResult
 from tuner.measure import device_answers, python_calls
+from tuner.measure.guards import check_guards
 from tuner.measure.placing import Placed, Placer
 from tuner.measure.poison import INPUT_GUARD, NAN, NUMBER
 from tuner.paths import shown
@@ -204,7 +205,8 @@ class _Launch:
         self._call()
         self._device.synchronize()
         for argument, buffer in self._arrays.values():
-            self._check_guards(argument.name, buffer, poison if argument.role in ("out", "scratch") else INPUT_GUARD)
+            guard = poison if argument.role in ("out", "scratch") else INPUT_GUARD
+            check_guards(self._device, argument.name, buffer, guard)
             if argument.role == "in":
                 self._check_unchanged(argument.name, buffer)
         outputs = {n: self._empty(a) for n, (a, _) in self._arrays.items() if a.role in ("out", "inout")}
@@ -229,10 +231,3 @@ class _Launch:
             self._device.read(buffer.handle, found, start * part.itemsize)
             if found.tobytes() != part.tobytes():
                 raise WrongResult(f"writes into {name}, which it may only read")
-
-    def _check_guards(self, name: str, buffer: Buffer, byte: int) -> None:
-        for offset in (0, GUARD + buffer.nbytes):
-            guard = np.empty(GUARD, np.uint8)
-            self._device.read(buffer.whole, guard, offset)
-            if (guard != byte).any():
-                raise WrongResult(f"writes outside of {name}")

@@ -91,7 +91,9 @@ def _required(operation: Operation) -> list[str]:
 
 def _examples(operation: Operation) -> str:
     required = _required(operation)
-    return f"write 1024, {'x'.join(['1024'] * len(required))} or {','.join(f'{name}=1024' for name in required)}"
+    ways = dict.fromkeys(["1024", "x".join(["1024"] * len(required)), ",".join(f"{name}=1024" for name in required)])
+    *first, last = ways
+    return f"write {', '.join(first)} or {last}"
 
 
 def _check_scalars(sizes: Mapping[str, int], operation: Operation, types: Types) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tuner import paths
-from tuner.devices.base import Device, DeviceInfo
+from tuner.devices.base import Device
 from tuner.devices.ceilings import Ceilings
+from tuner.devices.info import DeviceInfo
 from tuner.errors import RequestError
 from tuner.store import locks
 

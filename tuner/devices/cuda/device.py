@@ -14,7 +14,7 @@ import numpy as np
 from tuner.devices.arguments import ArrayLayout, ArraySpec, address_check, check_array
 from tuner.devices.base import GUARD, Array, Buffer, Device, Library, Sensors
 from tuner.devices.compiler import Build
-from tuner.devices.cuda import BACKEND, compiler, driver, gpu, peak, sensors, tensor_maps, textures
+from tuner.devices.cuda import BACKEND, compiler, driver, gpu, launches, peak, sensors, tensor_maps, textures
 from tuner.devices.cuda.arrays import Readers, interface_of, stream_handle, stream_of
 from tuner.devices.cuda.compiler import NvrtcCompiler
 from tuner.devices.cuda.gpu import Gpu
@@ -72,23 +72,23 @@ class CudaDevice(Device):
         version = self._gpu.driver_version()
         return f"NVRTC {compiler.version()}, CUDA driver {version // 1000}.{version % 1000 // 10}"
 
-    def load(self, build: Build, source: Source) -> tuple[driver.Module, Build]:
-        return driver.Module(self._context, build.binary, source.kernel), build
+    def load(self, build: Build, source: Source) -> tuple[launches.Module, Build]:
+        return launches.Module(self._context, build.binary, source.kernel), build
 
-    def function(self, program: tuple[driver.Module, Build], kernel: str, geometry: Geometry) -> Function:
+    def function(self, program: tuple[launches.Module, Build], kernel: str, geometry: Geometry) -> Function:
         for axis, blocks, most in zip("xyz", geometry.grid, self.limits.max_grid, strict=True):
             if blocks > most:
                 raise LaunchError(f"{blocks} blocks in {axis}; the device launches at most {most}")
         module, build = program
         return Function(module.function(build.entry(kernel), kernel, geometry), kernel, geometry)
 
-    def symbol(self, program: tuple[driver.Module, Build], name: str) -> tuple[int, int] | None:
+    def symbol(self, program: tuple[launches.Module, Build], name: str) -> tuple[int, int] | None:
         return program[0].symbol(name)
 
     def bind(
         self, work: Work, handles: Sequence[Any] = (), stream: Any = None, keep: object = None
     ) -> Callable[[], None]:
-        launch = driver.Launch(work, 0 if stream is None else stream_handle(stream))
+        launch = launches.Launch(work, 0 if stream is None else stream_handle(stream))
         cells: Any = launch.cells  # a slice takes any sequence, which its type does not say
         cells[launch.changing] = addresses = [int(handle) for handle in handles]
         launch.encode(addresses)
@@ -101,7 +101,7 @@ class CudaDevice(Device):
         return call
 
     def launcher(self, work: Work, specs: Sequence[ArraySpec]) -> Callable[[Sequence[Any], Any, Any], None]:
-        launch = driver.Launch(work)
+        launch = launches.Launch(work)
         enqueue = launch.enqueue
         cells: Any = launch.cells
         check, is_ours = address_check(specs), driver.membership(self._context)
@@ -141,7 +141,7 @@ class CudaDevice(Device):
         return call
 
     def packed(self, scalars: Sequence[Any]) -> list[int]:
-        return [word for scalar in scalars for word in driver.words(scalar)]
+        return [word for scalar in scalars for word in launches.words(scalar)]
 
     def lane(self, stream: Any, array: Any) -> Hashable:
         handle = stream_handle(stream_of(array, self._number) if stream is None else stream)

@@ -1,6 +1,6 @@
 """The peak rate of a GPU: all its FP32 lanes busy in every clock cycle."""
 
-from tuner.devices.base import Peak
+from tuner.devices.info import Peak
 
 # Results of 32-bit multiply-adds per clock cycle and multiprocessor, by compute capability: CUDA C++ Programming Guide,
 # "Throughput of Native Arithmetic Instructions".

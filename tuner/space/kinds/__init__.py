@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -150,6 +149,8 @@ class Kind(ABC):
 @cache
 def table() -> Mapping[str, type[Kind]]:
     """The kinds by their names in space files."""
+    import pkgutil  # a launch of a kernel without kinds needs none of this
+
     modules = (importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
     found = (value for module in modules for value in vars(module).values())
     kinds = (value for value in found if isinstance(value, type) and issubclass(value, Kind) and value is not Kind)

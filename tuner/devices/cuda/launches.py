@@ -1,0 +1,232 @@
+"""Kernels of the CUDA driver by ctypes: modules, and launches with the memory that the driver reads."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tuner.devices.cuda.driver import Context, launch_error, library
+from tuner.devices.work import Copy, Encoded, Passed, Run, Work, Zero
+from tuner.errors import LaunchError
+from tuner.space.model import Geometry
+
+_NOT_FOUND = 500
+_MAX_THREADS, _DYNAMIC_SHARED_MEMORY = 0, 8  # of CUfunction_attribute
+_NON_PORTABLE_CLUSTER = 14  # too
+_MULTIPROCESSORS = 16  # of CUdevice_attribute
+_COOPERATIVE, _CLUSTER_DIMENSION = 2, 4  # of CUlaunchAttributeID
+_ENCODED, _ENCODED_ALIGNMENT = 3, 64  # a kind of argument; bytes
+PORTABLE_CLUSTER = 8  # blocks of a cluster on every GPU that has clusters
+
+
+class Module:
+    """A cubin on the device. Unloaded with this object."""
+
+    def __init__(self, context: Context, binary: bytes, name: str) -> None:
+        """Raises LaunchError, which gives it this name, if the binary is not for this GPU."""
+        self.context, self.handle, self._name = context, ctypes.c_void_p(), name
+        with context.apart_from_capture():
+            context.call(f"loading {name}", "cuModuleLoadData", ctypes.byref(self.handle), binary)
+
+    def function(self, entry: str, kernel: str, geometry: Geometry) -> LoadedKernel:
+        """A kernel, by its name in the cubin. Raises LaunchError if it lacks it, or if a block or a cluster of this
+        geometry, or all blocks at once where they must run so, need more than the GPU has."""
+        return LoadedKernel(self, entry, kernel, geometry)
+
+    def symbol(self, name: str) -> tuple[int, int] | None:
+        """The address and the bytes of a variable; None if there is none of this name. Raises LaunchError."""
+        address, nbytes = ctypes.c_uint64(), ctypes.c_size_t()
+        with self.context.active():
+            status = self.context.cuda.cuModuleGetGlobal_v2(
+                ctypes.byref(address), ctypes.byref(nbytes), self.handle, name.encode()
+            )
+        if status == _NOT_FOUND:
+            return None
+        if status:
+            raise launch_error(f"finding {name} in {self._name}", status)
+        return address.value, nbytes.value
+
+    def __del__(self) -> None:
+        self.context.release("cuModuleUnload", self.handle)
+
+
+class LoadedKernel:
+    """A function of a module."""
+
+    def __init__(self, module: Module, entry: str, kernel: str, geometry: Geometry) -> None:
+        self.module, self.handle = module, ctypes.c_void_p()
+        context, action, most = module.context, f"loading {kernel}", ctypes.c_int()
+        context.call(action, "cuModuleGetFunction", ctypes.byref(self.handle), module.handle, entry.encode())
+        if geometry.shared_memory:
+            # The driver refuses more dynamic and static shared memory than a block may have.
+            context.call(action, "cuFuncSetAttribute", self.handle, _DYNAMIC_SHARED_MEMORY, geometry.shared_memory)
+        context.call(action, "cuFuncGetAttribute", ctypes.byref(most), _MAX_THREADS, self.handle)
+        threads = math.prod(geometry.block)
+        if threads > most.value:
+            message = f"{action}: {threads} threads per block; this kernel allows at most {most.value}"
+            raise LaunchError(message, "too many resources")
+        if math.prod(geometry.cluster) > PORTABLE_CLUSTER:
+            context.call(action, "cuFuncSetAttribute", self.handle, _NON_PORTABLE_CLUSTER, 1)
+        if math.prod(geometry.cluster) > 1:
+            self._check_cluster(action, geometry)
+        if geometry.cooperative:
+            self._check_cooperative(action, geometry)
+
+    def _check_cluster(self, action: str, geometry: Geometry) -> None:
+        """Raise LaunchError unless the GPU can hold a cluster of this kernel."""
+        clusters, config = ctypes.c_int(), configured(geometry)
+        context = self.module.context
+        context.call(action, "cuOccupancyMaxActiveClusters", ctypes.byref(clusters), self.handle, ctypes.byref(config))
+        if not clusters.value:
+            shape = "x".join(map(str, geometry.cluster))
+            raise LaunchError(f"{action}: the GPU cannot hold a cluster of {shape} blocks", "too many resources")
+
+    def _check_cooperative(self, action: str, geometry: Geometry) -> None:
+        """Raise LaunchError unless all blocks of the grid can run at once."""
+        context, each, multiprocessors = self.module.context, ctypes.c_int(), ctypes.c_int()
+        threads, shared = math.prod(geometry.block), ctypes.c_size_t(geometry.shared_memory)
+        context.call(
+            action, "cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(each), self.handle, threads, shared
+        )
+        context.call(action, "cuDeviceGetAttribute", ctypes.byref(multiprocessors), _MULTIPROCESSORS, context.number)
+        most, blocks = each.value * multiprocessors.value, math.prod(geometry.grid)
+        if blocks > most:
+            raise LaunchError(
+                f"{action}: a cooperative launch of {blocks} blocks; the GPU runs {most} of them at once",
+                "too many resources",
+            )
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute: its value is a union of 64 bytes."""
+
+    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16))
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_uint),
+    )
+
+
+def configured(geometry: Geometry, stream: int = 0) -> _Config:
+    """The configuration of a launch. It keeps its attributes alive."""
+    values: list[tuple[int, tuple[int, ...]]] = [(_COOPERATIVE, (1,))] if geometry.cooperative else []
+    if math.prod(geometry.cluster) > 1:
+        values.append((_CLUSTER_DIMENSION, geometry.cluster))
+    attributes = (_Attribute * len(values))()
+    for attribute, (number, words) in zip(attributes, values, strict=True):
+        attribute.id = number
+        attribute.value[: len(words)] = words
+    address = ctypes.addressof(attributes) if values else None
+    config = _Config(*geometry.grid, *geometry.block, geometry.shared_memory, stream, address, len(values))
+    config.keep = attributes
+    return config
+
+
+class Launch:
+    """Some work, and the memory in which the driver reads its arguments.
+
+    `cells[changing]` are the addresses of the arrays that are passed, `cells[scalars]` the `words` of the scalars. A
+    caller that sets them, or the stream, before each launch must be alone; without such changes, threads may share it.
+    """
+
+    def __init__(self, work: Work, stream: int = 0) -> None:
+        self.work, arguments = work, work.arguments
+        # A cell of eight bytes holds any argument but a complex number of two. Arrays that are passed are adjacent, and
+        # so are scalars: one assignment sets all of a kind.
+        kinds = [_kind(argument) for argument in arguments]
+        order = sorted((p for p, kind in enumerate(kinds) if kind < _ENCODED), key=lambda position: kinds[position])
+        contents = [words(arguments[position]) for position in order]
+        ends = list(itertools.accumulate(map(len, contents), initial=0))
+        arrays, scalars = ends[kinds.count(0)], ends[kinds.count(0) + kinds.count(1)]
+        self.changing, self.scalars = slice(arrays), slice(arrays, scalars)
+        self.cells = (ctypes.c_uint64 * ends[-1])(*itertools.chain.from_iterable(contents))
+        self._addresses = {p: ctypes.addressof(self.cells) + 8 * first for first, p in zip(ends, order, strict=False)}
+        self._memory: list[ctypes.Array[ctypes.c_char]] = []
+        self._encoded = [(arguments[p], self._block(p)) for p, kind in enumerate(kinds) if kind == _ENCODED]
+        self._stream, self._configs = ctypes.c_void_p(stream), list[_Config]()
+        enqueues = [self._action(action) for action in work.actions]
+        self.enqueue = enqueues[0] if len(enqueues) == 1 else functools.partial(_in_turn, enqueues)
+
+    def encode(self, addresses: Sequence[int]) -> None:
+        """Write the values that stand for the arrays at these addresses."""
+        for argument, block in self._encoded:
+            ctypes.memmove(block, argument.encode(addresses[argument.position]), argument.nbytes)
+
+    def to(self, stream: int) -> None:
+        """Enqueue on this stream from now on."""
+        self._stream.value = stream
+        for config in self._configs:
+            config.stream = stream
+
+    def _block(self, position: int) -> int:
+        """The address of memory for an encoded argument, where a kernel may ask for an alignment of 64 bytes."""
+        memory = (ctypes.c_char * (self.work.arguments[position].nbytes + _ENCODED_ALIGNMENT))()
+        self._memory.append(memory)
+        address = ctypes.addressof(memory)
+        self._addresses[position] = address = address + -address % _ENCODED_ALIGNMENT
+        return address
+
+    def _action(self, action: Run | Copy | Zero) -> Callable[[], int]:
+        """A call that enqueues one action and returns the driver's status."""
+        cuda = library()
+        match action:
+            case Run(function, arguments):
+                parameters = (ctypes.c_void_p * len(arguments))(*(self._addresses[p] for p in arguments))
+                config = configured(function.geometry, self._stream.value or 0)
+                self._configs.append(config)
+                # cuLaunchKernelEx has four arguments, which cost ctypes half as much as the eleven of cuLaunchKernel.
+                return functools.partial(
+                    cuda.cuLaunchKernelEx,
+                    ctypes.byref(config),
+                    ctypes.c_void_p.from_param(function.handle.handle.value),  # converted once
+                    ctypes.byref(parameters),
+                    None,
+                )
+            case Copy(target, source, nbytes):
+                where = ctypes.c_uint64.from_address(self._addresses[source])  # in `cells`, which stay where they are
+                size = ctypes.c_size_t(nbytes)
+                return functools.partial(
+                    cuda.cuMemcpyDtoDAsync_v2, ctypes.c_uint64(int(target)), where, size, self._stream
+                )
+            case Zero(target, nbytes):
+                size = ctypes.c_size_t(nbytes)
+                return functools.partial(cuda.cuMemsetD8Async, ctypes.c_uint64(int(target)), 0, size, self._stream)
+
+
+def _in_turn(enqueues: Sequence[Callable[[], int]]) -> int:
+    """Enqueue one action after the other, up to the first that fails. Returns the last status."""
+    for enqueue in enqueues:
+        if status := enqueue():
+            return status
+    return 0
+
+
+def _kind(argument: Any) -> int:
+    """0 for an array that is passed, 1 for a scalar, 2 for any other memory."""
+    if isinstance(argument, Encoded):
+        return _ENCODED
+    return 0 if isinstance(argument, Passed) else 1 if isinstance(argument, np.generic) else 2
+
+
+def words(argument: Any) -> list[int]:
+    """The contents of the cells that hold an argument: one, or two for a scalar of 16 bytes."""
+    if isinstance(argument, Passed):
+        return [0]
+    if not isinstance(argument, np.generic):
+        return [int(argument)]
+    content = argument.tobytes()
+    return [int.from_bytes(content[start : start + 8], sys.byteorder) for start in range(0, len(content), 8)]

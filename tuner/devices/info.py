@@ -1,0 +1,79 @@
+"""A device in words and numbers, for processes and files that do not hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tuner.space.scope import Limits
+
+
+@dataclass(frozen=True)
+class Peak:
+    """Peak FP32 rate of a GPU: multiprocessors x lanes of each x clock x 2, because a multiply-add counts as two.
+
+    `most` is the number of multiply-adds per clock cycle and multiprocessor in the fastest format of its tensor cores;
+    None if unknown.
+    """
+
+    multiprocessors: int
+    lanes: int
+    clock_mhz: float
+    most: int | None = None
+
+    @property
+    def gflops(self) -> float:
+        """GFLOP/s."""
+        return 2 * self.multiprocessors * self.lanes * self.clock_mhz / 1e3
+
+    @property
+    def fastest_gflops(self) -> float | None:
+        """GFLOP/s in the fastest format; None if unknown."""
+        return 2 * self.multiprocessors * self.most * self.clock_mhz / 1e3 if self.most else None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.multiprocessors} multiprocessors x {self.lanes} FP32 lanes x 2 x {self.clock_mhz / 1e3:.4g} GHz = "
+            f"{self.gflops / 1e3:.4g} TFLOP/s"
+        )
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """The description of a device: `id` as in `cuda:0`, `name` by its vendor, `architecture` that its binaries run on,
+    `toolchain` with the versions of compiler and driver, `memory` in bytes that may be allocated, `package` in Python
+    that drives it."""
+
+    id: str
+    kind: str
+    language: str
+    name: str
+    architecture: str
+    toolchain: str
+    memory: int
+    limits: Limits
+    peak: Peak | None = None
+    on_processor: bool = False
+    package: str | None = None
+    units: int = 1  # multiprocessors, or cores
+
+    def describe(self) -> dict[str, Any]:
+        """The description that people and JSON output get."""
+        return {
+            "device": self.id,
+            "name": self.name,
+            "architecture": self.architecture,
+            "toolchain": self.toolchain,
+            "package": self.package,
+            "memory": self.memory,
+            "max_threads": self.limits.max_threads,
+            "max_shared_memory": self.limits.max_shared_memory,
+            "peak": asdict(self.peak) if self.peak else None,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> DeviceInfo:
+        """The DeviceInfo that `dataclasses.asdict` wrote, after a round trip through JSON."""
+        peak = Peak(**data["peak"]) if data["peak"] else None
+        return DeviceInfo(**{**data, "limits": Limits.from_json(data["limits"]), "peak": peak})
