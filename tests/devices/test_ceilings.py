@@ -123,12 +123,12 @@ def test_ones_own_ceilings_hide_those_that_ship_and_another_toolchain_serves(tmp
     mine = dataclasses.replace(CEILINGS, device=host.name, kind="host", toolchain=host.toolchain)
     assert KeptCeilings(tmp_path).of(host) is None
     KeptCeilings(tmp_path).keep(dataclasses.replace(mine, toolchain="an earlier one", cache=1))
-    assert KeptCeilings(tmp_path).of(host).cache == 1  # type: ignore[union-attr]
+    assert KeptCeilings(tmp_path).of(host).cache == 1
     KeptCeilings(tmp_path).keep(mine)
     KeptCeilings(tmp_path).keep(dataclasses.replace(mine, kind="opencl", cache=2))
     assert KeptCeilings(tmp_path).of(host) == mine
     KeptCeilings(tmp_path).keep(dataclasses.replace(mine, cache=3))
-    assert KeptCeilings(tmp_path).of(host.info).cache == 3  # type: ignore[union-attr]
+    assert KeptCeilings(tmp_path).of(host.info).cache == 3
     assert len(json.loads((tmp_path / "ceilings.json").read_text())["devices"]) == 3
 
 

@@ -105,7 +105,7 @@ def given(device: Device, *arrays: Numbers, queue: Any = None) -> list[Any]:
         return [on_gpu("own", array) for array in arrays]
     from pyopencl import array as opencl_array
 
-    return [opencl_array.to_device(queue or device.queue, array) for array in arrays]  # type: ignore[attr-defined]
+    return [opencl_array.to_device(queue or device.queue, array) for array in arrays]
 
 
 def integers(count: int, seed: int = 1) -> Numbers:

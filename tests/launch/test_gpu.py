@@ -159,7 +159,7 @@ def test_threads_share_a_kernel(cuda: Device) -> None:
 def test_each_launch_goes_where_the_arrays_lie_by_then(cuda: Device) -> None:
     driver, gpuarray = pycuda_driver(), pytest.importorskip("pycuda.gpuarray")
 
-    class Turning(driver.PointerHolderBase):  # type: ignore[misc, name-defined]  # PyCUDA has no types
+    class Turning(driver.PointerHolderBase):
         def get_pointer(self) -> int:
             turns.append(turns.pop(0))
             return int(turns[0].gpudata)
