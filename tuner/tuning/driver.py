@@ -22,7 +22,7 @@ from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.lookup import Query
 from tuner.store.store import Record
 from tuner.tuning import summary
-from tuner.tuning.crew import Crew
+from tuner.tuning.crew import Crews
 from tuner.tuning.request import CheckedRequest, TuningRequest
 from tuner.tuning.selection import select
 from tuner.tuning.shift import TrialListener
@@ -80,6 +80,12 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     Raises RequestError where the request is wrong. An interrupt at any moment leaves every finished trial in the
     ledger, and the same request continues from there.
     """
+    with Crews(progress.noted) as crews:
+        return tune_with(crews, request, progress)
+
+
+def tune_with(crews: Crews, request: TuningRequest, progress: Progress) -> Result:
+    """`tune` on devices that stay open between requests."""
     checked = CheckedRequest.of(request)
     task, store, budget = checked.task, checked.store, checked.budget
     space, method = task.space, task.method
@@ -91,7 +97,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
     for problem in kept.problems:
         progress.noted(problem)
     progress.begun(f"opening {' and '.join(checked.device_ids)}")
-    with _imports_ahead(space), Crew(task, checked.device_ids, progress.noted) as crew:
+    with _imports_ahead(space), crews.on(task, checked.device_ids) as crew:
         progress.begun("listing the valid configurations")
         from tuner.tuning.ledger import Ledger
         from tuner.tuning.study import StudyKey
