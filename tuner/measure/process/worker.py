@@ -11,8 +11,10 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tuner import devices
@@ -60,7 +62,9 @@ def _serve(
         feasibility.check(device, space, scope, method)
         channel.reply(asdict(device.info))
         with channel.reporting_to(requests):  # the supervisor lists configurations meanwhile
-            from tuner.measure.benchmark import Bench  # Kernel Tuner takes long to import
+            # Kernel Tuner imports torch where it is installed. That takes seconds, and its loop has no use for it.
+            with _Hidden("torch"):
+                from tuner.measure.benchmark import Bench
 
             bench = Bench(device, space, scope, method, ReferenceCache(products))
         channel.reply({})
@@ -72,6 +76,23 @@ def _serve(
         is_clean = not answers.has_children() and answers.open_files() < files + MOST_LEAKED
         channel.reply({**answer, "healthy": bench.healthy() and is_clean})
     return None
+
+
+class _Hidden(MetaPathFinder):
+    """A package that is not found, as where it is not installed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == self._name:
+            raise ModuleNotFoundError(f"{name}: hidden", name=name)
+
+    def __enter__(self) -> None:
+        sys.meta_path.insert(0, self)
+
+    def __exit__(self, *exception: object) -> None:
+        sys.meta_path.remove(self)
 
 
 def _reopen(descriptor: int) -> BinaryIO:
