@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -13,6 +14,9 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from helpers import ROOT
+from tuner.space import catalog, schema
+
+HOOKS = ROOT / "docs/hooks"
 
 
 class Links(HTMLParser):
@@ -72,3 +76,25 @@ def test_the_site_has_a_page_for_each_document(site: dict[Path, Links]) -> None:
     names = {page.parent.name for page in site}
     documents = {path.stem for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"}
     assert documents | {"contributing", "changelog"} <= names
+
+
+def test_the_picture_of_the_ladder_is_of_the_records_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HOOKS)
+    ladder = importlib.import_module("ladder")
+    words = re.search("<desc>(.*?)</desc>", ladder.PICTURE.read_text(), re.DOTALL)
+    assert words, "python docs/hooks/ladder.py draws it again"
+    assert words[1] == ladder.described(ladder.ladders()), "python docs/hooks/ladder.py draws it again"
+
+
+def test_every_key_of_a_space_file_is_described() -> None:
+    whole = schema.json_schema()
+    for model in (whole, *whole["$defs"].values()):
+        for key, value in model["properties"].items():
+            assert value.get("description"), key
+
+
+def test_the_course_has_a_page_for_each_stage_and_the_reference_one_for_each_source(site: dict[Path, Links]) -> None:
+    names = {page.parent.name for page in site}
+    stages = {name.replace("/", "-") for name in catalog.names() if name.startswith(("sgemm/", "hgemm/"))}
+    assert stages <= names
+    assert {"space-file", "functions", "command-line", "python"} <= names
