@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, TYPES, storage_option
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, TYPES, VERBOSE, storage_option
 from tuner.errors import RequestError
 from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
 from tuner.paths import quoted
@@ -50,11 +50,13 @@ from tuner.paths import quoted
 @click.option("--fresh", is_flag=True, help="Ignore earlier trials and measure again.")
 @storage_option("Database in which several machines share one study.")
 @RESULTS
+@VERBOSE
 @JSON
 def command(
     kernel: str,
     size: str | None,
     as_json: bool,
+    verbose: bool,
     repeats: int,
     flush: bool,
     objective: str,
@@ -80,13 +82,16 @@ def command(
     if size is None and None in catalog.load(kernel).operation.sizes.values():
         verbs = ", ".join(VERBS)
         raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
-    from tuner.cli import progress
-    from tuner.space.texts import config_text
-    from tuner.tuning.driver import tune
-    from tuner.tuning.request import TuningRequest
+    from tuner.cli import logs, progress
 
-    method = Method(repeats, flush, parse_objectives(objective), race=not full)
-    with progress.shown() as listener:
+    with progress.shown(request["results"]) as listener, logs.shown(verbose, listener.noted):
+        listener.begun("loading the tuner")
+        from tuner.space.texts import config_text
+        from tuner.tuning import conclusions
+        from tuner.tuning.driver import tune
+        from tuner.tuning.request import TuningRequest
+
+        method = Method(repeats, flush, parse_objectives(objective), race=not full)
         result = tune(TuningRequest(kernel, size, method=method, **request), listener)
     record = result.record
     keys = (
@@ -102,13 +107,21 @@ def command(
         "configurations": result.configurations,
         "evaluated": result.evaluated,
         "failed": {reason: number for reason, (number, _) in result.failed.items()},
+        "failures": [output.failure(trial) for trial in result.failures],
         "best": best,
+        "search_ms": record and result.selection.finalists[0].trial.time_ms,
+        "ties": [
+            {"config": tied.trial.config, "time_ms": tied.final.time_ms, "spread": tied.final.spread}
+            for tied in conclusions.ties(result.selection)
+        ],
         **({"front": [{"config": p.config, **p.values} for p in result.front]} if result.front else {}),
         "stored": result.stored,
     }
     for reason, (number, trial) in result.failed.items():
         which = config_text(trial.config) + ("" if number == 1 else ", for one")
         output.say(f"{number} failed: {reason}, {which}: {output.first_lines(trial.outcome.log)}")
+    if sum(number for number, _ in result.failed.values()) > 1:
+        output.say(f"`tune failures {kernel}{f' {size}' if size else ''}` tells more")
     lines = []
     if record is None:
         output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid")

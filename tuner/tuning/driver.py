@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,13 +22,15 @@ from tuner.space.scope import Scope
 from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.lookup import Query
 from tuner.store.store import Record
-from tuner.tuning import summary
+from tuner.tuning import conclusions, summary
 from tuner.tuning.crew import Crew
 from tuner.tuning.request import CheckedRequest, TuningRequest
-from tuner.tuning.selection import select
+from tuner.tuning.selection import Selection, select
 from tuner.tuning.shift import TrialListener
 from tuner.tuning.summary import Failures, Point, Summary
 from tuner.tuning.trial import Trial
+
+logger = logging.getLogger(__name__)
 
 # Optuna and Kernel Tuner take a second or more to import. That is done while the workers open their devices.
 SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger", "scipy.linalg", "tuner.search.pool_gp")
@@ -53,11 +56,14 @@ class Result:
     record: Record | None
     stored: bool
     trials: list[Trial]  # all in the ledger, those of earlier runs too
+    failures: list[Trial]  # of configurations that are valid now, in the order they were measured
+    selection: Selection
     front: list[Point] = field(default_factory=list)
 
 
 class Progress(TrialListener, Protocol):
-    """Hears of every step of a run; `measured_before` counts the trials of earlier runs."""
+    """Hears of every step of a run. `started` begins a search: `measured_before` counts the trials of earlier runs,
+    and `seconds` is the budget, where that is a time."""
 
     def begun(self, step: str) -> None: ...
 
@@ -69,6 +75,7 @@ class Progress(TrialListener, Protocol):
         total: int,
         measured_before: int,
         ceilings: Ceilings | None,
+        seconds: float | None = None,
     ) -> None: ...
 
     def finals(self, count: int) -> None: ...
@@ -107,20 +114,24 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
             Search(strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted) as search,
         ):
+            logger.debug("%s at %s: strategy %s, study %s", space.name, task.sizes, strategy, ledger.name)
             total = min(budget.evaluations or len(pool), len(pool))
             ceilings = kept.of(crew.device)
-            progress.started(space, crew.device, crew.scope, total, len(ledger.trials), ceilings)
+            progress.started(space, crew.device, crew.scope, total, len(ledger.trials), ceilings, budget.seconds)
             if not ledger.trials and ledger.has_earlier_protocol(space, key):
                 progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
             evaluated = crew.run(search, ledger, progress)
             selection = select(crew.lead, ledger, progress.finals, progress.noted)
-        failed = summary.failures(t for t in ledger.trials if pool.find(t.config) is not None)
+        failures = [t for t in ledger.trials if t.outcome.failure is not None and pool.find(t.config) is not None]
+        failed = summary.failures(failures)
         found = Summary(len(pool), len(ledger.trials), failed, strategy)
     record: Record | None = None
     if selection.finalists:
         record = summary.record(crew.lead, selection, found, ledger, signature, ceilings)
     for doubt in summary.doubts(record, crew.device) if record else ():
         progress.noted(doubt)
+    for conclusion in conclusions.of(selection, crew.device) if record and record.objective == "time" else ():
+        progress.noted(conclusion)
 
     def competes(old: Record) -> bool:
         return not request.fresh and space.valid(old.config, crew.scope)
@@ -136,6 +147,8 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
         record=record,
         stored=record is not None and store.add(record, competes),
         trials=ledger.trials,
+        failures=failures,
+        selection=selection,
         front=summary.front(selection, method) if len(method.objectives) > 1 else [],
     )
 
