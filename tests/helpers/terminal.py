@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -113,22 +115,30 @@ def tune(
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=names)
     os.close(theirs)
     terminal, frames, data, first = Terminal(columns), list[list[str]](), b"", 0.0
-    while True:
+
+    def show(seconds: float) -> bool:
+        """Show what comes within so many seconds. Raises OSError when the command has ended."""
+        nonlocal data, first
         assert time.monotonic() - began < PATIENCE_SECONDS, "nothing happens"
-        ready, _, _ = select.select([ours], [], [], 1)
-        try:
-            got = os.read(ours, 1 << 16) if ready else b""
-        except OSError:  # the command has ended
-            break
-        first = first or (time.monotonic() - began if got else 0.0)
-        data += got
+        if not select.select([ours], [], [], seconds)[0]:
+            return False
+        data += os.read(ours, 1 << 16)
+        first = first or time.monotonic() - began
         whole = _whole(data)
         terminal.write(data[:whole].decode())
         data = data[whole:]
         frames.append(list(terminal.rows))
-        if (other := resize(terminal.rows)) is not None and other != terminal.columns:
-            _set_size(ours, other)
-            terminal.resize(other)
+        return True
+
+    with contextlib.suppress(OSError):
+        while True:
+            if show(1) and (other := resize(terminal.rows)) is not None:
+                process.send_signal(signal.SIGSTOP)  # what it has written was for the columns that were
+                while show(0.05):
+                    pass
+                _set_size(ours, other)
+                terminal.resize(other)
+                process.send_signal(signal.SIGCONT)
     os.close(ours)
     return Shown(frames, process.wait(), terminal.wraps, terminal.styles, first)
 

@@ -94,9 +94,12 @@ class TuningProgress:
             is_new = trial.finished is None or trial.finished >= self._started_at
             standing.add(trial, done, best, is_new)
             is_better = is_new and best is not self._shown
-            if not self.screen.is_live and (is_better or done == standing.total):
+            if self.screen.is_live:
+                if is_better or trial.outcome.failure is not None:
+                    self._frame()
+            elif is_better or done == standing.total:
                 self.noted(standing.line(time.monotonic() - self._step_began))
-                self._shown = best
+            self._shown = best if is_new else self._shown
 
     def noted(self, text: str) -> None:
         with self._lock:
