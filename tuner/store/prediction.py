@@ -80,14 +80,15 @@ class TimeModel:
         return self._loads.at(self._measured, self._scope, sizes)
 
     def _weights(self, point: Array) -> Array:
-        return 1 / (((self._logs - point) ** 2).sum(axis=1) + NEAR)
+        weights: Array = 1 / (((self._logs - point) ** 2).sum(axis=1) + NEAR)
+        return weights
 
     def _predicted(self, load: Array, weights: Array) -> Array:
         known = ~np.isnan(self._rates)
         total = (known * weights).sum(axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
             rates = np.where(known, self._rates * weights, 0).sum(axis=1) / total
-            times = np.divide(load, np.exp(rates))
+            times: Array = load / np.exp(rates)
         times[~np.isfinite(times)] = np.inf
         return times
 
