@@ -17,9 +17,7 @@
 // Idea: split-K, as in CUTLASS.
 #include "portable.h"
 #include "background.h"
-#include "cluster.h"
 #include "hgemm.h"
-#include "parts.h"
 
 #ifndef splits
 #define splits 4 // parts of the depth
@@ -75,8 +73,8 @@
 #define STEPS (block_k / 16)       // per tile
 #define SIZE_A (block_m * block_k) // halves per tile
 #define SIZE_B (block_k * block_n)
-#define TILES_N (warp_n / 8)             // mma tiles per warp, side by side
-#define FOURS (warp_m / 16 * (warp_n / 8)) // outputs per thread, four at a time: those of an mma tile
+
+#include "splits.h"
 
 using TileA = SwizzledTile<block_m, block_k, THREADS>;
 using TileB = SwizzledTile<block_k, block_n, THREADS>;
@@ -120,9 +118,8 @@ KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
     const int warp = threadIdx.x / 32;
     place.warp_row = warp / (block_n / warp_n) * warp_m, place.warp_column = warp % (block_n / warp_n) * warp_n;
     place.block_column = blockIdx.x * block_n, place.block_row = blockIdx.y * block_m;
-    const int split = blockIdx.z % splits, tiles_k = (K + block_k - 1) / block_k;
-    const int begin = (int)((size_t)tiles_k * split / splits) * block_k;
-    const int end = min((int)((size_t)tiles_k * (split + 1) / splits) * block_k, K);
+    const int split = blockIdx.z % splits;
+    const Depths depths(split, 0, K);
     const size_t b = blockIdx.z / splits;
     A += b * M * K + (size_t)place.block_row * K;
     B += b * K * N + place.block_column;
@@ -132,7 +129,7 @@ KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
     // Begins to fetch the tile from k on to a slot. A group for each tile, so that they can be counted; one of no copies
     // is done at once.
     const auto fetch = [&](int to, int k) {
-        if (k < end) {
+        if (k < depths.end) {
             copy_in_background<TileA, wide_k>(tile_a + to * SIZE_A, A + k, K, M - place.block_row, K - k);
             copy_in_background<TileB, wide_n>(tile_b + to * SIZE_B, B + (size_t)k * N, N, K - k,
                                               N - place.block_column);
@@ -143,18 +140,18 @@ KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
     // Have the first tile in shared memory.
 #pragma unroll
     for (int slot = 0; slot < stages - 1; slot++) {
-        fetch(slot, begin + slot * block_k);
+        fetch(slot, depths.begin + slot * block_k);
     }
     wait_for_copies<stages - 2>();
     __syncthreads();
 
-    float sum[warp_m / 16][TILES_N][4] = {};
+    float sum[warp_m / 16][warp_n / 8][4] = {};
     Fragments<warp_m, warp_n, 16> held[fragments];
     if (fragments == 2) {
         reader.read(held[0], 0);
     }
     int slot = 0; // of the tile that is multiplied
-    for (int k0 = begin; k0 < end; k0 += block_k) {
+    for (int k0 = depths.begin; k0 < depths.end; k0 += block_k) {
         const int next = slot + 1 < stages ? slot + 1 : 0;
         // Into the slot before this one, which was read last before the latest barrier.
         fetch(slot > 0 ? slot - 1 : stages - 1, k0 + (stages - 1) * block_k);
@@ -176,59 +173,7 @@ KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
         slot = next;
     }
 
-#if in_cluster
-    // Leave the sums for the cluster, and add up every splits-th mma tile of this warp's.
-    float4 *const left_sums = (float4 *)shared;
-    __syncthreads(); // nobody reads tiles any more
-#pragma unroll
-    for (int f = 0; f < FOURS; f++) {
-        const float(&four)[4] = sum[f / TILES_N][f % TILES_N];
-        left_sums[f * THREADS + threadIdx.x] = make_float4(four[0], four[1], four[2], four[3]);
-    }
-    synchronize_cluster();
-    const bool paired = N % 2 == 0 && (size_t)C % 8 == 0;
-    for (int f = split; f < FOURS; f += splits) {
-        float all[1][4] = {};
-#pragma unroll
-        for (int s = 0; s < splits; s++) {
-            const float4 part = read_block4((const float *)(left_sums + f * THREADS + threadIdx.x), s);
-            all[0][0] += part.x, all[0][1] += part.y, all[0][2] += part.z, all[0][3] += part.w;
-        }
-        const int column = place.block_column + place.warp_column + f % TILES_N * 8 + place.lane % 4 * 2;
-#pragma unroll
-        for (int half_tile = 0; half_tile < 2; half_tile++) {
-            const int row = place.block_row + place.warp_row + f / TILES_N * 16 + half_tile * 8 + place.lane / 4;
-            if (row < M) {
-                write_row(C + (size_t)row * N + column, all, half_tile * 2, alpha, beta, N - column, paired);
-            }
-        }
-    }
-    synchronize_cluster(); // the others may still read what this block has left
-#else
-#if splits > 1
-    // Leave the sums in the workspace. The last block of the tile adds them up.
-    __shared__ int last;
-    const size_t tile = (b * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-    float *const left_sums = workspace + tile * splits * (block_m * block_n) + threadIdx.x * 4;
-#pragma unroll
-    for (int f = 0; f < FOURS; f++) {
-        const float(&four)[4] = sum[f / TILES_N][f % TILES_N];
-        WRITE_PART4(left_sums + split * (block_m * block_n) + f * THREADS * 4,
-                    make_float4(four[0], four[1], four[2], four[3]));
-    }
-    if (!is_last_block(semaphores + tile, &last, splits)) {
-        return;
-    }
-    for (int s = 0; s < splits; s++) {
-#pragma unroll
-        for (int f = 0; f < FOURS; f++) {
-            const float4 part = READ_PART4(left_sums + s * (block_m * block_n) + f * THREADS * 4);
-            float(&four)[4] = sum[f / TILES_N][f % TILES_N];
-            four[0] = s == 0 ? part.x : four[0] + part.x, four[1] = s == 0 ? part.y : four[1] + part.y;
-            four[2] = s == 0 ? part.z : four[2] + part.z, four[3] = s == 0 ? part.w : four[3] + part.w;
-        }
-    }
-#endif
-    write_tiles(C, sum, place, M, N, alpha, beta);
-#endif
+    const int rows = max(M - place.block_row, 0);
+    add_and_write(Rows{C + (size_t)place.block_row * N, rows, 1}, sum, place, N, alpha, beta, split, (float4 *)shared,
+                  workspace, semaphores, (b * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x);
 }
