@@ -32,6 +32,9 @@ OF_MODELS = {
 }
 
 
+_WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
+
+
 def pages() -> dict[str, str]:
     """The text of each page by its name."""
     texts = (space_file(), functions(), command_line(), python())
@@ -78,10 +81,8 @@ def _kind(value: Mapping[str, Any]) -> str:
             return "mapping of " + ", ".join(f"`{key}`" for key in value["properties"])
         return f"mapping of names to: {_kind(inner)}" if isinstance(inner, dict) else "mapping"
     if isinstance(kind, list):
-        return "an expression" if set(kind) == {"string", "number"} else " or ".join(map(str, kind))
-    return {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}.get(
-        str(kind), str(kind or "anything")
-    )
+        return "an expression" if set(kind) == {"string", "number"} else " or ".join(_WORDS[each] for each in kind)
+    return _WORDS.get(str(kind), "anything")
 
 
 def functions() -> str:
@@ -128,13 +129,11 @@ def _options(command: click.Command) -> Iterator[str]:
 
 def python() -> str:
     """The public names of the package, and the sampler."""
-    kernel = tuner.Kernel
-    members = [(n, m) for n, m in vars(kernel).items() if not n.startswith("_") or n == "__call__"]
+    public = {name: getattr(tuner, name) for name in tuner.__all__ if not hasattr(errors, name)}
     parts = [
         "`import tuner` gives these names. What is not on this page may change with any version.",
-        _function("tuner.load", tuner.load),
-        f"## tuner.Kernel\n\n{_text(kernel)}",
-        *(_member(name, member) for name, member in members if callable(member) or isinstance(member, property)),
+        *(_function(f"tuner.{name}", value) for name, value in public.items() if inspect.isfunction(value)),
+        *(_class(name, value) for name, value in public.items() if inspect.isclass(value)),
         f"## Errors\n\n{_text(errors)}",
         *(f"### tuner.{name}\n\n{_text(getattr(tuner, name))}" for name in tuner.__all__ if hasattr(errors, name)),
         f"## tuner.search.PoolGPSampler\n\n{_block(PoolGPSampler.__init__)}\n\n{_text(PoolGPSampler)}",
@@ -147,17 +146,25 @@ def _function(name: str, function: Callable[..., Any]) -> str:
     return f"## {name}\n\n{_block(function)}\n\n{_text(function)}"
 
 
-def _member(name: str, member: Any) -> str:
+def _class(name: str, kind: type) -> str:
+    """A class with what it declares for everybody; a variable of it is called like it."""
+    members = [(n, m) for n, m in vars(kind).items() if not n.startswith("_") or n == "__call__"]
+    shown = [_member(name.lower(), n, m) for n, m in members if inspect.isfunction(m) or isinstance(m, property)]
+    return "\n\n".join([f"## tuner.{name}\n\n{_text(kind)}", *shown])
+
+
+def _member(of: str, name: str, member: Any) -> str:
     if isinstance(member, property):
         kind = _signature(member.fget).partition("-> ")[2]
-        return f"### kernel.{name}\n\n`{kind}`\n\n{_text(member)}"
-    return f"### {'kernel(...)' if name == '__call__' else f'kernel.{name}'}\n\n{_block(member)}\n\n{_text(member)}"
+        return f"### {of}.{name}\n\n`{kind}`\n\n{_text(member)}"
+    call = f"{of}(...)" if name == "__call__" else f"{of}.{name}"
+    return f"### {call}\n\n{_block(member, of)}\n\n{_text(member)}"
 
 
-def _block(function: Callable[..., Any]) -> str:
+def _block(function: Callable[..., Any], of: str = "PoolGPSampler") -> str:
     """The signature, an argument a line."""
-    name = "PoolGPSampler" if function.__name__ == "__init__" else function.__name__
-    name, text = "kernel" if name == "__call__" else name, _signature(function)
+    name = of if function.__name__ in ("__init__", "__call__") else function.__name__
+    text = _signature(function)
     text = text.replace("(self, ", "(").replace("(self)", "()")
     inner, closing, rest = text[1:].rpartition(")")
     arguments = re.split(r", (?=[\w*]+(?::|,|$))", inner)
@@ -168,9 +175,10 @@ def _block(function: Callable[..., Any]) -> str:
 
 def _signature(function: Callable[..., Any]) -> str:
     try:
-        return str(inspect.signature(function)).replace("'", "")
+        text = str(inspect.signature(function)).replace("'", "")
     except ValueError:  # built in, such as min
         return "(...)"
+    return re.sub(r"\b(?:collections\.abc|pathlib|typing|tuner(?:\.\w+)+)\.(?=[A-Z])", "", text)
 
 
 def _text(what: Any) -> str:

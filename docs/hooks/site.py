@@ -5,12 +5,14 @@ https://www.mkdocs.org/dev-guide/plugins/#events
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import course
+import notebook
 import reference
 import steps
 from mkdocs.config.defaults import MkDocsConfig
@@ -31,15 +33,20 @@ Nav = list[Any]
 def navigation(index: str, made: Mapping[str, Nav]) -> Nav:
     """The navigation that the lists of the index are: a section for each heading, a page for each item. `made` are the
     pages that are made of code, by the heading whose list they follow."""
-    nav: Nav = [{"tuner": "README.md"}]
+    nav: Nav = [{"Home": "README.md"}]
     sections = re.split(r"^## ", index, flags=re.MULTILINE)[1:]
     headings = [section.partition("\n")[0] for section in sections]
     assert made.keys() <= set(headings), f"docs/README.md has no heading {made.keys() - set(headings)}"
     for heading, section in zip(headings, sections, strict=True):
         items = re.findall(r"^- \[([^\]]+)\]\(([^)#]+)\)", section, re.MULTILINE)
-        pages = [{title.replace("`", ""): OF_ROOT.get(path.removeprefix("../"), path)} for title, path in items]
+        pages = [{title.replace("`", ""): _page(path)} for title, path in items]
         nav.append({heading: [*pages, *made.get(heading, [])]})
     return nav
+
+
+def _page(path: str) -> str:
+    """The page on the site of what the index links."""
+    return OF_ROOT.get(path.removeprefix("../"), path).replace(".ipynb", ".md")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -56,6 +63,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     texts = {page: re.sub(r"\]\(docs/", "](", text) for page, text in of_root.items()}
     for page, text in {**texts, **course.pages(_LADDERS), **reference.pages()}.items():
         files.append(File.generated(config, page, content=text))
+    for path in sorted((ROOT / "docs/notebooks").glob("*.ipynb")):
+        text, pictures = notebook.page(json.loads(path.read_text(encoding="utf-8")), path.stem)
+        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=text))
+        for name, picture in pictures.items():
+            files.append(File.generated(config, f"notebooks/{name}", content=picture))
     return files
 
 
@@ -64,4 +76,5 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     steps stands where its marker is."""
     for source, target in {**OF_ROOT, "README.md": "README.md"}.items():
         markdown = markdown.replace(f"](../{source}", f"]({target}")
+    markdown = re.sub(r"\]\((\w+/\w+)\.ipynb\)", r"](\1.md)", markdown)
     return markdown.replace(course.MARKER, course.contents(_LADDERS))
