@@ -1,7 +1,7 @@
-// C[b] = alpha * A[b] B[b] + beta * C[b], row-major, 16-bit numbers multiplied by wgmma, from tiles that the TMA
+// C[b] = alpha * A[b] B[b] + beta * C[b], row-major, halves multiplied by wgmma, from tiles that the TMA
 // fetches.
 //
-// A is M x K and B is K x N, both float16 or both bfloat16; C is M x N, of floats; blocks are (columns, rows, batch). A
+// A is M x K and B is K x N, of halves; C is M x N, of floats; blocks are (columns, rows, batch). A
 // block has `consumers` warp groups of 128 threads, each with as many of its block_m rows, and all its block_n columns.
 //
 // Against 08_mma_pipelined:
@@ -67,7 +67,7 @@ KERNEL void __launch_bounds__(THREADS, 1)
     Ring<stages> ring;
     for (int tile = 0; tile < count; tile++) {
         wait(&arrived[ring.slot], ring.parity);
-        Slot::multiply<real>(sum, slots + ring.slot * Slot::SIZE, group * ROWS, tile > 0);
+        Slot::multiply<__half>(sum, slots + ring.slot * Slot::SIZE, group * ROWS, tile > 0);
         wait_for_products<0>();
         __syncthreads(); // all have read these tiles
         if (threadIdx.x == 0 && tile + stages < count) {

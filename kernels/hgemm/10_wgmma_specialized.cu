@@ -1,7 +1,7 @@
-// C[b] = alpha * A[b] B[b] + beta * C[b], row-major, 16-bit numbers multiplied by wgmma: some warps fetch, some
+// C[b] = alpha * A[b] B[b] + beta * C[b], row-major, halves multiplied by wgmma: some warps fetch, some
 // multiply.
 //
-// A is M x K and B is K x N, both float16 or both bfloat16; C is M x N, of floats; blocks are (columns, rows, batch). A
+// A is M x K and B is K x N, of halves; C is M x N, of floats; blocks are (columns, rows, batch). A
 // block has one warp group that fetches, and `consumers` that multiply, each with as many of its block_m rows.
 //
 // Against 09_wgmma, where a thread asks for the next tile when all have finished with one, and all wait for each other:
@@ -103,7 +103,7 @@ KERNEL void __launch_bounds__(THREADS, 1)
     float sum[HEIGHT][block_n / 2];
     for (int tile = 0; tile < count; tile++) {
         wait(&arrived[ring.slot], ring.parity);
-        Slot::multiply<real>(sum, slots + ring.slot * Slot::SIZE, first_row, tile > 0);
+        Slot::multiply<__half>(sum, slots + ring.slot * Slot::SIZE, first_row, tile > 0);
         wait_for_products<in_flight>();
         if (thread == 0 && tile >= in_flight) {
             arrive(&freed[in_flight == 0 ? ring.slot : ring.slot > 0 ? ring.slot - 1 : stages - 1]);

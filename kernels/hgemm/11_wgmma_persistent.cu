@@ -21,6 +21,9 @@
 #include "portable.h"
 #include "wgmma.h"
 
+#ifndef real
+#define real __half // the type of A and B
+#endif
 #ifndef transposed_b
 #define transposed_b 0 // 1: B is N x K
 #endif

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,10 @@ from tuner.errors import BuildError
 from tuner.measure.workbench import Workbench
 from tuner.search.enumeration import enumerate_space
 from tuner.space import catalog, source
-from tuner.space.model import Config, Value
+from tuner.space.model import Config, Space, Value
 from tuner.space.scope import Limits, Scope
 
-STAGES = [name for name in catalog.names() if "wgmma" in name and name.startswith(("hgemm/", "gemm16"))]
+STAGES = [catalog.load(name) for name in catalog.names() if "wgmma" in name and name.startswith(("hgemm/", "gemm16"))]
 PERSISTENT = "hgemm/11_wgmma_persistent"
 H200 = Limits(compute_capability=9.0, max_shared_memory=227 * 1024)
 RAGGED = "M=267,N=328,K=200,batch=2"  # the TMA takes rows of multiples of 16 bytes
@@ -35,14 +36,11 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Value], str]] = {
 }
 
 
-def with_types(name: str, size: str, device: Device, real: str) -> Scope:
-    """The problem where neither option is 0 or 1, so that a kernel which ignores one is wrong."""
-    scope = scope_of(catalog.load(name), device, size, alpha=1.5, beta=-0.75)
-    return Scope(scope.sizes, scope.options, scope.language, scope.limits, {"real": real})
+def with_type(scope: Scope, real: str) -> Scope:
+    return replace(scope, types={"real": real} if real else {})
 
 
-def spread(name: str, scope: Scope, count: int) -> list[Config]:
-    space = catalog.load(name)
+def spread(space: Space, scope: Scope, count: int) -> list[Config]:
     configurations = sorted(enumerate_space(space, scope).list)
     chosen = [configurations[i * len(configurations) // count] for i in range(count)]
     return [dict(zip(space.parameters, c, strict=True)) for c in chosen]
@@ -64,7 +62,7 @@ def test_what_cannot_be_right_does_not_compile(what: str) -> None:
 def test_bfloat16_and_a_width_of_no_multiple_of_32_compile() -> None:
     space = catalog.load("gemm16_nt/wgmma_persistent")
     scope = on(space, {"M": 4096, "N": 4096, "K": 4096, "batch": 1}, H200)
-    scope = Scope(scope.sizes, scope.options, scope.language, scope.limits, {"real": "bfloat16"})
+    scope = with_type(scope, "bfloat16")
     config = {**space.default, "block_n": 208, "in_flight": 1}
     assert space.valid(config, scope)
     (step,) = source.render(space, config, scope)
@@ -80,14 +78,18 @@ def test_the_space_of_the_persistent_stage_is_large() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("size", [RAGGED, MANY_TILES], ids=["ragged", "many tiles"])
-@pytest.mark.parametrize("real", ["float16", "bfloat16"])
-@pytest.mark.parametrize("name", STAGES)
+@pytest.mark.parametrize(
+    ("space", "real"),
+    [(space, real) for space in STAGES for real in space.operation.types.get("real", ("",))],
+    ids=lambda value: value.name if isinstance(value, Space) else value,
+)
 def test_configurations_are_right_where_tiles_reach_over_the_border(
-    name: str, real: str, size: str, cuda: Device
+    space: Space, real: str, size: str, cuda: Device
 ) -> None:
-    space, scope = catalog.load(name), with_types(name, size, cuda, real)
+    """Neither option is 0 or 1, so that a kernel which ignores one is wrong."""
+    scope = with_type(scope_of(space, cuda, size, alpha=1.5, beta=-0.75), real)
     bench = Workbench(cuda, space, scope)
-    for config in [dict(space.default), *spread(name, scope, 12)]:
+    for config in [dict(space.default), *spread(space, scope, 12)]:
         bench.verify(bench.bind(Program(cuda, space, config, scope, build(cuda.compiler, space, config, scope))))
 
 
