@@ -104,5 +104,5 @@ def test_no_option_is_called_like_a_variable_that_means_something_else() -> None
     taken = {"STATE", "CACHE", "SPACES", "CUDA", "TURNS", "STRATEGIES"}
     context = click.Context(app.cli)
     commands = [app.cli.get_command(context, name) for name in app.cli.list_commands(context)]
-    options = {option for command in commands if command for each in command.params for option in each.opts}
-    assert not {option.lstrip("-").upper().replace("-", "_") for option in options} & taken
+    parameters = [each for command in commands if command for each in command.params if isinstance(each, click.Option)]
+    assert not {option.lstrip("-").upper().replace("-", "_") for each in parameters for option in each.opts} & taken
