@@ -40,6 +40,7 @@ PROGRAMS = {  # that a shell block of a page may call
     "srun", "tune", "_TUNE_COMPLETE",
 }  # fmt: skip
 READING = {"best", "list", "replay", "report", "schema", "show", "validate"}  # verbs that touch no device
+EXPORT = re.compile(r"export \S+ \S+ --to \S+ --device H200( --\S+ \S+)*")
 NEEDS_GPU = "# needs a GPU"  # the first words of a block in Python that does
 TABLES = {"results": "docs/results.md", "gains": "docs/results.md", "ladder": "README.md", "gallery": "docs/gallery.md"}
 MOST_LINES = 150
@@ -160,6 +161,16 @@ def test_a_documented_command_that_only_reads_runs(line: str, tmp_path: Path, mo
     monkeypatch.setenv("TUNER_SPACES", str(vision / "tuning"))
     done = CliRunner().invoke(app.cli, shlex.split(line))
     assert (done.exit_code, done.exception) == (0, None), done.output
+
+
+@pytest.mark.parametrize("line", [line for line in commands_of("tune") if EXPORT.fullmatch(line)])
+def test_a_documented_export_for_a_device_of_the_store_writes_what_it_says(
+    line: str, tune: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = tune(*shlex.split(line), "--json")
+    assert done.status == 0, done.err
+    assert all((tmp_path / file).exists() for file in done.json["files"])
 
 
 def test_the_shell_blocks_of_pages_are_of_known_programs_and_are_read_by_a_shell() -> None:
