@@ -107,6 +107,7 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
             Search(strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted) as search,
         ):
+            ledger.note_command(request.command(space.name, crew.device.id))
             total = min(budget.evaluations or len(pool), len(pool))
             ceilings = kept.of(crew.device)
             progress.started(space, crew.device, crew.scope, total, len(ledger.trials), ceilings)
