@@ -64,7 +64,7 @@ WRONG = {
     ("report", "--recording", "nowhere.json"): "nowhere.json",
     ("report", KERNEL, "4096", "--output", "x.pdf"): "write a name in .html, .svg or .png",
     ("compare", "nothing"): "the store has no record of such a kernel",
-    ("compare", "sgemm/13_double_buffered", "--size", "77"): "two are compared; the store has sizes",
+    ("compare", "sgemm/13_double_buffered", "--size", "77"): "two are needed; the store has sizes",
     ("compare", "sgemm", "--results", "/none", "--results", "/nowhere"): "there is no such folder",
     ("explain", BLOCKED, "64"): "nothing has been measured",
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.cli import output
-from tuner.cli.options import write_figure
+from tuner.cli.options import check_writable, write_figure
 from tuner.errors import RequestError
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def write(
         file = file or Path(f"{stem}.html")
         vega.check()
         vega.suffix_of(file)
+        check_writable("--output", file.parent, file.name)
     if measure:
         found = _measured(found, device, storage)
     findings = Findings.of(found)

@@ -144,12 +144,15 @@ def contest(findings: Findings) -> Chart:
 def _measure(found: Sequence[Contender]) -> tuple[str, list[float], tuple[str, float] | None]:
     """The unit that contenders are compared in, their values, and the name and rate of the ceiling above them."""
     best = found[0].rates
-    if best is not None and best.gflops and all(c.rates and c.rates.gflops for c in found):
-        ceiling = (best.peak, best.gflops / best.vs_peak) if best.peak and best.vs_peak else None
-        return "GFLOP/s", [c.rates.gflops or 0.0 for c in found if c.rates], ceiling
-    if best is not None and best.gbytes and all(c.rates and c.rates.gbytes for c in found):
-        ceiling = (best.memory, best.gbytes / best.vs_memory) if best.memory and best.vs_memory else None
-        return "GB/s", [c.rates.gbytes or 0.0 for c in found if c.rates], ceiling
+    if best is None:
+        return "ms", [c.time_ms for c in found], None
+    arithmetic = best.vs_peak or 0.0, "GFLOP/s", best.peak, [c.rates and c.rates.gflops for c in found]
+    memory = best.vs_memory or 0.0, "GB/s", best.memory, [c.rates and c.rates.gbytes for c in found]
+    # What is nearer to its ceiling tells more.
+    for share, unit, name, values in sorted((arithmetic, memory), key=lambda way: -way[0]):
+        known = [value for value in values if value]
+        if len(known) == len(found):
+            return unit, known, (name, known[0] / share) if name and share else None
     return "ms", [c.time_ms for c in found], None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,10 +102,11 @@ def compare(
             if old is None or old.record.date < record.date:
                 latest[one.place(DIMENSIONS)] = one
     if len(latest) < 2:
-        had = sorted({short_size(r.sizes) + types_text(r.types) for _, kernel, r in found if kernel in chosen})
+        had = [(short_size(r.sizes) + types_text(r.types), r.device) for _, kernel, r in found if kernel in chosen]
+        at, where = (", ".join(dict.fromkeys(texts)) for texts in zip(*had, strict=True))
         raise RequestError(
-            f"{paths.shown(', '.join(kernels))}: {len(latest)} records fit, and two are compared; the store has sizes "
-            f"{', '.join(had)} of {'it' if len(chosen) == 1 else 'them'}"
+            f"{paths.shown(', '.join(kernels))}: {len(latest) or 'no'} record fits, and two are needed; the store has "
+            f"sizes {at} on {where}"
         )
     by_size = sorted(latest.values(), key=lambda c: math.prod(c.record.sizes.values()))
     orders = [
@@ -124,7 +126,7 @@ def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[s
         return [("", row.kernel, row.record) for row in stored.rows("", stores[0] if stores else None, say)]
     found = []
     for folder in stores:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise RequestError(f"--results {paths.shown(folder)}: there is no such folder")
         for file in sorted(folder.rglob("*.jsonl")):
             kernel = file.relative_to(folder).with_suffix("").as_posix()
@@ -180,7 +182,7 @@ def table(found: Comparison) -> tuple[list[str], list[list[Any]]]:
     lines = []
     for c in found.competitors:
         known, record = c.rates, c.record
-        share = known.vs_peak or known.vs_memory
+        share, ceiling = max((known.vs_peak or 0.0, known.peak), (known.vs_memory or 0.0, known.memory), key=_first)
         lines.append(
             [
                 *c.place(found.varying),
@@ -189,13 +191,17 @@ def table(found: Comparison) -> tuple[list[str], list[list[Any]]]:
                 number(known.gflops),
                 number(known.gbytes),
                 percent(record.vs_library),
-                f"{percent(share)} of {known.peak if known.vs_peak else known.memory}" if share else "",
+                f"{percent(share)} of {ceiling}" if share else "",
                 f"{c.gain:.3g} x" if c.gain else "",
                 config_text(record.config),
             ]
         )
     full = [i for i in range(len(header)) if any(line[i] for line in lines)]
     return [header[i] for i in full], [[line[i] for i in full] for line in lines]
+
+
+def _first(pair: tuple[float, str | None]) -> float:
+    return pair[0]
 
 
 def chart(found: Comparison) -> Chart:

@@ -101,16 +101,16 @@ class Findings:
         if record is not None:
             rows += [
                 ("record of", f"{record.date}, by tuner {record.version}"),
-                ("search", f"{record.strategy}, {record.evaluated:,} of {record.configurations:,} configurations"),
-                ("finals", f"{record.rounds} rounds, spread {record.spread:.1%}"),
-                ("clock in the finals", f"{record.clock_mhz:g} MHz" if record.clock_mhz else ""),
+                ("its search", f"{record.strategy}, {record.evaluated:,} of {record.configurations:,} configurations"),
+                ("its finals", f"{record.rounds} rounds, spread {record.spread:.1%}"),
+                ("clock in its finals", f"{record.clock_mhz:g} MHz" if record.clock_mhz else ""),
                 ("held down by", ", ".join(record.throttled)),
                 ("verified", _verified(subject)),
                 ("signature", record.signature[:16]),
             ]
         ceilings = subject.ceilings
         rows += [
-            ("ceilings", f"of {ceilings.date[:10]}, by `tune devices --measure`" if ceilings else "not measured"),
+            ("ceilings", f"of {ceilings.date[:10]}, by tune devices --measure" if ceilings else "not measured"),
             ("page made by", f"tuner {VERSION}"),
         ]
         return [(name, text) for name, text in rows if text]

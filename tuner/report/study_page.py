@@ -202,17 +202,17 @@ def _removed(findings: Findings) -> str:
     how = "all of them" if found.examined == found.combinations else f"{found.examined:,} drawn at random"
     return (
         f"Of {found.combinations:,} combinations of values, {found.valid:.2%} are valid here, as {how} tell. A "
-        "combination may break several restrictions; the last column counts those that break this one alone."
+        "combination may break several restrictions; the column beside it counts those that break this one alone."
     )
 
 
 def _restrictions(findings: Findings) -> Grid:
     assert findings.removals is not None
     rows = [
-        [Cell(r.restriction.that.text, code=True), r.restriction.because, f"{r.share:.1%}", f"{r.alone:.1%}"]
+        [Cell(r.restriction.that.text, code=True), f"{r.share:.1%}", f"{r.alone:.1%}", r.restriction.because]
         for r in findings.removals.rows
     ]
-    return Grid(*_without_empty(("restriction", "because", "removes", "removes alone"), rows))
+    return Grid(*_without_empty(("restriction", "removes", "removes alone", "because"), rows))
 
 
 assert len(BUILD) == len(_BUILD_TITLES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +29,7 @@ def check() -> None:
         )
 
 
+@functools.cache
 def script() -> str:
     """Vega, Vega-Lite and vega-embed as one script, which sets `window.vegaEmbed`."""
     check()
