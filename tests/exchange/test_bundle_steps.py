@@ -357,7 +357,7 @@ print(f"{result[0]:g} {result[-1]:g}")
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("kernel", [name for name in RIGHT if name != "gallery/tma_wgmma"])
+@pytest.mark.parametrize("kernel", sorted(RIGHT.keys() - {"gallery/tma_wgmma", "gallery/histogram_parts"}))
 def test_a_bundle_of_steps_is_launched_where_there_is_no_compiler(
     kernel: str, tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,5 +368,5 @@ def test_a_bundle_of_steps_is_launched_where_there_is_no_compiler(
     command = [sys.executable, "-c", WITHOUT_A_COMPILER, kernel, tmp_path / "b", ROOT / "tests", size]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == right.split()[1:]
+    assert re.fullmatch(right.split(": ")[1], done.stdout.strip()), done.stdout
     assert not list(build_cache.folder().iterdir())

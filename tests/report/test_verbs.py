@@ -62,6 +62,7 @@ WRONG = {
     ("report", "--output", "x.html"): "is for the page of one kernel",
     ("report", BLOCKED, "64", "--write", __file__): "--write: is for the tables of the store",
     ("report", "--recording", "nowhere.json"): "nowhere.json",
+    ("report", "sgemm/13_double_buffered", "4096", "--measure", "--json"): "NVIDIA H200 is not here",
     ("report", KERNEL, "4096", "--output", "x.pdf"): "write a name in .html, .svg or .png",
     ("compare", "nothing"): "the store has no record of such a kernel",
     ("compare", "sgemm/13_double_buffered", "--size", "77"): "two are needed; the store has sizes",

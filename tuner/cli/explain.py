@@ -61,7 +61,7 @@ def command(
         from tuner.report import measuring
 
         with progress.shown() as listener:
-            measured = measuring.measure(found, needed, found.here.id, storage, listener, in_turns=True)
+            measured = measuring.measure(found, needed, storage, listener, in_turns=True)
         found = measured.subject
         in_turns = {row: final.time_ms for row, final in measured.finals.items()}
     elif not no_measure:

@@ -50,7 +50,7 @@ def write(
         vega.suffix_of(file)
         check_writable("--output", file.parent, file.name)
     if measure:
-        found = _measured(found, device, storage)
+        found = _measured(found, storage)
     findings = Findings.of(found)
     if file is not None:
         suffix = vega.suffix_of(file)
@@ -62,10 +62,10 @@ def write(
     output.answer(as_json, {"file": file and str(file), **findings.to_json()}, "\n".join([*lines, str(file)]))
 
 
-def _measured(found: Subject, device: str | None, storage: str | None) -> Subject:
+def _measured(found: Subject, storage: str | None) -> Subject:
     """The same with the neighbours of the best that had no time."""
     from tuner.cli import progress
     from tuner.report import measuring
 
     with progress.shown() as listener:
-        return measuring.neighbours(found, device, storage, listener)
+        return measuring.neighbours(found, storage, listener)

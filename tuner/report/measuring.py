@@ -6,25 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tuner import devices
 from tuner.errors import RequestError, TrialError, WorkerDied
 from tuner.exchange import recording as recordings
 from tuner.measure.process.supervisor import Task
 from tuner.report import landscape
-from tuner.search.pool import Pool
-from tuner.search.strategies import Search
-from tuner.space import identity
-from tuner.tuning.crew import Crew
-from tuner.tuning.ledger import Ledger
+from tuner.search.strategies import UNLIMITED
+from tuner.store.store import Store
+from tuner.tuning.crew import Crew, Crews
+from tuner.tuning.exploration import explored
+from tuner.tuning.request import CheckedRequest, TuningRequest
 from tuner.tuning.selection import SLOWEST_DEFAULT
-from tuner.tuning.study import StudyKey
 
 if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
     from tuner.exchange.recording import Row
     from tuner.measure.results import Final
     from tuner.report.subject import Subject
-    from tuner.tuning.driver import Progress
+    from tuner.tuning.exploration import Progress
 
 
 @dataclass(frozen=True)
@@ -38,16 +36,15 @@ class Remeasured:
     library: Final | None = None
 
 
-def neighbours(subject: Subject, device: str | None, storage: str | None, progress: Progress) -> Subject:
+def neighbours(subject: Subject, storage: str | None, progress: Progress) -> Subject:
     """`subject` with the neighbours of the best that had no time. Raises RequestError as `measure` does."""
     missing = [neighbour.row for neighbour in landscape.neighbours(subject) if neighbour.is_missing]
-    return measure(subject, missing, device, storage, progress).subject if missing else subject
+    return measure(subject, missing, storage, progress).subject if missing else subject
 
 
 def measure(
     subject: Subject,
     rows: Sequence[Row],
-    device: str | None,
     storage: str | None,
     progress: Progress,
     in_turns: bool = False,
@@ -55,30 +52,24 @@ def measure(
     """`subject` with trials of these valid rows: those of the ledger, or new ones. `in_turns`: then all of them that
     are not much slower than the fastest are timed in turns, as finalists are.
 
-    Raises RequestError for a recording of an unknown kernel, and where the device of the trials is not the one here.
+    Raises RequestError for a recording of an unknown kernel, and where the device of the trials is not here.
     """
     problem = subject.problem
     if problem is None:
         raise RequestError(f"{subject.kernel}: is not known here, so nothing can be measured")
     space = problem.space
+    if subject.here is None:
+        raise RequestError(
+            f"{subject.recording.device} is not here, and times of different devices cannot be put together; "
+            "measure where it is, or name it by --device"
+        )
+    name = subject.here.id
+    request = TuningRequest(space.name, None, name, storage=storage, results=problem.results)
     task = Task(space, dict(problem.sizes), dict(problem.options), types=dict(problem.types))
-    name = devices.for_space(space, device if device and devices.is_name(device) else subject.trials.kind or None)
-    progress.begun(f"opening {name}")
-    with Crew(task, [name], progress.noted) as crew:
-        if crew.device.name != subject.recording.device:
-            raise RequestError(
-                f"{name} is {crew.device.name}, and the trials are of {subject.recording.device}: times of different "
-                "devices cannot be put together; measure there"
-            )
-        key = StudyKey(
-            task.sizes, task.options, crew.device.name, identity.of(space), crew.device.toolchain, task.method,
-            types=task.types,
-        )  # fmt: skip
-        pool = Pool(space.parameters, rows)
-        with Ledger(space, key, url=storage, say=progress.noted) as ledger, Search("brute_force", pool) as search:
-            progress.started(space, crew.device, crew.scope, len(pool), 0, subject.ceilings)
-            crew.run(search, ledger, progress)
-            trials = [trial for trial in ledger.trials if pool.find(trial.config) is not None]
+    checked = CheckedRequest(request, task, [name], UNLIMITED, Store.of(space, problem.results))
+    configs = [subject.config(row) for row in rows]
+    with Crews(progress.noted) as crews, explored(crews, checked, progress, configs) as search:
+        crew, trials = search.crew, search.trials
         more = recordings.of_trials(space, problem.sizes, problem.types, crew.device.name, trials)
         logs = {tuple(t.config[n] for n in space.parameters): t.outcome.log for t in trials if t.outcome.log}
         whole = replace(subject.recording, entries={**subject.recording.entries, **more.entries})

@@ -1,0 +1,53 @@
+"""A worker imports what it uses, when it uses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helpers.processes import Tune
+
+# As costly to import as torch is: who imports it can tell.
+TORCH = """
+import pathlib
+pathlib.Path(__file__).with_name("imported").touch()
+class Tensor: ...
+def double(x):
+    return 2 * x
+"""
+KERNEL = "void twice(float *y, const float *x, int n) { for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }"
+SPACE = """\
+title: a test's own
+operation:
+  sizes: {{n: }}
+  arguments:
+    - {{name: y, dtype: float32, shape: [n], role: out}}
+    - {{name: x, dtype: float32, shape: [n], role: in}}
+    - {{name: n, dtype: int32}}
+  reference: {reference}
+kernel: twice
+languages: [c]
+parameters: {{unused: [1, 2]}}
+"""
+
+
+@pytest.fixture
+def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that is there once the package that is called torch here has been imported."""
+    (tmp_path / "packages" / "torch").mkdir(parents=True)
+    (tmp_path / "packages" / "torch" / "__init__.py").write_text(TORCH)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"), prepend=":")
+    return tmp_path / "packages" / "torch" / "imported"
+
+
+@pytest.mark.parametrize(("reference", "uses"), [("2 * x", False), ("{python: check.py:right}", True)])
+def test_torch_is_imported_where_a_reference_uses_it_and_not_for_kernel_tuner(
+    reference: str, uses: bool, imported: Path, tune: Tune, tmp_path: Path
+) -> None:
+    (tmp_path / "twice.c").write_text(KERNEL)
+    (tmp_path / "twice.yaml").write_text(SPACE.format(reference=reference))
+    (tmp_path / "check.py").write_text("import torch\ndef right(x): return torch.double(x)\n")
+    done = tune(tmp_path / "twice.yaml", "1000", "--device", "host", "--budget", "2")
+    assert done.status == 0, done.err
+    assert imported.exists() == uses
