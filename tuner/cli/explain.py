@@ -10,9 +10,10 @@ import click
 from tuner.cli import output
 from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TYPES, storage_option
 from tuner.errors import DeviceError
+from tuner.report.words import times
 
 if TYPE_CHECKING:
-    from tuner.report.explanation import Change, Explanation, Limiting
+    from tuner.report.explanation import Explanation, Limiting
 
 
 @click.command()
@@ -88,7 +89,7 @@ def _data(result: Explanation, profiles: dict[str, dict[str, str]]) -> dict[str,
         "best": {"config": subject.config(subject.best), "time_ms": result.best_ms},
         "default": {"config": subject.default and subject.config(subject.default), "time_ms": result.default_ms},
         "timed": result.origin,
-        "parameters": [vars(step) for step in result.steps],
+        "parameters": [vars(change) for change in result.changes],
         "limits": {
             name: bounds and {**vars(bounds), "figures": bounds.figures.to_json(), "limiter": bounds.limiter}
             for name, bounds in result.bounds.items()
@@ -106,28 +107,42 @@ def _text(result: Explanation, profiles: dict[str, dict[str, str]]) -> str:
         f"{subject.kernel} at {subject.problem_text} on {subject.recording.device}",
         "\n".join(explanation.sentences(result)),
     ]
-    if result.steps:
+    if result.changes:
         header = ["parameter", "default", "best", "best without it", "default with it"]
-        parts.append(output.table(header, [_line(step, result) for step in result.steps]))
+        rows, reasons = _lines(result)
+        parts.append("\n".join([output.table(header, rows), *reasons]))
     limits = [[name, *cells] for name, cells in _limits(result).items() if any(cells)]
     if limits:
         parts.append(output.table(["", "best", "default"], limits))
     if profiles:
         names = dict.fromkeys(name for profile in profiles.values() for name in profile)
-        rows = [[name, *(profile.get(name, "") for profile in profiles.values())] for name in names]
-        parts.append(output.table(["counter", *profiles], rows))
+        lines = [[name, *(profile.get(name, "") for profile in profiles.values())] for name in names]
+        parts.append(output.table(["counter", *profiles], lines))
     return "\n\n".join(parts)
 
 
-def _line(step: Change, result: Explanation) -> list[Any]:
-    without = _ratio(step.without, result.best_ms, step.without_reason)
-    alone = _ratio(step.alone, result.default_ms, step.alone_reason)
-    return [step.name, step.default, step.best, without, alone]
+def _lines(result: Explanation) -> tuple[list[list[Any]], list[str]]:
+    """The rows of the table of parameters, and the reasons that its cells have the numbers of."""
+    reasons: list[str] = []
 
+    def cell(time_ms: float | None, base_ms: float, reason: str) -> str:
+        if time_ms is not None:
+            return f"{time_ms:.4g} ms, {times(time_ms / base_ms)}"
+        if reason not in reasons:
+            reasons.append(reason)
+        return f"({reasons.index(reason) + 1})"
 
-def _ratio(time_ms: float | None, base_ms: float, reason: str) -> str:
-    """`3.582 ms, 1.18 x`: a time, and that over the one that was changed."""
-    return reason if time_ms is None else f"{time_ms:.4g} ms, {time_ms / base_ms:.3g} x"
+    rows = [
+        [
+            change.name,
+            change.default,
+            change.best,
+            cell(change.without, result.best_ms, change.without_reason),
+            cell(change.alone, result.default_ms, change.alone_reason),
+        ]
+        for change in result.changes
+    ]
+    return rows, [f"({number}) {reason}" for number, reason in enumerate(reasons, 1)]
 
 
 def _limits(result: Explanation) -> dict[str, list[str]]:
@@ -143,7 +158,7 @@ def _limits(result: Explanation) -> dict[str, list[str]]:
         "shared memory, bytes": line(lambda b: _count(b.figures.shared_memory)),
         "threads per block": line(lambda b: f"{b.threads:,}"),
         "blocks": line(lambda b: f"{b.grid:,}"),
-        "occupancy": line(lambda b: "" if b.occupancy is None else f"{b.occupancy:.0%}"),
+        "occupancy": line(lambda b: "" if b.occupancy is None else f"{b.occupancy:.1%}"),
         "limited by": line(lambda b: b.limiter),
         "waves": line(lambda b: "" if b.waves is None else f"{b.waves:.2f}"),
     }

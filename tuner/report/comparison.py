@@ -14,7 +14,8 @@ from tuner import devices, paths
 from tuner.errors import ExpressionError, RequestError
 from tuner.report import page, vega
 from tuner.report.charts import Chart, Spec, rows, spec
-from tuner.report.page import Cell, Grid, Section, number, percent
+from tuner.report.page import Cell, Grid, Section
+from tuner.report.words import number, percent, times
 from tuner.space import catalog
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, short_size, types_text
@@ -187,12 +188,12 @@ def table(found: Comparison) -> tuple[list[str], list[list[Any]]]:
             [
                 *c.place(found.varying),
                 number(record.time_ms),
-                f"{ratio:.3g} x" if (ratio := found.ratio(c)) else "",
+                times(found.ratio(c)),
                 number(known.gflops),
                 number(known.gbytes),
                 percent(record.vs_library),
                 f"{percent(share)} of {ceiling}" if share else "",
-                f"{c.gain:.3g} x" if c.gain else "",
+                times(c.gain),
                 config_text(record.config),
             ]
         )

@@ -11,6 +11,7 @@ from tuner.devices.figures import Figures, resident_blocks
 from tuner.errors import RequestError
 from tuner.report import contenders, landscape
 from tuner.report.contenders import SEARCH, Contender
+from tuner.report.words import times
 
 if TYPE_CHECKING:
     from tuner.exchange.recording import Row
@@ -56,14 +57,14 @@ class Limiting:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Best against default: their times in ms, measured `TURNS` or of the SEARCH; the steps, the most important first;
-    the bounds of both; the rates of the best."""
+    """Best against default: their times in ms, measured `TURNS` or of the SEARCH; the changes, the most important
+    first; what limits both; the rates of the best."""
 
     subject: Subject
     best_ms: float
     default_ms: float
     origin: str
-    steps: list[Change]
+    changes: list[Change]
     bounds: Mapping[str, Limiting | None]
     best: Contender
 
@@ -108,8 +109,7 @@ def explain(subject: Subject, in_turns: Mapping[Row, float]) -> Explanation:
     Raises RequestError where the default has no time.
     """
     default = _default(subject)
-    times = {**subject.times, **in_turns}
-    if default not in times:
+    if default not in {**subject.times, **in_turns}:
         reason = landscape.why_no_time(subject, default)
         raise RequestError(
             f"{subject.kernel}: the default {reason}, so there is nothing to compare the best with; run this where "
@@ -117,26 +117,26 @@ def explain(subject: Subject, in_turns: Mapping[Row, float]) -> Explanation:
         )
     # Times of the search and times in turns cannot be compared.
     origin = TURNS if subject.best in in_turns and default in in_turns else SEARCH
-    times = dict(in_turns) if origin == TURNS else subject.times
-    steps = []
+    measured = in_turns if origin == TURNS else subject.times
+    changes = []
     for i in _differing(subject, default):
         without, alone = _mixed(subject.best, default, i)
-        steps.append(
+        changes.append(
             Change(
                 list(subject.parameters)[i],
                 default[i],
                 subject.best[i],
-                times.get(without),
-                times.get(alone),
-                "" if without in times else _reason(subject, without),
-                "" if alone in times else _reason(subject, alone),
+                measured.get(without),
+                measured.get(alone),
+                "" if without in measured else _reason(subject, without),
+                "" if alone in measured else _reason(subject, alone),
             )
         )
-    best_ms = times[subject.best]
-    steps.sort(key=lambda step: -(step.without or 0.0))
+    best_ms = measured[subject.best]
+    changes.sort(key=lambda change: -(change.without or 0.0))
     shown = contenders.with_rates(subject, Contender("best", best_ms, origin, subject.config(subject.best)))
     bounds = {name: bounds_of(subject, row) for name, row in (("best", subject.best), ("default", default))}
-    return Explanation(subject, best_ms, times[default], origin, steps, bounds, shown)
+    return Explanation(subject, best_ms, measured[default], origin, changes, bounds, shown)
 
 
 def _reason(subject: Subject, row: Row) -> str:
@@ -176,24 +176,24 @@ def sentences(found: Explanation) -> list[str]:
     """The explanation in words."""
     ratio = found.default_ms / found.best_ms
     how = "measured in turns" if found.origin == TURNS else "as the search timed them"
-    if not found.steps:
+    if not found.changes:
         return [f"The best configuration is the default: {found.best_ms:.4g} ms, {how}.", *_limits(found)]
     lines = [
-        f"The best takes {found.best_ms:.4g} ms, the default {found.default_ms:.4g} ms, {how}: {ratio:.3g} times as "
-        "fast."
+        f"The best takes {found.best_ms:.4g} ms, the default {found.default_ms:.4g} ms, {how}: "
+        f"{times(ratio)[:-2]} times as fast."
     ]
-    needed = [step for step in found.steps if step.without and step.without > (1 + ALIKE) * found.best_ms]
-    better = [step for step in found.steps if step.without and step.without < (1 - ALIKE) * found.best_ms]
-    idle = [step for step in found.steps if step.without and step not in (*needed, *better)]
-    tied = [step for step in found.steps if step.without is None]
+    needed = [change for change in found.changes if change.without and change.without > (1 + ALIKE) * found.best_ms]
+    better = [change for change in found.changes if change.without and change.without < (1 - ALIKE) * found.best_ms]
+    idle = [change for change in found.changes if change.without and change not in (*needed, *better)]
+    tied = [change for change in found.changes if change.without is None]
     if needed:
         first = needed[0]
         lines.append(
             f"{first.name} = {first.best} in place of {first.default} matters most: without it, the best takes "
-            f"{(first.without or 0.0) / found.best_ms:.3g} times as long."
+            f"{times((first.without or 0.0) / found.best_ms)[:-2]} times as long."
         )
     if len(needed) > 1:
-        rest = ", ".join(f"{s.name} ({(s.without or 0.0) / found.best_ms:.3g} x)" for s in needed[1:])
+        rest = ", ".join(f"{s.name} ({times((s.without or 0.0) / found.best_ms)})" for s in needed[1:])
         lines.append(f"Then come {rest}.")
     if idle:
         lines.append(f"{_names(idle)}: the default's value would cost less than {ALIKE:.0%}.")
@@ -207,8 +207,8 @@ def sentences(found: Explanation) -> list[str]:
     return [*lines, *_limits(found)]
 
 
-def _names(steps: list[Change]) -> str:
-    return ", ".join(step.name for step in steps)
+def _names(changes: list[Change]) -> str:
+    return ", ".join(change.name for change in changes)
 
 
 def _limits(found: Explanation) -> list[str]:
@@ -234,7 +234,7 @@ def _limits(found: Explanation) -> list[str]:
         lines.append(
             f"A multiprocessor holds {count} of its blocks of {bounds.threads} threads at once, which "
             f"{bounds.limiter} {'limit' if ' and ' in bounds.limiter or bounds.limiter.endswith('s') else 'limits'}"
-            + (f": occupancy {bounds.occupancy:.0%}." if bounds.occupancy is not None else ".")
+            + (f": occupancy {bounds.occupancy:.1%}." if bounds.occupancy is not None else ".")
         )
     if bounds.figures.spills:
         lines.append(f"Its registers spill {bounds.figures.spills} bytes per thread to memory.")

@@ -116,18 +116,6 @@ def render(title: str, lead: Sequence[str], sections: Sequence[Section], footer:
     )
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """A number for people: 0.04567, 51,158; empty for None."""
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
-
-
-def percent(value: float | None) -> str:
-    """0.5132 as 51.3%; empty for None."""
-    return "" if value is None else f"{value:.1%}"
-
-
 def _section(section: Section) -> str:
     parts = [f'<section id="{section.name}" aria-labelledby="title-{section.name}">']
     parts.append(f'<h2 id="title-{section.name}">{_text(section.title)}</h2>')

@@ -9,7 +9,8 @@ from tuner.report import charts as charting
 from tuner.report import page, vega
 from tuner.report.contenders import FINALS
 from tuner.report.findings import BUILD, Findings
-from tuner.report.page import Cell, Grid, Section, number, percent
+from tuner.report.page import Cell, Grid, Section
+from tuner.report.words import number, percent, times
 from tuner.space.texts import config_text
 from tuner.version import VERSION
 
@@ -58,7 +59,7 @@ def _share(share: float | None, ceiling: str | None) -> str:
 def _against(best: Contender, other: Contender) -> str:
     ratio = other.time_ms / best.time_ms
     if other.name == "default":
-        return f"{ratio:.3g} times as fast as the default configuration, {other.time_ms:.4g} ms."
+        return f"{times(ratio)[:-2]} times as fast as the default configuration, {other.time_ms:.4g} ms."
     return f"{ratio:.1%} of {other.name}, {other.time_ms:.4g} ms."
 
 
@@ -78,7 +79,8 @@ def _sections(findings: Findings) -> Iterator[Section]:
     yield Section(
         "leaders",
         f"The best {len(findings.leaders)}",
-        "Grey values are those of the best. Times are of the search. Occupancy is an upper bound that the build sets.",
+        "The first won the finals. " * (findings.subject.finals is not None)
+        + "Grey values are those of the best. Times are of the search. Occupancy is an upper bound, set by the build.",
         tables=[_leaders(findings)],
     )
     if findings.failures:
@@ -113,7 +115,7 @@ def _contest(findings: Findings) -> Grid:
                 percent(c.spread),
                 number(known.gflops) if known else "",
                 number(known.gbytes) if known else "",
-                f"{c.time_ms / best.time_ms:.3g} x",
+                times(c.time_ms / best.time_ms, 3),
                 "finals" if c.origin == FINALS else "search",
             ]
         )
@@ -160,7 +162,7 @@ def _neighbours(findings: Findings) -> Grid:
         [
             f"{n.name} = {n.value}",
             number(n.time_ms),
-            f"{n.time_ms / best_ms:.3g} x" if n.time_ms else "",
+            times(n.time_ms / best_ms if n.time_ms else None, 3),
             n.reason,
         ]
         for n in findings.neighbours
@@ -182,7 +184,7 @@ def _leaders(findings: Findings) -> Grid:
         *counts, occupancy = findings.build(row)
         figures = [*map(number, counts), percent(occupancy)]
         time_ms = subject.times[row]
-        rows.append([str(rank), number(time_ms), f"{time_ms / best_ms:.4g} x", *figures, *values])
+        rows.append([str(rank), number(time_ms), times(time_ms / best_ms, 3), *figures, *values])
     header = ("", "ms", "times the best", *_BUILD_TITLES, *names)
     return Grid(*_without_empty(header, rows))
 
