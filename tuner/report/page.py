@@ -93,7 +93,11 @@ def render(title: str, lead: Sequence[str], sections: Sequence[Section], footer:
     """The page. `lead` are the lines below its title. Raises RequestError where vl-convert is not installed."""
     links = " ".join(f'<a href="#{section.name}">{_text(section.title)}</a>' for section in sections)
     navigation = f'<nav aria-label="Figures">{links}</nav>' if len(sections) > 1 else ""
-    drawn = {section.name: _packed(section.chart.spec) for section in sections if section.chart}
+    drawn = {
+        section.name: {"description": section.title, **_packed(section.chart.spec)}
+        for section in sections
+        if section.chart
+    }
     body, rest = [], list(sections)
     while rest:
         section = rest.pop(0)
@@ -120,8 +124,7 @@ def _section(section: Section) -> str:
     parts = [f'<section id="{section.name}" aria-labelledby="title-{section.name}">']
     parts.append(f'<h2 id="title-{section.name}">{_text(section.title)}</h2>')
     if section.chart:
-        label = _text(section.title)
-        parts.append(f'<div class="chart" id="chart-{section.name}" role="img" aria-label="{label}"></div>')
+        parts.append(f'<div class="chart" id="chart-{section.name}"></div>')
     if section.caption:
         parts.append(f'<p class="caption">{_prose(section.caption)}</p>')
     parts += [_table(table, section.title) for table in section.tables]

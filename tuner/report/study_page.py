@@ -67,7 +67,7 @@ def _sections(findings: Findings) -> Iterator[Section]:
     charts = {chart.name: chart for chart in charting.charts(findings)}
     tables = {
         "contest": [_contest(findings), _configurations(findings)],
-        "convergence": [_improvements(findings)],
+        "convergence": [] if findings.random_search else [_improvements(findings)],
         "importance": [_importance(findings)],
         "neighbours": [_neighbours(findings)],
     }
