@@ -175,7 +175,7 @@ def _count(value: Any) -> int | None:
 def sentences(found: Explanation) -> list[str]:
     """The explanation in words."""
     ratio = found.default_ms / found.best_ms
-    how = "measured in turns" if found.origin == TURNS else "as the search timed them"
+    how = "measured in turns" if found.origin == TURNS else f"as the {found.subject.trials.origin} has them"
     if not found.changes:
         return [f"The best configuration is the default: {found.best_ms:.4g} ms, {how}.", *_limits(found)]
     lines = [
@@ -185,7 +185,8 @@ def sentences(found: Explanation) -> list[str]:
     needed = [change for change in found.changes if change.without and change.without > (1 + ALIKE) * found.best_ms]
     better = [change for change in found.changes if change.without and change.without < (1 - ALIKE) * found.best_ms]
     idle = [change for change in found.changes if change.without and change not in (*needed, *better)]
-    tied = [change for change in found.changes if change.without is None]
+    unknown = [change for change in found.changes if change.without_reason == landscape.NOT_MEASURED]
+    tied = [change for change in found.changes if change.without is None and change not in unknown]
     if needed:
         first = needed[0]
         lines.append(
@@ -204,6 +205,8 @@ def sentences(found: Explanation) -> list[str]:
         )
     if tied:
         lines.append(f"{_names(tied)}: cannot be changed back alone; the table says why.")
+    if unknown:
+        lines.append(f"{_names(unknown)}: nobody has measured the best with the default's value.")
     return [*lines, *_limits(found)]
 
 
