@@ -10,6 +10,7 @@ from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import H100, H200, KERNEL, at, stored
 from tuner import devices
+from tuner.report import counters
 
 BLOCKED = "sgemm/01_host_blocked"
 
@@ -77,6 +78,34 @@ def test_a_wrong_request_is_one_message(request_: tuple[str, ...], tune: Tune, t
     assert (done.status, done.out) == (2, ""), done.err
     assert WRONG[request_] in done.err
     assert len(done.err.splitlines()) == 1
+
+
+NCU = """\
+==PROF== Connected to process 5551 (/usr/bin/python3)
+"ID","Kernel Name","sm__throughput.avg.pct_of_peak_sustained_elapsed","dram__bytes.sum","gpu__time_duration.sum"
+"","","%","byte","ns"
+"0","sgemm_tiled","73.20","36,091,648","548,512"
+"""
+
+
+def test_what_the_profiler_prints_is_read() -> None:
+    assert counters.parse(NCU) == {
+        "time under the profiler": "548,512 ns",
+        "arithmetic and issue, of peak": "73.20%",
+        "bytes of device memory": "36,091,648 byte",
+    }
+    assert counters.parse("==ERROR== ERR_NVGPUCTRPERM") == {}
+
+
+@pytest.mark.gpu
+def test_counters_of_best_and_default(tune: Tune) -> None:
+    assert tune("sgemm/09_coarsened_2d", "512", "--budget", "5").status == 0
+    done = tune("explain", "sgemm/09_coarsened_2d", "512", "--counters", "--json")
+    assert done.status == 0, done.err
+    assert done.json["counters"].keys() == {"best", "default"}
+    for profile in done.json["counters"].values():
+        assert {"arithmetic and issue, of peak", "issue slots used", "occupancy reached"} <= profile.keys()
+    assert done.json["limits"]["best"]["waves"] > 0
 
 
 def test_counters_need_the_profiler(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from tuner.errors import DeviceError
 from tuner.report.words import times
 
 if TYPE_CHECKING:
-    from tuner.report.explanation import Explanation, Limiting
+    from tuner.report.explanation import Contrast, Limiting
 
 
 @click.command()
@@ -78,7 +78,7 @@ def command(
     output.answer(as_json, _data(result, profiles), _text(result, profiles))
 
 
-def _data(result: Explanation, profiles: dict[str, dict[str, str]]) -> dict[str, Any]:
+def _data(result: Contrast, profiles: dict[str, dict[str, str]]) -> dict[str, Any]:
     from tuner.report import explanation
 
     subject = result.subject
@@ -99,7 +99,7 @@ def _data(result: Explanation, profiles: dict[str, dict[str, str]]) -> dict[str,
     }
 
 
-def _text(result: Explanation, profiles: dict[str, dict[str, str]]) -> str:
+def _text(result: Contrast, profiles: dict[str, dict[str, str]]) -> str:
     from tuner.report import explanation
 
     subject = result.subject
@@ -121,7 +121,7 @@ def _text(result: Explanation, profiles: dict[str, dict[str, str]]) -> str:
     return "\n\n".join(parts)
 
 
-def _lines(result: Explanation) -> tuple[list[list[Any]], list[str]]:
+def _lines(result: Contrast) -> tuple[list[list[Any]], list[str]]:
     """The rows of the table of parameters, and the reasons that its cells have the numbers of."""
     reasons: list[str] = []
 
@@ -145,7 +145,7 @@ def _lines(result: Explanation) -> tuple[list[list[Any]], list[str]]:
     return rows, [f"({number}) {reason}" for number, reason in enumerate(reasons, 1)]
 
 
-def _limits(result: Explanation) -> dict[str, list[str]]:
+def _limits(result: Contrast) -> dict[str, list[str]]:
     """The bounds of best and default, line by line."""
     both: list[Limiting | None] = [result.bounds["best"], result.bounds["default"]]
 

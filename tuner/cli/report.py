@@ -66,6 +66,7 @@ def command(
     from tuner.store import report
 
     given = {"--output": output_, "--measure": request["measure"], "--storage": request["storage"]}
+    given |= {"--set": request["options"], "--type": request["types"]}
     if any(given.values()):
         wrong = next(name for name, value in given.items() if value)
         raise RequestError(f"{wrong}: is for the page of one kernel; write `tune report KERNEL SIZE {wrong} ...`")
@@ -76,4 +77,4 @@ def command(
             report.put_into(file, tables)
     else:
         records = [{"kernel": row.kernel, "record": row.record.to_json()} for row in rows]
-        output.answer(as_json, records, "\n\n".join(tables.values()))
+        output.answer(as_json, records, "\n\n".join(filter(None, tables.values())))

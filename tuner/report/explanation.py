@@ -56,7 +56,7 @@ class Limiting:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Contrast:
     """Best against default: their times in ms, measured `TURNS` or of the SEARCH; the changes, the most important
     first; what limits both; the rates of the best."""
 
@@ -103,7 +103,7 @@ def _is_valid(subject: Subject, row: Row) -> bool:
     return space is not None and scope is not None and space.valid(subject.config(row), scope)
 
 
-def explain(subject: Subject, in_turns: Mapping[Row, float]) -> Explanation:
+def explain(subject: Subject, in_turns: Mapping[Row, float]) -> Contrast:
     """The explanation, from the times in ms that were measured in turns, else from those of the search.
 
     Raises RequestError where the default has no time.
@@ -136,7 +136,7 @@ def explain(subject: Subject, in_turns: Mapping[Row, float]) -> Explanation:
     changes.sort(key=lambda change: -(change.without or 0.0))
     shown = contenders.with_rates(subject, Contender("best", best_ms, origin, subject.config(subject.best)))
     bounds = {name: bounds_of(subject, row) for name, row in (("best", subject.best), ("default", default))}
-    return Explanation(subject, best_ms, measured[default], origin, changes, bounds, shown)
+    return Contrast(subject, best_ms, measured[default], origin, changes, bounds, shown)
 
 
 def _reason(subject: Subject, row: Row) -> str:
@@ -172,7 +172,7 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def sentences(found: Explanation) -> list[str]:
+def sentences(found: Contrast) -> list[str]:
     """The explanation in words."""
     ratio = found.default_ms / found.best_ms
     how = "measured in turns" if found.origin == TURNS else f"as the {found.subject.trials.origin} has them"
@@ -214,7 +214,7 @@ def _names(changes: list[Change]) -> str:
     return ", ".join(change.name for change in changes)
 
 
-def _limits(found: Explanation) -> list[str]:
+def _limits(found: Contrast) -> list[str]:
     """What limits the best."""
     lines = []
     roof = contenders.roofline(found.best, found.subject.ceilings)
