@@ -12,6 +12,7 @@ from tuner.errors import RequestError
 from tuner.report import contenders, landscape
 from tuner.report.contenders import SEARCH, Contender
 from tuner.report.words import times
+from tuner.tuning.selection import SLOWEST_DEFAULT
 
 if TYPE_CHECKING:
     from tuner.exchange.recording import Row
@@ -115,9 +116,10 @@ def explain(subject: Subject, in_turns: Mapping[Row, float]) -> Contrast:
             f"{subject.kernel}: the default {reason}, so there is nothing to compare the best with; run this where "
             f"{subject.recording.device} is"
         )
-    # Times of the search and times in turns cannot be compared.
-    origin = TURNS if subject.best in in_turns and default in in_turns else SEARCH
-    measured = in_turns if origin == TURNS else subject.times
+    # Times of the search and times in turns can be compared only where they are far apart.
+    with_slow = {**_slow(subject, in_turns), **in_turns}
+    origin = TURNS if subject.best in in_turns and default in with_slow else SEARCH
+    measured = with_slow if origin == TURNS else subject.times
     changes = []
     for i in _differing(subject, default):
         without, alone = _mixed(subject.best, default, i)
@@ -137,6 +139,12 @@ def explain(subject: Subject, in_turns: Mapping[Row, float]) -> Contrast:
     shown = contenders.with_rates(subject, Contender("best", best_ms, origin, subject.config(subject.best)))
     bounds = {name: bounds_of(subject, row) for name, row in (("best", subject.best), ("default", default))}
     return Contrast(subject, best_ms, measured[default], origin, changes, bounds, shown)
+
+
+def _slow(subject: Subject, in_turns: Mapping[Row, float]) -> dict[Row, float]:
+    """The times of what was too slow to be timed in turns."""
+    fastest = min((subject.times[row] for row in in_turns), default=math.inf)
+    return {row: time_ms for row, time_ms in subject.times.items() if time_ms > SLOWEST_DEFAULT * fastest}
 
 
 def _reason(subject: Subject, row: Row) -> str:
