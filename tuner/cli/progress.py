@@ -169,7 +169,8 @@ def shown(results: Path | None = None) -> Iterator[TuningProgress]:
     """Progress for one run: removed at the end; an interrupted run says that its trials are kept."""
     progress = TuningProgress(results)
     try:
-        yield progress
+        with output.said_by(progress.noted):
+            yield progress
     except INTERRUPTS:
         progress.interrupted()
         raise
