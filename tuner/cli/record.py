@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, check_writable
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, VERBOSE, check_writable
 
 
 @click.command()
@@ -23,8 +23,9 @@ from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, 
     help="File to write, .json or .json.gz; named after the kernel, size and device if omitted.",
 )
 @RESULTS
+@VERBOSE
 @JSON
-def command(kernel: str, size: str | None, path: Path | None, as_json: bool, **request: Any) -> None:
+def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_json: bool, **request: Any) -> None:
     """Measure every valid configuration of KERNEL at SIZE, and write a recording.
 
     Every configuration is timed with all repeats. The recording is a cache file of Kernel Tuner, which `tune replay`
@@ -32,7 +33,7 @@ def command(kernel: str, size: str | None, path: Path | None, as_json: bool, **r
 
     Example: tune record sgemm/07_tiled_1xn 4096 --output 07_tiled_1xn.json.gz
     """
-    from tuner.cli import progress
+    from tuner.cli import logs, progress
     from tuner.exchange import recording as recordings
     from tuner.exchange import t4
     from tuner.measure.method import Method
@@ -44,7 +45,7 @@ def command(kernel: str, size: str | None, path: Path | None, as_json: bool, **r
     space = catalog.load(kernel)
     if path is not None:
         check_writable("--output", path.parent, path.name)
-    with progress.shown() as listener:
+    with progress.shown(request["results"]) as listener, logs.shown(verbose, listener.noted):
         method = Method(race=False)
         result = tune(TuningRequest(kernel, size, strategy="brute_force", method=method, **request), listener)
     recording = recordings.of_trials(space, result.sizes, result.types, result.device.name, result.trials)
