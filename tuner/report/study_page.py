@@ -119,7 +119,7 @@ def _contest(findings: Findings) -> Grid:
                 "finals" if c.origin == FINALS else "search",
             ]
         )
-    header = ("", "ms", "spread", "GFLOP/s", "GB/s", "times the best", "timed in")
+    header = ("", "ms", "spread", "GFLOP/s", "GB/s", "over best", "timed in")
     return Grid(*_without_empty(header, rows))
 
 
