@@ -162,7 +162,7 @@ def _check_exists(url: str) -> None:
 def _recordings(problem: Problem) -> Iterator[Trials]:
     stem, names = problem.space.name.rpartition("/")[2], (problem.space.name, kernel_names.former_name(problem.space))
     roots = dict.fromkeys((problem.results or paths.user_results(), paths.shipped("results")))
-    for path in (path for root in roots for path in sorted((root / "recordings").glob(f"{stem}-*.json*"))):
+    for path in (path for root in roots for path in recordings.files(root / "recordings", f"{stem}-")):
         recording = recordings.read(path)
         about = recording.size, recording.about.get("types", {})
         if recording.kernel in names and about == (dict(problem.sizes), problem.types):
