@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def charts(findings: Findings) -> list[Chart]:
     """Those charts for which there is data."""
-    made = (contest, roofline, convergence, distribution, importance, neighbours, slices)
+    made = [contest, roofline, convergence, distribution, importance, neighbours, slices]
+    if findings.subject.trials.origin == "record":  # the few best, in no order of a search
+        made = [contest, roofline]
     return [chart for make in made if (chart := make(findings)) is not None]
 
 

@@ -89,7 +89,7 @@ def chart(found: Comparison) -> Chart:
         for field in named
     ]
     words = {"library": "the vendor's library, in the same rounds", "ceiling": "the measured ceiling of the device"}
-    caption = " ".join(f"{'Orange' if f == 'library' else 'Dark'} marks: {words[f]}." for f in named)
+    caption = " ".join(f"{'Orange marks' if f == 'library' else 'Marks in ink'}: {words[f]}." for f in named)
     height = (26 if not rest else 16) * len(values)
     return Chart("compared", "Side by side", caption, spec(values, height, layers))
 

@@ -13,14 +13,18 @@ if TYPE_CHECKING:
     from tuner.report.contenders import Contender
     from tuner.report.findings import Findings
 
+SHORT = 0.3  # of the longest bar: what has no room for a label
+
 
 def contest(findings: Findings) -> Chart:
     """The best, the default and the library, by rate where work is counted, else by time."""
     found = findings.contenders
     unit, values, ceiling = _measure(found)
     labels = [f"{c.time_ms:.4g} ms" for c in found]
+    inside = [value > SHORT * max(values) for value in values]
+    names = [c.name for c in found]
     data = rows(
-        ("name", "value", "label", "role"), zip([c.name for c in found], values, labels, map(_role, found), strict=True)
+        ("name", "value", "label", "role", "inside"), zip(names, values, labels, map(_role, found), inside, strict=True)
     )
     y: Spec = {"field": "name", "type": "nominal", "sort": None, "title": None}
     more = "more is better" if unit != "ms" else "less is better"
@@ -30,18 +34,24 @@ def contest(findings: Findings) -> Chart:
             "mark": {"type": "bar", "height": {"band": 0.7}},
             "encoding": {"y": y, "x": x, "color": _roles(found), "tooltip": tips("name", "value", "label")},
         },
-        {
-            "mark": {"type": "text", "align": "left", "dx": 6, "color": colour("paper")},
-            "encoding": {"y": y, "x": {"datum": 0}, "text": {"field": "label"}},
-        },
+        _times("datum.inside", colour("paper"), {"y": y, "x": {"datum": 0}}),
+        _times("!datum.inside", colour("ink"), {"y": y, "x": x}),
     ]
     if ceiling is not None:
         layers += rule(ceiling[1], f"{ceiling[0]} ceiling")
     together = [c.name for c in found if c.origin == FINALS]
     caption = f"Timed in the same rounds: {', '.join(together)}." if len(together) > 1 else ""
-    names = [c.name for c in found[1:]]
-    title = f"Best against {' and '.join(names)}" if names else "The best"
+    title = f"Best against {' and '.join(names[1:])}" if names[1:] else "The best"
     return Chart("contest", title, caption, spec(data, 34 * len(data), layers))
+
+
+def _times(which: str, ink: Spec, places: Spec) -> Spec:
+    """The times of bars: within long ones, beside short ones."""
+    return {
+        "transform": [{"filter": which}],
+        "mark": {"type": "text", "align": "left", "dx": 6, "color": ink},
+        "encoding": {**places, "text": {"field": "label"}},
+    }
 
 
 def _measure(found: Sequence[Contender]) -> tuple[str, list[float], tuple[str, float] | None]:
