@@ -35,8 +35,9 @@ def contest(findings: Findings) -> Chart:
             "encoding": {"y": y, "x": x, "color": _roles(found), "tooltip": tips("name", "value", "label")},
         },
         _times("datum.inside", colour("paper"), {"y": y, "x": {"datum": 0}}),
-        _times("!datum.inside", colour("ink"), {"y": y, "x": x}),
     ]
+    if not all(inside):
+        layers.append(_times("!datum.inside", colour("ink"), {"y": y, "x": x}))
     if ceiling is not None:
         layers += rule(ceiling[1], f"{ceiling[0]} ceiling")
     together = [c.name for c in found if c.origin == FINALS]
