@@ -1,20 +1,26 @@
-"""`tune KERNEL SIZE`: the search for the fastest configuration."""
+"""`tune KERNEL SIZE...`: the search for the fastest configuration."""
+
+from __future__ import annotations
 
 import difflib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, TYPES, storage_option
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, SIZES_HELP, TYPES, storage_option
 from tuner.errors import RequestError
 from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
 from tuner.paths import quoted
 
+if TYPE_CHECKING:
+    from tuner.tuning.driver import Result
+
 
 @click.command("kernel", hidden=True)
 @KERNEL
-@click.argument("size", required=False)
+@click.argument("sizes", nargs=-1, metavar="[SIZE]...")
+@click.option("--sizes", "size_lists", multiple=True, metavar="FILE|GRID", help=SIZES_HELP)
 @DEVICES
 @SET
 @TYPES
@@ -53,7 +59,8 @@ from tuner.paths import quoted
 @JSON
 def command(
     kernel: str,
-    size: str | None,
+    sizes: tuple[str, ...],
+    size_lists: tuple[str, ...],
     as_json: bool,
     repeats: int,
     flush: bool,
@@ -63,38 +70,51 @@ def command(
 ) -> int:
     """Find the fastest configuration of KERNEL at SIZE, verify it and store it.
 
-    SIZE may be left out where the file gives every size. Every configuration is verified before it is timed. An
-    interrupted search continues when the same command is run again.
+    SIZE may be left out where the file gives every size. With several sizes, each has the budget; a family, as sgemm,
+    is tuned stage by stage. Every configuration is verified before it is timed. An interrupted search continues when
+    the same command is run again.
 
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
     """
     from tuner.cli.app import VERBS
-    from tuner.space import catalog
+    from tuner.space import catalog, families
 
+    is_family = bool(families.members(kernel))
     try:
-        catalog.find(kernel)
+        if not is_family:
+            catalog.find(kernel)
     except RequestError:
         if near := difflib.get_close_matches(kernel, VERBS, n=1):
             raise RequestError(f"{quoted(kernel)} is no verb and no kernel; did you mean `tune {near[0]}`?") from None
         raise
+    method = Method(repeats, flush, parse_objectives(objective), race=not full)
+    if is_family or size_lists or len(sizes) > 1 or ":" in "".join(sizes):
+        from tuner.cli import several
+
+        return several.tune(kernel, sizes, size_lists, as_json, method=method, **request)
+    size = sizes[0] if sizes else None
     if size is None and None in catalog.load(kernel).operation.sizes.values():
         verbs = ", ".join(VERBS)
         raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
     from tuner.cli import progress
-    from tuner.space.texts import config_text
     from tuner.tuning.driver import tune
     from tuner.tuning.request import TuningRequest
 
-    method = Method(repeats, flush, parse_objectives(objective), race=not full)
     with progress.shown() as listener:
         result = tune(TuningRequest(kernel, size, method=method, **request), listener)
+    output.answer(as_json, document(result), "\n".join(lines(result)))
+    return 1 if result.record is None else 0
+
+
+def document(result: Result) -> dict[str, Any]:
+    """A result for --json."""
     record = result.record
     keys = (
         "config", "time_ms", "spread", "gflops", "peak", "vs_peak", "gbytes", "memory", "vs_memory", "vs_library",
         "verified",
     )  # fmt: skip
     best = record and {key: getattr(record, key) for key in keys}
-    data = {
+    return {
         "kernel": result.kernel,
         "device": result.device.name,
         "size": result.sizes,
@@ -106,17 +126,21 @@ def command(
         **({"front": [{"config": p.config, **p.values} for p in result.front]} if result.front else {}),
         "stored": result.stored,
     }
+
+
+def lines(result: Result) -> list[str]:
+    """The last lines of a run: its best configuration. What failed is said at once."""
+    from tuner.space.texts import config_text
+
     for reason, (number, trial) in result.failed.items():
         which = config_text(trial.config) + ("" if number == 1 else ", for one")
         output.say(f"{number} failed: {reason}, {which}: {output.first_lines(trial.outcome.log)}")
-    lines = []
-    if record is None:
+    if result.record is None:
         output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid")
-    else:
-        lines.append(output.best(record, catalog.load(kernel)))
-        if result.front:
-            lines.append(output.front(result.front))
-        if not result.stored:
-            lines.append("the store keeps the faster configuration that it has")
-    output.answer(as_json, data, "\n".join(lines))
-    return 1 if record is None else 0
+        return []
+    found = [output.best(result.record, result.space)]
+    if result.front:
+        found.append(output.front(result.front))
+    if not result.stored:
+        found.append("the store keeps the faster configuration that it has")
+    return found

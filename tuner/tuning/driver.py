@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tuner.devices import DeviceInfo
+from tuner.space.model import Space
 from tuner.store.store import Record
 from tuner.tuning import summary
 from tuner.tuning.crew import Crews
@@ -24,7 +25,7 @@ class Result:
     With several objectives `front` holds the non-dominated configurations.
     """
 
-    kernel: str
+    space: Space
     device: DeviceInfo
     sizes: dict[str, int]
     types: dict[str, str]
@@ -35,6 +36,11 @@ class Result:
     stored: bool
     trials: list[Trial]  # all in the ledger, those of earlier runs too
     front: list[Point] = field(default_factory=list)
+
+    @property
+    def kernel(self) -> str:
+        """The name of the kernel."""
+        return self.space.name
 
 
 def tune(request: TuningRequest, progress: Progress) -> Result:
@@ -66,7 +72,7 @@ def tune_with(crews: Crews, request: TuningRequest, progress: Progress) -> Resul
         return not request.fresh and task.space.valid(old.config, crew.scope)
 
     return Result(
-        kernel=task.space.name,
+        space=task.space,
         device=crew.device,
         sizes=task.sizes,
         types=task.types,

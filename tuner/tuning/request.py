@@ -13,6 +13,7 @@ from tuner.measure.process.supervisor import Task
 from tuner.search import strategies
 from tuner.search.strategies import Budget
 from tuner.space import catalog, chosen_size, chosen_types, kernel_names, operation
+from tuner.space.operation import Size
 from tuner.store.store import Store
 from tuner.tuning.address import EXAMPLES
 
@@ -22,7 +23,7 @@ class TuningRequest:
     """A kernel and its problem, and how to search."""
 
     kernel: str
-    size: str | None  # None: the sizes that the operation gives
+    size: Size | None  # None: the sizes that the operation gives
     device: str | None = None  # one, several with commas between, or `all`
     options: Mapping[str, float] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,159 @@
+"""Several problems in one run: a kernel at several sizes, or the kernels of a family.
+
+Devices, processes and builds are shared. A search begins with what the store knows of near sizes, which is what the
+run has just learned there. Of a family, each kernel is tried with a small part of the budget, and those that are far
+behind the best are dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from tuner import devices
+from tuner.errors import NoConfiguration, OutOfMemory, RequestError
+from tuner.paths import quoted
+from tuner.search.strategies import Budget
+from tuner.space import catalog, families, kernel_names
+from tuner.space.model import Space
+from tuner.space.size_lists import WeightedSize
+from tuner.store.lookup import size_distance
+from tuner.tuning.crew import Crews
+from tuner.tuning.driver import Result, tune_with
+from tuner.tuning.exploration import Progress, explored
+from tuner.tuning.request import CheckedRequest, TuningRequest
+
+BEHIND = 2.0  # times the best of its family: a kernel that is as slow after its trial is dropped
+HOPELESS = 4.0  # times the best at a near size: such a kernel is not even tried
+NEAR = 1.5  # the distance of sizes of which each is about twice the other's
+TRIAL_SHARE = 5  # a trial has the budget divided by this
+LEAST_TRIAL, TRIAL = 8, 20  # configurations: at least so many; so many where there is no budget
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A kernel of a family that was left out at a size: its best took `value`, the best of the family `best`, in what
+    is minimised. `near`: both are of this other size, and it was not tried here."""
+
+    kernel: str
+    sizes: dict[str, int]
+    value: float
+    best: float
+    near: dict[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Untuned:
+    """A problem that cannot be tuned, and why."""
+
+    kernel: str
+    sizes: dict[str, int]
+    reason: str
+
+
+@dataclass
+class Standings:
+    """How the kernels of a family have done in their trials at other sizes: the best value of each one tried there."""
+
+    values: list[tuple[dict[str, int], dict[str, float]]] = field(default_factory=list)
+
+    def hopeless(self, kernel: str, sizes: dict[str, int]) -> Dropped | None:
+        """The kernel, if it was far behind at the nearest size at which it was tried, and that is near."""
+        tried = [(size_distance(other, sizes), i) for i, (other, values) in enumerate(self.values) if kernel in values]
+        apart, nearest = min(tried, default=(math.inf, 0))
+        if apart > NEAR:
+            return None
+        other, values = self.values[nearest]
+        value, best = values[kernel], min(values.values())
+        return Dropped(kernel, sizes, value, best, other) if value > HOPELESS * best else None
+
+
+def members(kernel: str, device: str | None) -> tuple[list[Space], str | None, list[str]]:
+    """The kernels that `kernel` names, the device for all of them, and messages for the user.
+
+    A name is a kernel's or a family's. Of a family, those that do not run on the device are left out; where `device` is
+    not given, it is the one that most of them run on. Raises RequestError.
+    """
+    family = families.members(kernel)
+    if not family:
+        return [catalog.load(kernel)], device, []
+    kinds = [devices.split(name.strip())[0] for name in device.split(",")] if device not in (None, "all") else []
+    if not kinds:
+        available = [kind for space in family for kind in devices.kinds_of(space) if devices.count(kind)]
+        kinds = [kind for kind, _ in Counter(available).most_common(1)]
+        device = device or (f"{kinds[0]}:0" if kinds else None)
+    running = [space for space in family if set(kinds) <= {*devices.kinds_of(space)}]
+    others = [space.name for space in family if space not in running]
+    if not running:
+        raise RequestError(f"{quoted(kernel)}: none of its kernels runs on {device or 'a device of this machine'}")
+    return running, device, [f"left out, for it does not run on {kinds[0]}: {name}" for name in others]
+
+
+def tune_sizes(
+    request: TuningRequest, spaces: Sequence[Space], sizes: Sequence[WeightedSize], progress: Progress
+) -> Iterator[Result | Dropped | Untuned]:
+    """Tune each of `spaces` at each of `sizes`, those of the greatest weight first; `request` says how.
+
+    Every size has the whole budget, and every kernel that is not dropped there. What comes to an end is given at once.
+    Raises as `driver.tune` does; a size that has no configuration, or does not fit in memory, stops no other.
+    """
+    with Crews(progress.noted) as crews:
+        standings = Standings()
+        for size in sorted(sizes, key=lambda each: -each.weight):
+            yield from tune_size(crews, request, spaces, size.sizes, standings, progress)
+
+
+def tune_size(
+    crews: Crews,
+    request: TuningRequest,
+    spaces: Sequence[Space],
+    sizes: dict[str, int],
+    standings: Standings,
+    progress: Progress,
+) -> Iterator[Result | Dropped | Untuned]:
+    """Tune each of `spaces` at one size, as `tune_sizes` does."""
+    requests = {space.name: replace(request, kernel=kernel_names.address(space), size=sizes) for space in spaces}
+    if len(requests) > 1:
+        for gone in _tried(crews, requests, sizes, standings, progress):
+            del requests[gone.kernel]
+            yield gone
+    for name, each in requests.items():
+        try:
+            yield tune_with(crews, each, progress)
+        except (NoConfiguration, OutOfMemory) as error:
+            yield Untuned(name, sizes, str(error))
+
+
+def _tried(
+    crews: Crews, requests: dict[str, TuningRequest], sizes: dict[str, int], standings: Standings, progress: Progress
+) -> list[Dropped | Untuned]:
+    """Those that drop out in a trial, with a small part of the budget, of each kernel of a family."""
+    gone: list[Dropped | Untuned] = []
+    values: dict[str, float] = {}
+    for name, request in requests.items():
+        if hopeless := standings.hopeless(name, sizes):
+            gone.append(hopeless)
+            continue
+        trial = replace(request, budget=_trial_budget(request))
+        try:
+            with explored(crews, CheckedRequest.of(trial), progress) as search:
+                found = [trial.value for trial in search.trials if trial.value is not None]
+        except (NoConfiguration, OutOfMemory) as error:
+            gone.append(Untuned(name, sizes, str(error)))
+            continue
+        if found:  # otherwise nothing is known of it
+            values[name] = min(found)
+    if values:
+        standings.values.append((sizes, values))
+        best = min(values.values())
+        gone += [Dropped(name, sizes, value, best) for name, value in values.items() if value > BEHIND * best]
+    return gone
+
+
+def _trial_budget(request: TuningRequest) -> str | None:
+    budget = Budget.parse(request.budget)
+    if budget.seconds is not None:
+        return Budget(seconds=budget.seconds / TRIAL_SHARE).text()
+    return Budget(evaluations=max(LEAST_TRIAL, (budget.evaluations or TRIAL * TRIAL_SHARE) // TRIAL_SHARE)).text()
