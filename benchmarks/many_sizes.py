@@ -38,7 +38,10 @@ def main() -> None:
         together_s, answer = _timed(Path(folder) / "together", [arguments.kernel, *sizes, *options])
         together = [result["best"]["time_ms"] for result in answer["results"]]
         print(f"{len(sizes)} sizes in one run: {together_s:.1f} s", flush=True)
-        runs = [_timed(Path(folder) / "single", [arguments.kernel, size, *options]) for size in sizes[: arguments.most]]
+        runs = []
+        for size in sizes[: arguments.most]:
+            runs.append(_timed(Path(folder) / "single", [arguments.kernel, size, *options]))
+            print(f"{size} alone: {runs[-1][0]:.1f} s", flush=True)
     single_s = sum(seconds for seconds, _ in runs)
     print(f"{len(runs)} runs: {single_s:.1f} s, {single_s / len(runs):.2f} s each")
     print(f"one run takes {together_s / (single_s / len(runs) * len(sizes)):.0%} of {len(sizes)} runs")

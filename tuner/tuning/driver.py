@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tuner.devices import DeviceInfo
-from tuner.space.model import Space
+from tuner.space.model import Config, Space
 from tuner.store.store import Record
 from tuner.tuning import summary
 from tuner.tuning.crew import Crews
@@ -53,12 +54,16 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
         return tune_with(crews, request, progress)
 
 
-def tune_with(crews: Crews, request: TuningRequest, progress: Progress) -> Result:
-    """`tune` on devices that stay open between requests."""
+def tune_with(
+    crews: Crews, request: TuningRequest, progress: Progress, configs: Sequence[Config] | None = None
+) -> Result:
+    """`tune` on devices that stay open between requests. `configs`, if given, are compared in place of a search; then
+    the record has none but these."""
     checked = CheckedRequest.of(request)
-    with explored(crews, checked, progress) as search:
+    with explored(crews, checked, progress, configs) as search:
         crew, ledger = search.crew, search.ledger
-        selection = select(crew.lead, ledger, progress.finals, progress.noted)
+        among = None if configs is None else search.pool
+        selection = select(crew.lead, ledger, progress.finals, progress.noted, among)
     failed = summary.failures(search.trials)
     found = Summary(len(search.pool), len(ledger.trials), failed, search.strategy)
     record: Record | None = None

@@ -55,7 +55,7 @@ class Progress(TrialListener, Protocol):
 @dataclass(frozen=True)
 class Exploration:
     """A search that is over, with what it was done by: the crew that is still there, the pool, the open ledger, the
-    strategy's name. `evaluated` counts the trials that it knows of; `signature` is the space's identity."""
+    strategy's name, or `given`. `evaluated` counts the trials that it knows of; `signature` is the space's identity."""
 
     crew: Crew
     pool: Pool
@@ -111,7 +111,8 @@ def explored(
             if not ledger.trials and ledger.has_earlier_protocol(space, key):
                 progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
             evaluated = crew.run(search, ledger, progress)
-            yield Exploration(crew, pool, ledger, strategy, evaluated, signature, ceilings)
+            how = strategy if configs is None else "given"
+            yield Exploration(crew, pool, ledger, how, evaluated, signature, ceilings)
 
 
 @contextlib.contextmanager

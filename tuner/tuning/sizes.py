@@ -7,10 +7,9 @@ behind the best are dropped.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from tuner import devices
 from tuner.errors import NoConfiguration, OutOfMemory, RequestError
@@ -24,11 +23,13 @@ from tuner.tuning.crew import Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.request import CheckedRequest, TuningRequest
+from tuner.tuning.table import TrialTable
 
 BEHIND = 2.0  # times the best of its family: a kernel that is as slow after its trial is dropped
 HOPELESS = 4.0  # times the best at a near size: such a kernel is not even tried
 NEAR = 1.5  # the distance of sizes of which each is about twice the other's
 TRIAL_SHARE = 5  # a trial has the budget divided by this
+UNTUNABLE = (NoConfiguration, OutOfMemory)  # what stops one problem, and no other
 LEAST_TRIAL, TRIAL = 8, 20  # configurations: at least so many; so many where there is no budget
 
 
@@ -51,23 +52,6 @@ class Untuned:
     kernel: str
     sizes: dict[str, int]
     reason: str
-
-
-@dataclass
-class Standings:
-    """How the kernels of a family have done in their trials at other sizes: the best value of each one tried there."""
-
-    values: list[tuple[dict[str, int], dict[str, float]]] = field(default_factory=list)
-
-    def hopeless(self, kernel: str, sizes: dict[str, int]) -> Dropped | None:
-        """The kernel, if it was far behind at the nearest size at which it was tried, and that is near."""
-        tried = [(size_distance(other, sizes), i) for i, (other, values) in enumerate(self.values) if kernel in values]
-        apart, nearest = min(tried, default=(math.inf, 0))
-        if apart > NEAR:
-            return None
-        other, values = self.values[nearest]
-        value, best = values[kernel], min(values.values())
-        return Dropped(kernel, sizes, value, best, other) if value > HOPELESS * best else None
 
 
 def members(kernel: str, device: str | None) -> tuple[list[Space], str | None, list[str]]:
@@ -100,56 +84,59 @@ def tune_sizes(
     Raises as `driver.tune` does; a size that has no configuration, or does not fit in memory, stops no other.
     """
     with Crews(progress.noted) as crews:
-        standings = Standings()
+        table = TrialTable()
         for size in sorted(sizes, key=lambda each: -each.weight):
-            yield from tune_size(crews, request, spaces, size.sizes, standings, progress)
+            requests = requests_at(request, spaces, size.sizes)
+            if len(requests) > 1:
+                for gone in tried(crews, requests, size.sizes, table, progress, _trial_budget(request)):
+                    del requests[gone.kernel]
+                    yield gone
+            for name, each in requests.items():
+                try:
+                    yield tune_with(crews, each, progress)
+                except UNTUNABLE as error:
+                    yield Untuned(name, size.sizes, str(error))
 
 
-def tune_size(
+def requests_at(request: TuningRequest, spaces: Iterable[Space], sizes: dict[str, int]) -> dict[str, TuningRequest]:
+    """`request` for each of `spaces` at a size, by name."""
+    return {space.name: replace(request, kernel=kernel_names.address(space), size=sizes) for space in spaces}
+
+
+def tried(
     crews: Crews,
-    request: TuningRequest,
-    spaces: Sequence[Space],
+    requests: dict[str, TuningRequest],
     sizes: dict[str, int],
-    standings: Standings,
+    table: TrialTable,
     progress: Progress,
-) -> Iterator[Result | Dropped | Untuned]:
-    """Tune each of `spaces` at one size, as `tune_sizes` does."""
-    requests = {space.name: replace(request, kernel=kernel_names.address(space), size=sizes) for space in spaces}
-    if len(requests) > 1:
-        for gone in _tried(crews, requests, sizes, standings, progress):
-            del requests[gone.kernel]
-            yield gone
-    for name, each in requests.items():
-        try:
-            yield tune_with(crews, each, progress)
-        except (NoConfiguration, OutOfMemory) as error:
-            yield Untuned(name, sizes, str(error))
-
-
-def _tried(
-    crews: Crews, requests: dict[str, TuningRequest], sizes: dict[str, int], standings: Standings, progress: Progress
+    budget: str | None,
 ) -> list[Dropped | Untuned]:
-    """Those that drop out in a trial, with a small part of the budget, of each kernel of a family."""
+    """Those that drop out when each kernel of a family is tried at a size with a small `budget`. What the trials give
+    goes into `table`, which knows those at other sizes."""
     gone: list[Dropped | Untuned] = []
-    values: dict[str, float] = {}
     for name, request in requests.items():
-        if hopeless := standings.hopeless(name, sizes):
+        if hopeless := _hopeless(name, sizes, table):
             gone.append(hopeless)
             continue
-        trial = replace(request, budget=_trial_budget(request))
         try:
-            with explored(crews, CheckedRequest.of(trial), progress) as search:
-                found = [trial.value for trial in search.trials if trial.value is not None]
-        except (NoConfiguration, OutOfMemory) as error:
+            with explored(crews, CheckedRequest.of(replace(request, budget=budget)), progress) as search:
+                table.add(sizes, name, search.trials)
+        except UNTUNABLE as error:
             gone.append(Untuned(name, sizes, str(error)))
-            continue
-        if found:  # otherwise nothing is known of it
-            values[name] = min(found)
-    if values:
-        standings.values.append((sizes, values))
-        best = min(values.values())
-        gone += [Dropped(name, sizes, value, best) for name, value in values.items() if value > BEHIND * best]
-    return gone
+    values = table.best(sizes)
+    best = min(values.values(), default=0.0)
+    return gone + [Dropped(name, sizes, value, best) for name, value in values.items() if value > BEHIND * best]
+
+
+def _hopeless(kernel: str, sizes: dict[str, int], table: TrialTable) -> Dropped | None:
+    """The kernel, if it was far behind at the nearest size at which it was tried, and that is near."""
+    others = [other for other in table.sizes_of(kernel) if other != sizes]
+    near = min(others, key=lambda other: size_distance(other, sizes), default=None)
+    if near is None or size_distance(near, sizes) > NEAR:
+        return None
+    values = table.best(near)
+    best = min(values.values())
+    return Dropped(kernel, sizes, values[kernel], best, near) if values[kernel] > HOPELESS * best else None
 
 
 def _trial_budget(request: TuningRequest) -> str | None:
