@@ -41,7 +41,7 @@ def test_a_cover_serves_every_size_with_few_configurations_and_records_them(tune
 
 def test_a_cover_says_what_it_had_no_time_for(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path, "twice")
-    (tmp_path / "twice.c").write_text(CROSSING.replace("usleep(", "usleep(100000 + "))
+    (tmp_path / "twice.c").write_text(CROSSING.replace("usleep(", "usleep(100000); usleep("))
     done = tune("cover", file, "500", "600", "--budget", "1s")
     assert done.status == 1
     assert "tuned at 1 of 2 sizes; measured" in done.out

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, SIZES_HELP, TYPES, storage_option
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, SIZES_HELP, TYPES, VERBOSE, storage_option
 from tuner.errors import RequestError
 from tuner.measure.method import TIMEOUT
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--timeout", type=float, default=TIMEOUT, show_default=True, help="Time limit per configuration, in s.")
 @storage_option("Database in which several machines share the studies.")
 @RESULTS
+@VERBOSE
 @JSON
 def command(
     kernel: str,
@@ -44,6 +45,7 @@ def command(
     budget: str,
     device: str | None,
     results: Path | None,
+    verbose: bool,
     as_json: bool,
     **request: Any,
 ) -> int:
@@ -55,7 +57,7 @@ def command(
 
     Example: tune cover sgemm --sizes 512:4096*2 --sizes M=1:128*4,N=4096,K=4096 --budget 10m
     """
-    from tuner.cli import progress, several
+    from tuner.cli import logs, progress, several
     from tuner.search.strategies import Budget
     from tuner.space import chosen_types
     from tuner.tuning.cover import cover
@@ -70,7 +72,7 @@ def command(
         output.say(note)
     op = spaces[0].operation
     problems = several.sizes_of(sizes, size_lists, op, chosen_types.parse(request["types"], op))
-    with progress.shown() as listener:
+    with progress.shown(results) as listener, logs.shown(verbose, listener.noted):
         template = TuningRequest(kernel, None, device=device, results=results, **request)
         found = cover(template, spaces, problems, within, seconds, several.Steps(listener))
     output.answer(as_json, _document(found), _text(found, within))

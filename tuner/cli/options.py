@@ -93,6 +93,11 @@ SEED = click.option(
 )
 
 
+VERBOSE = click.option(
+    "-v", "--verbose", is_flag=True, help="Tell on standard error what is built, verified and measured, with its times."
+)
+
+
 def output_option(metavar: str, help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`--output`, as the argument `output`."""
     return click.option("--output", callback=_output_path, metavar=metavar, help=help_)

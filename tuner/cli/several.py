@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tuner.cli import output, progress
+from tuner.cli import logs, output, progress
 from tuner.cli.tune import document, lines
 from tuner.space import chosen_size, chosen_types
 from tuner.space.size_lists import WeightedSize, distinct, parse, read
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from tuner.tuning.exploration import Progress
 
 
-def tune(kernel: str, sizes: Sequence[str], size_lists: Sequence[str], as_json: bool, **options: Any) -> int:
+def tune(
+    kernel: str, sizes: Sequence[str], size_lists: Sequence[str], as_json: bool, verbose: bool, **options: Any
+) -> int:
     """Tune at each size, print what comes of each, and a table at the end. Returns the exit status."""
     spaces, device, notes = members(kernel, options.pop("device"))
     for note in notes:
@@ -31,7 +33,7 @@ def tune(kernel: str, sizes: Sequence[str], size_lists: Sequence[str], as_json: 
     tuned: list[Result] = []
     dropped: list[Dropped] = []
     untuned: list[Untuned] = []
-    with progress.shown() as listener:
+    with progress.shown(request.results) as listener, logs.shown(verbose, listener.noted):
         for each in tune_sizes(request, spaces, problems, listener):
             if isinstance(each, Dropped):
                 dropped.append(each)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, SIZES_HELP, TYPES, storage_option
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, SIZES_HELP, TYPES, VERBOSE, storage_option
 from tuner.errors import RequestError
 from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
 from tuner.paths import quoted
@@ -56,12 +56,14 @@ if TYPE_CHECKING:
 @click.option("--fresh", is_flag=True, help="Ignore earlier trials and measure again.")
 @storage_option("Database in which several machines share one study.")
 @RESULTS
+@VERBOSE
 @JSON
 def command(
     kernel: str,
     sizes: tuple[str, ...],
     size_lists: tuple[str, ...],
     as_json: bool,
+    verbose: bool,
     repeats: int,
     flush: bool,
     objective: str,
@@ -77,12 +79,11 @@ def command(
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
     """
     from tuner.cli.app import VERBS
-    from tuner.space import catalog, families
+    from tuner.families import family
+    from tuner.space import catalog
 
-    is_family = bool(families.members(kernel))
     try:
-        if not is_family:
-            catalog.find(kernel)
+        is_family = len(family.find(kernel).spaces) > 1
     except RequestError:
         if near := difflib.get_close_matches(kernel, VERBS, n=1):
             raise RequestError(f"{quoted(kernel)} is no verb and no kernel; did you mean `tune {near[0]}`?") from None
@@ -91,16 +92,18 @@ def command(
     if is_family or size_lists or len(sizes) > 1 or ":" in "".join(sizes):
         from tuner.cli import several
 
-        return several.tune(kernel, sizes, size_lists, as_json, method=method, **request)
+        return several.tune(kernel, sizes, size_lists, as_json, verbose, method=method, **request)
     size = sizes[0] if sizes else None
     if size is None and None in catalog.load(kernel).operation.sizes.values():
         verbs = ", ".join(VERBS)
         raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
-    from tuner.cli import progress
-    from tuner.tuning.driver import tune
-    from tuner.tuning.request import TuningRequest
+    from tuner.cli import logs, progress
 
-    with progress.shown() as listener:
+    with progress.shown(request["results"]) as listener, logs.shown(verbose, listener.noted):
+        listener.begun("loading the tuner")
+        from tuner.tuning.driver import tune
+        from tuner.tuning.request import TuningRequest
+
         result = tune(TuningRequest(kernel, size, method=method, **request), listener)
     output.answer(as_json, document(result), "\n".join(lines(result)))
     return 1 if result.record is None else 0
@@ -108,6 +111,8 @@ def command(
 
 def document(result: Result) -> dict[str, Any]:
     """A result for --json."""
+    from tuner.tuning import conclusions
+
     record = result.record
     keys = (
         "config", "time_ms", "spread", "gflops", "peak", "vs_peak", "gbytes", "memory", "vs_memory", "vs_library",
@@ -122,7 +127,13 @@ def document(result: Result) -> dict[str, Any]:
         "configurations": result.configurations,
         "evaluated": result.evaluated,
         "failed": {reason: number for reason, (number, _) in result.failed.items()},
+        "failures": [output.failure(trial) for trial in result.failures],
         "best": best,
+        "search_ms": record and result.selection.finalists[0].trial.time_ms,
+        "ties": [
+            {"config": tied.trial.config, "time_ms": tied.final.time_ms, "spread": tied.final.spread}
+            for tied in conclusions.ties(result.selection)
+        ],
         **({"front": [{"config": p.config, **p.values} for p in result.front]} if result.front else {}),
         "stored": result.stored,
     }
@@ -130,15 +141,18 @@ def document(result: Result) -> dict[str, Any]:
 
 def lines(result: Result) -> list[str]:
     """The last lines of a run: its best configuration. What failed is said at once."""
-    from tuner.space.texts import config_text
+    from tuner.space import catalog
+    from tuner.space.texts import config_text, short_size
 
     for reason, (number, trial) in result.failed.items():
         which = config_text(trial.config) + ("" if number == 1 else ", for one")
         output.say(f"{number} failed: {reason}, {which}: {output.first_lines(trial.outcome.log)}")
+    if len(result.failures) > 1:
+        output.say(f"`tune failures {result.kernel} {short_size(result.sizes)}` tells more")
     if result.record is None:
         output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid")
         return []
-    found = [output.best(result.record, result.space)]
+    found = [output.best(result.record, catalog.load(result.kernel))]
     if result.front:
         found.append(output.front(result.front))
     if not result.stored:

@@ -17,6 +17,7 @@ from tuner.space.scope import Limits
 
 if TYPE_CHECKING:
     from tuner.devices.compiler import Build, Compiler
+    from tuner.devices.product import MatrixProduct, ProductLaunch
     from tuner.space.source import Source
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -231,6 +232,10 @@ class Device(ABC):
     def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
         """The vendor's `routine` on these arguments (buffers, sizes, options) by name, with the buffers' dtypes; None
         if there is none."""
+        return None
+
+    def product(self, product: MatrixProduct) -> ProductLaunch | None:
+        """The vendor's matrix product as a launch on the caller's arrays; None if there is none."""
         return None
 
     @property

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tuner.devices import DeviceInfo
-from tuner.space.model import Config, Space
+from tuner.space.model import Config
 from tuner.store.store import Record
-from tuner.tuning import summary
+from tuner.tuning import conclusions, summary
 from tuner.tuning.crew import Crews
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.request import CheckedRequest, TuningRequest
-from tuner.tuning.selection import select
+from tuner.tuning.selection import Selection, select
 from tuner.tuning.summary import Failures, Point, Summary
 from tuner.tuning.trial import Trial
 
@@ -26,7 +26,7 @@ class Result:
     With several objectives `front` holds the non-dominated configurations.
     """
 
-    space: Space
+    kernel: str
     device: DeviceInfo
     sizes: dict[str, int]
     types: dict[str, str]
@@ -36,12 +36,9 @@ class Result:
     record: Record | None
     stored: bool
     trials: list[Trial]  # all in the ledger, those of earlier runs too
+    failures: list[Trial]  # of configurations that are valid now, in the order they were measured
+    selection: Selection
     front: list[Point] = field(default_factory=list)
-
-    @property
-    def kernel(self) -> str:
-        """The name of the kernel."""
-        return self.space.name
 
 
 def tune(request: TuningRequest, progress: Progress) -> Result:
@@ -64,20 +61,23 @@ def tune_with(
         crew, ledger = search.crew, search.ledger
         among = None if configs is None else search.pool
         selection = select(crew.lead, ledger, progress.finals, progress.noted, among)
-    failed = summary.failures(search.trials)
+    failures = [trial for trial in search.trials if trial.outcome.failure is not None]
+    failed = summary.failures(failures)
     found = Summary(len(search.pool), len(ledger.trials), failed, search.strategy)
     record: Record | None = None
     if selection.finalists:
         record = summary.record(crew.lead, selection, found, ledger, search.signature, search.ceilings)
     for doubt in summary.doubts(record, crew.device) if record else ():
         progress.noted(doubt)
+    for conclusion in conclusions.of(selection, crew.device) if record and record.objective == "time" else ():
+        progress.noted(conclusion)
     task = checked.task
 
     def competes(old: Record) -> bool:
         return not request.fresh and task.space.valid(old.config, crew.scope)
 
     return Result(
-        space=task.space,
+        kernel=task.space.name,
         device=crew.device,
         sizes=task.sizes,
         types=task.types,
@@ -87,5 +87,7 @@ def tune_with(
         record=record,
         stored=record is not None and checked.store.add(record, competes),
         trials=ledger.trials,
+        failures=failures,
+        selection=selection,
         front=summary.front(selection, task.method) if len(task.method.objectives) > 1 else [],
     )

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 
 from tuner import devices
 from tuner.errors import NoConfiguration, OutOfMemory, RequestError
+from tuner.families import family
 from tuner.paths import quoted
 from tuner.search.strategies import Budget
-from tuner.space import catalog, families, kernel_names
+from tuner.space import kernel_names
 from tuner.space.model import Space
 from tuner.space.size_lists import WeightedSize
 from tuner.store.lookup import size_distance
@@ -60,16 +61,16 @@ def members(kernel: str, device: str | None) -> tuple[list[Space], str | None, l
     A name is a kernel's or a family's. Of a family, those that do not run on the device are left out; where `device` is
     not given, it is the one that most of them run on. Raises RequestError.
     """
-    family = families.members(kernel)
-    if not family:
-        return [catalog.load(kernel)], device, []
+    spaces = family.find(kernel).spaces
+    if len(spaces) == 1:
+        return [*spaces], device, []
     kinds = [devices.split(name.strip())[0] for name in device.split(",")] if device not in (None, "all") else []
     if not kinds:
-        available = [kind for space in family for kind in devices.kinds_of(space) if devices.count(kind)]
+        available = [kind for space in spaces for kind in devices.kinds_of(space) if devices.count(kind)]
         kinds = [kind for kind, _ in Counter(available).most_common(1)]
         device = device or (f"{kinds[0]}:0" if kinds else None)
-    running = [space for space in family if set(kinds) <= {*devices.kinds_of(space)}]
-    others = [space.name for space in family if space not in running]
+    running = [space for space in spaces if set(kinds) <= {*devices.kinds_of(space)}]
+    others = [space.name for space in spaces if space not in running]
     if not running:
         raise RequestError(f"{quoted(kernel)}: none of its kernels runs on {device or 'a device of this machine'}")
     return running, device, [f"left out, for it does not run on {kinds[0]}: {name}" for name in others]
