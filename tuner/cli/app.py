@@ -19,8 +19,8 @@ from tuner.errors import RequestError, TunerError
 from tuner.version import VERSION
 
 VERBS = (
-    "best", "cover", "devices", "export", "failures", "history", "import", "list", "merge", "new", "record", "replay",
-    "report", "reproduce", "run", "schema", "show", "validate",
+    "best", "cover", "devices", "export", "failures", "history", "import", "list", "merge", "missed", "new", "record",
+    "replay", "report", "reproduce", "run", "schema", "show", "validate",
 )  # fmt: skip
 _MODULES = {"import": "import_", "kernel": "tune"}  # the module of every other verb has the verb's name
 

@@ -61,6 +61,7 @@ def command(
     from tuner.search.strategies import Budget
     from tuner.space import chosen_types
     from tuner.tuning.cover import cover
+    from tuner.tuning.exploration import Quiet
     from tuner.tuning.request import TuningRequest
     from tuner.tuning.sizes import members
 
@@ -74,7 +75,7 @@ def command(
     problems = several.sizes_of(sizes, size_lists, op, chosen_types.parse(request["types"], op))
     with progress.shown(results) as listener, logs.shown(verbose, listener.noted):
         template = TuningRequest(kernel, None, device=device, results=results, **request)
-        found = cover(template, spaces, problems, within, seconds, several.Steps(listener))
+        found = cover(template, spaces, problems, within, seconds, Quiet(listener.noted))
     output.answer(as_json, _document(found), _text(found, within))
     return 0 if found.is_complete else 1
 

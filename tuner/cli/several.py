@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tuner.space.chosen_types import Types
     from tuner.space.model import Operation
     from tuner.tuning.driver import Result
-    from tuner.tuning.exploration import Progress
 
 
 def tune(
@@ -63,29 +62,6 @@ def sizes_of(
     for source in size_lists:
         found += read(source, operation, types)
     return distinct(found) or [WeightedSize(chosen_size.parse(None, operation, types))]
-
-
-class Steps:
-    """The `Progress` of a run over so many searches that only its own messages are shown."""
-
-    def __init__(self, listener: Progress) -> None:
-        self._listener = listener
-
-    def begun(self, step: str) -> None:
-        """Nothing."""
-
-    def started(self, *search: Any) -> None:
-        """Nothing."""
-
-    def measured(self, *trial: Any) -> None:
-        """Nothing."""
-
-    def finals(self, count: int) -> None:
-        """Nothing."""
-
-    def noted(self, text: str) -> None:
-        """Show the message."""
-        self._listener.noted(text)
 
 
 def _best(tuned: Iterable[Result], sizes: dict[str, int]) -> Result | None:

@@ -6,9 +6,9 @@ import contextlib
 import importlib
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
@@ -55,6 +55,25 @@ class Progress(TrialListener, Protocol):
     ) -> None: ...
 
     def finals(self, count: int) -> None: ...
+
+
+class Quiet:
+    """The `Progress` of a run over many searches, none of which is shown; messages go to `noted`."""
+
+    def __init__(self, noted: Callable[[str], None]) -> None:
+        self.noted = noted
+
+    def begun(self, step: str) -> None:
+        """Nothing."""
+
+    def started(self, *search: Any) -> None:
+        """Nothing."""
+
+    def measured(self, *trial: Any) -> None:
+        """Nothing."""
+
+    def finals(self, count: int) -> None:
+        """Nothing."""
 
 
 @dataclass(frozen=True)

@@ -87,16 +87,28 @@ def tune_sizes(
     with Crews(progress.noted) as crews:
         table = TrialTable()
         for size in sorted(sizes, key=lambda each: -each.weight):
-            requests = requests_at(request, spaces, size.sizes)
-            if len(requests) > 1:
-                for gone in tried(crews, requests, size.sizes, table, progress, _trial_budget(request)):
-                    del requests[gone.kernel]
-                    yield gone
-            for name, each in requests.items():
-                try:
-                    yield tune_with(crews, each, progress)
-                except UNTUNABLE as error:
-                    yield Untuned(name, size.sizes, str(error))
+            yield from tune_at(crews, request, spaces, size.sizes, table, progress)
+
+
+def tune_at(
+    crews: Crews,
+    request: TuningRequest,
+    spaces: Sequence[Space],
+    sizes: dict[str, int],
+    table: TrialTable,
+    progress: Progress,
+) -> Iterator[Result | Dropped | Untuned]:
+    """Tune each of `spaces` at one size, as `tune_sizes` does. `table` knows how they did at other sizes."""
+    requests = requests_at(request, spaces, sizes)
+    if len(requests) > 1:
+        for gone in tried(crews, requests, sizes, table, progress, _trial_budget(request)):
+            del requests[gone.kernel]
+            yield gone
+    for name, each in requests.items():
+        try:
+            yield tune_with(crews, each, progress)
+        except UNTUNABLE as error:
+            yield Untuned(name, sizes, str(error))
 
 
 def requests_at(request: TuningRequest, spaces: Iterable[Space], sizes: dict[str, int]) -> dict[str, TuningRequest]:
@@ -130,14 +142,18 @@ def tried(
 
 
 def _hopeless(kernel: str, sizes: dict[str, int], table: TrialTable) -> Dropped | None:
-    """The kernel, if it was far behind at the nearest size at which it was tried, and that is near."""
+    """The kernel, if it was far behind at the nearest size at which it was tried, and that is near; or at all sizes at
+    which it was tried, and these are several."""
     others = [other for other in table.sizes_of(kernel) if other != sizes]
     near = min(others, key=lambda other: size_distance(other, sizes), default=None)
-    if near is None or size_distance(near, sizes) > NEAR:
+    if near is None or (len(others) == 1 and size_distance(near, sizes) > NEAR):
+        return None
+    judged = [near] if size_distance(near, sizes) <= NEAR else others
+    bests = [table.best(other) for other in judged]
+    if any(values[kernel] <= HOPELESS * min(values.values()) for values in bests):
         return None
     values = table.best(near)
-    best = min(values.values())
-    return Dropped(kernel, sizes, values[kernel], best, near) if values[kernel] > HOPELESS * best else None
+    return Dropped(kernel, sizes, values[kernel], min(values.values()), near)
 
 
 def _trial_budget(request: TuningRequest) -> str | None:
