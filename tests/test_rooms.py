@@ -26,6 +26,7 @@ ORDER = [
     ("__init__",),
     ("exchange",),
     ("experiments",),
+    ("report",),
     ("cli",),
     ("__main__",),
 ]

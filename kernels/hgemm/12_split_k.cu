@@ -49,6 +49,12 @@
 #ifndef min_blocks
 #define min_blocks 1 // blocks that a multiprocessor must hold at once: bounds the registers of a thread
 #endif
+#ifndef fixed_n
+#define fixed_n 0 // N if it is known when compiling, so that addresses become constants; else 0
+#endif
+#ifndef fixed_k
+#define fixed_k 0 // K, likewise
+#endif
 #ifndef wide_k
 #define wide_k 0 // 1 where K is a multiple of 8: 16-byte copies from the rows of A
 #endif
@@ -86,6 +92,14 @@ template <class Tile, bool wide>
 INLINE void copy_in_background(half *tile, const half *matrix, int pitch, int rows, int columns) {
     const int row = threadIdx.x / Tile::PER_ROW, column = threadIdx.x % Tile::PER_ROW * 8;
     const half *const source = matrix + (size_t)row * pitch + column;
+    if (wide && rows >= Tile::ROWS && columns >= Tile::COLUMNS) { // the whole block goes one way
+#pragma unroll
+        for (int i = 0; i < Tile::PIECES; i++) {
+            copy_async(shared_address(Tile::at(tile, row + i * Tile::ROW_STEP, column)),
+                       source + (size_t)pitch * (i * Tile::ROW_STEP), 16);
+        }
+        return;
+    }
 #pragma unroll
     for (int i = 0; i < Tile::PIECES; i++) {
         const int count = row + i * Tile::ROW_STEP < rows ? columns - column : 0;
@@ -111,6 +125,9 @@ KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
                   float alpha, float beta) {
     extern __shared__ uint4 shared[]; // `stages` tiles of A, then as many of B; for a cluster, then the sums
     half *const tile_a = (half *)shared, *const tile_b = tile_a + stages * SIZE_A;
+
+    N = fixed_n ? fixed_n : N;
+    K = fixed_k ? fixed_k : K;
 
     // Place the block, its part of the depth, this thread's warp in the block, and the thread in its warp.
     Place place;

@@ -8,9 +8,10 @@
 // Global memory gives 16 bytes at once only from multiples of 16 bytes. Where K or N is no multiple of 8, most rows begin
 // elsewhere, and the stages before load half by half. Here nearly all loads are of 16 bytes:
 //
-// - How far a row begins behind such a multiple, its shift, is the same for every eighth row. A thread loads pieces of
-//   eight halves from rows that are a multiple of eight apart: the two vectors that cover a piece. It moves all pieces
-//   out of them by the same shift, in registers. It loads one tile ahead, and stores when this one has been multiplied.
+// - How far a row begins behind such a multiple, its shift, is the same for every eighth row. A thread loads the two
+//   vectors that cover a piece of eight halves, and moves the piece out of them in registers. A warp takes rows of one
+//   shift at once, so that moving is a choice among eight ways, four of which are free. It loads one tile ahead, and
+//   stores when this one has been multiplied.
 // - sort_rows = 1: A needs no moving if a block takes rows of one shift, `classes` rows apart. Its tiles begin `shift`
 //   halves before the rows do, at depth -shift, where all of them can be copied in the background. What lies before the
 //   begin of a row or behind its end becomes 0. The tiles of B begin at the same depth, which for B is only another row:
@@ -60,6 +61,12 @@
 #ifndef group_m
 #define group_m 1 // block rows per band
 #endif
+#ifndef fixed_n
+#define fixed_n 0 // N if it is known when compiling, so that addresses become constants; else 0
+#endif
+#ifndef fixed_k
+#define fixed_k 0 // K, likewise
+#endif
 #ifndef sort_rows
 #define sort_rows 1 // 1: the rows of a block have the same shift; 0: they are neighbours
 #endif
@@ -92,13 +99,23 @@
 
 using TileA = SwizzledTile<block_m, block_k, THREADS>;
 using TileB = SwizzledTile<block_k, block_n, THREADS>;
-static_assert(sort_rows || TileA::ROW_STEP % 8 == 0, "all rows of A that a thread loads have the same shift");
-static_assert(wide_n || TileB::ROW_STEP % 8 == 0, "all rows of B that a thread loads have the same shift");
 
 // How many halves behind a multiple of 16 bytes.
 INLINE int shift_of(const half *address) { return (int)((size_t)address / 2 % 8); }
 
 // Eight neighbours, of which the first lies `shift` halves behind the first of the sixteen halves `low` and `high`.
+template <int shift> INLINE uint4 moved(const uint4 &low, const uint4 &high) {
+    const unsigned words[9] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w, 0};
+    unsigned out[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int first = i + shift / 2;
+        out[i] = shift % 2 ? __funnelshift_r(words[first], words[first + 1], 16) : words[first];
+    }
+    return make_uint4(out[0], out[1], out[2], out[3]);
+}
+
+// The same, where the shift is known late.
 INLINE uint4 moved(const uint4 &low, const uint4 &high, int shift) {
     const unsigned words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
     unsigned by_two[6], by_one[5], out[4];
@@ -117,34 +134,82 @@ INLINE uint4 moved(const uint4 &low, const uint4 &high, int shift) {
     return make_uint4(out[0], out[1], out[2], out[3]);
 }
 
-// A thread's pieces of a tile, on their way through registers. The first is from row `row` and column `column` of the
-// tile, the others ROW_STEP rows apart.
+// A thread's pieces of a tile, on their way through registers, all from one column. Where the tile has rows enough, each
+// piece of a warp is from rows of one shift, so that the warp moves it in one of eight ways; there are KINDS of shifts
+// among the pieces of a thread, which take turns.
 template <class Tile> struct Pieces {
+    enum { WARPS = THREADS / 32, ROWS_AT_ONCE = 32 / Tile::PER_ROW };
+    enum { UNIFORM = Tile::PER_ROW <= 32 && Tile::ROWS % (8 * (ROWS_AT_ONCE > 0 ? ROWS_AT_ONCE : 1)) == 0 };
+    enum { KINDS = !UNIFORM || WARPS % 8 == 0 ? 1 : WARPS % 4 == 0 ? 2 : WARPS % 2 == 0 ? 4 : 8 };
+    enum { ROW_STEP = UNIFORM ? WARPS * KINDS * ROWS_AT_ONCE : Tile::ROW_STEP }; // a multiple of 8
     uint4 low[Tile::PIECES], high[Tile::PIECES];
-    int row, column, shift;
+    // For the first piece of each kind; others follow every ROW_STEP rows. `from` is where its vectors lie from the
+    // begin of the tile in the matrix, `to` where it is stored in the tile, in halves.
+    int column, row[KINDS], shift[KINDS], to[KINDS];
+    ptrdiff_t from[KINDS];
 
-    // The first tile that is loaded begins at `matrix`; rows of the matrix begin `pitch` halves apart.
-    INLINE Pieces(const half *matrix, int pitch)
-        : row(threadIdx.x / Tile::PER_ROW), column(threadIdx.x % Tile::PER_ROW * 8),
-          shift(shift_of(matrix + (ptrdiff_t)row * pitch)) {}
+    // The first tile that is loaded begins at `matrix`; rows of the matrix begin `pitch` halves apart. Where pieces are
+    // uniform, warp w takes rows w, w + WARPS, .. of the eight shifts, then those that lie 8 * ROWS_AT_ONCE behind.
+    INLINE Pieces(const half *matrix, int pitch) : column(threadIdx.x % Tile::PER_ROW * 8) {
+#pragma unroll
+        for (int i = 0; i < KINDS; i++) {
+            const int turn = threadIdx.x / 32 + i * WARPS;
+            row[i] = UNIFORM
+                         ? threadIdx.x % 32 / Tile::PER_ROW * 8 + turn % 8 + turn / 8 * (8 * ROWS_AT_ONCE)
+                         : threadIdx.x / Tile::PER_ROW;
+            shift[i] = shift_of(matrix + (ptrdiff_t)row[i] * pitch);
+            from[i] = (ptrdiff_t)row[i] * pitch + column - shift[i];
+            to[i] = (int)(Tile::at((half *)0, row[i], column) - (half *)0);
+        }
+    }
 
     // Loads the tile that begins at `matrix`, and of which the matrix has the rows from `first` on, `rows` of them. All
     // vectors lie in the matrix.
     INLINE void load(const half *matrix, int pitch, int first, int rows) {
-        const half *const from = matrix + (ptrdiff_t)row * pitch + column - shift;
+        const bool inside = first <= 0 && rows >= Tile::ROWS - first; // the whole block goes one way
 #pragma unroll
         for (int i = 0; i < Tile::PIECES; i++) {
-            const uint4 *const vectors = (const uint4 *)(from + (ptrdiff_t)pitch * (i * Tile::ROW_STEP));
-            const bool there = (unsigned)(row + i * Tile::ROW_STEP - first) < (unsigned)rows;
-            low[i] = there ? vectors[0] : make_uint4(0, 0, 0, 0);
-            high[i] = there ? vectors[1] : make_uint4(0, 0, 0, 0);
+            const int down = i / KINDS * ROW_STEP;
+            const uint4 *const vectors = (const uint4 *)(matrix + from[i % KINDS] + (ptrdiff_t)down * pitch);
+            if (inside) {
+                low[i] = vectors[0], high[i] = vectors[1];
+            } else {
+                const bool there = (unsigned)(row[i % KINDS] + down - first) < (unsigned)rows;
+                low[i] = there ? vectors[0] : make_uint4(0, 0, 0, 0);
+                high[i] = there ? vectors[1] : make_uint4(0, 0, 0, 0);
+            }
+        }
+    }
+
+    template <int by> INLINE void store_moved(half *tile, int kind) const {
+#pragma unroll
+        for (int i = 0; i < Tile::PIECES; i++) {
+            if (i % KINDS == kind) {
+                *(uint4 *)(tile + to[kind] + i / KINDS * (ROW_STEP * Tile::COLUMNS)) = moved<by>(low[i], high[i]);
+            }
         }
     }
 
     INLINE void store(half *tile) const {
+        if (UNIFORM) {
 #pragma unroll
-        for (int i = 0; i < Tile::PIECES; i++) {
-            *(uint4 *)Tile::at(tile, row + i * Tile::ROW_STEP, column) = moved(low[i], high[i], shift);
+            for (int kind = 0; kind < KINDS; kind++) {
+                switch (shift[kind]) {
+                case 0: store_moved<0>(tile, kind); break;
+                case 1: store_moved<1>(tile, kind); break;
+                case 2: store_moved<2>(tile, kind); break;
+                case 3: store_moved<3>(tile, kind); break;
+                case 4: store_moved<4>(tile, kind); break;
+                case 5: store_moved<5>(tile, kind); break;
+                case 6: store_moved<6>(tile, kind); break;
+                default: store_moved<7>(tile, kind);
+                }
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < Tile::PIECES; i++) {
+                *(uint4 *)(tile + to[0] + i * (ROW_STEP * Tile::COLUMNS)) = moved(low[i], high[i], shift[0]);
+            }
         }
     }
 
@@ -152,12 +217,15 @@ template <class Tile> struct Pieces {
     INLINE void copy(half *tile, const half *matrix, int pitch, int first, int rows, int columns) const {
 #pragma unroll 1
         for (int i = 0; i < Tile::PIECES; i++) {
-            const int place = row + i * Tile::ROW_STEP;
+            const int place = threadIdx.x / Tile::PER_ROW + i * Tile::ROW_STEP;
             const int count = (unsigned)(place - first) < (unsigned)rows ? columns - column : 0;
             *(uint4 *)Tile::at(tile, place, column) = load8(matrix + (ptrdiff_t)place * pitch + column, count, false);
         }
     }
 };
+
+static_assert(sort_rows || Pieces<TileA>::UNIFORM || TileA::ROW_STEP % 8 == 0, "rows of A take turns with their shifts");
+static_assert(wide_n || Pieces<TileB>::UNIFORM || TileB::ROW_STEP % 8 == 0, "rows of B take turns with their shifts");
 
 // The first eight halves of a tile's row, which begins `shift` halves before the row of `count` halves at `source` does.
 INLINE uint4 load_first8(const half *source, int shift, int count) {
@@ -178,7 +246,13 @@ INLINE uint4 load_first8(const half *source, int shift, int count) {
 INLINE void copy_sorted(half *tile, const half *A, int pitch, int rows, int k, int shift, int K) {
     const int row = threadIdx.x / TileA::PER_ROW, column = threadIdx.x % TileA::PER_ROW * 8;
     const half *const source = A + (ptrdiff_t)row * pitch + k + column;
-    if (k + column < 0) {
+    if (k >= 0 && k + block_k <= K && rows >= block_m) { // the whole block goes one way
+#pragma unroll
+        for (int i = 0; i < TileA::PIECES; i++) {
+            copy_async(shared_address(TileA::at(tile, row + i * TileA::ROW_STEP, column)),
+                       source + (size_t)pitch * (i * TileA::ROW_STEP), 16);
+        }
+    } else if (k + column < 0) {
 #pragma unroll 1
         for (int i = 0; i < TileA::PIECES; i++) {
             *(uint4 *)TileA::at(tile, row + i * TileA::ROW_STEP, 0) =
@@ -220,6 +294,9 @@ KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
                     float alpha, float beta) {
     extern __shared__ uint4 shared[]; // `stages` tiles of A, then as many of B; for a cluster, then the sums
     half *const tile_a = (half *)shared, *const tile_b = tile_a + stages * SIZE_A;
+
+    N = fixed_n ? fixed_n : N;
+    K = fixed_k ? fixed_k : K;
 
     // Place the block in a band of group_m block rows, this thread's warp in the block, and the thread in its warp.
     Place place;

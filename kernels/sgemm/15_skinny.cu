@@ -49,6 +49,18 @@
 #ifndef min_blocks
 #define min_blocks 0 // blocks that a multiprocessor must hold at once, whatever that costs in registers; 0: any number
 #endif
+#ifndef fixed_n
+#define fixed_n 0 // N if it is known when compiling, so that addresses become constants; else 0
+#endif
+#ifndef fixed_k
+#define fixed_k 0 // K, likewise
+#endif
+#ifndef whole_m
+#define whole_m 0 // 1 where M is a multiple of `rows`, so that no row lies outside
+#endif
+#ifndef whole_k
+#define whole_k 0 // 1 where K is a multiple of `depth`, so that steps are whole
+#endif
 #ifndef wide_k
 #define wide_k 0 // 1 where K is a multiple of 4: 16-byte loads from the rows of A
 #endif
@@ -68,23 +80,23 @@
 #error "sums meet in whole rounds: rows * vectors is 1, 2, 3 or a multiple of 4"
 #endif
 
-// Four floats of B, which nobody needs again.
-INLINE float4 stream4(GLOBAL const float *p, int left) {
-#if wide_n && !defined __OPENCL_VERSION__
-    return left > 0 ? __ldcs((const float4 *)p) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#else
-    return load4(p, left, wide_n);
-#endif
-}
-
 // Load this thread's columns in the `depth` rows of B from k on, of which those before `end` are its own; *B is in row
-// k, and `left` are the floats from there to the end of the row. The others become 0.
+// k, and `left` are the floats from there to the end of the row. The others become 0. Nobody needs them again.
 INLINE void load_step(float4 (*b)[vectors], GLOBAL const float *B, int N, int k, int end, int left) {
 #pragma unroll
     for (int j = 0; j < depth; j++) {
 #pragma unroll
         for (int v = 0; v < vectors; v++) {
-            b[j][v] = stream4(B + (size_t)j * N + v * 4 * across, k + j < end ? left - v * 4 * across : 0);
+            GLOBAL const float *p = B + (size_t)j * N + v * 4 * across;
+            const int there = whole_k || k + j < end;
+#if wide_n && !defined __OPENCL_VERSION__
+            b[j][v] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            if (there && (vectors == 1 || left > v * 4 * across)) {
+                b[j][v] = __ldcs((const float4 *)p);
+            }
+#else
+            b[j][v] = load4(p, there ? left - v * 4 * across : 0, wide_n);
+#endif
         }
     }
 }
@@ -96,7 +108,8 @@ INLINE void multiply_step(float (*sum)[COLUMNS], GLOBAL const float *A, float4 (
     for (int j = 0; j < depth; j += 4) {
 #pragma unroll
         for (int i = 0; i < rows; i++) {
-            const float4 a = load4(A + (size_t)i * K + j, row + i < M ? end - k - j : 0, wide_k);
+            const int left = whole_k ? 4 : end - k - j;
+            const float4 a = load4(A + (size_t)i * K + j, whole_m || row + i < M ? left : 0, wide_k);
 #pragma unroll
             for (int v = 0; v < vectors; v++) {
                 float *s = sum[i] + 4 * v;
@@ -121,6 +134,9 @@ void sgemm_skinny(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict__
     __shared__ int last;
 #endif
 
+    N = fixed_n ? fixed_n : N;
+    K = fixed_k ? fixed_k : K;
+
     // Place this thread: its outputs, and its part of the depth, in steps.
     const int thread = threadIdx.x, x = thread % across;
     const int block_column = blockIdx.x * across * COLUMNS, block_row = blockIdx.y * rows;
@@ -128,9 +144,10 @@ void sgemm_skinny(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict__
     const int begin = (int)((size_t)steps * part / (splits * deep)) * depth;
     const int end = min((int)((size_t)steps * (part + 1) / (splits * deep)) * depth, K);
     const size_t b = blockIdx.z / splits;
-    const int left = N - block_column - 4 * x; // floats from its first column to the end of the row
+    // Floats from its first column to the end of the row. A thread behind that takes columns that others have, too.
+    const int left = N - block_column - 4 * x;
     A += b * M * K + (size_t)block_row * K + begin;
-    B += b * K * N + (size_t)begin * N + block_column + 4 * x;
+    B += b * K * N + (size_t)begin * N + (wide_n && left <= 0 ? 0 : block_column + 4 * x);
     C += b * M * N;
 
     float sum[rows][COLUMNS];
@@ -144,12 +161,20 @@ void sgemm_skinny(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict__
 
 #if ahead
     float4 even[depth][vectors], odd[depth][vectors];
-    load_step(even, B, N, begin, end, left);
+    if (begin < end) {
+        load_step(even, B, N, begin, end, left);
+    }
     for (int k = begin; k < end; k += 2 * depth) {
-        load_step(odd, B + (size_t)depth * N, N, k + depth, end, left);
+        if (k + depth < end) {
+            load_step(odd, B + (size_t)depth * N, N, k + depth, end, left);
+        }
         multiply_step(sum, A, even, M, K, block_row, k, end);
-        load_step(even, B + (size_t)(2 * depth) * N, N, k + 2 * depth, end, left);
-        multiply_step(sum, A + depth, odd, M, K, block_row, k + depth, end);
+        if (k + 2 * depth < end) {
+            load_step(even, B + (size_t)(2 * depth) * N, N, k + 2 * depth, end, left);
+        }
+        if (k + depth < end) {
+            multiply_step(sum, A + depth, odd, M, K, block_row, k + depth, end);
+        }
         A += 2 * depth, B += (size_t)(2 * depth) * N;
     }
 #else

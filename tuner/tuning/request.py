@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,6 @@ from tuner.measure.process.supervisor import Task
 from tuner.search import strategies
 from tuner.search.strategies import Budget
 from tuner.space import catalog, chosen_size, chosen_types, kernel_names, operation
-from tuner.space.operation import Size
 from tuner.store.store import Store
 from tuner.tuning.address import EXAMPLES
 
@@ -23,7 +23,7 @@ class TuningRequest:
     """A kernel and its problem, and how to search."""
 
     kernel: str
-    size: Size | None  # None: the sizes that the operation gives
+    size: str | None  # None: the sizes that the operation gives
     device: str | None = None  # one, several with commas between, or `all`
     options: Mapping[str, float] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
@@ -35,6 +35,25 @@ class TuningRequest:
     fresh: bool = False
     storage: str | None = None  # the URL of a database, for machines that share the work
     results: Path | None = None
+
+    def command(self, kernel: str, device: str) -> str:
+        """The command line of this request: `tune sgemm/06_tiled 4096 --device cuda:0 --budget 50`. It has no option at
+        its default, and neither the database, whose URL may hold a password, nor folders of this machine."""
+        method = self.method
+        words = ["tune", kernel, *([self.size] if self.size else []), "--device", self.device or device]
+        words += [word for name, value in self.options.items() for word in ("--set", f"{name}={value:g}")]
+        words += [word for name, value in self.types.items() for word in ("--type", f"{name}={value}")]
+        given = [
+            ("--strategy", self.strategy, None),
+            ("--budget", self.budget, None),
+            ("--seed", self.seed, 0),
+            ("--repeats", method.repeats, STANDARD.repeats),
+            ("--timeout", self.timeout, TIMEOUT),
+            ("--objective", ",".join(method.objectives), ",".join(STANDARD.objectives)),
+        ]
+        words += [word for name, value, default in given if value != default for word in (name, str(value))]
+        words += [flag for flag, is_set in (("--full", not method.race), ("--flush", method.cold)) if is_set]
+        return shlex.join(words)
 
 
 @dataclass(frozen=True)

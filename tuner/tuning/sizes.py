@@ -113,7 +113,8 @@ def tune_at(
 
 def requests_at(request: TuningRequest, spaces: Iterable[Space], sizes: dict[str, int]) -> dict[str, TuningRequest]:
     """`request` for each of `spaces` at a size, by name."""
-    return {space.name: replace(request, kernel=kernel_names.address(space), size=sizes) for space in spaces}
+    size = ",".join(f"{name}={value}" for name, value in sizes.items())
+    return {space.name: replace(request, kernel=kernel_names.address(space), size=size) for space in spaces}
 
 
 def tried(
