@@ -23,8 +23,9 @@ from helpers.processes import Done
 from helpers.records import record, sizes
 from tuner.cli import app
 from tuner.experiments import reading
+from tuner.families import family
 from tuner.search import strategies
-from tuner.space import catalog, operation
+from tuner.space import size_lists
 from tuner.space.dtypes import DTYPES
 from tuner.store import report
 from tuner.store.store import Store
@@ -134,10 +135,11 @@ def test_a_documented_command_has_the_verb_kernel_and_options_that_it_names(
     elif not rest:
         return  # a sentence names the verb
     given = VERBS[verb].make_context(verb, rest).params
-    kernel, size = given.get("kernel"), given.get("size")
+    kernel, sizes = given.get("kernel"), [given.get("size"), *given.get("sizes", ())]
     if kernel and not kernel.isupper() and not kernel.endswith(".yaml"):
-        space = catalog.load(kernel)
-        assert size is None or operation.parse_size(size, space.operation)
+        op = family.find(kernel).operation
+        assert size_lists.parse(filter(None, sizes), op) or not any(sizes)
+        assert all(size_lists.read(grid, op) for grid in given.get("size_lists", ()) if ":" in grid)
     if verb == "reproduce" and given["name"]:
         assert reading.find(given["name"])
     strategies.check(given.get("strategy"))
