@@ -78,9 +78,9 @@ def tables(table: list[ReportRow]) -> dict[str, str]:
 def results_table(table: list[ReportRow]) -> str:
     """A Markdown table with a line per kernel and device.
 
-    It shows the rate in GFLOP/s and the share of the vendor's library at each size, or all rates where there is no such
-    library, and the best configuration at the largest size. A line for the library follows its kernels: the median of
-    its rates in their finals.
+    It shows the rate in GFLOP/s and the shares of the vendor's library, by its default and by the best of its
+    algorithms, at each size, or all rates where there is no such library, and the best configuration at the largest
+    size. A line for each of the two follows their kernels: the median of its rates in their finals.
     """
     columns = _columns(table)
     lines = [
@@ -94,8 +94,8 @@ def results_table(table: list[ReportRow]) -> str:
             largest = next(records[column] for column in reversed(columns) if column in records)
             lines.append(f"| {kernel} | {device} | {' | '.join(cells)} | {config_text(largest.config)} |")
             for column, record in records.items():
-                if record.library and (rate := _library_rate(record)):
-                    library_rates.setdefault((record.library, device), {}).setdefault(column, []).append(rate)
+                for library, rate in _library_rates(record).items():
+                    library_rates.setdefault((library, device), {}).setdefault(column, []).append(rate)
         for (library, device), by_size in library_rates.items():
             cells = [_rate(median(by_size[column])) if column in by_size else "" for column in columns]
             lines.append(f"| {family}: {library} | {device} | {' | '.join(cells)} |  |")
@@ -106,7 +106,7 @@ def gains_table(table: list[ReportRow]) -> str:
     """A Markdown table with a line per kernel and device; empty without records.
 
     It shows, at each size, the time in ms with the space's default, which is the published constants, and with the best
-    configuration, the gain, and both shares of the vendor's library.
+    configuration, the gain, and both shares of the vendor's library, by its default and by the best of its algorithms.
     """
     columns = _columns(table)
     lines = [f"| kernel | device | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
@@ -118,8 +118,9 @@ def gains_table(table: list[ReportRow]) -> str:
 
 def ladder_table(table: list[ReportRow]) -> str:
     """A Markdown table for each device, of records of LADDER_SIZE: a line for each kernel with its rate in GFLOP/s, its
-    share of the vendor's library, and how many times faster it is than with the published constants. The library has a
-    line of its own after the kernels that it was measured beside. Empty where there is no record."""
+    share of the vendor's library, that of the best of its algorithms where a record has one, and how many times faster
+    it is than with the published constants. The library has lines of its own after the kernels that it was measured
+    beside. Empty where there is no record."""
     groups = _groups(table)
     devices = dict.fromkeys(device for _, device in groups)
     return "\n\n".join(
@@ -162,30 +163,33 @@ def _of(share: float | None, ceiling: str | None) -> str:
 def _ladder(device: str, records: Mapping[str, Record]) -> str:
     """The table of one device from its `records`, by kernel."""
     names = dict.fromkeys(record.library.partition(" ")[0] for record in records.values() if record.library)
-    libraries = " or ".join(names) or "the library"
+    shares = [f"share of {' or '.join(names) or 'the library'}"]
+    if best := {record.best_library.partition(" ")[0] for record in records.values() if record.best_library}:
+        shares.append(f"of the best of {' or '.join(sorted(best))}")
     lines = [
-        f"| {device} at {LADDER_SIZE} | GFLOP/s | share of {libraries} | gain over the published constants |",
-        "|---|---:|---:|---:|",
+        f"| {device} at {LADDER_SIZE} | GFLOP/s | {' | '.join(shares)} | gain over the published constants |",
+        "|---|" + "---:|" * (len(shares) + 2),
     ]
     for family, kernels in itertools.groupby(records, key=_family):
         library_rates: dict[str, list[float]] = {}
         for kernel in kernels:
             record = records[kernel]
             gain = _ratio(record.default_ms, record.time_ms) if record.default_ms else ""
-            lines.append(f"| {kernel} | {_rate_cell(record)}{_origin(record)} | {_share(record)} | {gain} |")
-            if record.library and (rate := _library_rate(record)):
-                library_rates.setdefault(record.library, []).append(rate)
+            cells = [_share(record.vs_library), _share(record.vs_best_library)][: len(shares)]
+            lines.append(f"| {kernel} | {_rate_cell(record)}{_origin(record)} | {' | '.join(cells)} | {gain} |")
+            for library, rate in _library_rates(record).items():
+                library_rates.setdefault(library, []).append(rate)
         for library, rates in library_rates.items():
-            lines.append(f"| {family}: {library} | {_rate(median(rates))} |  |  |")
+            lines.append(f"| {family}: {library} | {_rate(median(rates))} |{'  |' * (len(shares) + 1)}")
     return "\n".join(lines)
 
 
 def _gain(record: Record) -> str:
-    """`3.594 to 3.022 ms, 1.19 x, 75.7 to 90.0%`."""
+    """`3.594 to 3.022 ms, 1.19 x, 75.7 to 90.0%`, and another two shares where there are those of the best library."""
     assert record.default_ms is not None
-    before, after, library = record.default_ms, record.time_ms, record.library_ms
-    shares = f", {100 * library / before:.1f} to {library / after:.1%}" if library else ""
-    return f"{before:.4g} to {after:.4g} ms, {_ratio(before, after)}{shares}"
+    before, after, libraries = record.default_ms, record.time_ms, (record.library_ms, record.best_library_ms)
+    shares = [f"{100 * library / before:.1f} to {library / after:.1%}" for library in libraries if library]
+    return ", ".join([f"{before:.4g} to {after:.4g} ms", _ratio(before, after), *shares])
 
 
 def _ratio(before: float, after: float) -> str:
@@ -193,9 +197,12 @@ def _ratio(before: float, after: float) -> str:
     return f"{before / after:.2f} x" if before < 100 * after else f"{before / after:,.0f} x"
 
 
-def _library_rate(record: Record) -> float | None:
-    """GFLOP/s of the vendor's library in the final of `record`."""
-    return record.gflops * record.time_ms / record.library_ms if record.library_ms and record.gflops else None
+def _library_rates(record: Record) -> dict[str, float]:
+    """GFLOP/s of the vendor's library in the final of `record`, by its name: by its default, and by the best of its
+    algorithms."""
+    named = ((record.library, record.library_ms), (record.best_library, record.best_library_ms))
+    work = (record.gflops or 0.0) * record.time_ms
+    return {name: work / time_ms for name, time_ms in named if name and time_ms and work}
 
 
 def _columns(table: list[ReportRow]) -> list[str]:
@@ -221,12 +228,14 @@ def _rate(value: float) -> str:
 
 
 def _cell(record: Record | None) -> str:
-    """`34,803, 68.4%`: the rate and the share of the library; all rates where there is no library to compare with."""
+    """`34,803, 68.4%, 67.1%`: the rate and the shares of the library, by its default and by the best of its algorithms;
+    all rates where there is no library to compare with."""
     if record is None:
         return ""
     if record.gbytes and not record.vs_library:
         return _work_rates(record) + _origin(record)
-    return ", ".join(filter(None, [_rate_cell(record), _share(record)])) + _origin(record)
+    shares = _share(record.vs_library), _share(record.vs_best_library)
+    return ", ".join(filter(None, [_rate_cell(record), *shares])) + _origin(record)
 
 
 def _rate_cell(record: Record) -> str:
@@ -236,9 +245,9 @@ def _rate_cell(record: Record) -> str:
     return f"{_rate(record.gbytes)} GB/s" if record.gbytes else f"{record.time_ms:.4g} ms"
 
 
-def _share(record: Record) -> str:
+def _share(value: float | None) -> str:
     """`68.4%` of the vendor's library, where it was measured."""
-    return f"{record.vs_library:.1%}" if record.vs_library else ""
+    return f"{value:.1%}" if value else ""
 
 
 def _origin(record: Record) -> str:

@@ -12,6 +12,7 @@ from typing import Protocol
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.measure.process.supervisor import announce
+from tuner.measure.sustained import SECONDS
 from tuner.search import strategies
 from tuner.search.listing import is_likely_kept, listed
 from tuner.search.strategies import Hints, Search
@@ -113,7 +114,8 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
             if not ledger.trials and ledger.has_earlier_protocol(space, key):
                 progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
             evaluated = crew.run(search, ledger, progress)
-            selection = select(crew.lead, ledger, progress.finals, progress.noted)
+            sustained = SECONDS if request.sustained else None
+            selection = select(crew.lead, ledger, progress.finals, progress.noted, sustained)
         failed = summary.failures(t for t in ledger.trials if pool.find(t.config) is not None)
         found = Summary(len(pool), len(ledger.trials), failed, strategy)
     record: Record | None = None
@@ -121,6 +123,8 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
         record = summary.record(crew.lead, selection, found, ledger, signature, ceilings)
     for doubt in summary.doubts(record, crew.device) if record else ():
         progress.noted(doubt)
+    if request.sustained and record and not record.sustained:
+        progress.noted(summary.not_sustained(record))
 
     def competes(old: Record) -> bool:
         return not request.fresh and space.valid(old.config, crew.scope)

@@ -52,22 +52,30 @@ class Selection:
 
 
 def select(
-    worker: Supervisor, ledger: Ledger, announce: Callable[[int], None], noted: Callable[[str], None]
+    worker: Supervisor,
+    ledger: Ledger,
+    announce: Callable[[int], None],
+    noted: Callable[[str], None],
+    sustained: float | None = None,
 ) -> Selection:
     """Measure the best trials again, interleaved with the vendor's library and with the space's default.
 
     With several objectives these are the trials of the front. A trial that fails, or takes the worker down, becomes a
     failed one. Where all of them fail, the next best are measured. Any failure repeats the finals of a front, since the
-    trial may have dominated others. `announce` is called with the number of trials about to be measured, `noted` with
+    trial may have dominated others. The best, and the library, then run back to back, for `sustained` seconds a turn.
+    `announce` is called with the number of trials about to be measured, `noted` with
     messages for the user. Raises EnvironmentTrouble where the machine is in trouble for long.
     """
     objectives = worker.task.method.objectives
     several = len(objectives) > 1
     while ranked := (_front(worker, ledger) if several else list(itertools.islice(_best(worker, ledger), FINALISTS))):
         announce(len(ranked))
+        if sustained is not None:
+            noted("then the best, and the vendor's library if there is one, back to back for seconds")
         trials = ranked + _comparable_default(ranked, worker, ledger)
         try:
-            finals = patiently(functools.partial(worker.finals, [trial.config for trial in trials]), noted, time.sleep)
+            configs = [trial.config for trial in trials]
+            finals = patiently(functools.partial(worker.finals, configs, sustained=sustained), noted, time.sleep)
         except (WorkerDied, TrialError, EnvironmentTrouble):  # measured one by one, each shows whether it was the cause
             finals = Finals([_final_alone(worker, trial, noted) for trial in trials])
         if len(trials) > 1:  # beside the scratch of others there may have been no room
