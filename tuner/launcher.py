@@ -14,11 +14,12 @@ from tuner.devices.build_cache import ExportedBuild
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.kernel import Kernel, fixed_options
 from tuner.paths import quoted
-from tuner.space import catalog, chosen_size, chosen_types, operation
+from tuner.space import catalog, chosen_size, chosen_types, kernel_names, operation
 from tuner.space.model import Space, Value
 from tuner.space.operation import Size
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text
+from tuner.store import missed
 from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
 
@@ -46,7 +47,8 @@ def load(
     of a kernel that has a choice, as in {"real": "float16"}. `results` is a folder of records, instead of the
     user's own. `binaries` is a folder that `tune export --to cubin` wrote: its configuration precedes all others,
     and its cubin needs no compiler. The match of `config` and of `binaries` is "default". A configuration that does
-    not run here is passed over for the next best, with a warning.
+    not run here is passed over for the next best, with a warning. A look-up without an exact match is noted for
+    `tune missed` (`store.missed`).
 
     Raises RequestError for a request that cannot be met. Raises DeviceError where there is no such device, or neither
     a build nor a compiler. Where no configuration runs, raises the TrialError of the best one.
@@ -72,8 +74,12 @@ def load(
     if config is not None:
         candidates = [Candidate(space.checked(config, scope), "default")]
     else:
-        store = Store.of(space, Path(results) if results else None)
-        candidates = _look_up(store, Query.of(space, scope, opened), strict, builds)
+        folder, query = Path(results) if results else None, Query.of(space, scope, opened)
+        candidates = _look_up(Store.of(space, folder), query, strict, builds)
+        if not builds and not (candidates and is_exact(candidates[0], query)):
+            where = kernel_names.address(space)
+            if missed.note(where, sizes, opened, settings, chosen, folder):
+                candidates = _look_up(Store.of(space, folder), query, strict, builds)
     if not candidates:
         raise RequestError(f"{space.name}: no exact record at this size on {opened.name}; tune it, or drop strict=True")
     return _build(space, scope, opened, candidates, _by_source(builds))
@@ -111,7 +117,7 @@ def _look_up(store: Store, query: Query, strict: bool, builds: Sequence[Exported
     """What may be launched, best first: exported configurations, then the store's. If `strict`, exact matches alone."""
     candidates = store.candidates(query)
     if strict:
-        return [candidate for candidate in candidates if _is_exact(candidate, query)]
+        return [candidate for candidate in candidates if is_exact(candidate, query)]
     defaults = []
     for build in builds:
         if query.space.valid(build.config, query.scope):
@@ -122,7 +128,7 @@ def _look_up(store: Store, query: Query, strict: bool, builds: Sequence[Exported
     return [*defaults, *candidates]
 
 
-def _is_exact(candidate: Candidate, query: Query) -> bool:
+def is_exact(candidate: Candidate, query: Query) -> bool:
     """Whether its record is of this kernel, size and device, with the same options where the code depends on them."""
     options = candidate.record.options if candidate.record else {}
     same_options = all(options.get(name) == query.scope.options[name] for name in fixed_options(query.space))

@@ -5,11 +5,17 @@
 // sum of, so that nobody reads one without the other. A block asks for its tile when it starts: the tiles before it are
 // then done or under way, and waiting for them ends. Words and the number of the next tile are 0 before each launch.
 // The idea, decoupled look-back, is of Merrill and Garland (2016). CUDA alone: OpenCL 1.2 promises no block that
-// another one's words reach it. Tuned is the tile, as in scan.cu, and the pause between two looks: short ones cost
-// bandwidth, long ones time.
+// another one's words reach it.
+//
+// While a block waits for the tiles before it, memory would idle. So the blocks stay, as many as are resident at once,
+// and each has the next tiles copied to shared memory meanwhile. Tuned are the tile, as in scan.cu, the blocks, the
+// tiles ahead, and the pause between two looks: short ones cost bandwidth, long ones time.
 #include "portable.h"
 #include "scan.h"
 
+#ifndef ahead
+#define ahead 1 // tiles
+#endif
 #ifndef pause
 #define pause 0 // nanoseconds
 #endif
@@ -59,32 +65,84 @@ INLINE float look_back(const Word *words, int tile) {
     }
 }
 
+#if ahead > 0
+extern __shared__ Pack staged[]; // `ahead` tiles; a thread reads what it has copied itself, so no barrier is needed
+
+// Have a thread's packs of a full tile copied to `slot`, or nothing.
+INLINE void copy_ahead(int slot, const float *tile, bool full) {
+    if (full) {
+#pragma unroll
+        for (int i = 0; i < items; i++) {
+            const unsigned to = (unsigned)__cvta_generic_to_shared(&staged[(slot * items + i) * threads + threadIdx.x]);
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(tile + pack_at(i)),
+                         "n"(sizeof(Pack)) : "memory");
+        }
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory"); // one for each tile, so that they can be counted
+}
+#endif
+
+// The packs of a thread, of the tile in `slot` if that is full.
+INLINE void take_tile(Pack *x, int slot, const float *tile, size_t left) {
+#if ahead > 0
+    asm volatile("cp.async.wait_group %0;" ::"n"(ahead - 1) : "memory");
+    if (left >= TILE) {
+#pragma unroll
+        for (int i = 0; i < items; i++) {
+            x[i] = staged[(slot * items + i) * threads + threadIdx.x];
+        }
+        return;
+    }
+#endif
+    load_tile(x, tile, left);
+}
+
 KERNEL LAUNCH_BOUNDS(threads, 1)
 void scan_lookback(float *__restrict__ y, const float *__restrict__ x, Word *words, int *next, int n) {
     __shared__ float shared[threads], totals[WARPS];
     __shared__ float before;
-    __shared__ int mine;
+    __shared__ int numbers[ahead + 1]; // of the block's next tiles, as a ring
 
+    const int tiles = (n + (size_t)TILE - 1) / TILE;
+    int upcoming;
     if (threadIdx.x == 0) {
-        mine = atomicAdd(next, 1);
+        for (int i = 0; i <= ahead; i++) {
+            numbers[i] = atomicAdd(next, 1);
+        }
+        upcoming = atomicAdd(next, 1);
     }
     __syncthreads();
-    const int number = mine;
-    const size_t tile = (size_t)number * TILE;
-    Pack loaded[items];
-    load_tile(loaded, x + tile, n - tile);
-    const Scanned scanned = scan_segments(loaded, shared, totals);
+#if ahead > 0
+    for (int slot = 0; slot < ahead; slot++) {
+        const size_t tile = (size_t)numbers[slot] * TILE;
+        copy_ahead(slot, x + tile, tile + TILE <= n);
+    }
+#endif
 
-    if (threadIdx.x < 32) {
+    for (int turn = 0, slot = 0; numbers[turn] < tiles; turn = (turn + 1) % (ahead + 1)) {
+        const int number = numbers[turn];
+        const size_t tile = (size_t)number * TILE;
+        Pack loaded[items];
+        take_tile(loaded, slot, x + tile, n - tile);
+        const Scanned scanned = scan_segments(loaded, shared, totals);
         if (threadIdx.x == 0 && number > 0) {
             publish(words, number, OWN, scanned.total);
         }
-        const float sum = number > 0 ? look_back(words, number) : 0.0f;
-        if (threadIdx.x == 0) {
-            publish(words, number, ALL, sum + scanned.total);
-            before = sum;
+#if ahead > 0
+        const size_t later = (size_t)numbers[(turn + ahead) % (ahead + 1)] * TILE;
+        copy_ahead(slot, x + later, later + TILE <= n);
+        slot = (slot + 1) % ahead;
+#endif
+        if (threadIdx.x < 32) {
+            const float sum = number > 0 ? look_back(words, number) : 0.0f;
+            if (threadIdx.x == 0) {
+                publish(words, number, ALL, sum + scanned.total);
+                before = sum;
+                numbers[turn] = upcoming;
+                upcoming = atomicAdd(next, 1); // a turn before it is needed: the answer takes long
+            }
         }
+        __syncthreads();
+        store_tile(y + tile, loaded, n - tile, before + scanned.before);
     }
-    __syncthreads();
-    store_tile(y + tile, loaded, n - tile, before + scanned.before);
 }

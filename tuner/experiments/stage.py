@@ -17,6 +17,7 @@ from tuner.space.texts import size_text
 from tuner.store.lookup import Query
 from tuner.store.store import Record, Store
 from tuner.tuning import driver
+from tuner.tuning.exploration import Progress
 from tuner.tuning.request import TuningRequest
 
 
@@ -42,7 +43,7 @@ class Audience(Protocol):
 
     def say(self, text: str) -> None: ...
 
-    def listener(self) -> AbstractContextManager[driver.Progress]: ...
+    def listener(self) -> AbstractContextManager[Progress]: ...
 
 
 class Stage:

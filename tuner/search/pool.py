@@ -41,6 +41,11 @@ class Pool:
         self._set(parameters, rows)
 
     @classmethod
+    def of(cls, parameters: Mapping[str, Sequence[Value]], configs: Iterable[Config]) -> Pool:
+        """The pool of these configurations. Raises ValueError as its own constructor does."""
+        return cls(parameters, ([config[name] for name in parameters] for config in configs))
+
+    @classmethod
     def of_rows(cls, parameters: Mapping[str, Sequence[Value]], rows: NDArray[np.integer]) -> Pool:
         """The pool that had these `rows`. Raises ValueError as its own constructor does."""
         pool = cls.__new__(cls)

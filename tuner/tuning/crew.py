@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -37,52 +39,66 @@ class _Once:
 
 
 class Crew:
-    """A worker for each device, and compile workers for all of them, as a context manager.
+    """A worker for each device, and compile workers for all of them; `close` it at the end.
 
-    Entering opens the devices. It raises DeviceError where one cannot be used, RequestError where they differ.
-    Afterwards `device` describes the first, `scope` is the problem on it, and `lead` its worker.
+    In a block of `on` it works on one task. There `device` describes the first device, `scope` is the problem on it,
+    and `lead` its worker. Between two blocks, devices and processes stay open.
     """
 
     def __init__(self, task: Task, device_ids: Sequence[str], noted: Callable[[str], None]) -> None:
-        """`noted` is called with messages for the user."""
+        """`task` is the first one. `noted` is called with messages for the user."""
         self.task = task
         self._noted = _Once(noted)
         self._products = scratch.file()
         self._workers = [Supervisor(task, device_id, self._products) for device_id in device_ids]
         self.lead = self._workers[0]
         self._compile_pool: CompilePool | None = None
+        self.is_closed = False
 
-    def __enter__(self) -> Crew:
+    @contextlib.contextmanager
+    def on(self, task: Task) -> Iterator[Crew]:
+        """A block in which the crew works on `task`. An error in it closes the crew.
+
+        Entering raises DeviceError where a device cannot be used, RequestError where they differ.
+        """
         try:
-            self._start(self.lead)
-            with ThreadPoolExecutor(len(self._workers)) as pool:
-                try:
-                    list(pool.map(self._start, self._workers[1:]))
-                except BaseException:
-                    for worker in self._workers:  # so that none is waited for
-                        worker.kill()
-                    raise
-            for worker in self._workers[1:]:
-                _check_alike(self.lead, worker)
-            self._compile_pool = patiently(self._open_pool, self._noted, time.sleep)
-        except BaseException:
-            self._close()
-            raise
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self._close()
-        if isinstance(error, EnvironmentTrouble):
+            self._turn_to(task)
+            yield self
+        except EnvironmentTrouble as error:
+            self.close()
             text = f"{error}; what was measured is kept, and the same command goes on from there"
             raise EnvironmentTrouble(text, error.reason) from None
+        except BaseException:
+            self.close()
+            raise
 
-    def _start(self, worker: Supervisor) -> None:
-        patiently(worker.start, self._noted, time.sleep)
+    def _turn_to(self, task: Task) -> None:
+        self.task = task
+        self._products.truncate(0)  # they were another task's
+        self._have_turn(self.lead)
+        with ThreadPoolExecutor(len(self._workers)) as pool:
+            try:
+                list(pool.map(self._have_turn, self._workers[1:]))
+            except BaseException:
+                for worker in self._workers:  # so that none is waited for
+                    worker.kill()
+                raise
+        for worker in self._workers[1:]:
+            _check_alike(self.lead, worker)
+        if self._compile_pool is None:
+            self._compile_pool = patiently(self._open_pool, self._noted, time.sleep)
+        else:
+            self._compile_pool.turn_to(task.space, self.scope)
+
+    def _have_turn(self, worker: Supervisor) -> None:
+        patiently(functools.partial(worker.turn_to, self.task), self._noted, time.sleep)
 
     def _open_pool(self) -> CompilePool:
         return CompilePool(self.task.space, self.scope, self.device, self.task.timeout, len(self._workers))
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Stop all processes. No block may follow."""
+        self.is_closed = True
         for worker in self._workers:
             worker.close()
         if self._compile_pool is not None:
@@ -124,6 +140,31 @@ class Crew:
         if shift.trouble is not None and all(t.outcome.failure in PERHAPS_ITS_OWN for t in ledger.trials):
             raise shift.trouble  # nothing was measured at all
         return shift.count
+
+
+class Crews:
+    """The crews of one run over several tasks, as a context manager: one for each set of devices, which goes from task
+    to task."""
+
+    def __init__(self, noted: Callable[[str], None]) -> None:
+        """`noted` is called with messages for the user."""
+        self._noted = noted
+        self._crews: dict[tuple[str, ...], Crew] = {}
+
+    def __enter__(self) -> Crews:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for crew in self._crews.values():
+            crew.close()
+
+    def on(self, task: Task, device_ids: Sequence[str]) -> contextlib.AbstractContextManager[Crew]:
+        """A block in which a crew works on `task` on these devices: see `Crew.on`."""
+        key = tuple(device_ids)
+        crew = self._crews.get(key)
+        if crew is None or crew.is_closed:
+            crew = self._crews[key] = Crew(task, device_ids, self._noted)
+        return crew.on(task)
 
 
 def _check_alike(lead: Supervisor, other: Supervisor) -> None:

@@ -41,6 +41,7 @@ class TuningRequest:
 class CheckedRequest:
     """A request that has been checked, as far as that goes without a device."""
 
+    request: TuningRequest
     task: Task
     device_ids: list[str]
     budget: Budget
@@ -62,4 +63,4 @@ class CheckedRequest:
         store.check_writable()
         kernel_names.remember(space)
         task = Task(space, sizes, options, request.method, request.timeout, types)
-        return CheckedRequest(task, devices.several(space, request.device), budget, store)
+        return CheckedRequest(request, task, devices.several(space, request.device), budget, store)

@@ -22,7 +22,7 @@ AHEAD = 4  # configurations in the queue per compile worker
 
 
 class CompilePool:
-    """Compile workers for one space and size, each driven by a thread of its own.
+    """Compile workers for one space and size after the other, each driven by a thread of its own.
 
     Where the device is this machine's processor, compiling would disturb the times. There the whole queue is built
     first, on all cores, then measured, and then refilled.
@@ -37,20 +37,10 @@ class CompilePool:
         cores = len(os.sched_getaffinity(0))
         free = cores if self._alternate else cores - devices
         self.count = max(1, min(MOST_WORKERS * devices, free, most_builders() - devices))
-        self._task = {
-            "space": launch_form.to_json(space),
-            "sizes": dict(scope.sizes),
-            "options": dict(scope.options),
-            "types": dict(scope.types),
-            "language": scope.language,
-            "limits": asdict(scope.limits),
-            "device": device.id,
-            "architecture": device.architecture,
-            "allowance": asdict(Allowance.shared(timeout)),
-        }
-        self._timeout = timeout
+        self._device, self._timeout = device, timeout
+        self._task = self._task_of(space, scope)
         self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="compile-pool")
-        self._thread = threading.local()  # its `process` is the thread's compile worker
+        self._thread = threading.local()  # its `process` is the thread's compile worker, which has its `task`
         self._processes: list[Process] = []
         try:
             for _ in range(self.count):
@@ -63,6 +53,26 @@ class CompilePool:
         self._builds: dict[ConfigKey, Future[None]] = {}
         self._starting, self._closed = threading.Lock(), False
 
+    def _task_of(self, space: Space, scope: Scope) -> dict[str, Any]:
+        return {
+            "space": launch_form.to_json(space),
+            "sizes": dict(scope.sizes),
+            "options": dict(scope.options),
+            "types": dict(scope.types),
+            "language": scope.language,
+            "limits": asdict(scope.limits),
+            "device": self._device.id,
+            "architecture": self._device.architecture,
+            "allowance": asdict(Allowance.shared(self._timeout)),
+        }
+
+    def turn_to(self, space: Space, scope: Scope) -> None:
+        """Build for another space or size from now on. Builds under way come to their end."""
+        for build in self._builds.values():
+            build.cancel()
+        self._builds.clear()
+        self._task = self._task_of(space, scope)
+
     def prepare(self, configs: Iterable[Config]) -> None:
         """Queue builds of the first of `configs`, AHEAD for each compile worker."""
         if self._alternate and self._builds:
@@ -70,7 +80,7 @@ class CompilePool:
         for config, _ in zip(configs, range(AHEAD * self.count), strict=False):
             key = config_key(config)
             if key not in self._builds:
-                self._builds[key] = self._pool.submit(self._build, config)
+                self._builds[key] = self._pool.submit(self._build, config, self._task)
 
     def wait(self, config: Config) -> None:
         """Return when `config` has been built, or the pool is closed.
@@ -91,7 +101,7 @@ class CompilePool:
             with self._starting:
                 if self._closed:
                     return
-                queued = self._pool.submit(self._build, config)
+                queued = self._pool.submit(self._build, config, self._task)
         queued.result()
 
     def close(self) -> None:
@@ -104,9 +114,9 @@ class CompilePool:
         for process in self._processes:
             process.close()
 
-    def _build(self, config: Config) -> None:
+    def _build(self, config: Config, task: dict[str, Any]) -> None:
         try:
-            self._have_process()
+            self._have_process(task)
         except _Stopped:
             return
         try:
@@ -139,24 +149,30 @@ class CompilePool:
                 raise
             raise WorkerDied(str(error), f"{prefix}{error.reason}") from None
 
-    def _have_process(self) -> None:
-        """Give this thread a compile worker that has its task, unless it has one. Raises TunerError, but no WorkerDied:
+    def _have_process(self, task: dict[str, Any]) -> None:
+        """Give this thread a compile worker that has the task, unless it has one. Raises TunerError, but no WorkerDied:
         no configuration is to blame."""
-        if getattr(self._thread, "process", None) is not None:
+        process: Process | None = getattr(self._thread, "process", None)
+        if process is not None and self._thread.task is task:
             return
+        if process is None:
+            process = self._idle_process()
+        self._thread.process = None
+        try:
+            process.ask(task, START_SECONDS)
+        except TunerError as error:
+            self._discard(process)
+            raise (DeviceError(str(error)) if isinstance(error, WorkerDied) else error) from None
+        self._thread.process, self._thread.task = process, task
+
+    def _idle_process(self) -> Process:
         with self._starting:  # close() must see every process that was started
             if self._closed:
                 raise _Stopped
             if not self._idle:
                 self._processes.append(_compile_worker())
                 self._idle.append(self._processes[-1])
-            process = self._idle.pop()
-        try:
-            process.ask(self._task, START_SECONDS)
-        except TunerError as error:
-            self._discard(process)
-            raise (DeviceError(str(error)) if isinstance(error, WorkerDied) else error) from None
-        self._thread.process = process
+            return self._idle.pop()
 
     def _discard(self, process: Process) -> None:
         with self._starting:

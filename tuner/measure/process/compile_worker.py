@@ -28,6 +28,7 @@ def main() -> None:
     """Serve until the parent is gone.
 
     The first request is the task. Each `build` names a configuration; a `launch` follows where the reply asks for it.
+    A request with another task replaces the first one.
     """
     channel = answers.Channel()
     requests = iter(channel)
@@ -42,19 +43,25 @@ class _Builder:
     """A compiler, and the space and size that it builds for."""
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self._space, limits = launch_form.from_json(task["space"]), Limits.from_json(task["limits"])
-        self._scope = Scope(task["sizes"], task["options"], task["language"], limits, task["types"])
+        self._take(task)
         kind = devices.split(task["device"])[0]
         self._device = devices.open_device(task["device"]) if devices.BACKENDS[kind].compiler is None else None
         self._compiler = self._device.compiler if self._device else devices.compiler_for(kind, task["architecture"])
         self._allowance = self._compiler.allowance = Allowance(**task["allowance"])
-        self._latest: tuple[dict[str, Any], Built] | None = None
         self._seconds = resource.getrlimit(resource.RLIMIT_CPU)  # the user's own limits
         _limit(resource.RLIMIT_AS, _own_memory() + self._allowance.memory, resource.getrlimit(resource.RLIMIT_AS))
+
+    def _take(self, task: dict[str, Any]) -> None:
+        self._space, limits = launch_form.from_json(task["space"]), Limits.from_json(task["limits"])
+        self._scope = Scope(task["sizes"], task["options"], task["language"], limits, task["types"])
+        self._latest: tuple[dict[str, Any], Built] | None = None
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to a request after the first."""
         _limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + self._allowance.seconds, self._seconds)
+        if "space" in request:
+            self._take(request)
+            return {}
         if "build" in request:
             built = build(self._compiler, self._space, request["build"], self._scope)
             self._latest, device = (request["build"], built), self._device

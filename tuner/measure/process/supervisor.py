@@ -1,5 +1,6 @@
 """Supervises the worker of one device: starts it, and replaces it after a kernel took it down."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -59,9 +60,9 @@ def uncomputed(space: Space, died: WorkerDied) -> str:
 
 
 class Supervisor:
-    """A worker for one task on one device; `close` it at the end.
+    """A worker for one task after the other on one device; `close` it at the end.
 
-    `start` sets `device`, which describes the open device, and `scope`, the problem on it.
+    `start` and `turn_to` set `device`, which describes the open device, and `scope`, the problem on it.
     """
 
     def __init__(self, task: Task, device_id: str, products: BinaryIO) -> None:
@@ -86,6 +87,23 @@ class Supervisor:
             self._renewed = False
         allowance = asdict(Allowance.shared(self.task.timeout))
         task = {**self.task.to_json(), "device": self._device_id, "products": file, "allowance": allowance}
+        self._hand_over(task)
+
+    def turn_to(self, task: Task) -> None:
+        """Have the worker go on with another task on the device that it has open. Raises as `start` does."""
+        if self._worker is not None:
+            with contextlib.suppress(TunerError):  # that it could not get ready does not matter any more
+                self.get_ready()
+        if self._worker is not None and not self._worker.is_undisturbed():
+            self.close()
+        self.task = task
+        if self._worker is None:
+            self.start()
+        else:
+            self._ready = self._renewed = False
+            self._hand_over(task.to_json())
+
+    def _hand_over(self, task: dict[str, Any]) -> None:
         self.device = DeviceInfo.from_json(self._ask_starting(task))
         language, limits = self.device.language, self.device.limits
         self.scope = Scope(self.task.sizes, self.task.options, language, limits, self.task.types)

@@ -1,15 +1,18 @@
 """The process that holds the device: `python -m tuner.measure.process.worker`. It answers its supervisor.
 
 The first request is the task; the reply describes the device. Then it makes inputs and reference, which the reply to
-the second request tells. Each later one is a configuration to measure, several for the finals or to verify alike, or
-the order to make the inputs and reference of these. A kill at any moment loses nothing but the request under way.
+the second request tells. Each later one is a configuration to measure, several for the finals or to verify alike, the
+order to make the inputs and reference of these, or the next task, with which all this begins again. The device stays
+open. A kill at any moment loses nothing but the request under way.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -24,6 +27,7 @@ from tuner.space.reference_cache import ReferenceCache
 from tuner.space.scope import Scope
 
 if TYPE_CHECKING:
+    from tuner.devices import Device
     from tuner.measure.benchmark import Bench
 
 MOST_LEAKED = 64  # descriptors that kernels leave open, until a new process takes over
@@ -34,10 +38,25 @@ def main() -> None:
     channel = answers.Channel()
     requests = iter(channel)
     with channel.reporting():
-        task = next(requests)
+        task: dict[str, Any] | None = next(requests)
+        assert task is not None
         products = _reopen(task["products"])
         device = devices.open_device(task["device"])
         device.compiler.allowance = Allowance(**task["allowance"])
+    while task is not None:
+        task = _serve(task, device, products, channel, requests)
+        gc.collect()  # the arrays of the last task go before those of the next one come
+
+
+def _serve(
+    task: dict[str, Any],
+    device: Device,
+    products: BinaryIO,
+    channel: answers.Channel,
+    requests: Iterator[dict[str, Any]],
+) -> dict[str, Any] | None:
+    """Answer the requests of one task. Returns the next task; None when the supervisor is gone."""
+    with channel.reporting():
         space, method = launch_form.from_json(task["space"]), Method.from_json(task["method"])
         scope = Scope(task["sizes"], task["options"], device.language, device.limits, task["types"])
         feasibility.check(device, space, scope, method)
@@ -51,9 +70,12 @@ def main() -> None:
         channel.reply({})
     files = answers.open_files()
     for request in requests:
+        if "space" in request:
+            return request
         answer = answers.attempt(functools.partial(_answer, bench, request))
         is_clean = not answers.has_children() and answers.open_files() < files + MOST_LEAKED
         channel.reply({**answer, "healthy": bench.healthy() and is_clean})
+    return None
 
 
 class _Hidden(MetaPathFinder):

@@ -1,0 +1,206 @@
+"""Misses: problems that a look-up had no exact record for, in a file of the user's, so that they can be tuned later.
+
+Each process appends a line for a problem once. So the count of a problem is the number of processes that missed it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner import paths
+
+if TYPE_CHECKING:
+    from tuner.devices import Device
+
+SWITCH = "TUNER_MISSED"  # 0: nothing is written
+MOST_BYTES = 1 << 18  # of the file; then the least used problems are forgotten
+LONGEST = 1 << 12  # bytes of a line
+MOST_NOTED = 4096  # problems per process
+PATIENCE_SECONDS = 0.02  # for the file's lock; then a load goes on, and leaves no line
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A problem that a look-up had no exact record for.
+
+    `kernel` is what `tuner.load` finds the kernel by in another process, or the name of a family; `device` is a name
+    such as NVIDIA H200, of a `kind`; `results` is the store that was looked at, where it is not the user's own.
+    `count`: so many processes have missed it.
+    """
+
+    kernel: str
+    sizes: Mapping[str, int]
+    device: str
+    kind: str
+    options: Mapping[str, float]
+    types: Mapping[str, str]
+    results: str | None = None
+    count: int = 1
+
+    @property
+    def key(self) -> str:
+        """The same for two misses of one problem."""
+        mappings = [sorted(each.items()) for each in (self.sizes, self.options, self.types)]
+        return json.dumps([self.kernel, self.device, self.kind, self.results, *mappings])
+
+    def to_line(self) -> bytes:
+        """The miss as a line of the file."""
+        return f"{json.dumps(asdict(self))}\n".encode()
+
+    @staticmethod
+    def from_line(line: bytes) -> Miss:
+        """The miss in `line`. Raises ValueError where it holds none."""
+        try:
+            miss = Miss(**json.loads(line))
+            texts = [miss.kernel, miss.device, miss.kind, *miss.types.values(), miss.results or ""]
+            numbers = [*miss.sizes.values(), miss.count, *miss.options.values()]
+            is_right = all(isinstance(text, str) and text.isprintable() for text in [*texts, *_names(miss)])
+            is_right &= all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers)
+            is_right &= all(isinstance(n, int) and n > 0 for n in [*miss.sizes.values(), miss.count])
+        except (TypeError, AttributeError, RecursionError):
+            is_right = False
+        if not is_right:
+            raise ValueError("not a miss")
+        return miss
+
+
+def _names(miss: Miss) -> list[str]:
+    return [*miss.sizes, *miss.options, *miss.types]
+
+
+Handler = Callable[[Miss], bool]
+_handler: ContextVar[Handler | None] = ContextVar("handler", default=None)
+_noted: set[str] = set()  # the keys that this process has written, or has tried to
+
+
+def note(
+    kernel: str,
+    sizes: Mapping[str, int],
+    device: Device,
+    options: Mapping[str, float],
+    types: Mapping[str, str] | None = None,
+    results: str | Path | None = None,
+) -> bool:
+    """Note that a look-up had no exact record. True where the caller is to look up again: see `handled`.
+
+    `kernel` is what finds the kernel in another process (`kernel_names.address`), or a family's name. Whatever goes
+    wrong here, the caller goes on; it waits PATIENCE_SECONDS at most, and only the first time.
+    """
+    folder = None if results is None else os.path.abspath(results)
+    miss = Miss(kernel, dict(sizes), device.name, device.kind, dict(options), dict(types or {}), folder)
+    handler = _handler.get()
+    if handler is not None:
+        return handler(miss)
+    with contextlib.suppress(Exception):
+        if os.environ.get(SWITCH) != "0":
+            _append_once(miss)
+    return False
+
+
+@contextlib.contextmanager
+def handled(handler: Handler) -> Iterator[None]:
+    """A block in which `handler` is called with each miss, in place of the file; it says whether the problem has an
+    exact record now."""
+    token = _handler.set(handler)
+    try:
+        yield
+    finally:
+        _handler.reset(token)
+
+
+def path() -> Path:
+    """The file. Raises RequestError where its folder cannot be made or trusted."""
+    return paths.state() / "missed.jsonl"
+
+
+def read() -> list[Miss]:
+    """The misses of all processes, most used first. Raises RequestError where others could have written the file: what
+    it names is run."""
+    try:
+        return _summed(paths.read_trusted(path()))
+    except OSError:
+        return []
+
+
+def forget(keys: Iterable[str]) -> None:
+    """Remove the misses with these keys. A file that cannot be written stays as it is."""
+    gone = set(keys)
+    with contextlib.suppress(OSError), _locked(os.O_RDONLY, patience=1.0) as descriptor:
+        _rewrite([miss for miss in _summed(_content(descriptor)) if miss.key not in gone])
+
+
+def _append_once(miss: Miss) -> None:
+    key = miss.key
+    if key in _noted or len(_noted) >= MOST_NOTED:
+        return
+    _noted.add(key)
+    line = miss.to_line()
+    if len(line) > LONGEST:
+        return
+    with _locked(os.O_RDWR | os.O_CREAT | os.O_APPEND, PATIENCE_SECONDS) as descriptor:
+        if os.fstat(descriptor).st_size + len(line) <= MOST_BYTES:
+            os.write(descriptor, line)
+        else:
+            _rewrite(_most_used([*_summed(_content(descriptor)), miss]))
+
+
+@contextlib.contextmanager
+def _locked(flags: int, patience: float) -> Iterator[int]:
+    """A descriptor of the file, whose lock is held. Raises OSError where it is not to be had within `patience` s."""
+    deadline = time.monotonic() + patience
+    while True:
+        file = path()
+        descriptor = os.open(file, flags | os.O_CLOEXEC, 0o600)
+        try:
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.001)
+            if os.path.samestat(os.fstat(descriptor), os.stat(file)):  # else another process has replaced it
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _content(descriptor: int) -> bytes:
+    return os.pread(descriptor, 2 * MOST_BYTES, 0)
+
+
+def _summed(content: bytes) -> list[Miss]:
+    """The misses in `content`, most used first; lines that hold none are left out."""
+    found: dict[str, Miss] = {}
+    for line in content.splitlines():
+        with contextlib.suppress(ValueError):
+            miss = Miss.from_line(line)
+            earlier = found.get(miss.key)
+            found[miss.key] = miss if earlier is None else replace(earlier, count=earlier.count + miss.count)
+    return sorted(found.values(), key=lambda miss: -miss.count)
+
+
+def _most_used(misses: list[Miss]) -> list[Miss]:
+    """The most used, and the latest, of as many misses as fill half of the file."""
+    kept: list[Miss] = []
+    room = MOST_BYTES // 2
+    for miss in [misses[-1], *misses[:-1]]:
+        room -= len(miss.to_line())
+        if room >= 0:
+            kept.append(miss)
+    return kept
+
+
+def _rewrite(misses: Iterable[Miss]) -> None:
+    paths.replace(path(), b"".join(miss.to_line() for miss in misses))

@@ -1,0 +1,134 @@
+"""The first half of tuning: space -> search -> measure -> ledger."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tuner.devices import DeviceInfo
+from tuner.devices.ceilings import Ceilings
+from tuner.measure.process.supervisor import announce
+from tuner.search import strategies
+from tuner.search.listing import is_likely_kept, listed
+from tuner.search.pool import Pool
+from tuner.search.strategies import UNLIMITED, Hints, Search
+from tuner.space import identity
+from tuner.space.model import Config, Space
+from tuner.space.scope import Scope
+from tuner.store.kept_ceilings import KeptCeilings
+from tuner.store.lookup import Query
+from tuner.tuning.shift import TrialListener
+from tuner.tuning.trial import Trial
+
+if TYPE_CHECKING:
+    from tuner.tuning.crew import Crew, Crews
+    from tuner.tuning.ledger import Ledger
+    from tuner.tuning.request import CheckedRequest
+
+# Optuna and Kernel Tuner take a second or more to import. That is done while the workers open their devices.
+SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger", "scipy.linalg", "tuner.search.pool_gp")
+SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
+
+
+class Progress(TrialListener, Protocol):
+    """Hears of every step of a run; `measured_before` counts the trials of earlier runs."""
+
+    def begun(self, step: str) -> None: ...
+
+    def started(
+        self,
+        space: Space,
+        device: DeviceInfo,
+        scope: Scope,
+        total: int,
+        measured_before: int,
+        ceilings: Ceilings | None,
+    ) -> None: ...
+
+    def finals(self, count: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """A search that is over, with what it was done by: the crew that is still there, the pool, the open ledger, the
+    strategy's name. `evaluated` counts the trials that it knows of; `signature` is the space's identity."""
+
+    crew: Crew
+    pool: Pool
+    ledger: Ledger
+    strategy: str
+    evaluated: int
+    signature: str
+    ceilings: Ceilings | None
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Those of configurations that are in the pool."""
+        return [trial for trial in self.ledger.trials if self.pool.find(trial.config) is not None]
+
+
+@contextlib.contextmanager
+def explored(
+    crews: Crews, checked: CheckedRequest, progress: Progress, configs: Sequence[Config] | None = None
+) -> Iterator[Exploration]:
+    """A block after the search that was asked for; or, if given, after the measurement of these `configs`.
+
+    An interrupt at any moment leaves every finished trial in the ledger, and the same request continues from there.
+    """
+    request, task, budget = checked.request, checked.task, checked.budget if configs is None else UNLIMITED
+    space, method = task.space, task.method
+    signature = identity.of(space)
+    announce(space, progress.noted)
+    if space.operation.reference.kind == "none":
+        progress.noted("reference: none: no output is compared, and the results are unverified")
+    kept = KeptCeilings(request.results)
+    for problem in kept.problems:
+        progress.noted(problem)
+    progress.begun(f"opening {' and '.join(checked.device_ids)}")
+    with _imports_ahead(space), crews.on(task, checked.device_ids) as crew:
+        progress.begun("listing the valid configurations")
+        from tuner.tuning.ledger import Ledger
+        from tuner.tuning.study import StudyKey
+
+        pool = listed(space, crew.scope) if configs is None else Pool.of(space.parameters, configs)
+        strategy = strategies.choose(request.strategy if configs is None else None, budget, len(pool))
+        query = Query.of(space, crew.scope, crew.device)
+        key = StudyKey(
+            task.sizes, task.options, crew.device.name, signature, crew.device.toolchain, method, types=task.types
+        )
+        hints = Hints.of(space, crew.scope, checked.store.similar(query))
+        with (
+            Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
+            Search(strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted) as search,
+        ):
+            total = min(budget.evaluations or len(pool), len(pool))
+            ceilings = kept.of(crew.device)
+            progress.started(space, crew.device, crew.scope, total, len(ledger.trials), ceilings)
+            if not ledger.trials and ledger.has_earlier_protocol(space, key):
+                progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
+            evaluated = crew.run(search, ledger, progress)
+            yield Exploration(crew, pool, ledger, strategy, evaluated, signature, ceilings)
+
+
+@contextlib.contextmanager
+def _imports_ahead(space: Space) -> Iterator[None]:
+    """A block during which a thread imports what will take long."""
+    names = [*SLOW_IMPORTS, *([] if is_likely_kept(space) else [SLOW_IMPORT_TO_LIST])]
+    is_over = threading.Event()
+
+    def import_all() -> None:
+        for name in names:
+            if not is_over.is_set():
+                importlib.import_module(name)
+
+    thread = threading.Thread(target=import_all)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()  # some modules cannot be imported while Python ends
