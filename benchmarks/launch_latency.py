@@ -59,6 +59,11 @@ class Array:
         }  # fmt: skip
 
 
+def dispatched(kernel: tuner.Kernel) -> Callable[..., object]:
+    """The same kernel through a handle for any size, which has loaded it."""
+    return tuner.dispatch(kernel.space.name, device=kernel.device)
+
+
 def function_of(kernel: tuner.Kernel) -> Function:
     """The loaded function of its only step."""
     return next(action.function for action in kernel.program.work().actions if isinstance(action, Run))
@@ -86,6 +91,7 @@ def on_cuda(kernel: tuner.Kernel) -> Ways:
         "ctypes cuLaunchKernelEx": extended.enqueue,
         "tuner: bind(C, A, B)()": kernel.bind(*arrays),
         "tuner: kernel(C, A, B), any array": partial(kernel, *arrays),
+        "tuner: dispatch(...)(C, A, B), any array": partial(dispatched(kernel), *arrays),
         "tuner: kernel(C, A, B, alpha=2.0), any array": partial(kernel, *arrays, alpha=2.0),
     }
     ways |= with_two_steps(kernel.device)
@@ -120,6 +126,7 @@ def with_pycuda(kernel: tuner.Kernel, code: source.StepSource, binary: bytes, sc
     own = partial(function.prepared_async_call, geometry.grid, geometry.block, None, *plain)
     return {
         "tuner: kernel(C, A, B), PyCUDA": partial(kernel, *arrays),
+        "tuner: dispatch(...)(C, A, B), PyCUDA": partial(dispatched(kernel), *arrays),
         "tuner: the same with other arrays each time, PyCUDA": alternating(kernel, arrays, others),
         "tuner: kernel(C, A, B, alpha=2.0), PyCUDA": partial(kernel, *arrays, alpha=2.0),
         "PyCUDA: prepared_async_call": own,
@@ -138,7 +145,11 @@ def with_cupy(kernel: tuner.Kernel, code: source.StepSource, binary: bytes, scal
         raw = cupy.RawModule(path=file.name).get_function(code.kernel)
         own = partial(raw, code.geometry.grid, code.geometry.block, (C, A, B, *scalars))
         own()
-    return {"tuner: kernel(C, A, B), CuPy": partial(kernel, C, A, B), "CuPy: RawKernel": own}
+    return {
+        "tuner: kernel(C, A, B), CuPy": partial(kernel, C, A, B),
+        "tuner: dispatch(...)(C, A, B), CuPy": partial(dispatched(kernel), C, A, B),
+        "CuPy: RawKernel": own,
+    }
 
 
 def with_torch(kernel: tuner.Kernel) -> Ways:
@@ -148,6 +159,8 @@ def with_torch(kernel: tuner.Kernel) -> Ways:
     C, A, B = (torch.from_numpy(x).cuda() for x in numpy_arrays())
     ways: Ways = {
         "tuner: kernel(C, A, B), torch": partial(kernel, C, A, B),
+        "tuner: dispatch(...)(C, A, B), torch": partial(dispatched(kernel), C, A, B),
+        "tuner: matmul(A, B, out), torch": partial(tuner.matmul, A[0], B[0], C[0]),
         "torch: add(A, B, out=C)": partial(torch.add, A, B, out=C),
         "torch: mm(A, B, out=C)": partial(torch.mm, A[0], B[0], out=C[0]),
     }
@@ -190,6 +203,7 @@ def on_opencl(kernel: tuner.Kernel) -> Ways:
         "the floor: enqueue_nd_range_kernel, flush": floor,
         "tuner: bind(C, A, B)()": kernel.bind(C, A, B),
         "tuner: kernel(C, A, B)": partial(kernel, C, A, B),
+        "tuner: dispatch(...)(C, A, B)": partial(dispatched(kernel), C, A, B),
         "pyopencl: kernel(queue, ...)": partial(
             own, device.queue, total, geometry.block, C.data, A.data, B.data, *scalars
         ),
@@ -206,6 +220,7 @@ def on_host(kernel: tuner.Kernel) -> Ways:
         "the floor: ctypes": partial(function, *arguments),
         "tuner: bind(C, A, B)()": kernel.bind(C, A, B),
         "tuner: kernel(C, A, B)": partial(kernel, C, A, B),
+        "tuner: dispatch(...)(C, A, B)": partial(dispatched(kernel), C, A, B),
     }
 
 

@@ -21,7 +21,7 @@ ORDER = [
     ("search",),
     ("measure",),
     ("store",),
-    ("launcher", "kernel", "__init__"),
+    ("launcher", "kernel", "families", "__init__"),
     ("tuning",),
     ("exchange",),
     ("experiments",),

@@ -30,6 +30,8 @@ from tuner.errors import (
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
+    from tuner.families.dispatcher import dispatch
+    from tuner.families.matmul import matmul
     from tuner.kernel import Kernel
     from tuner.launcher import load
 
@@ -37,7 +39,7 @@ __version__ = VERSION
 __all__ = [
     "ArgumentError", "BuildError", "DeviceError", "EnvironmentTrouble", "ExpressionError", "GeometryError", "Kernel",
     "LaunchError", "NoConfiguration", "OutOfMemory", "RequestError", "ResourceError", "SpaceError", "TrialError",
-    "TunerError", "WorkerDied", "WrongResult", "load",
+    "TunerError", "WorkerDied", "WrongResult", "dispatch", "load", "matmul",
 ]  # fmt: skip
 
 
@@ -50,6 +52,14 @@ def __getattr__(name: str) -> object:
         from tuner.launcher import load
 
         return load
+    if name == "dispatch":
+        from tuner.families.dispatcher import dispatch
+
+        return dispatch
+    if name == "matmul":
+        from tuner.families.matmul import matmul
+
+        return matmul
     raise AttributeError(f"module 'tuner' has no attribute {name!r}")
 
 

@@ -20,8 +20,9 @@ def command(
 ) -> None:
     """Show the best known configuration of KERNEL at SIZE.
 
-    It comes from the store: from this device at this size, else at the nearest size, else from the most similar device.
-    Where no record fits, it is the kernel's default.
+    It comes from the store: from this device at this size; else it is what the times at other sizes predict, where that
+    proves better than the nearest size; else it is from the nearest size, or from the most similar device. Where no
+    record fits, it is the kernel's default.
 
     Example: tune best sgemm/07_tiled_1xn 4096
     """
@@ -42,9 +43,10 @@ def command(
     warn(best.notes)
     record = best.record
     about = {"kernel": space.name, "device": name, "size": problem.sizes, "types": problem.types}
-    match = {"match": best.match, "variant": best.variant, "stale": best.stale, "config": best.config}
-    data = {**about, **match, "record": record and record.to_json()}
+    match = {"match": best.match, "variant": best.variant, "stale": best.stale, "regret": best.regret}
+    data = {**about, **match, "config": best.config, "record": record and record.to_json()}
     how = f"{best.match}{', of a variant' if best.variant else ''}{', stale' if best.stale else ''}"
+    how += "" if best.regret is None else f", expected regret {best.regret:.1%}"
     lines = [f"{space.name} at {size or size_text(problem.sizes)}{types_text(problem.types)} on {name}: {how}"]
     if record is None:
         lines.append(f"never tuned; the default: {config_text(best.config)}")

@@ -17,6 +17,7 @@ from tuner.space.scope import Limits
 
 if TYPE_CHECKING:
     from tuner.devices.compiler import Build, Compiler
+    from tuner.devices.product import MatrixProduct, ProductLaunch
     from tuner.space.source import Source
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -249,6 +250,10 @@ class Device(ABC):
         """The ways in which the vendor can run the same, those first that it expects to be fast. All have the name that
         the fastest of them goes by. A call may raise an error of the vendor's own."""
         return ()
+
+    def product(self, product: MatrixProduct) -> ProductLaunch | None:
+        """The vendor's matrix product as a launch on the caller's arrays; None if there is none."""
+        return None
 
     @property
     def info(self) -> DeviceInfo:

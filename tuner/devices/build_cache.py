@@ -84,10 +84,11 @@ def stem(kernel: str) -> str:
     return kernel.rpartition("/")[2]
 
 
-def read_bundle(bundle: Path, kernel: str) -> list[ExportedBuild]:
+def read_bundle(bundle: Path, kernel: str | None) -> list[ExportedBuild]:
     """The builds in a folder that `tune export --to cubin` wrote.
 
-    Raises RequestError if it is not such a folder, or was exported for another kernel than `kernel`.
+    Raises RequestError if it is not such a folder, or was exported for another kernel than `kernel`, unless that is
+    None.
     """
     try:
         data = json.loads(paths.read_text(bundle / "launch.json", _MOST_LAUNCH))
@@ -98,7 +99,9 @@ def read_bundle(bundle: Path, kernel: str) -> list[ExportedBuild]:
                 f"{bundle}: launch.json is of version {paths.quoted(data['version'])}, where {BUNDLE[1]} is read; "
                 "export it again"
             )
-        if stem(str(data["kernel"])) != stem(kernel):  # the folder of its space may have another name
+        if kernel is not None and stem(str(data["kernel"])) != stem(
+            kernel
+        ):  # the folder of its space may have another name
             raise RequestError(f"{bundle}: was exported for {paths.shown(str(data['kernel']))}, not for {kernel}")
         return [
             ExportedBuild(

@@ -24,7 +24,7 @@ AHEAD = 3  # batches that are enqueued
 LOOK_SECONDS = 0.001  # between two looks at whether a batch is over
 
 
-class Arrays(Protocol):
+class TurnConditions(Protocol):
     """What a turn begins with, and what is looked at after it."""
 
     def expect(self, call: Callable[[], None]) -> None:
@@ -57,7 +57,7 @@ class _Tally:
 
 
 def sustain(
-    device: Device, arrays: Arrays, calls: Sequence[tuple[Callable[[], None], float]], seconds: float = SECONDS
+    device: Device, arrays: TurnConditions, calls: Sequence[tuple[Callable[[], None], float]], seconds: float = SECONDS
 ) -> list[Sustained | None]:
     """Launch each of `calls`, given with the time in ms of one run, back to back for `seconds` a turn, in turns.
 

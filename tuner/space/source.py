@@ -17,6 +17,8 @@ from tuner.space.scope import Scope
 
 MAX_SOURCE = 10_000_000  # characters of a kernel file or header
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
+_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<([^>\n]+)>)', re.MULTILINE)
 
 
@@ -54,7 +56,8 @@ class StepSource:
 
 def render(space: Space, config: Config, scope: Scope) -> tuple[StepSource, ...]:
     """The steps of one configuration. A text consists of types, parameters and derived values as macros, then a kernel
-    file with its includes expanded; steps of one file share it.
+    file with its includes expanded; steps of one file share it. It has no macros of `unused`, so that one build serves
+    all sizes where the code is the same.
 
     Raises SpaceError if an include is missing, GeometryError if a derived value, a grid or a block cannot be computed.
     """
@@ -64,9 +67,11 @@ def render(space: Space, config: Config, scope: Scope) -> tuple[StepSource, ...]
         options = tuple(braces.filled(option, names) for option in space.compile_options.get(scope.language, ()))
     except ExpressionError as error:
         raise GeometryError(str(error)) from None
-    sources, head = dict[Path, Source](), _prologue(space, config, scope) + _defines(macros)
+    sources, head = dict[Path, Source](), _prologue(space, config, scope)
+    needless = unused(space)
+    macros = {name: value for name, value in macros.items() if name not in needless}
     for path in space.sources:
-        text = f'{head}#line 1 "{path.name}"\n{inlined(path, space.include, macros)}'
+        text = f'{head}{_defines(macros)}#line 1 "{path.name}"\n{inlined(path, space.include, macros)}'
         own = dict.fromkeys(kernel for step, kernel in zip(space.steps, kernels, strict=True) if step.source == path)
         sources[path] = Source(text, tuple(own), options)
     return tuple(
@@ -89,6 +94,24 @@ def _prologue(space: Space, config: Config, scope: Scope) -> str:
 def _macros(space: Space, config: Config, scope: Scope) -> dict[str, Value]:
     names = named(space, config, scope)
     return {name: names[name] for name in macro_names(space)}
+
+
+def size_dependent(space: Space) -> frozenset[str]:
+    """The derived values that depend on sizes."""
+    found: set[str] = set()
+    for name, expression in space.derived.items():  # each stands behind those that it needs
+        if expression.names & (found | space.operation.sizes.keys()):
+            found.add(name)
+    return frozenset(found)
+
+
+def unused(space: Space) -> frozenset[str]:
+    """The derived values that depend on sizes, and that no text of the space names."""
+    candidates = size_dependent(space)
+    if not candidates:
+        return candidates
+    code = " ".join(without_comments(inlined(path, space.include)) for path in space.sources)
+    return candidates - set(_WORD.findall(_STRING.sub("", code)))
 
 
 def macro_names(space: Space) -> tuple[str, ...]:

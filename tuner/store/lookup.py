@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -13,18 +14,21 @@ from tuner.space.default import first_valid
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.space.source import Version
+from tuner.store.prediction import Measured, Sizes, TimeModel
 from tuner.store.record import Record
 
 if TYPE_CHECKING:
     from tuner.devices import Device, DeviceInfo
 
-Match = Literal["exact", "nearest_size", "architecture", "other_device", "default"]
-MATCHES: tuple[Match, ...] = ("exact", "nearest_size", "architecture", "other_device", "default")
+Match = Literal["exact", "predicted", "nearest_size", "architecture", "other_device", "default"]
+MATCHES: tuple[Match, ...] = ("exact", "predicted", "nearest_size", "architecture", "other_device", "default")
+MOST_PREDICTED = 3  # that come before those of the nearest size, in case the first does not launch
 
 
 @dataclass(frozen=True)
 class Query:
-    """What a look-up is for: a kernel as it is now, its problem, and a device by name."""
+    """What a look-up is for: a kernel as it is now, its problem, and a device by name. `units` are its multiprocessors
+    or cores; 0 if unknown."""
 
     space: Space
     scope: Scope
@@ -32,11 +36,13 @@ class Query:
     kind: str
     architecture: str
     version: Version
+    units: int = 0
 
     @staticmethod
     def of(space: Space, scope: Scope, device: Device | DeviceInfo) -> Query:
         """The query for a device of this machine."""
-        return Query(space, scope, device.name, device.kind, device.architecture, Version.of(space))
+        version = Version.of(space)
+        return Query(space, scope, device.name, device.kind, device.architecture, version, device.units)
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,8 @@ class Candidate:
     """A configuration that a look-up gives, how well it matches, and its record (None for the default).
 
     `variant`: the record is of a variant of the device, so the match is at best `nearest_size`. `rank`: 0 for the
-    record's best configuration, n for its n-th runner-up. `notes` are warnings for the user.
+    record's best configuration, n for its n-th runner-up. `regret` is that of a predicted one: the share by which its
+    time is expected to exceed the best of all that is known. `notes` are warnings for the user.
     """
 
     config: Config
@@ -54,6 +61,7 @@ class Candidate:
     notes: tuple[str, ...] = ()
     variant: bool = False
     rank: int = 0
+    regret: float | None = None
 
 
 @dataclass(frozen=True)
@@ -118,18 +126,63 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
 
 
 def candidates(records: Iterable[Record], query: Query) -> Iterator[Candidate]:
-    """The configurations that are valid at this size on this device, best first: of each record its best and its
-    runners-up, then the default. Raises NoConfiguration if none is valid."""
+    """The configurations that are valid at this size on this device, best first: where there is no exact one, those
+    that the model predicts to be best; of each record its best and its runners-up; then the default. Raises
+    NoConfiguration if none is valid."""
     space, scope = query.space, query.scope
     keys: set[ConfigKey] = set()
-    for fit in best_fits(records, query):
+    fits = best_fits(records, query)
+    for fit in fits:
         for rank, config in enumerate(fit.record.configs):
-            if config_key(config) not in keys and space.valid(config, scope):
+            if config_key(config) in keys or not space.valid(config, scope):
+                continue
+            if not keys and fit.match == "nearest_size":
+                for predicted in itertools.islice(_predicted(fits, query), MOST_PREDICTED):
+                    keys.add(config_key(predicted.config))
+                    yield predicted
+            if config_key(config) not in keys:
                 keys.add(config_key(config))
                 yield Candidate(config, fit.match, fit.record, fit.stale, _notes(fit, space), fit.variant, rank)
     default = first_valid(space, scope)
     if config_key(default) not in keys:
         yield Candidate(default, "default")
+
+
+def _predicted(fits: Iterable[Fit], query: Query) -> Iterator[Candidate]:
+    """What the model of times takes for the best here, the least time first; nothing where it is not to be trusted."""
+    usable = [fit for fit in fits if is_comparable(fit)]
+    known = known_times((fit.record for fit in usable), list(query.scope.sizes))
+    if not query.units or len(known) < 2:
+        return
+    entries = [Measured(query.space, config, times) for config, times in known.values()]
+    model = TimeModel(entries, query.scope, query.units)
+    if model.regret is None:
+        return
+    times = model.times(query.scope.sizes)
+    for position in times.argsort(kind="stable"):
+        config = entries[position].config
+        if math.isfinite(times[position]) and query.space.valid(config, query.scope):
+            fit = next(fit for fit in usable if config in fit.record.configs)
+            rank = fit.record.configs.index(config)
+            notes = _notes(fit, query.space)
+            yield Candidate(config, "predicted", fit.record, notes=notes, rank=rank, regret=model.regret)
+
+
+def is_comparable(fit: Fit) -> bool:
+    """Whether the times of its record may be compared with others of the same device."""
+    of_device = fit.match in ("exact", "nearest_size") and not fit.variant
+    return of_device and not fit.stale and fit.record.is_plain and fit.record.is_verified
+
+
+def known_times(records: Iterable[Record], names: Sequence[str]) -> dict[ConfigKey, tuple[Config, dict[Sizes, float]]]:
+    """The configurations of records, best fit first, and the times of each, by sizes in the order of these names."""
+    known: dict[ConfigKey, tuple[Config, dict[Sizes, float]]] = {}
+    for record in records:
+        sizes = tuple(record.sizes[name] for name in names)
+        timed = [(record.config, record.time_ms), *((r["config"], r["time_ms"]) for r in record.next)]
+        for config, time_ms in timed:
+            known.setdefault(config_key(config), (config, {}))[1].setdefault(sizes, time_ms)
+    return known
 
 
 def _fit(record: Record, query: Query, distance: float) -> Fit:

@@ -5,18 +5,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.util
 import weakref
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from tuner.devices.base import Library
+from tuner.devices.cuda import gemm
 from tuner.devices.cuda.gemm import Operand, Product
-
-
-def is_installed() -> bool:
-    """Whether nvmath-python is."""
-    return importlib.util.find_spec("nvmath") is not None
 
 
 def library(
@@ -25,7 +20,7 @@ def library(
     """The routine of `tuner.space.routines` on these arguments. None if an argument is missing, if cuBLAS lacks it for
     these dtypes, or if nvmath-python or cuBLAS is not installed."""
     product = Product.of(arguments, dtypes, transposed) if routine == "gemm" else None
-    if product is None or not is_installed():
+    if product is None or not gemm.is_installed():
         return None
     try:
         return _Gemm(product)

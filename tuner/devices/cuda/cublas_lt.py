@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tuner.devices.base import Buffer, Library
-from tuner.devices.cuda import cublas
+from tuner.devices.cuda import cublas, gemm
 from tuner.devices.cuda.gemm import Operand, Product
 
 ASKED = 32  # algorithms
@@ -28,7 +28,7 @@ def algorithms(
     """At most ASKED algorithms, the most promising first. They share a workspace from `allocate`. None where
     `cublas.library` has none, and where cuBLASLt offers none."""
     product = Product.of(arguments, dtypes, transposed) if routine == "gemm" else None
-    if product is None or not cublas.is_installed():
+    if product is None or not gemm.is_installed():
         return []
     try:
         return _Plan(product, allocate).algorithms()

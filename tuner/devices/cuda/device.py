@@ -25,6 +25,7 @@ from tuner.space.scope import Limits
 from tuner.space.source import Source
 
 if TYPE_CHECKING:
+    from tuner.devices.product import MatrixProduct, ProductLaunch
     from tuner.space.kinds.tensor_map import Tiled
     from tuner.space.kinds.texture import Sampled
 
@@ -291,6 +292,15 @@ class CudaDevice(Device):
 
         allocate = functools.partial(self.allocate, guard=0)
         return cublas_lt.algorithms(routine, arguments, dtypes, transposed, allocate)
+
+    def product(self, product: MatrixProduct) -> ProductLaunch | None:
+        from tuner.devices.cuda import gemm, products
+
+        if not gemm.is_installed():
+            return None
+        is_ours = driver.membership(self._context) if gpu.count() > 1 else None
+        readers = Readers(product.specs, self._number, is_ours, functools.partial(self.handles, product.specs))
+        return products.launch(product, readers, self._context)
 
 
 def _layout(spec: ArraySpec, interface: dict[str, Any]) -> ArrayLayout:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,18 @@ from typing import Any
 from tuner.space.routines import ROUTINES
 
 # All products are summed in float32, but those of doubles. TF32 is never used.
-_TYPES = {"float32": "CUDA_R_32F", "float64": "CUDA_R_64F", "float16": "CUDA_R_16F", "bfloat16": "CUDA_R_16BF"}
+TYPES = {"float32": "CUDA_R_32F", "float64": "CUDA_R_64F", "float16": "CUDA_R_16F", "bfloat16": "CUDA_R_16BF"}
 _HALVES = ("float16", "bfloat16")
+
+
+def has(a: str, b: str, c: str) -> bool:
+    """Whether cuBLAS multiplies arrays of these dtypes."""
+    return {a, b, c} <= TYPES.keys() and a == b and (c == a or (c == "float32" and a in _HALVES))
+
+
+def is_installed() -> bool:
+    """Whether nvmath-python is, through which cuBLAS is called."""
+    return importlib.util.find_spec("nvmath") is not None
 
 
 @dataclass(frozen=True)
@@ -44,7 +55,7 @@ class Product:
 
     @property
     def is_double(self) -> bool:
-        return self.result.type == _TYPES["float64"]
+        return self.result.type == TYPES["float64"]
 
     @staticmethod
     def of(arguments: Mapping[str, Any], dtypes: Mapping[str, str], transposed: Collection[str]) -> Product | None:
@@ -58,7 +69,7 @@ class Product:
         if not arguments.keys() >= {*routine.arrays, *routine.sizes} or "C" in transposed:
             return None
         a, b, c = (dtypes[name] for name in "ABC")
-        if not {a, b, c} <= _TYPES.keys() or a != b or (c != a and (c != "float32" or a not in _HALVES)):
+        if not has(a, b, c):
             return None
         values = {**routine.defaults, **arguments}
         M, N, K = (int(values[name]) for name in routine.sizes)
@@ -66,7 +77,7 @@ class Product:
         def operand(name: str, rows: int, columns: int) -> Operand:
             is_transposed = name in transposed
             extents = (columns, rows) if is_transposed else (rows, columns)
-            return Operand(int(values[name]), *extents, _TYPES[dtypes[name]], is_transposed)
+            return Operand(int(values[name]), *extents, TYPES[dtypes[name]], is_transposed)
 
         factors = float(values["alpha"]), float(values["beta"])
         left, right, result = operand("B", N, K), operand("A", K, M), operand("C", N, M)

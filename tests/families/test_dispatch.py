@@ -1,0 +1,288 @@
+"""`tuner.dispatch`: which kernel of a family runs at a size, in which configuration, and what that needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tuner
+from helpers.kernels import MULTIPLY, c_kernel
+from helpers.own_kernels import scaled
+from helpers.records import record, sizes
+from helpers.scripts import HEAVY
+from tuner.devices import Device, build_cache
+from tuner.errors import ArgumentError, DeviceError, RequestError
+from tuner.space import catalog
+from tuner.space.model import Config, Space
+from tuner.space.source import Version
+from tuner.store.record import Record
+from tuner.store.store import Store
+
+STAGE = """\
+title: {title}
+operation: operation.yaml
+kernel: {stem}
+source: {stem}.c
+languages: [c]
+parameters: {{mode: [0, 1, 2, 3], fixed: [0, 1]}}
+derived:
+  fixed_m: M if fixed else 0
+  rows: M + 1                          # of nothing that the source names
+restrictions:
+  - {{that: mode < 3 or M < 50, because: larger ones are not for mode 3}}
+default: {{mode: 0, fixed: 0}}
+"""
+OPERATION = """\
+sizes: {M: , N: , K: , batch: 1}
+options: {alpha: 1.0, beta: 0.0}
+arguments:
+  - {name: C, dtype: float32, shape: [batch, M, N], role: inout}
+  - {name: A, dtype: float32, shape: [batch, M, K], role: in}
+  - {name: B, dtype: float32, shape: [batch, K, N], role: in}
+  - {name: M, dtype: int32}
+  - {name: N, dtype: int32}
+  - {name: K, dtype: int32}
+  - {name: batch, dtype: int32}
+  - {name: alpha, dtype: float32}
+  - {name: beta, dtype: float32}
+reference: alpha * (A @ B) + beta * C if beta != 0 else alpha * (A @ B)
+tolerance: epsilon * (16 * abs(alpha) * K + 16 * abs(beta))
+flops: 2 * M * N * K * batch
+"""
+CHECKED = "#if fixed_m\nif (M != fixed_m) return;\n#endif\nint chosen = mode; (void)chosen;\n"
+
+
+@pytest.fixture
+def products(tmp_path: Path) -> Path:
+    """A folder of two stages that multiply matrices."""
+    folder = tmp_path / "products"
+    folder.mkdir()
+    (folder / "operation.yaml").write_text(OPERATION)
+    for stem in ("plain", "quick"):
+        (folder / f"{stem}.yaml").write_text(STAGE.format(stem=stem, title=stem))
+        (folder / f"{stem}.c").write_text(c_kernel(stem, CHECKED + MULTIPLY))
+    return folder
+
+
+def measured(space: Space, device: Device, size: int, *timed: tuple[Config, float], **changes: Any) -> Record:
+    (config, time_ms), *others = timed
+    version = Version.of(space)
+    plain = record(
+        device=device.name, kind=device.kind, architecture=device.architecture, sizes=sizes(size), config=config,
+        time_ms=time_ms, signature=version.signature, code=version.code,
+        next=[{"config": config, "time_ms": time_ms} for config, time_ms in others],
+    )  # fmt: skip
+    return replace(plain, **changes)
+
+
+def mode(number: int, fixed: int = 0) -> Config:
+    return {"mode": number, "fixed": fixed}
+
+
+def stored(products: Path, device: Device, **records: list[tuple[int, list[tuple[Config, float]]]]) -> Path:
+    """A store with records of the stages by name: each with a size, and what was measured there."""
+    folder = products.parent / "records"
+    for stem, of_stage in records.items():
+        space = catalog.load(str(products / f"{stem}.yaml"))
+        for size, timed in of_stage:
+            assert Store(space.name, folder).add(measured(space, device, size, *timed))
+    return folder
+
+
+def matrices(m: int, n: int | None = None, k: int | None = None, batch: int = 1) -> list[np.ndarray[Any, Any]]:
+    random = np.random.default_rng(m)
+    shapes = ((batch, m, n or m), (batch, m, k or m), (batch, k or m, n or m))
+    return [random.random(shape, dtype=np.float32) for shape in shapes]
+
+
+def builds() -> set[str]:
+    return {path.name for path in build_cache.folder().iterdir()}
+
+
+@pytest.mark.parametrize("shape", [(7, 5, 3, 1), (64, 64, 64, 1), (1, 33, 20, 4)])
+def test_one_handle_multiplies_at_any_size(shape: tuple[int, int, int, int], host: Device) -> None:
+    gemm = tuner.dispatch("sgemm", device=host)
+    C, A, B = matrices(*shape)
+    gemm(C, A, B)
+    np.testing.assert_allclose(C, A @ B, rtol=1e-5)
+    gemm(C, A, B, alpha=2.0, beta=1.0)
+    np.testing.assert_allclose(C, 3 * (A @ B), rtol=1e-5)
+
+
+def test_the_arrays_say_where_a_call_runs(opencl: Device) -> None:
+    from pyopencl import array
+
+    gemm = tuner.dispatch(["sgemm/00_host_simple", "sgemm/03_naive"])
+    C, A, B = matrices(16)
+    gemm(C, A, B)
+    on_opencl = tuner.dispatch(["sgemm/00_host_simple", "sgemm/03_naive"], device=opencl)
+    there = [array.to_device(opencl.queue, x) for x in (np.zeros_like(C), A, B)]
+    on_opencl(*there)
+    np.testing.assert_allclose(there[0].get(), C, rtol=1e-5)
+    assert (gemm.explain(C, A, B).kernel, on_opencl.explain(*there).device) == ("sgemm/00_host_simple", opencl.name)
+
+
+def test_stage_and_configuration_follow_the_size(products: Path, host: Device) -> None:
+    records = stored(
+        products, host,
+        plain=[(16, [(mode(1), 1.0)]), (64, [(mode(1), 9.0)])],
+        quick=[(16, [(mode(2), 2.0)]), (64, [(mode(2), 8.0)])],
+    )  # fmt: skip
+    gemm = tuner.dispatch(products, results=records)
+    told = {size: gemm.explain(*matrices(size)) for size in (16, 17, 60, 64)}
+    stages = {size: (one.kernel.rpartition("/")[2], one.config["mode"], one.match) for size, one in told.items()}
+    assert stages == {
+        16: ("plain", 1, "exact"),
+        17: ("plain", 1, "nearest_size"),
+        60: ("quick", 2, "nearest_size"),
+        64: ("quick", 2, "exact"),
+    }
+    assert "at the nearest size, M=16" in told[17].why
+    C, A, B = matrices(17)
+    gemm(C, A, B)
+    np.testing.assert_allclose(C, A @ B, rtol=1e-5)
+
+
+def test_what_a_size_needs_is_loaded_once(products: Path) -> None:
+    gemm = tuner.dispatch(str(products))
+    one, same, other = (gemm.kernel(*matrices(size)) for size in (16, 16, 17))
+    assert one is same
+    assert other is not one
+    assert "2 loaded" in repr(gemm)
+
+
+def test_a_configuration_that_is_not_valid_there_gives_way(products: Path, host: Device) -> None:
+    records = stored(products, host, plain=[(16, [(mode(3), 1.0), (mode(1), 2.0)])])
+    gemm = tuner.dispatch(products, results=records)
+    assert [gemm.explain(*matrices(size)).config["mode"] for size in (16, 60)] == [3, 1]
+
+
+def test_a_first_call_at_a_size_that_nobody_measured_compiles_nothing(products: Path, host: Device) -> None:
+    compiled = [(mode(1, fixed=1), 1.0), (mode(2), 2.0)]
+    records = stored(products, host, plain=[(16, compiled), (24, compiled)])
+    gemm = tuner.dispatch(products, results=records)
+    for size in (16, 24):
+        kernel = gemm.kernel(*matrices(size))
+        assert (kernel.config, kernel.match) == (mode(1, fixed=1), "exact")
+    tuner.load(products / "plain.yaml", 16, config=mode(2))  # as measuring it did
+    before = builds()
+    C, A, B = matrices(20)
+    gemm(C, A, B)
+    np.testing.assert_allclose(C, A @ B, rtol=1e-5)
+    assert gemm.explain(C, A, B).config == mode(2)
+    assert builds() == before
+
+
+def test_the_times_at_other_sizes_predict_which_stage_is_best(products: Path, host: Device) -> None:
+    steady, quick_at_110 = [], []
+    for size in (100, 110, 121):
+        time = size**3 / 1e6
+        steady.append((size, [(mode(1), time)]))
+        quick_at_110.append((size, [(mode(2), time * (0.9 if size == 110 else 2.0))]))
+    gemm = tuner.dispatch(products, results=stored(products, host, plain=steady, quick=quick_at_110))
+    told = gemm.explain(*matrices(105))
+    assert (told.kernel.rpartition("/")[2], told.match, round(told.regret or 0, 3)) == ("plain", "predicted", 0.037)
+    assert "expected regret 3.7%" in str(told)
+
+
+def test_without_a_record_it_is_the_default_of_the_last_stage(products: Path) -> None:
+    told = tuner.dispatch(products).explain(*matrices(16))
+    assert (told.kernel.rpartition("/")[2], told.config, told.match) == ("quick", mode(0), "default")
+
+
+def test_sizes_that_no_shape_tells_are_given_or_solved(tmp_path: Path) -> None:
+    file = tmp_path / "shifted.yaml"
+    (tmp_path / "shifted.c").write_text(
+        "void shifted(float *y, const float *x, int count, int by) { while (count--) y[count] = x[count + 2] + by; }"
+    )
+    file.write_text(
+        "title: the sum with a size\noperation:\n  sizes: {n: , by: }\n  extent: [n]\n  arguments:\n"
+        "    - {name: y, dtype: float32, shape: [2 * n], role: out}\n"
+        "    - {name: x, dtype: float32, shape: [2 * n + 2], role: in}\n"
+        "    - {name: count, dtype: int32, value: 2 * n}\n    - {name: by, dtype: int32}\n"
+        "  reference: x[2:] + by\nkernel: shifted\nlanguages: [c]\nparameters: {unused: [0]}\n"
+    )
+    x, y = np.arange(12, dtype=np.float32), np.zeros(10, np.float32)
+    tuner.dispatch(file, sizes={"by": 3})(y, x)
+    np.testing.assert_array_equal(y, x[2:] + 3)
+    with pytest.raises(RequestError, match="size by: no shape of an array tells it; give it as sizes="):
+        tuner.dispatch(file)(y, x)
+    with pytest.raises(ArgumentError, match="x: has shape"):
+        tuner.dispatch(file, sizes={"by": 3})(y, x[:-1])
+
+
+def test_types_follow_the_arrays(tmp_path: Path) -> None:
+    (tmp_path / "twice.c").write_text("void twice(real *y, const real *x, int n) { while (n--) y[n] = 2 * x[n]; }")
+    (tmp_path / "twice.yaml").write_text(
+        "title: double\noperation:\n  sizes: {n: }\n  extent: [n]\n  types: {real: [float32, float64, int32]}\n"
+        "  arguments:\n    - {name: y, dtype: real, shape: [n], role: out}\n"
+        "    - {name: x, dtype: real, shape: [n], role: in}\n    - {name: n, dtype: int32}\n"
+        "  reference: 2 * x\nkernel: twice\nlanguages: [c]\nparameters: {unused: [0]}\n"
+    )
+    twice = tuner.dispatch(tmp_path / "twice.yaml")
+    for dtype in (np.float64, np.int32, np.float32):
+        x, y = np.arange(5, dtype=dtype), np.zeros(5, dtype)
+        twice(y, x)
+        np.testing.assert_array_equal(y, 2 * x)
+    with pytest.raises(ArgumentError, match="y: has dtype 'float16'; needed is float32 or float64 or int32"):
+        twice(y.astype(np.float16), x)
+    with pytest.raises(ArgumentError, match="x: has dtype 'int32'; needed is float32"):
+        twice(y, x.astype(np.int32))
+
+
+def refusal(kernels: Any, **keywords: Any) -> str:
+    with pytest.raises(RequestError) as refused:
+        tuner.dispatch(kernels, **keywords)
+    return str(refused.value)
+
+
+def test_what_is_no_family_is_refused_in_one_message(tmp_path: Path, products: Path) -> None:
+    double, triple = scaled(tmp_path / "own", "double"), scaled(tmp_path / "own", "triple", factor=3)
+    assert "differ in reference" in refusal(tmp_path / "own")
+    assert "own/double" in refusal([double, triple])
+    assert "there is no such kernel" in refusal("sgmm")
+    assert "no space file is in the folder" in refusal(build_cache.folder())
+    assert "write a family such as sgemm, a folder, or a list" in refusal(7)
+    assert "the sizes are M, N, K, batch" in refusal(products, sizes={"rows": 3})
+    assert "option gamma: no such option" in refusal(products, options={"gamma": 3})
+    assert "written by `tune export --to cubin`" in refusal(products, binaries=tmp_path)
+    with pytest.raises(DeviceError, match="runs on host, not on opencl"):
+        tuner.dispatch(products, device="opencl")
+
+
+def test_arrays_that_do_not_fit_are_named(products: Path) -> None:
+    gemm = tuner.dispatch(products)
+    C, A, B = matrices(16)
+    for arrays, told in (
+        ((C, A), "2 arrays given; it takes 3: C, A, B"),
+        ((C, A, [1]), "B: of type list"),
+        ((C, A, B[0]), r"B: has shape \(16, 16\); needed is \(batch, K, N\)"),
+        ((C, A, B[:, 1:]), r"B: has shape \(1, 15, 16\)"),
+        ((C, A, B.astype(np.float64)), "B: has shape .* and dtype float64"),
+        ((C, A, np.asfortranarray(B)), "B: has strides"),
+        ((C, C, B), "C: shares memory with A"),
+    ):
+        with pytest.raises(ArgumentError, match=told):
+            gemm(*arrays)
+
+
+def test_a_dispatched_call_imports_nothing_heavy_and_a_new_size_does_not_either() -> None:
+    script = f"""
+import sys, numpy as np, tuner
+gemm = tuner.dispatch(["sgemm/00_host_simple", "sgemm/01_host_blocked"])
+for size in (16, 17):
+    C, A, B = (np.ones((1, size, size), np.float32) for _ in "CAB")
+    gemm(C, A, B)
+    assert (C == size).all()
+assert (tuner.matmul(A[0], B[0]) == 17).all()
+print(sorted(set({HEAVY!r}) & set(sys.modules)))
+"""
+    for _ in range(2):  # the first leaves launch forms and builds in the cache
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr

@@ -1,0 +1,128 @@
+"""The look-up between sizes: recorded times, and records written by hand."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tuner
+from helpers import ROOT
+from helpers.processes import Tune
+from helpers.records import H200, HOST_KERNEL, HOST_SIGNATURE, record, sizes
+from tuner.devices import Device
+from tuner.exchange import recording
+from tuner.space import catalog
+from tuner.space.model import Config, ConfigKey, config_key
+from tuner.space.scope import Limits, Scope
+from tuner.space.source import Version
+from tuner.store import lookup
+from tuner.store.lookup import Candidate, Query
+from tuner.store.record import Record
+from tuner.store.store import Store
+
+KERNEL = "sgemm/09_coarsened_2d"
+SPACE = catalog.load(KERNEL)
+VERSION = Version.of(SPACE)
+SIZES = (2048, 2560, 3072, 3584, 4096)
+UNITS = 132  # of an H200
+LARGE = {"BM": 128, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "strided": 0, "min_blocks": 0, "fixed_sizes": 0}
+SMALL = {**LARGE, "BM": 64, "BN": 64, "TM": 4, "TN": 4}
+
+
+@functools.cache
+def recorded(size: int) -> dict[ConfigKey, tuple[Config, float]]:
+    found = recording.read(ROOT / f"results/recordings/09_coarsened_2d-{size}.json.gz")
+    return {config_key(c): (c, entry.time_ms) for c, entry in found.configs() if entry.time_ms is not None}
+
+
+def measured(size: int, *timed: tuple[Config, float], **changes: object) -> Record:
+    (config, time_ms), *others = sorted(timed, key=lambda entry: entry[1])
+    runners_up = [{"config": config, "time_ms": time_ms} for config, time_ms in others]
+    plain = record(
+        device=H200, kind="cuda", architecture="sm_90a", sizes=sizes(size), config=config, time_ms=time_ms,
+        next=runners_up, signature=VERSION.signature, code=VERSION.code,
+    )  # fmt: skip
+    return replace(plain, **changes)
+
+
+def found(records: list[Record], size: int, units: int = UNITS) -> list[Candidate]:
+    scope = Scope(sizes(size), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9))
+    return list(lookup.candidates(records, Query(SPACE, scope, H200, "cuda", "sm_90a", VERSION, units)))
+
+
+def covered(left_out: int) -> list[Record]:
+    """Records of all other sizes, each with the times of what is best at any of them."""
+    others = [size for size in SIZES if size != left_out]
+    best = {min(recorded(size), key=lambda key: recorded(size)[key][1]) for size in others}
+    return [measured(size, *(recorded(size)[key] for key in best)) for size in others]
+
+
+@pytest.mark.parametrize("left_out", SIZES)
+def test_the_model_is_right_at_sizes_of_a_recorded_space_where_the_nearest_size_is_wrong(left_out: int) -> None:
+    records = covered(left_out)
+    taken, *others = found(records, left_out)
+    here = {key: recorded(left_out)[key][1] for one in records for key in map(config_key, one.configs)}
+    assert taken.match == "predicted"
+    assert taken.regret is not None
+    assert taken.regret < 0.02
+    assert here[config_key(taken.config)] <= 1.002 * min(here.values())
+    assert taken.record in records
+    assert taken.config in taken.record.configs
+    assert {one.match for one in others} <= {"predicted", "nearest_size", "default"}
+
+
+def test_an_exact_record_is_never_predicted() -> None:
+    assert "predicted" not in {one.match for one in found(covered(0), 3072)}
+
+
+def by_waves(size: int) -> Record:
+    """Both take as long as their waves do, except that large tiles do 1.9 times as much in a time."""
+    blocks = {128: (size // 128) ** 2, 64: (size // 64) ** 2}
+    waves = {tile: -(-count // UNITS) * tile**2 * size for tile, count in blocks.items()}
+    return measured(size, (LARGE, waves[128] / 1.9e8), (SMALL, waves[64] / 1e8))
+
+
+def test_a_small_result_goes_to_small_tiles_and_a_large_one_to_large() -> None:
+    records = [by_waves(size) for size in (256, 512, 1024, 4096)]
+    assert [found(records, size)[0].match for size in (384, 3840)] == ["predicted"] * 2
+    assert [found(records, size)[0].config["BM"] for size in (384, 3840)] == [64, 128]
+
+
+def unpredictable(size: int) -> Record:
+    """The tile that is best changes with the size, whatever its waves are."""
+    return measured(size, (LARGE, 1.0 if size > 1000 else 3.0), (SMALL, 2.0))
+
+
+REFUSED = {
+    "what follows no model": [unpredictable(size) for size in (512, 768, 1536, 2048)],
+    "too few sizes": [by_waves(size) for size in (256, 4096)],
+    "nothing shared": [measured(256, (SMALL, 1.0)), measured(512, (SMALL, 2.0)), measured(4096, (LARGE, 3.0))],
+    "times with cold caches": [replace(by_waves(size), caches="cold") for size in (256, 512, 1024, 4096)],
+    "times of a variant": [replace(by_waves(size), device="NVIDIA H200 NVL") for size in (256, 512, 1024, 4096)],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_model_that_is_no_better_than_the_nearest_size_is_not_used(name: str) -> None:
+    assert "predicted" not in {one.match for one in found(REFUSED[name], 640)}
+
+
+def test_a_device_of_unknown_multiprocessors_gets_the_nearest_size() -> None:
+    assert found(covered(3072), 3072, units=0)[0].match == "nearest_size"
+
+
+def test_best_tells_what_is_expected_to_be_lost(tune: Tune, tmp_path: Path, host: Device) -> None:
+    here = {"device": host.name, "kind": "host", "architecture": host.architecture, "signature": HOST_SIGNATURE}
+    steady, fast_at_110 = {"block_size": 8, "openmp": 0}, {"block_size": 64, "openmp": 0}
+    for size in (100, 110, 121):
+        time = size**3 / 1e6
+        timed = [(steady, time), (fast_at_110, time * (0.9 if size == 110 else 2.0))]
+        assert Store(HOST_KERNEL, tmp_path).add(measured(size, *timed, **here, code=None))
+    done = tune("best", HOST_KERNEL, "105", "--results", tmp_path, "--json")
+    assert (done.json["match"], done.json["config"], round(done.json["regret"], 3)) == ("predicted", steady, 0.037)
+    assert "predicted, expected regret 3.7%" in tune("best", HOST_KERNEL, "105", "--results", tmp_path).out
+    loaded = tuner.load(HOST_KERNEL, 105, device=host, results=tmp_path)
+    assert (loaded.match, loaded.config) == ("predicted", steady)

@@ -1,0 +1,50 @@
+"""A matrix product on the caller's arrays, as a vendor's library may run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.devices.arguments import ArraySpec
+
+# Takes the arrays C, A, B, a stream or None, alpha and beta.
+ProductLaunch = Callable[[Sequence[Any], Any, float, float], None]
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """The row-major matrices that one array holds: elements from one row to the next, and from one matrix of the batch
+    to the next; `is_transposed` if the product takes their transposes."""
+
+    leading: int
+    stride: int
+    is_transposed: bool = False
+
+
+@dataclass(frozen=True)
+class MatrixProduct:
+    """C = alpha * A B + beta * C for each matrix of a batch: C is M x N, and the depth of the sums is K. `specs` say
+    what the arrays C, A and B must be."""
+
+    M: int
+    N: int
+    K: int
+    batch: int
+    specs: tuple[ArraySpec, ArraySpec, ArraySpec]
+    C: Matrices
+    A: Matrices
+    B: Matrices
+
+    @property
+    def dtypes(self) -> tuple[str, str, str]:
+        """The names of the types of A, B and C."""
+        c, a, b = (spec.element.name for spec in self.specs)
+        return a, b, c
+
+
+def matrices(spec: ArraySpec, is_transposed: bool = False) -> Matrices:
+    """The matrices of an array of three axes, the last of which is contiguous."""
+    stride, row, _ = (step // spec.element.itemsize for step in spec.strides)
+    rows, columns = spec.shape[1:]
+    return Matrices(row if rows > 1 else columns, stride, is_transposed)

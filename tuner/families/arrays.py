@@ -1,0 +1,132 @@
+"""What a matrix product does with arrays besides launching: views, empty arrays, copies and casts, by their library."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from tuner.errors import ArgumentError
+from tuner.families.problem import dtype_name
+from tuner.space.dtypes import DTYPES
+
+
+class Arrays:
+    """Arrays of NumPy and CuPy, which have the same methods."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def strides(self, array: Any) -> tuple[int, ...]:
+        """The strides of an array, in elements."""
+        return tuple(stride // array.itemsize for stride in array.strides)
+
+    def transposed(self, array: Any) -> Any:
+        """A view with the last two axes exchanged."""
+        return array.swapaxes(-1, -2)
+
+    def stacked(self, array: Any) -> Any:
+        """A view with an axis for the batch."""
+        return array if array.ndim == 3 else array[None]
+
+    def repeated(self, array: Any, batch: int) -> Any:
+        """A view in which one matrix stands for all of a batch."""
+        return self.module.broadcast_to(array, (batch, *array.shape[1:]))
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        """An array on the device of `like`."""
+        return self.module.empty(shape, DTYPES[dtype].numpy)
+
+    def copied(self, array: Any, dtype: str) -> Any:
+        """A contiguous copy of this type."""
+        return self.module.ascontiguousarray(array.astype(DTYPES[dtype].numpy))
+
+    def assign(self, target: Any, values: Any) -> None:
+        """Write `values` into `target`, whatever its strides and type are."""
+        target[...] = values
+
+    def handed(self, array: Any) -> Any:
+        """What a launch takes for it."""
+        return array
+
+
+class TorchTensors(Arrays):
+    """Tensors of torch; on the processor, a launch takes their memory as an array of NumPy."""
+
+    def strides(self, array: Any) -> tuple[int, ...]:
+        return tuple(array.stride())
+
+    def repeated(self, array: Any, batch: int) -> Any:
+        return array.expand(batch, -1, -1)
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        return self.module.empty(shape, dtype=getattr(self.module, dtype), device=like.device)
+
+    def copied(self, array: Any, dtype: str) -> Any:
+        return array.to(getattr(self.module, dtype)).contiguous()
+
+    def assign(self, target: Any, values: Any) -> None:
+        target.copy_(values)
+
+    def handed(self, array: Any) -> Any:
+        if array.is_cuda:
+            return array
+        if array.requires_grad:
+            raise ArgumentError("a tensor requires grad, which a launch does not track; pass .detach()")
+        return array.numpy()
+
+
+class PycudaArrays(Arrays):
+    """Arrays of PyCUDA, which copies only what is contiguous in one order or the other."""
+
+    def transposed(self, array: Any) -> Any:
+        axes = (*range(len(array.shape) - 2), len(array.shape) - 1, len(array.shape) - 2)
+        shape, strides = ([values[axis] for axis in axes] for values in (array.shape, array.strides))
+        return self._view(array, tuple(shape), tuple(strides))
+
+    def stacked(self, array: Any) -> Any:
+        if len(array.shape) == 3:
+            return array
+        outer = array.shape[0] * array.strides[0]
+        return self._view(array, (1, *array.shape), (outer, *array.strides))
+
+    def repeated(self, array: Any, batch: int) -> Any:
+        return self._view(array, (batch, *array.shape[1:]), (0, *array.strides[1:]))
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        return self.module.empty(shape, DTYPES[dtype].numpy)
+
+    def copied(self, array: Any, dtype: str) -> Any:
+        if not array.flags.c_contiguous:
+            raise ArgumentError(
+                f"an array of PyCUDA with strides {array.strides} (bytes): PyCUDA cannot copy it, and neither a kernel "
+                "nor cuBLAS takes it as it lies here; pass a contiguous one"
+            )
+        return array.astype(DTYPES[dtype].numpy)
+
+    def assign(self, target: Any, values: Any) -> None:
+        if not target.flags.c_contiguous:
+            raise ArgumentError(f"out: has strides {target.strides} (bytes), which PyCUDA cannot write; pass another")
+        target.set(values.astype(target.dtype))
+
+    def _view(self, array: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+        return self.module.GPUArray(shape, array.dtype, base=array, gpudata=array.gpudata, strides=strides)
+
+
+def of(array: Any) -> Arrays:
+    """How to treat arrays of this one's library. Raises ArgumentError for one that is of none."""
+    if isinstance(array, np.ndarray):
+        return Arrays(np)
+    for name, kind, treatment in (
+        ("cupy", "ndarray", Arrays), ("torch", "Tensor", TorchTensors), ("pycuda.gpuarray", "GPUArray", PycudaArrays)
+    ):  # fmt: skip
+        module = sys.modules.get(name)
+        if module is not None and isinstance(array, getattr(module, kind)):
+            return treatment(module)
+    raise ArgumentError(f"an array of type {type(array).__name__}: pass arrays of NumPy, CuPy, torch or PyCUDA")
+
+
+def element(array: Any) -> str:
+    """The name of its dtype."""
+    return dtype_name(array)

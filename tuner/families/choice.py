@@ -1,0 +1,210 @@
+"""Which kernel of a family runs at a size on a device, and in which configuration: the look-up over all its kernels."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tuner.devices import Device
+from tuner.errors import NoConfiguration
+from tuner.kernel import fixed_options
+from tuner.space import source
+from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.scope import Scope
+from tuner.store import lookup
+from tuner.store.lookup import MATCHES, Candidate, Fit, Match, Query
+from tuner.store.prediction import Measured, Sizes, TimeModel
+from tuner.store.record import Record
+from tuner.store.store import Store
+
+LOSING = 2.0  # times the best of the family wherever it was measured: such a configuration is not considered elsewhere
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel in a configuration; or, where `space` is None, the vendor's library. `is_built`: its code here is that
+    of a size at which it was measured, so that it need not be compiled again."""
+
+    space: Space | None
+    candidate: Candidate
+    is_built: bool = True
+
+
+@dataclass(eq=False)
+class _Known:
+    """A configuration of a kernel, or the library where `space` is None, and its times in ms by size, each with the
+    record that has it."""
+
+    space: Space | None
+    config: Config
+    times: dict[Sizes, float] = field(default_factory=dict)
+    records: dict[Sizes, tuple[Record, int]] = field(default_factory=dict)  # and the rank in it
+    codes: set[tuple[Any, ...]] = field(default_factory=set)  # at the sizes where it was measured
+
+
+class FamilyTable:
+    """What the records of a family say of one device, with one set of options and types."""
+
+    def __init__(
+        self, spaces: Iterable[Space], device: Device, scope: Scope, library: bool, results: Path | None = None
+    ) -> None:
+        """`scope` has options and types; its sizes do not matter. `library`: whether the vendor's is a candidate."""
+        self._spaces = [space for space in spaces if device.language in space.languages]
+        self._scope, self.device = scope, device
+        self._stores = [Store.of(space, results) for space in self._spaces]
+        self._queries = [Query.of(space, scope, device) for space in self._spaces]
+        self._sized = {id(space): _sized(space) for space in self._spaces}
+        self._faster: dict[Sizes, tuple[float, float]] = {}  # the library's time, and ours of the same record
+        self._known = _without_losers(self._read(library))
+        entries = [Measured(known.space, known.config, known.times) for known in self._known]
+        self._model = TimeModel(entries, scope, device.units) if len(entries) > 1 else None
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines of stores that cannot be read."""
+        return list(dict.fromkeys(problem for store in self._stores for problem in store.problems))
+
+    def scope(self, sizes: Mapping[str, int]) -> Scope:
+        """The problem of these sizes."""
+        return replace(self._scope, sizes=dict(sizes))
+
+    def choices(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
+        """What may run at these sizes, best first. Where there is no exact match, what need not be compiled precedes
+        the rest. Raises NoConfiguration where nothing is valid."""
+        scope, key = self.scope(sizes), tuple(sizes.values())
+        found = False
+        for choice in _built_first(self._comparable(scope, key)):
+            found = True
+            yield choice
+        seen: list[tuple[tuple[Any, ...], Choice]] = []
+        failure: NoConfiguration | None = None
+        for position, (store, query) in enumerate(zip(self._stores, self._queries, strict=True)):
+            here = replace(query, scope=scope, units=0)
+            try:
+                candidate = next(lookup.candidates(store.records, here))
+            except NoConfiguration as error:
+                failure = error
+                continue
+            order = MATCHES.index(candidate.match), candidate.stale, -position
+            seen.append((order, Choice(query.space, candidate, is_built=False)))
+        if not seen and not found:
+            raise failure or NoConfiguration(f"no kernel of the family runs on {self.device.id}")
+        yield from (choice for _, choice in sorted(seen, key=lambda entry: entry[0]))
+
+    def _comparable(self, scope: Scope, key: Sizes) -> Iterator[Choice]:
+        """The choices whose times were measured on this device: exact ones, or predicted ones, or those of the nearest
+        sizes."""
+        exact = [known for known in self._known if key in known.times]
+        if exact:
+            best = min((known.times[key] for known in exact if known.space is not None), default=math.inf)
+            order = sorted(exact, key=lambda known: self._exact_time(known, key, best))
+            yield from self._valid(((known, key, "exact") for known in order), scope, None)
+        regret = self._model.regret if self._model is not None else None
+        if self._model is not None and regret is not None:
+            times = self._model.times(scope.sizes)
+            order = [
+                self._known[position] for position in times.argsort(kind="stable") if math.isfinite(times[position])
+            ]
+            yield from self._valid(((known, _nearest(known.times, key), "predicted") for known in order), scope, regret)
+            return
+        for sizes in sorted({size for known in self._known for size in known.times}, key=lambda s: _distance(s, key)):
+            there = [known for known in self._known if sizes in known.times]
+            best = min((known.times[sizes] for known in there if known.space is not None), default=math.inf)
+            there.sort(key=lambda known: self._exact_time(known, sizes, best))
+            yield from self._valid(((known, sizes, "nearest_size") for known in there), scope, None)
+
+    def _exact_time(self, known: _Known, sizes: Sizes, best: float) -> float:
+        """Its time; of the library, what it would be in the run of the best of ours, where both were measured."""
+        if known.space is not None or not math.isfinite(best):
+            return known.times[sizes]
+        return best * known.times[sizes] / known.records[sizes][0].time_ms
+
+    def _valid(
+        self, entries: Iterable[tuple[_Known, Sizes, Match]], scope: Scope, regret: float | None
+    ) -> Iterator[Choice]:
+        for known, sizes, match in entries:
+            record, rank = known.records[sizes]
+            if known.space is None:
+                yield Choice(None, Candidate({}, match, record, regret=regret))
+            elif known.space.valid(known.config, scope):
+                candidate = Candidate(known.config, match, record, rank=rank, regret=regret)
+                is_built = match == "exact" or self._code(known.space, known.config, scope) in known.codes
+                yield Choice(known.space, candidate, is_built)
+
+    def _code(self, space: Space, config: Config, scope: Scope) -> tuple[Any, ...]:
+        """The macros of a configuration that depend on sizes: equal ones make the same code."""
+        names = space.names(config, scope)
+        return tuple(names[name] for name in self._sized[id(space)])
+
+    def _read(self, library: bool) -> list[_Known]:
+        """The configurations in records whose times may be compared, and the library."""
+        found: dict[tuple[int, ConfigKey], _Known] = {}
+        vendor = _Known(None, {})
+        for number, (store, query) in enumerate(zip(self._stores, self._queries, strict=True)):
+            names = list(query.space.operation.sizes)
+            for fit in lookup.best_fits(store.records, _anywhere(query)):
+                if not lookup.is_comparable(fit) or not _same_options(fit, query):
+                    continue
+                sizes = tuple(fit.record.sizes[name] for name in names)
+                scope = replace(self._scope, sizes=dict(zip(names, sizes, strict=True)))
+                timed = [(fit.record.config, fit.record.time_ms)]
+                timed += [(runner_up["config"], runner_up["time_ms"]) for runner_up in fit.record.next]
+                for rank, (config, time_ms) in enumerate(timed):
+                    if not query.space.declares(config):
+                        continue
+                    known = found.setdefault((number, config_key(config)), _Known(query.space, config))
+                    if sizes not in known.times:
+                        known.times[sizes], known.records[sizes] = time_ms, (fit.record, rank)
+                        known.codes.add(self._code(query.space, config, scope))
+                if library and fit.record.library_ms:
+                    held = vendor.records.get(sizes)
+                    if held is None or fit.record.time_ms < held[0].time_ms:  # beside the best of ours
+                        vendor.times[sizes], vendor.records[sizes] = fit.record.library_ms, (fit.record, 0)
+        return [*found.values(), *([vendor] if vendor.times else [])]
+
+
+def _anywhere(query: Query) -> Query:
+    """The query at no size of its own: then records are merely those of the device."""
+    return replace(query, scope=replace(query.scope, sizes=dict.fromkeys(query.space.operation.sizes, 1)))
+
+
+def _same_options(fit: Fit, query: Query) -> bool:
+    options, fixed = query.scope.options, fixed_options(query.space)
+    return all(fit.record.options.get(name) == options[name] for name in fixed)
+
+
+def _sized(space: Space) -> list[str]:
+    """The macros, and other names that reach the code, whose values depend on sizes."""
+    return sorted(source.size_dependent(space) - source.unused(space))
+
+
+def _without_losers(known: list[_Known]) -> list[_Known]:
+    """Those that were within LOSING times of the best of all at one size at least."""
+    best: dict[Sizes, float] = {}
+    for each in known:
+        for sizes, time_ms in each.times.items():
+            best[sizes] = min(best.get(sizes, math.inf), time_ms)
+    return [each for each in known if any(time_ms <= LOSING * best[sizes] for sizes, time_ms in each.times.items())]
+
+
+def _built_first(choices: Iterable[Choice]) -> Iterator[Choice]:
+    """`choices` in their order, those that need not be compiled first."""
+    others: list[Choice] = []
+    for choice in choices:
+        if choice.is_built:
+            yield choice
+        else:
+            others.append(choice)
+    yield from others
+
+
+def _nearest(times: Mapping[Sizes, float], key: Sizes) -> Sizes:
+    return min(times, key=lambda sizes: _distance(sizes, key))
+
+
+def _distance(one: Sizes, other: Sizes) -> float:
+    return math.hypot(*(math.log(a / b) for a, b in itertools.zip_longest(one, other, fillvalue=1)))

@@ -1,0 +1,252 @@
+"""`tuner.dispatch`: one handle for a family of kernels, called with arrays of any size."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner import devices
+from tuner.devices import Build, Device, build_cache
+from tuner.errors import ArgumentError, DeviceError, NoConfiguration, RequestError, TrialError
+from tuner.families import problem, vendor
+from tuner.families.choice import Choice, FamilyTable
+from tuner.families.family import Family, Kernels, find
+from tuner.families.places import Places, device_name
+from tuner.families.vendor import LibraryKernel
+from tuner.kernel import Kernel
+from tuner.paths import quoted
+from tuner.space import operation
+from tuner.space.model import Config
+from tuner.space.scope import Scope
+from tuner.space.texts import config_text, size_text, types_text
+
+MOST_KERNELS = 1024  # that a handle keeps loaded; then it begins anew
+Loaded = Kernel | LibraryKernel
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a call runs, and why. `kernel` is a kernel's name, or `library`; `match` and `regret` are those of the
+    look-up; `how` says what became of arrays that a kernel does not take as they lie, and `why` all of it in words."""
+
+    kernel: str
+    config: Config
+    match: str
+    regret: float | None
+    device: str
+    sizes: Mapping[str, int]
+    how: str = "as they lie"
+    why: str = ""
+
+    def __str__(self) -> str:
+        config = f": {config_text(self.config)}" if self.config else ""
+        regret = "" if self.regret is None else f", expected regret {self.regret:.1%}"
+        return f"{self.kernel} at {size_text(self.sizes)} on {self.device}{config} ({self.match}{regret}); {self.why}"
+
+
+def dispatch(
+    kernels: Kernels,
+    *,
+    device: str | Device | None = None,
+    library: bool = True,
+    sizes: Mapping[str, int] | None = None,
+    options: Mapping[str, float] | None = None,
+    results: str | Path | None = None,
+    binaries: str | Path | None = None,
+) -> Dispatcher:
+    """A handle for a family of kernels: it is called with the arrays of their operation, of any size.
+
+    `kernels` is a family such as "sgemm", a folder of space files, a list of kernels, or one kernel. The arrays say at
+    which sizes, with which types and on which device a call runs; `device` names one for all calls. `sizes` are those
+    that no shape of an array tells. `options` are the operation's; a call may override them. `library=False` leaves out
+    the vendor's library, which is else taken where it was faster when it was measured. `results` is a folder of
+    records, instead of the user's own. `binaries` is a folder that `tune export --to cubin` wrote, or one of such
+    folders.
+
+    Raises RequestError where there is no such family.
+    """
+    for name, folder in (("results", results), ("binaries", binaries)):
+        if not (folder is None or (isinstance(folder, str | Path) and "\0" not in str(folder))):
+            raise RequestError(f"dispatch({name}={quoted(folder)}): write the path of a folder")
+    for name, mapping in (("sizes", sizes), ("options", options)):
+        if not (mapping is None or isinstance(mapping, Mapping)):
+            raise RequestError(f"dispatch({name}={quoted(mapping)}): write names with values, as {{'alpha': 2.0}}")
+    if not (device is None or isinstance(device, str | Device)):
+        raise RequestError(f"dispatch(device={quoted(device)}): write a device's name")
+    return Dispatcher(
+        find(kernels), device, library, sizes or {}, options or {}, Path(results) if results else None,
+        Path(binaries) if binaries else None,
+    )  # fmt: skip
+
+
+class Dispatcher:
+    """A family of kernels, called with arrays of any size. What a size needs is looked up and loaded at its first call,
+    and kept. Threads may share a Dispatcher."""
+
+    def __init__(
+        self,
+        family: Family,
+        device: str | Device | None,
+        library: bool,
+        sizes: Mapping[str, int],
+        options: Mapping[str, float],
+        results: Path | None,
+        binaries: Path | None,
+    ) -> None:
+        """See `dispatch`. Raises RequestError for sizes and options that the family does not have."""
+        op = family.operation
+        for name, size in sizes.items():
+            if name not in op.sizes or not isinstance(size, int) or size < 1:
+                raise RequestError(f"dispatch(sizes={{{name!r}: {quoted(size)}}}): the sizes are {', '.join(op.sizes)}")
+        self.family, self._library, self._given, self._results = family, library, dict(sizes), results
+        self._options = dict(options)
+        operation.parse_options(self._options, op)
+        self._typed = [position for position, a in enumerate(op.arrays) if a.dtype in op.types]
+        self._exported = _exported(binaries) if binaries else {}
+        self._fixed = None if device is None else self._opened(device)
+        self._devices: dict[str, Device] = {}
+        self._tables: dict[tuple[str, str], FamilyTable] = {}
+        self._places = Places(None if self._fixed is None else self._fixed.id)
+        self._loaded: dict[tuple[Any, ...], Loaded] = {}
+        self._lock = threading.RLock()
+
+    def __call__(self, *arrays: Any, stream: Any = None, **options: float) -> None:
+        """Enqueue what is best at the size of these arrays, as `Kernel.__call__` does. Raises the same, and where a
+        size is new what loading raises."""
+        try:
+            first = arrays[0]
+            key = (self._places[first.__class__](first), *[array.shape for array in arrays])
+            if self._typed:
+                key += tuple([arrays[position].dtype for position in self._typed])
+            kernel = self._loaded[key]
+        except (KeyError, IndexError, AttributeError, TypeError):
+            kernel = self.kernel(*arrays)
+        kernel(*arrays, stream=stream, **options)
+
+    def kernel(self, *arrays: Any) -> Loaded:
+        """What a call with these arrays launches. Raises ArgumentError where they fit no size."""
+        key, place = self._key(arrays)
+        with self._lock:
+            kernel = self._loaded.get(key)
+            if kernel is None:
+                kernel = self._load(arrays, place)
+                if len(self._loaded) >= MOST_KERNELS:
+                    self._loaded.clear()
+                self._loaded[key] = kernel
+        return kernel
+
+    def explain(self, *arrays: Any) -> Explanation:
+        """What a call with these arrays runs, and why."""
+        return explained(self.kernel(*arrays))
+
+    def __repr__(self) -> str:
+        return f"<{self.family.name}: {len(self.family.spaces)} kernels, {len(self._loaded)} loaded>"
+
+    def _key(self, arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], int | str]:
+        op = self.family.operation
+        if len(arrays) != len(op.arrays):
+            names = ", ".join(a.name for a in op.arrays)
+            raise ArgumentError(f"{len(arrays)} arrays given; it takes {len(op.arrays)}: {names}")
+        for argument, array in zip(op.arrays, arrays, strict=True):
+            if not isinstance(getattr(array, "shape", None), tuple):
+                raise ArgumentError(f"{argument.name}: of type {type(array).__name__}; pass an array")
+        place = self._places[type(arrays[0])](arrays[0])
+        key = (place, *[array.shape for array in arrays])
+        return (*key, *[arrays[position].dtype for position in self._typed]), place
+
+    def _load(self, arrays: tuple[Any, ...], place: int | str) -> Loaded:
+        op = self.family.operation
+        sizes = problem.sizes_of(op, [array.shape for array in arrays], self._given)
+        types = problem.types_of(op, arrays)
+        operation.parse_size(sizes, op, types)
+        device = self._fixed or self._device_at(device_name(place))
+        table = self._table(device, types)
+        return self._first(table, table.choices(sizes), sizes)
+
+    def _first(self, table: FamilyTable, choices: Any, sizes: Mapping[str, int]) -> Loaded:
+        """The first of `choices` that builds and loads. Raises the error of the very first where none does."""
+        failures: list[TrialError | DeviceError] = []
+        scope = table.scope(sizes)
+        for choice in choices:
+            try:
+                kernel = self._built(choice, scope, table.device)
+            except (TrialError, DeviceError) as error:
+                failures.append(error)
+                continue
+            if kernel is not None:
+                for note in (*table.notes, *choice.candidate.notes):
+                    warnings.warn(note, stacklevel=5)
+                if failures:
+                    reason = str(failures[0]).partition("\n")[0]
+                    warnings.warn(f"{kernel!r}: taken because a better one does not run: {reason}", stacklevel=5)
+                return kernel
+        if failures:
+            raise failures[0]
+        raise NoConfiguration(f"{self.family.name}: nothing is valid at {size_text(sizes)} on {table.device.id}")
+
+    def _built(self, choice: Choice, scope: Scope, device: Device) -> Loaded | None:
+        if choice.space is None:
+            return vendor.load(self.family.spaces[0], scope, device, choice.candidate)
+        return Kernel(choice.space, scope, device, choice.candidate, self._exported)
+
+    def _table(self, device: Device, types: Mapping[str, str]) -> FamilyTable:
+        op, key = self.family.operation, (device.id, types_text(types))
+        if key not in self._tables:
+            settings = operation.parse_options(self._options, op, types)
+            scope = Scope(dict.fromkeys(op.sizes, 1), settings, device.language, device.limits, types)
+            self._tables[key] = FamilyTable(self.family.spaces, device, scope, self._library, self._results)
+        return self._tables[key]
+
+    def _device_at(self, name: str) -> Device:
+        if name not in self._devices:
+            self._devices[name] = self._opened(name)
+        return self._devices[name]
+
+    def _opened(self, device: str | Device) -> Device:
+        """The device. Raises DeviceError where no kernel of the family runs on it."""
+        kind = device.kind if isinstance(device, Device) else devices.split(device)[0]
+        if not any(kind in devices.kinds_of(space) for space in self.family.spaces):
+            kinds = dict.fromkeys(kind for space in self.family.spaces for kind in devices.kinds_of(space))
+            raise DeviceError(f"family {self.family.name} runs on {' and '.join(kinds)}, not on {kind}")
+        return device if isinstance(device, Device) else devices.shared(device)
+
+
+def explained(kernel: Loaded, how: str = "as they lie", because: str = "") -> Explanation:
+    """What a loaded kernel is, and why it was taken."""
+    candidate = kernel.candidate
+    record, is_library = candidate.record, isinstance(kernel, LibraryKernel)
+    why = because or _reason(kernel)
+    name = "library" if is_library else kernel.space.name
+    if is_library and record is not None and record.library:
+        name = f"library ({record.library})"
+    return Explanation(
+        name, kernel.config, candidate.match, candidate.regret, kernel.device.name, kernel.scope.sizes, how, why
+    )
+
+
+def _reason(kernel: Loaded) -> str:
+    record = kernel.candidate.record
+    where = size_text(record.sizes) if record is not None else ""
+    match kernel.match:
+        case "exact":
+            return "the least time that was measured at this size"
+        case "predicted":
+            return "the least time that the times at other sizes predict"
+        case "nearest_size":
+            return f"the least time that was measured at the nearest size, {where}"
+        case "default":
+            return "nothing of the family was measured; the default"
+    return f"measured on {record.device if record else 'another device'} at {where}"
+
+
+def _exported(folder: Path) -> dict[str, Build]:
+    """The builds in a bundle, or in a folder of bundles, by the digests of their sources."""
+    files = [folder] if (folder / "launch.json").is_file() else sorted(f.parent for f in folder.glob("*/launch.json"))
+    if not files:
+        raise RequestError(f"{folder}: neither it nor a folder in it was written by `tune export --to cubin`")
+    builds = (build for bundle in files for build in build_cache.read_bundle(bundle, None))
+    return {b.source: Build(b.binary, entries=b.entries) for build in builds for b in build.binaries}

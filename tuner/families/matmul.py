@@ -1,0 +1,322 @@
+"""`tuner.matmul`: the product of matrices as they lie, by whatever takes them so.
+
+A kernel takes contiguous matrices, some take them transposed or with rows apart; the vendor's library takes both. What
+neither takes is copied. Which it is, is decided once for each combination of shapes, strides and types.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tuner import devices
+from tuner.devices import Device
+from tuner.devices.arguments import ArraySpec
+from tuner.devices.product import Matrices, MatrixProduct
+from tuner.errors import ArgumentError, RequestError
+from tuner.families import arrays, family, vendor
+from tuner.families.dispatcher import Dispatcher, Explanation, dispatch, explained
+from tuner.families.places import Places, device_name
+from tuner.families.vendor import LibraryKernel
+from tuner.paths import quoted
+from tuner.space.dtypes import DTYPES
+from tuner.space.scope import Scope
+from tuner.store.lookup import Candidate
+
+TYPES = ("float32", "float16", "bfloat16")
+FAMILIES = ("sgemm", "hgemm", "gemm16", "gemm16_nt")  # of which those are asked that ship
+MOST_PLANS = 1024
+_CONTIGUOUS, _TRANSPOSED, _APART, _OTHER = "contiguous", "transposed", "rows apart", "other"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack of matrices as the product reads them: rows times columns, with strides in elements."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+
+    @property
+    def lies(self) -> str:
+        """How it lies in memory: `contiguous`, `transposed` (as contiguous stacks of the transposes), `rows apart` in
+        either, or `other`."""
+        _, rows, columns = self.shape
+        if self._is_packed((rows * columns, columns, 1)):
+            return _CONTIGUOUS
+        if self._is_packed((rows * columns, 1, rows)):
+            return _TRANSPOSED
+        return _APART if self.is_row_major or self._is_column_major else _OTHER
+
+    @property
+    def is_row_major(self) -> bool:
+        """Whether elements of a row lie together, and rows do not overlap."""
+        _, rows, columns = self.shape
+        _, row, column = self.strides
+        return (column == 1 or columns == 1) and (rows == 1 or row >= columns)
+
+    @property
+    def _is_column_major(self) -> bool:
+        _, rows, columns = self.shape
+        _, row, column = self.strides
+        return (row == 1 or rows == 1) and (columns == 1 or column >= rows)
+
+    @property
+    def matrices(self) -> Matrices:
+        """The same as rows in memory, which a library may take transposed."""
+        _, rows, columns = self.shape
+        stride, row, column = self.strides
+        if self.is_row_major:
+            return Matrices(row if rows > 1 else columns, stride)
+        return Matrices(column if columns > 1 else rows, stride, is_transposed=True)
+
+    def _is_packed(self, strides: tuple[int, ...]) -> bool:
+        return all(n == 1 or own == needed for n, own, needed in zip(self.shape, self.strides, strides, strict=True))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one combination of arrays is multiplied. `run` takes the stacks C, A, B and the factors. `types` are those
+    that operands are copied to first, None if they are taken as they lie; that of C is written back."""
+
+    run: Callable[..., None]
+    types: tuple[str | None, str | None, str | None]  # of C, A, B
+    turned: tuple[bool, bool]  # whether `run` takes A and B stored transposed, as contiguous arrays
+    explanation: Explanation
+
+
+class Matmul:
+    """The product of two matrices, or of two stacks of them."""
+
+    def __init__(self) -> None:
+        self.__name__ = "matmul"
+        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._places = Places()
+        self._lock = threading.RLock()
+
+    def __call__(
+        self,
+        a: Any,
+        b: Any,
+        out: Any = None,
+        *,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+    ) -> Any:
+        """alpha * a b + beta * out, in `out` if that is given, else in a new array of the operands' type.
+
+        `a` and `b` are arrays of NumPy, CuPy, torch or PyCUDA, float32, float16 or bfloat16, of two axes or, as stacks,
+        of three; a stack of one serves all matrices of the other. Sums are in float32. An `out` of float32 takes the
+        sums of halves as they are. Raises ArgumentError for arrays that do not fit.
+        """
+        treatment, stacks, plan, result = self._planned(a, b, out, beta, transpose_a, transpose_b)
+        target, left, right = stacks
+        c_type, a_type, b_type = plan.types
+        if a_type is not None:
+            left = treatment.copied(left, a_type)
+        if b_type is not None:
+            right = treatment.copied(right, b_type)
+        left, right = (
+            treatment.transposed(each) if turned else each
+            for each, turned in zip((left, right), plan.turned, strict=True)
+        )
+        written = target
+        if c_type is not None:
+            written = treatment.copied(target, c_type) if beta else treatment.empty(target.shape, c_type, target)
+        plan.run(*map(treatment.handed, (written, left, right)), alpha=alpha, beta=beta)
+        if written is not target:
+            treatment.assign(target, written)
+        return result
+
+    def explain(
+        self,
+        a: Any,
+        b: Any,
+        out: Any = None,
+        *,
+        beta: float = 0.0,
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+    ) -> Explanation:
+        """What the same call runs, and why: kernel, configuration, match, expected regret, and what became of arrays
+        that lie in another way."""
+        return self._planned(a, b, out, beta, transpose_a, transpose_b)[2].explanation
+
+    def _planned(
+        self, a: Any, b: Any, out: Any, beta: float, transpose_a: bool, transpose_b: bool
+    ) -> tuple[arrays.Arrays, tuple[Any, Any, Any], Plan, Any]:
+        treatment = arrays.of(a)
+        for name, other in (("b", b), ("out", out)):
+            if other is not None and type(other) is not type(a):
+                raise ArgumentError(f"{name}: of type {type(other).__name__}; pass one of {type(a).__name__}, as a is")
+        for name, array in (("a", a), ("b", b)):
+            if len(array.shape) not in (2, 3):
+                raise ArgumentError(f"{name}: has shape {tuple(array.shape)}; pass a matrix, or a stack of matrices")
+        if out is None and beta:
+            raise RequestError(f"matmul(beta={quoted(beta)}): there is no out to add to; pass one")
+        left = treatment.transposed(a) if transpose_a else a
+        right = treatment.transposed(b) if transpose_b else b
+        left, right = treatment.stacked(left), treatment.stacked(right)
+        batch, shape = _result_shape(a, b, left, right)
+        if out is None:
+            out = treatment.empty(shape, arrays.element(a), a)
+        elif tuple(out.shape) != shape:
+            raise ArgumentError(f"out: has shape {tuple(out.shape)}; needed is {shape}")
+        target = treatment.stacked(out)
+        left, right = (each if each.shape[0] == batch else treatment.repeated(each, batch) for each in (left, right))
+        stacks = target, left, right
+        place = self._places[type(a)](a)
+        key = (type(a), place, *[(x.shape, treatment.strides(x), x.dtype) for x in stacks])
+        plan = self._plans.get(key)
+        if plan is None:
+            with self._lock:
+                plan = self._plan(treatment, stacks, device_name(place))
+                if len(self._plans) >= MOST_PLANS:
+                    self._plans.clear()
+                self._plans[key] = plan
+        return treatment, stacks, plan, out
+
+    def _plan(self, treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str) -> Plan:
+        C, A, B = (Stack(tuple(x.shape), tuple(treatment.strides(x)), arrays.element(x)) for x in stacks)
+        for name, operand in (("a", A), ("b", B), ("out", C)):
+            if operand.dtype not in TYPES or (name == "b" and operand.dtype != A.dtype):
+                allowed = A.dtype if name == "b" and A.dtype in TYPES else ", ".join(TYPES)
+                raise ArgumentError(f"{name}: has dtype {operand.dtype}; allowed: {allowed}")
+        if (
+            (plan := self._by_kernel(treatment, stacks, (C, A, B), device))
+            or (plan := _by_library((C, A, B), device))
+            or (plan := self._by_copies(treatment, stacks, (C, A, B), device))
+        ):
+            return plan
+        raise RequestError(f"matmul: no kernel multiplies {A.dtype} on {device}; see `tune list`")
+
+    def _by_kernel(
+        self, treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str
+    ) -> Plan | None:
+        """The plan without a copy by a family that takes matrices as these lie; None if there is none."""
+        C, A, B = operands
+        types = tuple(operand.dtype for operand in operands)
+        turned = A.lies == _TRANSPOSED, B.lies == _TRANSPOSED
+        if C.lies != _CONTIGUOUS or not {A.lies, B.lies} <= {_CONTIGUOUS, _TRANSPOSED}:
+            if not all(each.is_row_major for each in operands) or any(each.strides[0] == 0 for each in operands):
+                return None
+            handle = _handle(types, (False, False), device, strided=True)
+            how = "rows apart"
+            turned = False, False
+        else:
+            handle = _handle(types, turned, device)
+            how = "as they lie"
+        if handle is None:
+            return None
+        views = _views(treatment, stacks, turned)
+        explanation = explained(handle.kernel(*map(treatment.handed, views)), how)
+        return Plan(handle, (None, None, None), turned, explanation)
+
+    def _by_copies(
+        self, treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str
+    ) -> Plan | None:
+        """The plan by copies that are contiguous; of halves perhaps as float32, where no kernel takes them."""
+        C, A, _ = operands
+        for c_type, type_ in ((C.dtype, A.dtype), ("float32", A.dtype), ("float32", "float32")):
+            handle = _handle((c_type, type_, type_), (False, False), device)
+            if handle is None:
+                continue
+            needed = [
+                None if operand.lies == _CONTIGUOUS and operand.dtype == wanted else wanted
+                for operand, wanted in zip(operands, (c_type, type_, type_), strict=True)
+            ]
+            copied = [
+                f"a copy of {name}" + (f" as {wanted}" if wanted != operand.dtype else "")
+                for name, operand, wanted in zip(("out", "a", "b"), operands, needed, strict=True)
+                if wanted
+            ]
+            samples = [
+                treatment.empty(stack.shape, wanted, stack) if wanted else stack
+                for stack, wanted in zip(stacks, needed, strict=True)
+            ]
+            explanation = explained(handle.kernel(*map(treatment.handed, samples)), ", ".join(copied))
+            why = f"{explanation.why}; no kernel and no library takes {_words(operands)} as they lie"
+            return Plan(handle, (needed[0], needed[1], needed[2]), (False, False), replace(explanation, why=why))
+        return None
+
+
+def _result_shape(a: Any, b: Any, left: Any, right: Any) -> tuple[int, tuple[int, ...]]:
+    """The number of products, and the shape of the result. Raises ArgumentError where the shapes do not fit."""
+    (one, rows, inner), (other, depth, columns) = left.shape, right.shape
+    if inner != depth or (one != other and 1 not in (one, other)) or min(*left.shape, *right.shape) < 1:
+        raise ArgumentError(
+            f"a, b: have shapes {tuple(a.shape)} and {tuple(b.shape)}, which makes {rows} x {inner} times {depth} x "
+            f"{columns}{f', {one} and {other} of them' if one != other else ''}; they cannot be multiplied"
+        )
+    batch = max(one, other)
+    return batch, ((batch,) if 3 in (len(a.shape), len(b.shape)) else ()) + (rows, columns)
+
+
+def _views(treatment: arrays.Arrays, stacks: Any, turned: tuple[bool, bool]) -> list[Any]:
+    C, A, B = stacks
+    return [C, *(treatment.transposed(x) if is_turned else x for x, is_turned in zip((A, B), turned, strict=True))]
+
+
+def _words(operands: tuple[Stack, Stack, Stack]) -> str:
+    return ", ".join(f"{name} ({each.lies})" for name, each in zip(("out", "a", "b"), operands, strict=True))
+
+
+@functools.cache
+def _device(name: str) -> Device:
+    return devices.shared(name)
+
+
+@functools.cache
+def _families() -> tuple[family.Family, ...]:
+    """The families of products that ship."""
+    from tuner.space import catalog
+
+    shipped = {entry.name.partition("/")[0] for entry in catalog.shipped()}
+    return tuple(family.find(name) for name in FAMILIES if name in shipped)
+
+
+@functools.cache
+def _handle(types: tuple[str, ...], turned: tuple[bool, bool], device: str, strided: bool = False) -> Dispatcher | None:
+    """The handle of the family that multiplies these types (of C, A, B) on a device; None if there is none."""
+    kind = devices.split(device)[0]
+    for each in _families():
+        op = each.operation
+        is_right = all(wanted in op.types.get(a.dtype, (a.dtype,)) for a, wanted in zip(op.arrays, types, strict=True))
+        if not is_right or (vendor.is_turned(each.spaces[0], "A"), vendor.is_turned(each.spaces[0], "B")) != turned:
+            continue
+        members = [s for s in each.spaces if kind in devices.kinds_of(s) and (s.operation.leading or not strided)]
+        if members:
+            return dispatch([space.name for space in members] if strided else each.name, device=device)
+    return None
+
+
+def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Plan | None:
+    """The plan by the vendor's library, which takes transposes and rows that lie apart; None if it does not."""
+    C, A, B = operands
+    if _OTHER in (A.lies, B.lies) or not C.is_row_major or C.strides[0] == 0:
+        return None
+    space = next((f.spaces[-1] for f in _families() if not vendor.is_turned(f.spaces[0], "B")), None)
+    if space is None:
+        return None
+    specs = []
+    for argument, operand in zip(space.operation.arrays, operands, strict=True):
+        plain = ArraySpec.of(argument, operand.shape, DTYPES[operand.dtype], alignment=1)
+        specs.append(plain.with_strides(operand.strides))
+    given = [operand.matrices for operand in operands]
+    batch, M, N = C.shape
+    K, opened = A.shape[2], _device(device)
+    launch = opened.product(MatrixProduct(M, N, K, batch, (specs[0], specs[1], specs[2]), given[0], given[1], given[2]))
+    if launch is None:
+        return None
+    scope = Scope({"M": M, "N": N, "K": K, "batch": batch}, {"alpha": 1.0, "beta": 0.0}, opened.language, opened.limits)
+    kernel = LibraryKernel(space, scope, opened, Candidate({}, "default"), launch)
+    why = f"no kernel takes {_words(operands)} of {A.dtype} as they lie, and the library does"
+    return Plan(kernel, (None, None, None), (False, False), explained(kernel, because=why))
+
+
+matmul = Matmul()

@@ -1,0 +1,85 @@
+"""Where arrays lie: the device of the first array of a call, whichever library it is of."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tuner import devices
+from tuner.errors import ArgumentError
+
+Place = Callable[[Any], int | str]  # of an array: the number of a GPU, or a device's name
+
+
+class Places(dict[type, Place]):
+    """By the type of an array: a function that tells where one lies. An entry is created when its type first occurs."""
+
+    def __init__(self, fixed: str | None = None) -> None:
+        """With `fixed`, all lie on the device of this name."""
+        super().__init__()
+        self._fixed = fixed
+
+    def __missing__(self, kind: type) -> Place:
+        entry = self[kind] = _place(kind) if self._fixed is None else functools.partial(_always, self._fixed)
+        return entry
+
+
+def _place(kind: type) -> Place:
+    """Raises ArgumentError for a type of no library's arrays."""
+    if issubclass(kind, np.ndarray):
+        return _host
+    for module, name, place in (
+        ("torch", "Tensor", _of_torch), ("cupy", "ndarray", _of_cupy), ("pyopencl.array", "Array", _opencl)
+    ):  # fmt: skip
+        array_type = getattr(sys.modules.get(module), name, None)
+        if array_type is not None and issubclass(kind, array_type):
+            return place
+    if hasattr(kind, "__cuda_array_interface__") or kind.__module__.startswith("pycuda"):
+        return _of_interface if devices.count("cuda") > 1 else _first_gpu
+    return _of_interface
+
+
+def device_name(place: int | str) -> str:
+    """The device at a place."""
+    return f"cuda:{place}" if isinstance(place, int) else place
+
+
+def _always(place: str, array: Any) -> str:
+    return place
+
+
+def _host(array: Any) -> str:
+    return "host:0"
+
+
+def _opencl(array: Any) -> str:
+    return "opencl:0"
+
+
+def _first_gpu(array: Any) -> int:
+    return 0
+
+
+def _of_torch(tensor: Any) -> int | str:
+    number: int = tensor.get_device()
+    return number if number >= 0 else "host:0"
+
+
+def _of_cupy(array: Any) -> int:
+    number: int = array.data.device_id
+    return number
+
+
+def _of_interface(array: Any) -> int:
+    try:
+        address = array.__cuda_array_interface__["data"][0]
+    except (AttributeError, TypeError, KeyError):
+        kind = type(array).__name__
+        raise ArgumentError(f"an array of type {kind}: pass arrays of NumPy, pyopencl, PyCUDA, CuPy or torch") from None
+    from tuner.devices.cuda import driver
+
+    return driver.device_of(address) or 0

@@ -1,0 +1,87 @@
+"""The problem that arrays pose: sizes from their shapes, types from their dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tuner.errors import ArgumentError, ExpressionError, RequestError
+from tuner.paths import quoted
+from tuner.space import dtypes
+from tuner.space.expressions import Expression
+from tuner.space.model import Operation
+
+MOST_EXTENT = 1 << 48  # of a size that is looked for
+
+
+def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str, int]) -> dict[str, int]:
+    """The sizes at which the operation's arrays have these shapes. `given` are those that no shape tells.
+
+    An extent that is the name of a size is that size. Where it is an expression with one size that is not known yet,
+    the size is looked for, as if the extent grew with it. Raises ArgumentError where shapes do not fit, RequestError
+    where a size cannot be told.
+    """
+    arrays = op.arrays
+    if len(shapes) != len(arrays):
+        names = ", ".join(a.name for a in arrays)
+        raise ArgumentError(f"{len(shapes)} arrays given; it takes {len(arrays)}: {names}")
+    sizes = dict(given)
+    pairs: list[tuple[str, Expression, int]] = []
+    for argument, shape in zip(arrays, shapes, strict=True):
+        extents = argument.shape or ()
+        if len(extents) != len(shape):
+            needed = ", ".join(extent.text for extent in extents)
+            raise ArgumentError(f"{argument.name}: has shape {tuple(shape)}; needed is ({needed})")
+        pairs += [(argument.name, extent, int(value)) for extent, value in zip(extents, shape, strict=True)]
+    for _, extent, value in pairs:
+        if extent.is_name and extent.text in op.sizes:
+            sizes.setdefault(extent.text, value)
+    for _, extent, value in pairs:
+        unknown = [name for name in extent.names if name in op.sizes and name not in sizes]
+        if len(unknown) == 1:
+            solved = _solved(extent, unknown[0], {**op.options, **sizes}, value)
+            if solved is not None:
+                sizes[unknown[0]] = solved
+    for name, default in op.sizes.items():
+        if name not in sizes and default is not None:
+            sizes[name] = default
+    if missing := [name for name in op.sizes if name not in sizes]:
+        raise RequestError(
+            f"size {', '.join(missing)}: no shape of an array tells it; give it as sizes={{{missing[0]!r}: ...}}"
+        )
+    return {name: sizes[name] for name in op.sizes}
+
+
+def _solved(extent: Expression, name: str, names: Mapping[str, Any], value: int) -> int | None:
+    """The size at which an extent that grows with it has this value; None if there is none."""
+    low, high = 1, MOST_EXTENT
+    try:
+        while low < high:
+            middle = (low + high) // 2
+            if extent.integer({**names, name: middle}) < value:
+                low = middle + 1
+            else:
+                high = middle
+        return low if extent.integer({**names, name: low}) == value else None
+    except ExpressionError:
+        return None
+
+
+def dtype_name(array: Any) -> str:
+    """The name of an array's dtype, whichever library it is of."""
+    text = str(getattr(array, "dtype", type(array).__name__)).rpartition(".")[2]
+    return text if text in dtypes.DTYPES else dtypes.canonical(text)
+
+
+def types_of(op: Operation, arrays: Sequence[Any]) -> dict[str, str]:
+    """The types that these arrays choose. Raises ArgumentError for one that is not allowed, or where two differ."""
+    types: dict[str, str] = {}
+    for argument, array in zip(op.arrays, arrays, strict=True):
+        if argument.dtype not in op.types:
+            continue
+        name, allowed = dtype_name(array), op.types[argument.dtype]
+        chosen = types.setdefault(argument.dtype, name)
+        if name not in allowed or name != chosen:
+            wanted = chosen if chosen in allowed else " or ".join(allowed)
+            raise ArgumentError(f"{argument.name}: has dtype {quoted(name)}; needed is {wanted}")
+    return {name: types.get(name, allowed[0]) for name, allowed in op.types.items()}

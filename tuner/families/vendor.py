@@ -1,0 +1,82 @@
+"""The vendor's library as a kernel of a family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuner.devices import Device
+from tuner.devices.arguments import ArraySpec, check_count
+from tuner.devices.product import MatrixProduct, ProductLaunch, matrices
+from tuner.kernel import fixed_options
+from tuner.space import operation
+from tuner.space.chosen_types import dtype
+from tuner.space.model import Config, Space
+from tuner.space.scope import Scope
+from tuner.store.lookup import Candidate, Match
+from tuner.store.record import Record
+
+
+class LibraryKernel:
+    """A vendor's routine at one size, called as a `Kernel` is. `record` is the one that holds its time."""
+
+    def __init__(self, space: Space, scope: Scope, device: Device, candidate: Candidate, launch: ProductLaunch) -> None:
+        self.space, self.scope, self.device, self.candidate = space, scope, device, candidate
+        self._launch, self._count = launch, len(space.operation.arrays)
+
+    @property
+    def config(self) -> Config:
+        return {}
+
+    @property
+    def match(self) -> Match:
+        return self.candidate.match
+
+    @property
+    def record(self) -> Record | None:
+        return self.candidate.record
+
+    def __call__(self, *arrays: Any, stream: Any = None, **options: float) -> None:
+        """Enqueue the routine on these arrays, as `Kernel.__call__` does. Raises the same."""
+        values = self.scope.options
+        if options:
+            values = {**values, **operation.parse_options(options, self.space.operation, self.scope.types)}
+        if len(arrays) != self._count:
+            check_count(specs(self.space, self.scope), arrays)
+        self._launch(arrays, stream, values["alpha"], values["beta"])
+
+    def __repr__(self) -> str:
+        return f"<the vendor's library on {self.device.name}, {self.match}>"
+
+
+def specs(space: Space, scope: Scope) -> list[ArraySpec]:
+    """What the arrays of an operation must be, where no kernel asks for more."""
+    return [ArraySpec.of(a, operation.shape(a, scope), dtype(a, scope), alignment=1) for a in space.operation.arrays]
+
+
+def load(space: Space, scope: Scope, device: Device, candidate: Candidate) -> LibraryKernel | None:
+    """The library's routine for the operation of `space`; None where there is none, or where it is not installed."""
+    plan = product(space, scope)
+    launch = device.product(plan) if plan is not None else None
+    return None if launch is None else LibraryKernel(space, scope, device, candidate, launch)
+
+
+def product(space: Space, scope: Scope) -> MatrixProduct | None:
+    """The matrix product that the operation of `space` says to be (`library: gemm`); None if it says none."""
+    op = space.operation
+    by_name = {spec.argument.name: spec for spec in specs(space, scope)}
+    if op.library != "gemm" or list(by_name) != ["C", "A", "B"] or fixed_options(space) & {"alpha", "beta"}:
+        return None
+    if not {"alpha", "beta"} <= scope.options.keys() or any(len(spec.shape) != 3 for spec in by_name.values()):
+        return None
+    batch, M, N = by_name["C"].shape
+    turned = {name: is_turned(space, name) for name in "AB"}
+    K = by_name["A"].shape[1 if turned["A"] else 2]
+    given = [matrices(by_name[name], turned.get(name, False)) for name in "CAB"]
+    return MatrixProduct(M, N, K, batch, (by_name["C"], by_name["A"], by_name["B"]), *given)
+
+
+def is_turned(space: Space, name: str) -> bool:
+    """Whether the operation stores an operand transposed, as its shape says: [batch, N, K] for B."""
+    argument = next(a for a in space.operation.arrays if a.name == name)
+    extents = [extent.text for extent in argument.shape or ()][1:]
+    return extents == (["K", "M"] if name == "A" else ["N", "K"])
