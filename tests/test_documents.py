@@ -23,8 +23,9 @@ from helpers.processes import Done
 from helpers.records import record, sizes
 from tuner.cli import app
 from tuner.experiments import reading
+from tuner.families import family
 from tuner.search import strategies
-from tuner.space import catalog, operation
+from tuner.space import size_lists
 from tuner.space.dtypes import DTYPES
 from tuner.store import report
 from tuner.store.store import Store
@@ -40,6 +41,7 @@ PROGRAMS = {  # that a shell block of a page may call
     "srun", "tune", "_TUNE_COMPLETE",
 }  # fmt: skip
 READING = {"best", "compare", "list", "replay", "report", "schema", "show", "validate"}  # verbs that touch no device
+EXPORT = re.compile(r"export \S+ \S+ --to \S+ --device H200( --\S+ \S+)*")
 NEEDS_GPU = "# needs a GPU"  # the first words of a block in Python that does
 TABLES = {"results": "docs/results.md", "gains": "docs/results.md", "ladder": "README.md", "gallery": "docs/gallery.md"}
 MOST_LINES = 150
@@ -133,10 +135,11 @@ def test_a_documented_command_has_the_verb_kernel_and_options_that_it_names(
     elif not rest:
         return  # a sentence names the verb
     given = VERBS[verb].make_context(verb, rest).params
-    kernel, size = given.get("kernel"), given.get("size")
+    kernel, sizes = given.get("kernel"), [given.get("size"), *given.get("sizes", ())]
     if kernel and not kernel.isupper() and not kernel.endswith(".yaml"):
-        space = catalog.load(kernel)
-        assert size is None or operation.parse_size(size, space.operation)
+        op = family.find(kernel).operation
+        assert size_lists.parse(filter(None, sizes), op) or not any(sizes)
+        assert all(size_lists.read(grid, op) for grid in given.get("size_lists", ()) if ":" in grid)
     if verb == "reproduce" and given["name"]:
         assert reading.find(given["name"])
     strategies.check(given.get("strategy"))
@@ -161,6 +164,16 @@ def test_a_documented_command_that_only_reads_runs(line: str, tmp_path: Path, mo
     monkeypatch.setenv("TUNER_SPACES", str(vision / "tuning"))
     done = CliRunner().invoke(app.cli, shlex.split(line))
     assert (done.exit_code, done.exception) == (0, None), done.output
+
+
+@pytest.mark.parametrize("line", [line for line in commands_of("tune") if EXPORT.fullmatch(line)])
+def test_a_documented_export_for_a_device_of_the_store_writes_what_it_says(
+    line: str, tune: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = tune(*shlex.split(line), "--json")
+    assert done.status == 0, done.err
+    assert all((tmp_path / file).exists() for file in done.json["files"])
 
 
 def test_the_shell_blocks_of_pages_are_of_known_programs_and_are_read_by_a_shell() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tuner.devices.ceilings import COPY
 from tuner.store import rates
 from tuner.store.rates import Rates
+from tuner.tuning.selection import SLOWEST_DEFAULT
 
 if TYPE_CHECKING:
     from tuner.devices.ceilings import Ceilings
@@ -43,7 +44,9 @@ def contenders(subject: Subject) -> list[Contender]:
     if default is not None and default != subject.best:
         config = subject.config(default)
         if finals is not None and finals.default_ms:
-            found.append(Contender("default", finals.default_ms, FINALS, config))
+            # A default that is much slower takes no part in the finals.
+            in_finals = finals.default_ms <= SLOWEST_DEFAULT * finals.time_ms
+            found.append(Contender("default", finals.default_ms, FINALS if in_finals else SEARCH, config))
         elif default in subject.times:
             found.append(Contender("default", subject.times[default], SEARCH, config))
     if finals is not None and finals.library and finals.library_ms:
