@@ -2,11 +2,11 @@
 //
 // A block scans its tile, publishes the tile's sum, and looks back at the tiles before it until it meets one that
 // already knows the sum of everything up to its end; then it publishes its own. A word holds a sum and what it is the
-// sum of, so that nobody reads one without the other. A block asks for its tile when it starts: the tiles before it are
-// then done or under way, and waiting for them ends. Words and the number of the next tile are 0 before each launch.
-// The idea, decoupled look-back, is of Merrill and Garland (2016). CUDA alone: OpenCL 1.2 promises no block that
-// another one's words reach it. Tuned are the tile, as in scan.cu, the warps that look back, and the pause between two
-// looks: short ones cost bandwidth, long ones time.
+// sum of, so that nobody reads one without the other. Words are 0 before each launch. Blocks start in the order of
+// their numbers: the tiles before a block's own are then done or under way, and waiting for them ends. CUDA does so
+// without promising it, and CUB relies on it, too. The idea, decoupled look-back, is of Merrill and Garland (2016).
+// CUDA alone: OpenCL 1.2 promises no block that another one's words reach it. Tuned are the tile, as in scan.cu, the
+// warps that look back, and the pause between two looks: short ones cost bandwidth, long ones time.
 #include "portable.h"
 #include "scan.h"
 
@@ -79,16 +79,11 @@ INLINE float look_back(const Word *words, int tile, float *sums, bool *complete)
 }
 
 KERNEL LAUNCH_BOUNDS(threads, 1)
-void scan_lookback(float *__restrict__ y, const float *__restrict__ x, Word *words, int *next, int n) {
+void scan_lookback(float *__restrict__ y, const float *__restrict__ x, Word *words, int n) {
     __shared__ float shared[threads], totals[WARPS], sums[lookers];
     __shared__ bool complete[lookers];
-    __shared__ int mine;
 
-    if (threadIdx.x == 0) {
-        mine = atomicAdd(next, 1);
-    }
-    __syncthreads();
-    const int number = mine;
+    const int number = blockIdx.x;
     const size_t tile = (size_t)number * TILE;
     Pack loaded[items];
     load_tile(loaded, x + tile, n - tile);

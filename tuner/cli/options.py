@@ -55,6 +55,13 @@ def _output_path(_ctx: click.Context, _param: click.Parameter, path: str | None)
     return None if path is None else Path(path)
 
 
+def kernels_like(word: str) -> list[str]:
+    """The names of kernels that begin with `word`, for the shell's completion."""
+    from tuner.space import catalog
+
+    return [entry.name for entry in catalog.every()[0] if entry.name.startswith(word)]
+
+
 def _storage(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
     if url:
         from tuner.tuning import address
@@ -65,7 +72,11 @@ def _storage(_ctx: click.Context, _param: click.Parameter, url: str | None) -> s
 
 _KINDS = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
 
-KERNEL = click.argument("kernel")
+SIZES_HELP = (
+    "A file of sizes, a line each, perhaps with a weight behind it; or a grid: 256:8192*2, M=1:128*2,N=4096,K=4096. "
+    "May be given several times."
+)
+KERNEL = click.argument("kernel", shell_complete=lambda _ctx, _param, word: kernels_like(word))
 SIZE = click.argument("size", required=False)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON document.")
 DEVICE = click.option("--device", metavar="NAME", help=f"Device of this machine: {_KINDS}; cuda:1 is the second GPU.")
@@ -121,3 +132,18 @@ def warn(notes: Iterable[str]) -> None:
     """Print warnings on standard error."""
     for note in notes:
         output.say(f"warning: {note}")
+
+
+def figure_option(help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`-o` or `--output` for a page or picture, as the argument `output_`."""
+    return click.option("-o", "--output", "output_", callback=_output_path, metavar="FILE", help=help_)
+
+
+def write_figure(file: Path, data: bytes) -> None:
+    """Write a page or picture. Raises RequestError where that is not possible."""
+    try:
+        paths.replace(file, data)
+    except OSError as error:
+        raise RequestError(
+            f"--output {paths.shown(file)}: cannot be written: {error.strerror}; name another place"
+        ) from None
