@@ -178,7 +178,6 @@ KERNEL void __launch_bounds__(THREADS, 1)
             is_first = false;
         }
         for (; tile < total; tile += pingpong ? 2 * step : step) {
-            locate(tile);
             float sum[HEIGHT][block_n / 2];
             if (pingpong && !is_first) {
                 wait_named(group, 256); // until the other warp group has begun its last product
@@ -187,6 +186,9 @@ KERNEL void __launch_bounds__(THREADS, 1)
             for (int k = 0; k < count; k++) {
                 wait(&arrived[ring.slot], ring.parity);
                 Slot::multiply<real>(sum, slots + ring.slot * Slot::SIZE, first_row, k > 0);
+                if (k == 0) {
+                    locate(tile); // its divisions take no time while products go on
+                }
                 wait_for_products<in_flight>();
                 if (k >= in_flight) {
                     release(in_flight == 0 ? ring.slot : ring.slot > 0 ? ring.slot - 1 : stages - 1);
@@ -214,7 +216,7 @@ KERNEL void __launch_bounds__(THREADS, 1)
             }
         }
         if (tma_store && thread % 32 == 0) {
-            wait_for_reads<0>(); // shared memory lasts no longer than this block
+            wait_for_reads(); // shared memory lasts no longer than this block
         }
     }
     if (CLUSTER > 1) {

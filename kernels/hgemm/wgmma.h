@@ -95,10 +95,8 @@ INLINE void store_box(const CUtensorMap *map, int column, int row, int matrix, u
                  : "memory");
 }
 
-// Wait until all boxes that this thread stores are read from shared memory, but for the latest `boxes`.
-template <int boxes> INLINE void wait_for_reads() {
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(boxes) : "memory");
-}
+// Wait until all boxes that this thread stores are read from shared memory.
+INLINE void wait_for_reads() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
 // Shows what this thread has written to shared memory to the TMA.
 INLINE void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -366,10 +364,12 @@ template <class T, int HEIGHT, int COLUMNS> struct Outputs {
 
     // sum = alpha sum + beta C. At beta = 0, C is not read.
     static INLINE void scale(Sums &sum, const T *C, int row, int column, int M, int N, float alpha, float beta) {
-        each(row, column, M, N, [&](int i, int j, size_t, bool) {
-            sum[i][j] *= alpha;
-            sum[i][j + 1] *= alpha;
-        });
+        if (alpha != 1.0f) {
+            each(row, column, M, N, [&](int i, int j, size_t, bool) {
+                sum[i][j] *= alpha;
+                sum[i][j + 1] *= alpha;
+            });
+        }
         if (beta != 0.0f) {
             each(row, column, M, N, [&](int i, int j, size_t at, bool is_inside) {
                 if (is_inside) {
@@ -401,21 +401,27 @@ template <class T, int HEIGHT, int COLUMNS> struct Outputs {
         static_assert(SLOTS <= BOXES && BOXES % SLOTS == 0, "the slots take turns");
         const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
 #pragma unroll
-        for (int box = 0; box < BOXES; box++) {
-            const int i = box / (COLUMNS / PART), first = box % (COLUMNS / PART) * PART;
-            const unsigned slot = slots + box % SLOTS * SLOT;
+        for (int turn = 0; turn < BOXES; turn += SLOTS) {
             if (lane == 0) {
-                wait_for_reads<SLOTS - 1>(); // the TMA has read what this slot held
+                wait_for_reads(); // the TMA has read what the slots held
             }
             __syncwarp();
 #pragma unroll
-            for (int j = 0; j < PART; j += 16) {
-                stage(sum[i], first + j, slot, j, lane);
+            for (int slot = 0; slot < SLOTS; slot++) {
+                const int i = (turn + slot) / (COLUMNS / PART), first = (turn + slot) % (COLUMNS / PART) * PART;
+#pragma unroll
+                for (int j = 0; j < PART; j += 16) {
+                    stage(sum[i], first + j, slots + slot * SLOT, j, lane);
+                }
             }
             fence_shared();
             __syncwarp();
             if (lane == 0) {
-                store_box(map_c, column + first, row + 64 * i + 16 * warp, matrix, slot);
+#pragma unroll
+                for (int slot = 0; slot < SLOTS; slot++) {
+                    const int i = (turn + slot) / (COLUMNS / PART), first = (turn + slot) % (COLUMNS / PART) * PART;
+                    store_box(map_c, column + first, row + 64 * i + 16 * warp, matrix, slots + slot * SLOT);
+                }
             }
         }
     }
