@@ -93,7 +93,7 @@ def test_configurations_are_right_where_tiles_reach_over_the_border(
         bench.verify(bench.bind(Program(cuda, space, config, scope, build(cuda.compiler, space, config, scope))))
 
 
-# Each lacks what one of the hazards of the TMA needs: the file of kernels/hgemm, what it says, and what it says instead.
+# Each lacks what a hazard of the TMA needs: the file of kernels/hgemm, what it says, and what it says instead.
 BROKEN = {
     "sums are not shown to the TMA": ("wgmma.h", "            fence_shared();\n", ""),
     "a box of C is written over while the TMA reads it": ("wgmma.h", "wait_for_reads(); // the TMA", "// the TMA"),
