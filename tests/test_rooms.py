@@ -21,10 +21,12 @@ ORDER = [
     ("search",),
     ("measure",),
     ("store",),
-    ("launcher", "kernel", "families", "__init__"),
+    ("launcher", "kernel", "families"),
     ("tuning",),
+    ("__init__",),
     ("exchange",),
     ("experiments",),
+    ("report",),
     ("cli",),
     ("__main__",),
 ]

@@ -131,7 +131,7 @@ def python() -> str:
     """The public names of the package, and the sampler."""
     public = {name: getattr(tuner, name) for name in tuner.__all__ if not hasattr(errors, name)}
     parts = [
-        "`import tuner` gives these names. What is not on this page may change with any version.",
+        "`import tuner` gives these names. [What stays as it is](../stability.md) says what they promise.",
         *(_function(f"tuner.{name}", value) for name, value in public.items() if inspect.isfunction(value)),
         *(_class(name, value) for name, value in public.items() if inspect.isclass(value)),
         f"## Errors\n\n{_text(errors)}",
@@ -189,7 +189,10 @@ def _text(what: Any) -> str:
 def _plain(text: str) -> str:
     """Prose in which a word in capitals, an underscore or a star is only that."""
     lines = text.replace("\b", "").splitlines()
-    escaped = [line if line.startswith("    ") else re.sub(r"(?<!`)([*<])(?![^`]*`)", r"\\\1", line) for line in lines]
+    escaped = [
+        line if line.startswith("    ") else re.sub(r"[*<](?![^`]*`)", lambda match: f"&#{ord(match[0])};", line)
+        for line in lines
+    ]
     return "\n".join(escaped).strip()
 
 

@@ -72,6 +72,10 @@ def _storage(_ctx: click.Context, _param: click.Parameter, url: str | None) -> s
 
 _KINDS = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
 
+SIZES_HELP = (
+    "A file of sizes, a line each, perhaps with a weight behind it; or a grid: 256:8192*2, M=1:128*2,N=4096,K=4096. "
+    "May be given several times."
+)
 KERNEL = click.argument("kernel", shell_complete=lambda _ctx, _param, word: kernels_like(word))
 SIZE = click.argument("size", required=False)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON document.")
@@ -128,3 +132,18 @@ def warn(notes: Iterable[str]) -> None:
     """Print warnings on standard error."""
     for note in notes:
         output.say(f"warning: {note}")
+
+
+def figure_option(help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`-o` or `--output` for a page or picture, as the argument `output_`."""
+    return click.option("-o", "--output", "output_", callback=_output_path, metavar="FILE", help=help_)
+
+
+def write_figure(file: Path, data: bytes) -> None:
+    """Write a page or picture. Raises RequestError where that is not possible."""
+    try:
+        paths.replace(file, data)
+    except OSError as error:
+        raise RequestError(
+            f"--output {paths.shown(file)}: cannot be written: {error.strerror}; name another place"
+        ) from None

@@ -1,0 +1,168 @@
+"""Records side by side: of kernels, sizes, devices or stores."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner import devices, paths
+from tuner.errors import ExpressionError, RequestError
+from tuner.space import catalog
+from tuner.space.scope import Scope
+from tuner.space.texts import short_size, types_text
+from tuner.store import rates
+from tuner.store import report as stored
+from tuner.store.kept_ceilings import KeptCeilings
+from tuner.store.rates import Rates
+from tuner.store.store import Record, read
+
+DIMENSIONS = ("kernel", "size", "device", "store")
+
+
+@dataclass(frozen=True)
+class Competitor:
+    """A record and its place in every dimension: a kernel, a size with its types, a device, a store."""
+
+    kernel: str
+    size: str
+    device: str
+    store: str
+    record: Record
+    rates: Rates
+
+    def place(self, dimensions: Sequence[str]) -> tuple[str, ...]:
+        return tuple(getattr(self, name) for name in dimensions)
+
+    @property
+    def gain(self) -> float | None:
+        """How many times as fast as with the default."""
+        return self.record.default_ms / self.record.time_ms if self.record.default_ms else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Competitors, ordered by their places, and the dimensions in which they differ."""
+
+    competitors: list[Competitor]
+    varying: tuple[str, ...]
+
+    def ratio(self, competitor: Competitor) -> float | None:
+        """How many times as fast as the first one that differs from it in the last dimension alone, the size apart;
+        None where they differ in size alone, for then their times say nothing of each other."""
+        named = [name for name in self.varying if name != "size"]
+        if not named:
+            return None
+        others = [name for name in self.varying if name != named[-1]]
+        first = next(c for c in self.competitors if c.place(others) == competitor.place(others))
+        return first.record.time_ms / competitor.record.time_ms
+
+    @property
+    def title(self) -> str:
+        """What all competitors share."""
+        first = self.competitors[0]
+        same = [name for name in ("kernel", "size", "device") if name not in self.varying]
+        texts = {"kernel": first.kernel, "size": f"at {first.size}", "device": f"on {first.device}"}
+        what = {"kernel": "kernels", "size": "sizes", "device": "devices", "store": "stores"}
+        return " ".join([f"Compared: {' and '.join(what[name] for name in self.varying)}", *(texts[n] for n in same)])
+
+
+def compare(
+    kernels: Sequence[str],
+    sizes: Sequence[str],
+    on: Sequence[str],
+    stores: Sequence[Path],
+    say: Callable[[str], None] = lambda text: None,
+) -> Comparison:
+    """The records of these kernels: names, families, parts of names, or patterns with `*`. `sizes` and devices `on`
+    which they are compared may be left out; `stores` of more than one folder are compared as they are, without the
+    records that ship.
+
+    `say` gets a message for each line that holds no record. Raises RequestError where nothing is left, or one record
+    alone.
+    """
+    found = _records(stores, say)
+    known = dict.fromkeys(kernel for _, kernel, _ in found)
+    chosen = {name: None for text in kernels for name in _named(text, list(known))}
+    ceilings = KeptCeilings(stores[0] if stores else None)
+    latest: dict[tuple[str, ...], Competitor] = {}
+    for store, kernel, record in found:
+        at = short_size(record.sizes) + types_text(record.types)
+        if kernel in chosen and (not sizes or at in sizes) and (not on or any(_is_on(record, name) for name in on)):
+            one = Competitor(kernel, at, record.device, store, record, _rates(kernel, record, ceilings))
+            old = latest.get(one.place(DIMENSIONS))
+            if old is None or old.record.date < record.date:
+                latest[one.place(DIMENSIONS)] = one
+    if len(latest) < 2:
+        had = [(short_size(r.sizes) + types_text(r.types), r.device) for _, kernel, r in found if kernel in chosen]
+        at, where = (", ".join(dict.fromkeys(texts)) for texts in zip(*had, strict=True))
+        raise RequestError(
+            f"{paths.shown(', '.join(kernels))}: {len(latest) or 'no'} record fits, and two are needed; the store has "
+            f"sizes {at} on {where}"
+        )
+    by_size = sorted(latest.values(), key=lambda c: math.prod(c.record.sizes.values()))
+    orders = [
+        list(dict.fromkeys(c.place((name,))[0] for c in (by_size if name == "size" else latest.values())))
+        for name in DIMENSIONS
+    ]
+    competitors = sorted(
+        latest.values(), key=lambda c: [o.index(v) for o, v in zip(orders, c.place(DIMENSIONS), strict=True)]
+    )
+    varying = tuple(name for name, order in zip(DIMENSIONS, orders, strict=True) if len(order) > 1)
+    return Comparison(competitors, varying)
+
+
+def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[str, str, Record]]:
+    """Store, kernel and record of all records, by kernel, device and size."""
+    if len(stores) < 2:
+        return [("", row.kernel, row.record) for row in stored.rows("", stores[0] if stores else None, say)]
+    found = []
+    for folder in stores:
+        if not os.path.isdir(folder):
+            raise RequestError(f"--results {paths.shown(folder)}: there is no such folder")
+        for file in sorted(folder.rglob("*.jsonl")):
+            kernel = file.relative_to(folder).with_suffix("").as_posix()
+            records, problems = read(file, kernel)
+            for problem in problems:
+                say(problem)
+            found += [(str(folder), kernel, record) for record in records if record.is_plain]
+    return sorted(found, key=lambda item: (item[1], item[2].device, tuple(item[2].sizes.values())))
+
+
+def _named(text: str, names: list[str]) -> list[str]:
+    """The kernels that a text names. Raises RequestError where there is none."""
+    ways: Iterable[Callable[[str], bool]] = (
+        lambda name: name == text,
+        lambda name: fnmatch.fnmatchcase(name, text),
+        lambda name: name.rpartition("/")[0] == text,
+        lambda name: bool(text) and text in name,
+    )
+    for way in ways:
+        if found := [name for name in names if way(name)]:
+            return found
+    raise RequestError(
+        f"kernel {paths.quoted(text)}: the store has no record of such a kernel; `tune report` shows all"
+    )
+
+
+def _is_on(record: Record, name: str) -> bool:
+    return name == record.kind or name.casefold() in record.device.casefold()
+
+
+def _rates(kernel: str, record: Record, ceilings: KeptCeilings) -> Rates:
+    """The rates of a record; its shares of ceilings from those that are known today, where the kernel is."""
+    kept = Rates(record.gflops, record.peak, record.vs_peak, record.gbytes, record.memory, record.vs_memory)
+    known = ceilings.of_name(record.kind, record.device, record.toolchain)
+    backend = devices.BACKENDS.get(record.kind)
+    if known is None or backend is None:
+        return kept
+    try:
+        space = catalog.load(kernel)
+        limits = backend.limits_of(record.architecture)
+        scope = Scope(record.sizes, record.options, backend.language, limits, record.types)
+        return rates.of(space, scope, record.time_ms, known)
+    except (RequestError, ExpressionError, LookupError):
+        return kept
