@@ -262,6 +262,25 @@ def test_the_ladder_has_a_table_for_each_device_with_its_library_and_what_is_kno
     assert "ladder" not in report.tables([row for row in mine if row.kernel == "mine/four"])
 
 
+def test_tables_name_both_anchors_where_a_record_has_both(tmp_path: Path) -> None:
+    best = {"best_library": "cuBLASLt 1 (best of 32)", "best_library_ms": 0.8, "vs_best_library": 0.4}
+    measured = {"library": "cuBLAS 1", "library_ms": 1.0, "vs_library": 0.5, "default_ms": 4.0, "gflops": 500.0}
+    at_4096 = record(sizes=sizes(4096), time_ms=2.0, device="Fast", **measured)
+    Store("mine/one", tmp_path).add(dataclasses.replace(at_4096, **best))
+    Store("mine/two", tmp_path).add(at_4096)
+    tables = report.tables([row for row in report.rows("", tmp_path) if row.kernel.startswith("mine/")])
+    assert tables["ladder"].splitlines() == [
+        "| Fast at 4096 | rate | share of cuBLAS | share of the best of cuBLASLt | gain over the published constants |",
+        "|---|---:|---:|---:|---:|",
+        "| mine/one | 500 GFLOP/s | 50.0% | 40.0% | 2.00 x |",
+        "| mine/two | 500 GFLOP/s | 50.0% |  | 2.00 x |",
+        "| mine: cuBLAS 1 | 1,000 GFLOP/s |  |  |  |",
+        "| mine: cuBLASLt 1 (best of 32) | 1,250 GFLOP/s |  |  |  |",
+    ]
+    assert "| 500 GFLOP/s, 50.0% of cuBLAS, 40.0% of cuBLASLt |" in tables["results"]
+    assert "| 4 to 2 ms, 2.00 x, 25.0 to 50.0% of cuBLAS, 20.0 to 40.0% of cuBLASLt |" in tables["gains"]
+
+
 def test_the_gallery_has_a_table_of_its_own_and_a_line_in_no_other(tmp_path: Path) -> None:
     sums = record(sizes={"n": 4096}, gflops=None, gbytes=3500.0, time_ms=2.0, default_ms=3.0, config={"items": 4})
     Store("gallery/vector_add", tmp_path).add(sums)

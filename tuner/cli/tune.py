@@ -53,6 +53,11 @@ if TYPE_CHECKING:
     metavar="NAME[,NAME]",
     help=f"What to minimise: {', '.join(OBJECTIVES)}. edp is energy times time. Several trade off: time,registers.",
 )
+@click.option(
+    "--sustained",
+    is_flag=True,
+    help="Then run the best, and the vendor's library, back to back for seconds; store time, clock and power.",
+)
 @click.option("--fresh", is_flag=True, help="Ignore earlier trials and measure again.")
 @storage_option("Database in which several machines share one study.")
 @RESULTS
@@ -116,7 +121,7 @@ def document(result: Result) -> dict[str, Any]:
     record = result.record
     keys = (
         "config", "time_ms", "spread", "gflops", "peak", "vs_peak", "gbytes", "memory", "vs_memory", "vs_library",
-        "verified",
+        "vs_best_library", "sustained", "verified",
     )  # fmt: skip
     best = record and {key: getattr(record, key) for key in keys}
     return {

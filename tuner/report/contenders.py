@@ -32,7 +32,8 @@ class Contender:
 
 
 def contenders(subject: Subject) -> list[Contender]:
-    """The best; then, where they are known, the default and the library."""
+    """The best; then, where they are known, the default, the library, and the best of its algorithms. The finals
+    measured all in the same rounds."""
     finals = subject.finals
     best = subject.config(subject.best)
     if finals is not None:
@@ -50,6 +51,8 @@ def contenders(subject: Subject) -> list[Contender]:
             found.append(Contender("default", subject.times[default], SEARCH, config))
     if finals is not None and finals.library and finals.library_ms:
         found.append(Contender(finals.library, finals.library_ms, FINALS))
+    if finals is not None and finals.best_library and finals.best_library_ms:
+        found.append(Contender(finals.best_library, finals.best_library_ms, FINALS))
     return [with_rates(subject, contender) for contender in found]
 
 

@@ -112,7 +112,7 @@ def cover(
         work = _Work(crews, request, {space.name: space for space in spaces}, progress, TrialTable())
         began = time.monotonic()
         found = Cover(tuned=work.tune(sizes, began, seconds))
-        winners = work.winners(within)
+        winners = work.winners(sizes, within)
         found.winners = sum(map(len, winners.values()))
         work.measure(winners, sizes, found, began + MEASURING * seconds)
         served = [size for size in sizes if work.table.ranking(size.sizes)]
@@ -158,7 +158,8 @@ class _Work:
     spaces: Mapping[str, Space]
     progress: Progress
     table: TrialTable
-    scopes: dict[str, Scope] = field(default_factory=dict)  # by kernel, at whatever size was the last
+    history: TrialTable = field(default_factory=TrialTable)  # at any size, of records too
+    scopes: list[Scope] = field(default_factory=list)  # one, at whatever size, once a device is open
 
     def tune(self, sizes: Sequence[WeightedSize], began: float, seconds: float) -> int:
         """Tune at as many sizes as half of the time allows, far apart first. Returns how many."""
@@ -169,8 +170,10 @@ class _Work:
             requests = requests_at(self.request, self.spaces.values(), size.sizes)
             if len(requests) > 1:
                 budget = Budget(evaluations=LEAST_TRIAL).text()
-                for gone in tried(self.crews, requests, size.sizes, self.table, self.progress, budget):
+                dropped, trials = tried(self.crews, requests, size.sizes, self.history, self.progress, budget)
+                for gone in dropped:
                     del requests[gone.kernel]
+                self.table.take(size.sizes, trials)
             for name, each in requests.items():
                 self.explore(name, replace(each, budget=Budget(seconds=share / len(requests)).text()), size.sizes)
             if time.monotonic() - began > TUNING * seconds:
@@ -184,21 +187,31 @@ class _Work:
         try:
             with explored(self.crews, CheckedRequest.of(request), self.progress, configs) as search:
                 self.table.add(sizes, kernel, search.trials)
-                self._note_scope(kernel, search.crew)
+                self._look_around(search.crew)
         except UNTUNABLE as error:
             self.progress.noted(f"{kernel} at {short_size(sizes)}: {error}")
 
-    def _note_scope(self, kernel: str, crew: Crew) -> None:
-        self.scopes[kernel] = crew.scope
+    def _look_around(self, crew: Crew) -> None:
+        """Learn what only an open device tells, once: the scope, and which records are of this device."""
+        if not self.scopes:
+            self.scopes.append(crew.scope)
+        if not self.history.is_recalled:
+            self.history.recall(self.spaces.values(), crew.scope, crew.device, self.request.results)
 
-    def winners(self, within: float) -> dict[str, list[Config]]:
-        """The configurations that are within the limit at some size, by kernel; MOST_WINNERS of a size."""
+    def winners(self, sizes: Sequence[WeightedSize], within: float) -> dict[str, list[Config]]:
+        """The configurations that are within the limit at some size, by kernel; MOST_WINNERS of a size.
+
+        Those of the records at the size that is nearest to each of `sizes` are among them.
+        """
+        recorded = [*self.history.rows()]
+        nearest = [min(recorded, key=lambda row: size_distance(row, size.sizes)) for size in sizes if recorded]
         found: dict[Pair, Config] = {}
-        for sizes in self.table.rows():
-            ranking = self.table.ranking(sizes)
-            for pair, trial in ranking[:MOST_WINNERS]:
-                if (trial.value or 0.0) <= within * (ranking[0][1].value or 0.0):
-                    found[pair] = trial.config
+        for table, rows in ((self.table, self.table.rows()), (self.history, nearest)):
+            for row in rows:
+                ranking = table.ranking(row)
+                for pair, trial in ranking[:MOST_WINNERS]:
+                    if (trial.value or 0.0) <= within * (ranking[0][1].value or 0.0):
+                        found[pair] = trial.config
         return {name: [config for (kernel, _), config in found.items() if kernel == name] for name in self.spaces}
 
     def measure(
@@ -217,8 +230,10 @@ class _Work:
                 found.measured += sum(map(len, due.values()))
 
     def _valid(self, kernel: str, configs: Sequence[Config], size: WeightedSize) -> list[Config]:
-        scope = replace(self.scopes[kernel], sizes=size.sizes) if kernel in self.scopes else None
-        return [config for config in configs if scope is not None and self.spaces[kernel].valid(config, scope)]
+        return [config for config in configs if self.spaces[kernel].valid(config, self._scope(size))]
+
+    def _scope(self, size: WeightedSize) -> Scope:
+        return replace(self.scopes[0], sizes=size.sizes)
 
     def near_best(self, size: WeightedSize, within: float) -> dict[SizedBuild, float]:
         """The builds that are within the limit at a size, with their values."""
@@ -227,7 +242,7 @@ class _Work:
         return {self._build(pair, config, size): value for pair, config, value in near}
 
     def _build(self, pair: Pair, config: Config, size: WeightedSize) -> SizedBuild:
-        space, scope = self.spaces[pair[0]], replace(self.scopes[pair[0]], sizes=size.sizes)
+        space, scope = self.spaces[pair[0]], self._scope(size)
         return SizedBuild(pair, tuple(step.source.digest for step in source.render(space, config, scope)))
 
     def served(self, size: WeightedSize, times: Mapping[SizedBuild, float], chosen: Iterable[SizedBuild]) -> Served:

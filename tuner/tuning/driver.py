@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tuner.devices import DeviceInfo
+from tuner.measure.sustained import SECONDS
 from tuner.space.model import Config
 from tuner.store.store import Record
 from tuner.tuning import conclusions, summary
@@ -60,7 +61,8 @@ def tune_with(
     with explored(crews, checked, progress, configs) as search:
         crew, ledger = search.crew, search.ledger
         among = None if configs is None else search.pool
-        selection = select(crew.lead, ledger, progress.finals, progress.noted, among)
+        sustained = SECONDS if request.sustained else None
+        selection = select(crew.lead, ledger, progress.finals, progress.noted, among, sustained)
     failures = [trial for trial in search.trials if trial.outcome.failure is not None]
     failed = summary.failures(failures)
     found = Summary(len(search.pool), len(ledger.trials), failed, search.strategy)
@@ -69,6 +71,8 @@ def tune_with(
         record = summary.record(crew.lead, selection, found, ledger, search.signature, search.ceilings)
     for doubt in summary.doubts(record, crew.device) if record else ():
         progress.noted(doubt)
+    if request.sustained and record and not record.sustained:
+        progress.noted(summary.not_sustained(record))
     for conclusion in conclusions.of(selection, crew.device) if record and record.objective == "time" else ():
         progress.noted(conclusion)
     task = checked.task

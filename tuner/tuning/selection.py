@@ -61,22 +61,27 @@ def select(
     announce: Callable[[int], None],
     noted: Callable[[str], None],
     among: Pool | None = None,
+    sustained: float | None = None,
 ) -> Selection:
     """Measure the best trials again, interleaved with the vendor's library and with the space's default.
 
     With several objectives these are the trials of the front. A trial that fails, or takes the worker down, becomes a
     failed one. Where all of them fail, the next best are measured. Any failure repeats the finals of a front, since the
-    trial may have dominated others. `announce` is called with the number of trials about to be measured, `noted` with
-    messages for the user. Of the trials, only those of configurations `among` a pool count, if there is one. Raises
-    EnvironmentTrouble where the machine is in trouble for long.
+    trial may have dominated others. The best, and the library, then run back to back, for `sustained` seconds a turn.
+    `announce` is called with the number of trials about to be measured, `noted` with messages for the user. Of the
+    trials, only those of configurations `among` a pool count, if there is one. Raises EnvironmentTrouble where the
+    machine is in trouble for long.
     """
     objectives = worker.task.method.objectives
     several = len(objectives) > 1
     while ranked := _ranked(worker, ledger, several, among):
         announce(len(ranked))
+        if sustained is not None:
+            noted("then the best, and the vendor's library if there is one, back to back for seconds")
         trials = ranked + (_comparable_default(ranked, worker, ledger) if among is None else [])
         try:
-            finals = patiently(functools.partial(worker.finals, [trial.config for trial in trials]), noted, time.sleep)
+            configs = [trial.config for trial in trials]
+            finals = patiently(functools.partial(worker.finals, configs, sustained=sustained), noted, time.sleep)
         except (WorkerDied, TrialError, EnvironmentTrouble):  # measured one by one, each shows whether it was the cause
             finals = Finals([_final_alone(worker, trial, noted) for trial in trials])
         if len(trials) > 1:  # beside the scratch of others there may have been no room

@@ -8,7 +8,7 @@ behind the best are dropped.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner import devices
@@ -27,7 +27,7 @@ from tuner.tuning.request import CheckedRequest, TuningRequest
 from tuner.tuning.table import TrialTable
 
 BEHIND = 2.0  # times the best of its family: a kernel that is as slow after its trial is dropped
-HOPELESS = 4.0  # times the best at a near size: such a kernel is not even tried
+HOPELESS = 4.0  # times the best at a near size, or at all others: such a kernel is not even tried
 NEAR = 1.5  # the distance of sizes of which each is about twice the other's
 TRIAL_SHARE = 5  # a trial has the budget divided by this
 UNTUNABLE = (NoConfiguration, OutOfMemory)  # what stops one problem, and no other
@@ -85,9 +85,9 @@ def tune_sizes(
     Raises as `driver.tune` does; a size that has no configuration, or does not fit in memory, stops no other.
     """
     with Crews(progress.noted) as crews:
-        table = TrialTable()
+        history = TrialTable()
         for size in sorted(sizes, key=lambda each: -each.weight):
-            yield from tune_at(crews, request, spaces, size.sizes, table, progress)
+            yield from tune_at(crews, request, spaces, size.sizes, history, progress)
 
 
 def tune_at(
@@ -95,18 +95,19 @@ def tune_at(
     request: TuningRequest,
     spaces: Sequence[Space],
     sizes: dict[str, int],
-    table: TrialTable,
+    history: TrialTable,
     progress: Progress,
 ) -> Iterator[Result | Dropped | Untuned]:
-    """Tune each of `spaces` at one size, as `tune_sizes` does. `table` knows how they did at other sizes."""
+    """Tune each of `spaces` at one size, as `tune_sizes` does. `history` knows how they did at other sizes."""
     requests = requests_at(request, spaces, sizes)
     if len(requests) > 1:
-        for gone in tried(crews, requests, sizes, table, progress, _trial_budget(request)):
-            del requests[gone.kernel]
-            yield gone
-    for name, each in requests.items():
+        dropped, _ = tried(crews, requests, sizes, history, progress, _trial_budget(request))
+        for each in dropped:
+            del requests[each.kernel]
+            yield each
+    for name, stays in requests.items():
         try:
-            yield tune_with(crews, each, progress)
+            yield tune_with(crews, stays, progress)
         except UNTUNABLE as error:
             yield Untuned(name, sizes, str(error))
 
@@ -119,41 +120,52 @@ def requests_at(request: TuningRequest, spaces: Iterable[Space], sizes: dict[str
 
 def tried(
     crews: Crews,
-    requests: dict[str, TuningRequest],
+    requests: Mapping[str, TuningRequest],
     sizes: dict[str, int],
-    table: TrialTable,
+    history: TrialTable,
     progress: Progress,
     budget: str | None,
-) -> list[Dropped | Untuned]:
-    """Those that drop out when each kernel of a family is tried at a size with a small `budget`. What the trials give
-    goes into `table`, which knows those at other sizes."""
+) -> tuple[list[Dropped | Untuned], TrialTable]:
+    """Those that drop out when each kernel of a family is tried at a size with a small `budget`, and the trials.
+
+    `history` knows how they did at other sizes, in this run and in the records of the device; the trials are added.
+    """
     gone: list[Dropped | Untuned] = []
-    for name, request in requests.items():
-        if hopeless := _hopeless(name, sizes, table):
+    trials = TrialTable()
+    checked = {name: CheckedRequest.of(replace(request, budget=budget)) for name, request in requests.items()}
+    for name, each in checked.items():
+        if hopeless := _hopeless(name, sizes, history):
             gone.append(hopeless)
             continue
         try:
-            with explored(crews, CheckedRequest.of(replace(request, budget=budget)), progress) as search:
-                table.add(sizes, name, search.trials)
+            with explored(crews, each, progress) as search:
+                trials.add(sizes, name, search.trials)
+                history.add(sizes, name, search.trials)
+                if not history.is_recalled:
+                    spaces = [other.task.space for other in checked.values()]
+                    history.recall(spaces, search.crew.scope, search.crew.device, each.request.results)
         except UNTUNABLE as error:
             gone.append(Untuned(name, sizes, str(error)))
-    values = table.best(sizes)
-    best = min(values.values(), default=0.0)
-    return gone + [Dropped(name, sizes, value, best) for name, value in values.items() if value > BEHIND * best]
+    values = trials.best(sizes)
+    if not values:  # then who is far behind elsewhere may be the only one that serves this size
+        return [each for each in gone if isinstance(each, Untuned)], trials
+    best = min(values.values())
+    gone += [Dropped(name, sizes, value, best) for name, value in values.items() if value > BEHIND * best]
+    return gone, trials
 
 
-def _hopeless(kernel: str, sizes: dict[str, int], table: TrialTable) -> Dropped | None:
+def _hopeless(kernel: str, sizes: dict[str, int], history: TrialTable) -> Dropped | None:
     """The kernel, if it was far behind at the nearest size at which it was tried, and that is near; or at all sizes at
     which it was tried, and these are several."""
-    others = [other for other in table.sizes_of(kernel) if other != sizes]
+    others = history.sizes_of(kernel)
     near = min(others, key=lambda other: size_distance(other, sizes), default=None)
     if near is None or (len(others) == 1 and size_distance(near, sizes) > NEAR):
         return None
     judged = [near] if size_distance(near, sizes) <= NEAR else others
-    bests = [table.best(other) for other in judged]
+    bests = [history.best(other) for other in judged]
     if any(values[kernel] <= HOPELESS * min(values.values()) for values in bests):
         return None
-    values = table.best(near)
+    values = history.best(near)
     return Dropped(kernel, sizes, values[kernel], min(values.values()), near)
 
 

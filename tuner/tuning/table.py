@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
-from tuner.space.model import Config, ConfigKey, config_key
+from tuner.devices import DeviceInfo
+from tuner.measure.results import Outcome
+from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.scope import Scope
+from tuner.space.source import Version
 from tuner.space.texts import size_text
+from tuner.store.store import Store
 from tuner.tuning.trial import Trial
 
 Pair = tuple[str, ConfigKey]  # a kernel by name, and a configuration
@@ -15,6 +21,7 @@ class TrialTable:
     """The trials that succeeded, of several kernels at several sizes."""
 
     def __init__(self) -> None:
+        self.is_recalled = False  # whether `recall` has been called
         self._rows: dict[str, dict[Pair, Trial]] = {}
         self._sizes: dict[str, dict[str, int]] = {}
 
@@ -23,6 +30,23 @@ class TrialTable:
         row = self._rows.setdefault(size_text(sizes), {})
         self._sizes[size_text(sizes)] = sizes
         row |= {(kernel, config_key(trial.config)): trial for trial in trials if trial.value is not None}
+
+    def recall(self, spaces: Iterable[Space], scope: Scope, device: DeviceInfo, results: Path | None) -> None:
+        """Take in what records of `spaces`, as they are now, say of this device and problem, at any size."""
+        self.is_recalled = True
+        for space in spaces:
+            version = Version.of(space)
+            for record in Store.of(space, results).records:
+                here = (record.kind, record.device, record.types) == (device.kind, device.name, scope.types)
+                is_plain = record.is_plain and record.is_verified and record.is_of(version)
+                if here and is_plain and record.sizes.keys() == scope.sizes.keys():
+                    trial = Trial(record.config, Outcome(times=(record.time_ms,)), (record.time_ms,))
+                    self.add(record.sizes, space.name, [trial])
+
+    def take(self, sizes: dict[str, int], other: TrialTable) -> None:
+        """Take in what another table has at a size."""
+        for (kernel, _), trial in other.ranking(sizes):
+            self.add(sizes, kernel, [trial])
 
     def sizes_of(self, kernel: str) -> list[dict[str, int]]:
         """The sizes at which there are trials of a kernel."""

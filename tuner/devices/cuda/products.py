@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.util
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 from tuner.devices.arguments import address_check
+from tuner.devices.cuda import gemm
 from tuner.devices.cuda.arrays import Readers, stream_handle
 from tuner.devices.product import Matrices, MatrixProduct, ProductLaunch
 from tuner.errors import LaunchError
 
-_TYPES = {"float32": "CUDA_R_32F", "float64": "CUDA_R_64F", "float16": "CUDA_R_16F", "bfloat16": "CUDA_R_16BF"}
-_HALVES = ("float16", "bfloat16")
 MOST_CHECKED = 64  # sets of addresses that a launch remembers as checked
 
 
 def launch(product: MatrixProduct, readers: Readers, context: Any) -> ProductLaunch | None:
     """The call that enqueues `product` on arrays of `readers` in a context. All are summed in float32 without TF32, but
     doubles. None where cuBLAS lacks it for these types, or where nvmath-python or cuBLAS is not installed."""
-    a, b, c = product.dtypes
-    if not {a, b, c} <= _TYPES.keys() or a != b or (c != a and (c != "float32" or a not in _HALVES)):
+    if not gemm.has(*product.dtypes):
         return None
     try:
         with context.active():
@@ -34,16 +31,11 @@ def launch(product: MatrixProduct, readers: Readers, context: Any) -> ProductLau
     return _call(product, readers, context, handles)
 
 
-def is_installed() -> bool:
-    """Whether nvmath-python is, through which cuBLAS is called."""
-    return importlib.util.find_spec("nvmath") is not None
-
-
 def _call(product: MatrixProduct, readers: Readers, context: Any, handles: _Handles) -> ProductLaunch:
     from nvmath import CudaDataType
     from nvmath.bindings import cublas
 
-    a, b, c = (int(CudaDataType[_TYPES[name]]) for name in product.dtypes)
+    a, b, c = (int(CudaDataType[gemm.TYPES[name]]) for name in product.dtypes)
     kind: Any = ctypes.c_double if product.dtypes[2] == "float64" else ctypes.c_float
     kinds, default = cublas.ComputeType, cublas.GemmAlgo.DFALT
     summed = kinds.COMPUTE_64F if kind is ctypes.c_double else kinds.COMPUTE_32F
