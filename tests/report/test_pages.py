@@ -151,7 +151,7 @@ def test_what_a_page_says_is_what_was_measured(recorded: Path, tune: Tune) -> No
     assert sum(count for _, _, count in found["distribution"]["bins"]) == len(times)
     assert found["distribution"]["within_5_percent"] == sum(t <= 1.05 * times[best] for t in times.values())
     assert found["importance"]["method"] == "fANOVA of Optuna"
-    assert sum(found["importance"]["shares"].values()) == pytest.approx(1)
+    assert 0.1 < sum(found["importance"]["shares"].values()) < 1, "what parameters explain together is of none of them"
     failed = [entry for entry in whole.entries.values() if entry.time_ms is None]
     reasons = Counter(entry.extra.get("reason", entry.failure) for entry in failed)
     assert {f["reason"]: f["count"] for f in found["failures"]} == reasons

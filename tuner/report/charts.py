@@ -99,10 +99,12 @@ def importance(findings: Findings) -> Chart | None:
             "encoding": {"x": x, "y": y, "tooltip": [{"field": "name"}, {"field": "share", "format": ".1%"}]},
         }
     ]
+    together = max(0.0, 1 - sum(findings.shares.values()))
     caption = (
         "The share of the variance of the time's logarithm that each parameter explains by itself, over all "
-        "configurations that were measured: fANOVA, as Optuna computes it from a random forest. What matters over the "
-        "whole space may not matter near the best: see the neighbours."
+        "configurations that were measured: fANOVA, as Optuna computes it from a random forest. The other "
+        f"{together:.0%} depend on several parameters together. What matters over the whole space may not matter near "
+        "the best: see the neighbours."
     )
     return Chart("importance", "Importance of parameters", caption, spec(data, 22 * len(data), layers))
 

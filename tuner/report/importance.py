@@ -21,8 +21,8 @@ FEWEST_TRIALS = 20  # fewer tell nothing
 
 
 def shares(subject: Subject) -> dict[str, float]:
-    """The share of each parameter that varies, the largest first, together 1; empty for too few trials, or where all
-    take the same time."""
+    """The share of each parameter that varies, the largest first; what their sum lacks to 1 depends on several of them
+    together. Empty for too few trials, or where all take the same time."""
     values = {
         name: dict.fromkeys(row[position] for row in subject.times) for position, name in enumerate(subject.parameters)
     }
@@ -56,5 +56,7 @@ def shares(subject: Subject) -> dict[str, float]:
                 for row in rows
             ]
         )
-        found = get_param_importances(study, evaluator=FanovaImportanceEvaluator(n_trees=TREES, seed=0))
+        found = get_param_importances(
+            study, evaluator=FanovaImportanceEvaluator(n_trees=TREES, seed=0), normalize=False
+        )
     return {name: float(share) for name, share in found.items()}
