@@ -21,7 +21,7 @@ ORDER = [
     ("search",),
     ("measure",),
     ("store",),
-    ("launcher", "kernel", "families", "__init__"),
+    ("launcher", "kernel", "families", "torch", "__init__"),
     ("tuning",),
     ("exchange",),
     ("experiments",),

@@ -7,6 +7,7 @@
 Importing this imports nothing heavy: Kernel Tuner, Optuna, pydantic and YAML belong to tuning.
 """
 
+import importlib
 from typing import TYPE_CHECKING
 
 from tuner.errors import (
@@ -60,6 +61,8 @@ def __getattr__(name: str) -> object:
         from tuner.families.matmul import matmul
 
         return matmul
+    if name == "torch":
+        return importlib.import_module("tuner.torch")
     raise AttributeError(f"module 'tuner' has no attribute {name!r}")
 
 

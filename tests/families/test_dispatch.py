@@ -21,6 +21,7 @@ from tuner.errors import ArgumentError, DeviceError, RequestError
 from tuner.space import catalog
 from tuner.space.model import Config, Space
 from tuner.space.source import Version
+from tuner.store import missed
 from tuner.store.record import Record
 from tuner.store.store import Store
 
@@ -194,6 +195,29 @@ def test_the_times_at_other_sizes_predict_which_stage_is_best(products: Path, ho
 def test_without_a_record_it_is_the_default_of_the_last_stage(products: Path) -> None:
     told = tuner.dispatch(products).explain(*matrices(16))
     assert (told.kernel.rpartition("/")[2], told.config, told.match) == ("quick", mode(0), "default")
+
+
+def test_sizes_without_an_exact_match_are_noted_and_looked_up_again_where_they_were_tuned(
+    products: Path, host: Device
+) -> None:
+    records = stored(products, host, plain=[(16, [(mode(1), 1.0)])])
+    gemm = tuner.dispatch(products, results=records)
+    for size in (16, 17, 17):
+        gemm(*matrices(size))
+    tuner.dispatch(["sgemm/00_host_simple"])(*matrices(9))
+    noted = [(miss.kernel, miss.sizes["M"], miss.device, miss.results) for miss in missed.read()]
+    assert noted == [
+        (str(products / "plain.yaml"), 17, host.name, str(records)),
+        ("sgemm/00_host_simple", 9, host.name, None),
+    ]
+
+    def tuned(miss: missed.Miss) -> bool:
+        stored(products, host, quick=[(miss.sizes["M"], [(mode(2), 0.1)])])
+        return True
+
+    with missed.handled(tuned):
+        told = gemm.explain(*matrices(18))
+    assert (told.kernel.rpartition("/")[2], told.config, told.match) == ("quick", mode(2), "exact")
 
 
 def test_sizes_that_no_shape_tells_are_given_or_solved(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str,
     """The sizes at which the operation's arrays have these shapes. `given` are those that no shape tells.
 
     An extent that is the name of a size is that size. Where it is an expression with one size that is not known yet,
-    the size is looked for, as if the extent grew with it. Raises ArgumentError where shapes do not fit, RequestError
-    where a size cannot be told.
+    the size is looked for, as if the extent grew with it. Extents may be symbols. Raises ArgumentError where shapes do
+    not fit, RequestError where a size cannot be told.
     """
     arrays = op.arrays
     if len(shapes) != len(arrays):
@@ -32,7 +32,7 @@ def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str,
         if len(extents) != len(shape):
             needed = ", ".join(extent.text for extent in extents)
             raise ArgumentError(f"{argument.name}: has shape {tuple(shape)}; needed is ({needed})")
-        pairs += [(argument.name, extent, int(value)) for extent, value in zip(extents, shape, strict=True)]
+        pairs += [(argument.name, extent, value) for extent, value in zip(extents, shape, strict=True)]
     for _, extent, value in pairs:
         if extent.is_name and extent.text in op.sizes:
             sizes.setdefault(extent.text, value)
@@ -53,7 +53,15 @@ def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str,
 
 
 def _solved(extent: Expression, name: str, names: Mapping[str, Any], value: int) -> int | None:
-    """The size at which an extent that grows with it has this value; None if there is none."""
+    """The size at which an extent that grows with it has this value; None if there is none. Where the extent is a
+    multiple of the size and something more, the value may be a symbol."""
+    try:
+        at_0, at_1, at_2 = (extent.evaluate({**names, name: size}) for size in range(3))
+        if at_2 - at_1 == at_1 - at_0 != 0:
+            size: int = (value - at_0) // (at_1 - at_0)
+            return size
+    except ExpressionError:
+        pass
     low, high = 1, MOST_EXTENT
     try:
         while low < high:
