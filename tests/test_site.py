@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 import re
 import subprocess
@@ -13,6 +15,9 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from helpers import ROOT
+from tuner.space import catalog, schema
+
+HOOKS = ROOT / "docs/hooks"
 
 
 class Links(HTMLParser):
@@ -72,3 +77,43 @@ def test_the_site_has_a_page_for_each_document(site: dict[Path, Links]) -> None:
     names = {page.parent.name for page in site}
     documents = {path.stem for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"}
     assert documents | {"contributing", "changelog"} <= names
+
+
+def test_the_notebook_runs_and_prints_and_draws_what_it_shows(tmp_path: Path) -> None:
+    shown = ROOT / "docs/notebooks/kernel_tuner_tutorial.ipynb"
+    copy = tmp_path / shown.name
+    copy.write_text(shown.read_text())
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(HOOKS / "notebook.py"), str(copy)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+
+    def outputs(path: Path) -> list[tuple[int, list[str]]]:
+        cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+        return [(cell["execution_count"], [output["output_type"] for output in cell["outputs"]]) for cell in cells]
+
+    assert outputs(copy) == outputs(shown)
+    assert sum(kinds.count("display_data") for _, kinds in outputs(shown)) == 3
+    assert "failed: none" in copy.read_text()
+
+
+def test_the_picture_of_the_ladder_is_of_the_records_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HOOKS)
+    ladder = importlib.import_module("ladder")
+    words = re.search("<desc>(.*?)</desc>", ladder.PICTURE.read_text(), re.DOTALL)
+    assert words, "python docs/hooks/ladder.py draws it again"
+    assert words[1] == ladder.described(ladder.ladders()), "python docs/hooks/ladder.py draws it again"
+
+
+def test_every_key_of_a_space_file_is_described() -> None:
+    whole = schema.json_schema()
+    for model in (whole, *whole["$defs"].values()):
+        for key, value in model["properties"].items():
+            assert value.get("description"), key
+
+
+def test_the_course_has_a_page_for_each_stage_and_the_reference_one_for_each_source(site: dict[Path, Links]) -> None:
+    names = {page.parent.name for page in site}
+    stages = {name.replace("/", "-") for name in catalog.names() if name.startswith(("sgemm/", "hgemm/"))}
+    assert stages <= names
+    assert {"space-file", "functions", "command-line", "python"} <= names

@@ -3,6 +3,7 @@
 Imports neither Kernel Tuner nor Optuna; where a space has a launch form, neither pydantic nor YAML.
 """
 
+import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ from tuner.space.texts import config_text
 from tuner.store import missed
 from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
+
+logger = logging.getLogger(__name__)
 
 
 def load(
@@ -146,6 +149,7 @@ def _build(
         except (TrialError, DeviceError) as error:
             failures.append(error)
             continue
+        logger.debug("%s on %s: %s, match %s", space.name, device.id, config_text(candidate.config), candidate.match)
         for note in candidate.notes:
             warnings.warn(note, stacklevel=3)
         if failures:

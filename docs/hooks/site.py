@@ -1,55 +1,80 @@
-"""What MkDocs calls while it builds the site: the navigation, the pages that are made of code, links.
+"""What MkDocs calls while it builds the site: the navigation, the pages that are made of code and records, links.
 
 https://www.mkdocs.org/dev-guide/plugins/#events
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import course
+import notebook
+import reference
+import steps
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-INDEX = ROOT / "docs/README.md"
-OF_ROOT = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}  # pages that lie above docs/
+OF_ROOT = {
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+}  # pages that lie above docs/
+_LADDERS = steps.ladders()
 
-Nav = list[dict[str, Any]]
+Nav = list[Any]
 
 
-def navigation(index: str) -> Nav:
-    """The navigation that the lists of the index are: a section for each heading, a page for each item."""
-    nav: Nav = [{"tuner": "README.md"}]
-    for section in re.split(r"^## ", index, flags=re.MULTILINE)[1:]:
+def navigation(index: str, made: Mapping[str, Nav]) -> Nav:
+    """The navigation that the lists of the index are: a section for each heading, a page for each item. `made` are the
+    pages that are made of code, by the heading whose list they follow."""
+    nav: Nav = [{"Home": "README.md"}]
+    sections = re.split(r"^## ", index, flags=re.MULTILINE)[1:]
+    headings = [section.partition("\n")[0] for section in sections]
+    assert made.keys() <= set(headings), f"docs/README.md has no heading {made.keys() - set(headings)}"
+    for heading, section in zip(headings, sections, strict=True):
         items = re.findall(r"^- \[([^\]]+)\]\(([^)#]+)\)", section, re.MULTILINE)
-        pages = [{title.replace("`", ""): _on_site(path)} for title, path in items]
-        nav.append({section.partition("\n")[0]: pages})
+        pages = [{title.replace("`", ""): _page(path)} for title, path in items]
+        nav.append({heading: [*pages, *made.get(heading, [])]})
     return nav
 
 
-def _on_site(path: str) -> str:
-    return OF_ROOT[path.removeprefix("../")] if path.startswith("../") else path
+def _page(path: str) -> str:
+    """The page on the site of what the index links."""
+    return OF_ROOT.get(path.removeprefix("../"), path).replace(".ipynb", ".md")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Take the navigation from the index."""
-    config.nav = navigation(INDEX.read_text(encoding="utf-8"))
+    index = (ROOT / "docs/README.md").read_text(encoding="utf-8")
+    stages: Nav = [{ladder.family: [course.name(step.kernel) for step in ladder.steps]} for ladder in _LADDERS]
+    config.nav = navigation(index, {"Learn": stages, "Look up": [{t: p} for p, t in reference.TITLES.items()]})
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that do not lie in docs/."""
-    for source, page in OF_ROOT.items():
-        text = (ROOT / source).read_text(encoding="utf-8")
-        files.append(File.generated(config, page, content=re.sub(r"\]\(docs/", "](", text)))
+    of_root = {page: (ROOT / source).read_text(encoding="utf-8") for source, page in OF_ROOT.items()}
+    texts = {page: re.sub(r"\]\(docs/", "](", text) for page, text in of_root.items()}
+    for page, text in {**texts, **course.pages(_LADDERS), **reference.pages()}.items():
+        files.append(File.generated(config, page, content=text))
+    for path in sorted((ROOT / "docs/notebooks").glob("*.ipynb")):
+        text, pictures = notebook.page(json.loads(path.read_text(encoding="utf-8")), path.stem)
+        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=text))
+        for name, picture in pictures.items():
+            files.append(File.generated(config, f"notebooks/{name}", content=picture))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to the files above docs/ lead to their pages; those to the project's README lead to the start."""
+    """Links to the files above docs/ lead to their pages, those to the project's README to the first page; the list of
+    steps stands where its marker is."""
     for source, target in {**OF_ROOT, "README.md": "README.md"}.items():
         markdown = markdown.replace(f"](../{source}", f"]({target}")
-    return markdown
+    markdown = re.sub(r"\]\((\w+/\w+)\.ipynb\)", r"](\1.md)", markdown)
+    return markdown.replace(course.MARKER, course.contents(_LADDERS))

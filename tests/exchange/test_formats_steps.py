@@ -76,8 +76,9 @@ def test_one_file_holds_all_steps_of_a_source_and_says_how_each_is_launched(tune
             "Before each launch, copy filter (float32 *) to the variable of this name",
         ),
         (
-            "gallery/scan_lookback", {"n": 99991}, {"threads": 64, "items": 1, "vector": 1, "pause": 0, "streaming": 0},
-            "uint64 * words (scratch of 12504 bytes, zero before each launch), int32 * next (scratch of 4 bytes, ",
+            "gallery/scan_lookback", {"n": 99991},
+            {"threads": 64, "items": 1, "vector": 1, "lookers": 1, "pause": 0, "streaming": 0},
+            "uint64 * words (scratch of 12504 bytes, zero before each launch), int32 n",
         ),
     ],
 )  # fmt: skip

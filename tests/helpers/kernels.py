@@ -43,15 +43,17 @@ void choosy(float *C, const float *A, const float *B, int M, int N, int K, int b
 """
 
 
-def broken(stage: str, text: str, becomes: str, folder: Path) -> Space:
-    """The shipped stage with one place of its kernel changed."""
-    path, name = catalog.find(f"sgemm/{stage}")
+def broken(stage: str, text: str, becomes: str, folder: Path, file: str | None = None) -> Space:
+    """The shipped stage, of sgemm or named with its family, with one place of its kernel or of a header changed."""
+    path, name = catalog.find(stage if "/" in stage else f"sgemm/{stage}")
     (original,) = catalog.load(name).sources
-    source = original.read_text()
-    assert source.count(text) == 1, f"{stage} has changed: the place to break is not there"
-    for header in original.parent.glob("*.h"):  # those of the folder above are found without
-        (folder / header.name).write_text(header.read_text())
-    (folder / original.name).write_text(source.replace(text, becomes))
+    copied = {original.name: original.read_text()}
+    copied |= {header.name: header.read_text() for header in original.parent.glob("*.h")}  # others are found without
+    edited = file or original.name
+    assert copied[edited].count(text) == 1, f"{edited} of {stage} has changed: the place to break is not there"
+    copied[edited] = copied[edited].replace(text, becomes)
+    for copy, content in copied.items():
+        (folder / copy).write_text(content)
     (folder / "operation.yaml").write_text((path.parent / "operation.yaml").read_text())
     (folder / path.name).write_text(path.read_text())
     return catalog.load(str(folder / path.name))

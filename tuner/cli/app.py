@@ -11,18 +11,21 @@ import signal
 import sys
 
 import click
+from click.shell_completion import CompletionItem
 
 from tuner import paths
-from tuner.cli import output
+from tuner.cli import defaults, options, output
 from tuner.cli.options import Terminated
 from tuner.errors import RequestError, TunerError
 from tuner.version import VERSION
 
 VERBS = (
-    "best", "devices", "export", "import", "list", "merge", "new", "record", "replay", "report", "reproduce", "run",
-    "schema", "show", "validate",
+    "best", "devices", "export", "failures", "history", "import", "list", "merge", "new", "record", "replay", "report",
+    "reproduce", "run", "schema", "show", "validate",
 )  # fmt: skip
 _MODULES = {"import": "import_", "kernel": "tune"}  # the module of every other verb has the verb's name
+_IN_FILES = {"kernel": defaults.TUNE}  # what the file of a project calls a verb, where it is not the verb's name
+_DEFAULTS = defaults.Defaults()
 
 
 class Verbs(click.Group):
@@ -36,13 +39,31 @@ class Verbs(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = importlib.import_module(f"tuner.cli.{_MODULES.get(cmd_name, cmd_name)}").command
+        defaults.listen_to_environment(command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name and command and not ctx.resilient_parsing:
+            verbs = {_IN_FILES.get(each, each): each for each in self.list_commands(ctx)}
+            ctx.default_map = {
+                name: _DEFAULTS.of(
+                    _IN_FILES.get(name, name), command, rest, verbs, lambda each: self.get_command(ctx, each)
+                )
+            }
+        return name, command, rest
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         args = args or ["--help"]
         if args[0] not in (*self.list_commands(ctx), "--help", "-h", "--version"):
             args = ["kernel", *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        kernels = options.kernels_like(incomplete) if incomplete else []
+        return [*super().shell_complete(ctx, incomplete), *map(CompletionItem, kernels)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
@@ -77,10 +98,10 @@ def main() -> None:
     except click.exceptions.Exit as error:
         status = error.exit_code
     except click.ClickException as error:
-        output.say(f"error: {_message(error)}")
+        output.say(f"error: {_DEFAULTS.explain(_message(error))}")
         status = 2
     except TunerError as error:
-        output.say(f"error: {error}")
+        output.say(f"error: {_DEFAULTS.explain(str(error))}")
         status = 2 if isinstance(error, RequestError) else 1
     except (KeyboardInterrupt, click.Abort):
         status = 130

@@ -55,6 +55,13 @@ def _output_path(_ctx: click.Context, _param: click.Parameter, path: str | None)
     return None if path is None else Path(path)
 
 
+def kernels_like(word: str) -> list[str]:
+    """The names of kernels that begin with `word`, for the shell's completion."""
+    from tuner.space import catalog
+
+    return [entry.name for entry in catalog.every()[0] if entry.name.startswith(word)]
+
+
 def _storage(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
     if url:
         from tuner.tuning import address
@@ -65,7 +72,7 @@ def _storage(_ctx: click.Context, _param: click.Parameter, url: str | None) -> s
 
 _KINDS = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
 
-KERNEL = click.argument("kernel")
+KERNEL = click.argument("kernel", shell_complete=lambda _ctx, _param, word: kernels_like(word))
 SIZE = click.argument("size", required=False)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON document.")
 DEVICE = click.option("--device", metavar="NAME", help=f"Device of this machine: {_KINDS}; cuda:1 is the second GPU.")
@@ -86,6 +93,11 @@ TYPES = click.option(
 )
 SEED = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Random seed of the strategy."
+)
+
+
+VERBOSE = click.option(
+    "-v", "--verbose", is_flag=True, help="Tell on standard error what is built, verified and measured, with its times."
 )
 
 

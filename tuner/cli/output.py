@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tuner.store.store import Record
     from tuner.tuning.rerun import Rerun
     from tuner.tuning.summary import Point
+    from tuner.tuning.trial import Trial
 
 UNVERIFIED = "reference: none: its results are unverified"
 
@@ -44,6 +45,12 @@ def say(message: str) -> None:
 def first_lines(text: str, most: int = 4) -> str:
     """The start of a log."""
     return "\n".join(text.strip().splitlines()[:most])
+
+
+def failure(trial: Trial) -> dict[str, Any]:
+    """A failure as JSON: configuration, reason, and the first lines of the message."""
+    message = first_lines(trial.outcome.log)
+    return {"config": trial.config, "reason": trial.outcome.failure, "message": message}
 
 
 def table(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:

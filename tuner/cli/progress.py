@@ -1,107 +1,173 @@
-"""Progress of a search on standard error: one live line on a terminal, plain lines in a pipe."""
+"""Progress of a run on standard error: a live block on a terminal, plain lines in a pipe.
+
+It speaks first, so that it imports nothing slow before there is something to show.
+"""
+
+from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
-
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.status import Status
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuner.cli import output
 from tuner.cli.options import INTERRUPTS
-from tuner.devices import DeviceInfo
-from tuner.devices.ceilings import Ceilings
-from tuner.space.model import Space
-from tuner.space.scope import Scope
-from tuner.space.texts import config_text, size_text
-from tuner.store import rates
-from tuner.tuning.trial import Trial
+from tuner.cli.screen import Screen
+from tuner.cli.standing import Standing, duration
+from tuner.space.texts import problem_text
 
-PLAIN_SECONDS = 10.0  # between lines in a pipe while nothing improves
+if TYPE_CHECKING:
+    from tuner.devices import DeviceInfo
+    from tuner.devices.ceilings import Ceilings
+    from tuner.space.model import Space
+    from tuner.space.scope import Scope
+    from tuner.tuning.trial import Trial
+
+QUIET_SECONDS = 4.5  # after which a pipe gets another line
+START_SECONDS = 0.5  # a run that fails sooner says why, and nothing else
+FRAME_SECONDS = 0.2  # between two frames of the block
+SPINNER = "|/-\\"
+STARTING = "starting: "  # before what start-up does, in a pipe
 
 
 class TuningProgress:
-    """Shows how many configurations are done, the best one so far in ms, GFLOP/s and GB/s, and the time left."""
+    """The `Progress` of a run: what it does, and how far its search has come. Several searches may follow one another;
+    `started` begins the next, with a header line. Threads may call every method."""
 
-    def __init__(self) -> None:
-        self._console = Console(stderr=True, markup=False, highlight=False)
-        self._live: Progress | None = None
-        self._status: Status | None = None
-        self._last = 0.0
+    def __init__(self, results: Path | None = None) -> None:
+        """`results` is the user's store, which may know what the vendor's library takes."""
+        self.screen = Screen()
+        self._results = results
+        self._lock = threading.RLock()
+        self._began = self._step_began = time.monotonic()
+        self._started_at = datetime.now()
+        self._step: str | None = None  # what goes on outside a search
+        self._told: str | None = None  # the step that a pipe has been told
+        self._prefix = ""  # of lines about it
+        self._standing: Standing | None = None
         self._shown: Trial | None = None
-        self.total = self.done = 0
+        self._last = 0.0  # when a line was printed in a pipe
+        self._over = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
+        self._ticker.start()
 
     def begun(self, step: str) -> None:
-        """Show, on a terminal, what goes on before the first configuration."""
-        if not self._console.is_terminal:
-            return
-        if self._status is None:
-            self._status = self._console.status("", spinner="line")
-            self._status.start()
-        self._status.update(f"[dim]{escape(step)}[/dim]")
+        """Show what goes on before the first configuration."""
+        with self._lock:
+            self._step, self._step_began, self._prefix = step, time.monotonic(), STARTING
+            self._frame()
 
     def started(
-        self, space: Space, device: DeviceInfo, scope: Scope, total: int, known: int, ceilings: Ceilings | None
+        self,
+        space: Space,
+        device: DeviceInfo,
+        scope: Scope,
+        total: int,
+        measured_before: int,
+        ceilings: Ceilings | None,
+        seconds: float | None = None,
     ) -> None:
-        self._space, self._scope, self._ceilings, self.total = space, scope, ceilings, total
-        self._began = time.monotonic()
-        self.close()
-        resumed = f", {known} measured before" if known else ""
-        self.noted(f"{space.name} at {size_text(scope.sizes)} on {device.name}: {total} configurations{resumed}")
-        if self._console.is_terminal:
-            columns = (BarColumn(30), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
-            self._live = Progress(*columns, TimeRemainingColumn(), console=self._console, transient=True)
-            self._live.add_task("measuring", total=total)
-            self._live.start()
+        """`seconds` is the time that the search may take, where the budget is one."""
+        from tuner.store import libraries, rates
+
+        library = libraries.known(space, device.name, scope.sizes, scope.options, scope.types, self._results)
+
+        def told(time_ms: float) -> list[str]:
+            of_library = [f"{library.time_ms / time_ms:.1%} of {library.name}"] if library else []
+            return [*output.rates(rates.of(space, scope, time_ms, ceilings)), *of_library]
+
+        with self._lock:
+            self._standing, self._step, self._shown = Standing(told, total, seconds), None, None
+            self._step_began, self._started_at = time.monotonic(), datetime.now()
+            resumed = f", {measured_before} measured before" if measured_before else ""
+            problem = problem_text(scope.sizes, scope.types)
+            self.noted(f"{space.name} at {problem} on {device.name}: {total} configurations{resumed}")
+            self._frame()
 
     def measured(self, trial: Trial, done: int, best: Trial | None) -> None:
-        self.done = done
-        if self._live is not None:
-            self._live.update(self._live.task_ids[0], completed=done, description=self._best(best))
-            return
-        now = time.monotonic()
-        if best is not self._shown or now - self._last > PLAIN_SECONDS or done == self.total:
-            total = max(self.total, done)  # other machines may measure more configurations of the same study
-            seconds = (now - self._began) / done * (total - done)
-            self.noted(f"{done}/{total}  {self._best(best)}  {seconds:.0f} s left")
-            self._shown, self._last = best, now
+        with self._lock:
+            if (standing := self._standing) is None:
+                return
+            is_new = trial.finished is None or trial.finished >= self._started_at
+            standing.add(trial, done, best, is_new)
+            is_better = is_new and best is not self._shown
+            if self.screen.is_live:
+                if is_better or trial.outcome.failure is not None:
+                    self._frame()
+            elif is_better or done == standing.total:
+                self.noted(standing.line(time.monotonic() - self._step_began))
+            self._shown = best if is_new else self._shown
 
     def noted(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True)
+        with self._lock:
+            self.screen.say(text)
+            self._last = time.monotonic()
+            self._frame()
 
     def interrupted(self) -> None:
         """Say that every finished trial is kept."""
         self.close()
-        where = f" after {self.done} of {self.total} configurations" if self.total else ""
+        standing = self._standing
+        where = f" after {standing.done} of {standing.total} configurations" if standing else ""
         output.say(f"interrupted{where}; what was measured is kept: the same command goes on from there")
 
     def finals(self, count: int) -> None:
-        self.close()
-        if count:
-            self.noted(f"measuring the best {count} again, interleaved")
+        with self._lock:
+            standing, self._step = self._standing, None
+            if self.screen.is_live and standing is not None:
+                self.screen.say(standing.summary(time.monotonic() - self._step_began))
+            if count:
+                self._step = self._told = f"measuring the best {count} again, interleaved"
+                self._prefix = ""
+                if not self.screen.is_live:
+                    self.noted(self._step)
+                self._step_began = time.monotonic()
+            self._frame()
 
     def close(self) -> None:
-        """Remove what is live."""
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        """Remove what is live. Nothing is shown any more."""
+        self._over.set()
+        with self._lock:
+            self.screen.clear()
 
-    def _best(self, best: Trial | None) -> str:
-        if best is None or best.time_ms is None:
-            return "nothing valid yet"
-        shown = output.rates(rates.of(self._space, self._scope, best.time_ms, self._ceilings))
-        return ", ".join([f"best {best.time_ms:.4g} ms", *shown]) + f": {config_text(best.config)}"
+    def _tick(self) -> None:
+        """Tell how time goes by, while nothing else is told."""
+        while not self._over.wait(FRAME_SECONDS):
+            with self._lock, contextlib.suppress(OSError, ValueError):  # whoever reads may be gone
+                if self._over.is_set():
+                    return
+                self._frame() if self.screen.is_live else self._plain_frame()
+
+    def _frame(self) -> None:
+        """Draw the block."""
+        if not self.screen.is_live or self._over.is_set():
+            return
+        elapsed = time.monotonic() - self._step_began
+        if self._step is not None:
+            turn = SPINNER[int(elapsed / FRAME_SECONDS) % len(SPINNER)]
+            self.screen.draw([[(f"{turn} {self._step}", "dim"), (f"  {elapsed:.0f} s", "dim")]])
+        elif self._standing is not None:
+            self.screen.draw(self._standing.block(elapsed, self.screen.width, self.screen.has_blocks))
+
+    def _plain_frame(self) -> None:
+        """Print a line where one is due: the first after START_SECONDS, then whenever QUIET_SECONDS have gone by."""
+        now = time.monotonic()
+        elapsed = now - self._step_began
+        is_due = now - self._last > QUIET_SECONDS
+        if self._step is not None and (now - self._began > START_SECONDS) and (self._step != self._told or is_due):
+            self.noted(f"{self._prefix}{self._step}{f', {duration(elapsed)}' if self._step == self._told else ''}")
+            self._told = self._step
+        elif self._step is None and self._standing is not None and is_due:
+            self.noted(self._standing.line(elapsed))
 
 
 @contextlib.contextmanager
-def shown() -> Iterator[TuningProgress]:
-    """Progress for one search: removed at the end; an interrupted search says that its trials are kept."""
-    progress = TuningProgress()
+def shown(results: Path | None = None) -> Iterator[TuningProgress]:
+    """Progress for one run: removed at the end; an interrupted run says that its trials are kept."""
+    progress = TuningProgress(results)
     try:
         yield progress
     except INTERRUPTS:

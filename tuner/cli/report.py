@@ -37,4 +37,4 @@ def command(device: str | None, write: tuple[Path, ...], results: Path | None, a
             report.put_into(file, tables)
     else:
         records = [{"kernel": row.kernel, "record": row.record.to_json()} for row in rows]
-        output.answer(as_json, records, "\n\n".join(tables.values()))
+        output.answer(as_json, records, "\n\n".join(filter(None, tables.values())))

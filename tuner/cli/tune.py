@@ -1,15 +1,20 @@
 """`tune KERNEL SIZE`: the search for the fastest configuration."""
 
+from __future__ import annotations
+
 import difflib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, TYPES, storage_option
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, TYPES, VERBOSE, storage_option
 from tuner.errors import RequestError
 from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
 from tuner.paths import quoted
+
+if TYPE_CHECKING:
+    from tuner.tuning.driver import Result
 
 
 @click.command("kernel", hidden=True)
@@ -50,11 +55,13 @@ from tuner.paths import quoted
 @click.option("--fresh", is_flag=True, help="Ignore earlier trials and measure again.")
 @storage_option("Database in which several machines share one study.")
 @RESULTS
+@VERBOSE
 @JSON
 def command(
     kernel: str,
     size: str | None,
     as_json: bool,
+    verbose: bool,
     repeats: int,
     flush: bool,
     objective: str,
@@ -80,21 +87,30 @@ def command(
     if size is None and None in catalog.load(kernel).operation.sizes.values():
         verbs = ", ".join(VERBS)
         raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
-    from tuner.cli import progress
-    from tuner.space.texts import config_text
-    from tuner.tuning.driver import tune
-    from tuner.tuning.request import TuningRequest
+    from tuner.cli import logs, progress
 
-    method = Method(repeats, flush, parse_objectives(objective), race=not full)
-    with progress.shown() as listener:
+    with progress.shown(request["results"]) as listener, logs.shown(verbose, listener.noted):
+        listener.begun("loading the tuner")
+        from tuner.tuning.driver import tune
+        from tuner.tuning.request import TuningRequest
+
+        method = Method(repeats, flush, parse_objectives(objective), race=not full)
         result = tune(TuningRequest(kernel, size, method=method, **request), listener)
+    output.answer(as_json, document(result), "\n".join(lines(result)))
+    return 1 if result.record is None else 0
+
+
+def document(result: Result) -> dict[str, Any]:
+    """A result for --json."""
+    from tuner.tuning import conclusions
+
     record = result.record
     keys = (
         "config", "time_ms", "spread", "gflops", "peak", "vs_peak", "gbytes", "memory", "vs_memory", "vs_library",
         "verified",
     )  # fmt: skip
     best = record and {key: getattr(record, key) for key in keys}
-    data = {
+    return {
         "kernel": result.kernel,
         "device": result.device.name,
         "size": result.sizes,
@@ -102,21 +118,34 @@ def command(
         "configurations": result.configurations,
         "evaluated": result.evaluated,
         "failed": {reason: number for reason, (number, _) in result.failed.items()},
+        "failures": [output.failure(trial) for trial in result.failures],
         "best": best,
+        "search_ms": record and result.selection.finalists[0].trial.time_ms,
+        "ties": [
+            {"config": tied.trial.config, "time_ms": tied.final.time_ms, "spread": tied.final.spread}
+            for tied in conclusions.ties(result.selection)
+        ],
         **({"front": [{"config": p.config, **p.values} for p in result.front]} if result.front else {}),
         "stored": result.stored,
     }
+
+
+def lines(result: Result) -> list[str]:
+    """The last lines of a run: its best configuration. What failed is said at once."""
+    from tuner.space import catalog
+    from tuner.space.texts import config_text, short_size
+
     for reason, (number, trial) in result.failed.items():
         which = config_text(trial.config) + ("" if number == 1 else ", for one")
         output.say(f"{number} failed: {reason}, {which}: {output.first_lines(trial.outcome.log)}")
-    lines = []
-    if record is None:
+    if len(result.failures) > 1:
+        output.say(f"`tune failures {result.kernel} {short_size(result.sizes)}` tells more")
+    if result.record is None:
         output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid")
-    else:
-        lines.append(output.best(record, catalog.load(kernel)))
-        if result.front:
-            lines.append(output.front(result.front))
-        if not result.stored:
-            lines.append("the store keeps the faster configuration that it has")
-    output.answer(as_json, data, "\n".join(lines))
-    return 1 if record is None else 0
+        return []
+    found = [output.best(result.record, catalog.load(result.kernel))]
+    if result.front:
+        found.append(output.front(result.front))
+    if not result.stored:
+        found.append("the store keeps the faster configuration that it has")
+    return found

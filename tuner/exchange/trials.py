@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from tuner import devices, paths
@@ -15,7 +16,8 @@ from tuner.space.source import Version
 from tuner.space.texts import problem_text
 from tuner.store.store import Record, Store
 from tuner.tuning import address, journal, storage
-from tuner.tuning.study import stored_studies
+from tuner.tuning.study import StoredStudy, stored_studies
+from tuner.tuning.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,36 @@ def _with_device(problem: Problem, trials: Trials) -> Trials:
 
 
 def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
-    """The studies of this version of the kernel: those at `url`, else those of this machine, the oldest first."""
+    space = problem.space
+    for study in studies(problem, url):
+        recording = recordings.of_trials(space, problem.sizes, study.types, study.device, study.trials)
+        yield Trials(recording, "ledger", study.toolchain, protocol=study.protocol)
+
+
+def latest_study(problem: Problem, device: str | None = None, url: str | None = None) -> StoredStudy:
+    """The study whose last trial is the latest, with its trials in the order in which they were finished. `device` is a
+    device of this machine, or part of a name. Raises RequestError where there is none."""
+    if device is not None and devices.is_name(device):
+        device = TargetDevice.local(problem.space, device).name
+    matches = [s for s in studies(problem, url) if device is None or device.casefold() in s.device.casefold()]
+    if not matches:
+        where = f" on {paths.shown(device)}" if device is not None else ""
+        subject = f"{problem.space.name} at {problem_text(problem.sizes, problem.types)}{where}"
+        raise RequestError(
+            f"{subject}: no ledger has trials of this version of the kernel; tune it first, or name another size, "
+            "device or --storage"
+        )
+    ordered = [replace(study, trials=sorted(study.trials, key=_finished)) for study in matches]
+    return max(ordered, key=lambda study: _finished(study.trials[-1]))
+
+
+def _finished(trial: Trial) -> datetime:
+    return trial.finished or datetime.min
+
+
+def studies(problem: Problem, url: str | None = None) -> Iterator[StoredStudy]:
+    """The studies of this version of the kernel that have trials: those at `url`, else those of this machine, the
+    oldest first. Raises RequestError where a ledger cannot be read."""
     space, signature = problem.space, identity.of(problem.space)
     places: list[str] | list[Path]
     if url:
@@ -82,11 +113,10 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
         places = sorted(logs, key=lambda path: path.stat().st_mtime)
     for place in places:
         try:
-            studies = storage.at(place) if isinstance(place, str) else journal.read(place)
-            for study in stored_studies(studies, space, problem.sizes):
+            ledger = storage.at(place) if isinstance(place, str) else journal.read(place)
+            for study in stored_studies(ledger, space, problem.sizes):
                 if study.signature == signature and study.types == problem.types and study.trials:
-                    recording = recordings.of_trials(space, problem.sizes, study.types, study.device, study.trials)
-                    yield Trials(recording, "ledger", study.toolchain, protocol=study.protocol)
+                    yield study
         except (LookupError, TypeError, ValueError, AssertionError, AttributeError):
             continue  # damaged; the next tuning repairs it
         except storage.errors() as error:

@@ -11,13 +11,14 @@ from tuner.measure import mutants, padded
 from tuner.measure.floor import Floor
 from tuner.measure.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.method import STANDARD, Method
-from tuner.measure.results import Final, Finals, Outcome
+from tuner.measure.results import BUILD, MEASURE, VERIFY, Final, Finals, Outcome
 from tuner.measure.timing import (
     FINAL_SECONDS,
     LOOKS,
     START_UP_MS,
     EnergyMeter,
     Race,
+    StageWatch,
     Stopwatch,
     TimedLaunch,
     interleave,
@@ -76,21 +77,25 @@ class Bench:
 
         `best_ms` is the median of the best configuration so far: see `Race`.
         """
-        race, fields = Race(best_ms, self.device.on_processor), dict[str, Any]()
+        race, fields, watch = Race(best_ms, self.device.on_processor), dict[str, Any](), StageWatch()
         try:
-            call, fields = self.prepare(config)
-            first = TimedLaunch(self.device, call)
-            verdict = self.workbench.verify(first)
+            with watch.stage(BUILD):
+                call, fields = self.prepare(config)
+                first = TimedLaunch(self.device, call)
+            with watch.stage(VERIFY):
+                verdict = self.workbench.verify(first)
             fields |= {"error": verdict.error, "bound": verdict.bound, "wrong": verdict.wrong}
             if race.is_lost(first.time_ms, START_UP_MS) and not race.is_doubtful([first.time_ms]):
-                return Outcome(times=(first.time_ms,), **fields)
-            times = self._times(call, config, race)
-            self.workbench.inspect()
-            self._floor.check(median(times))
+                return Outcome(times=(first.time_ms,), seconds=watch.seconds, **fields)
+            with watch.stage(MEASURE):
+                times = self._times(call, config, race)
+                self.workbench.inspect()
+                self._floor.check(median(times))
+                energy_mj = self._energy(call, median(times))
             fields["doubtful"] = race.is_lost(min(times)) and race.is_doubtful(times)
-            return Outcome(times=times, energy_mj=self._energy(call, median(times)), **fields)
+            return Outcome(times=times, energy_mj=energy_mj, seconds=watch.seconds, **fields)
         except TrialError as error:
-            return Outcome(**{**fields, "failure": error.reason, "log": str(error)})
+            return Outcome(**{**fields, "failure": error.reason, "log": str(error), "seconds": watch.seconds})
 
     def _times(self, call: Callable[[], None], config: Config, race: Race) -> tuple[float, ...]:
         """Times in ms. Where the first of them loses the race, no others follow."""

@@ -10,6 +10,8 @@ from typing import Any
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.measure.timing import spread
 
+STAGES = BUILD, VERIFY, MEASURE = "build", "verify", "measure"  # of a trial
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -18,7 +20,8 @@ class Outcome:
 
     `energy_mj` is the energy of one run, where the method wants it. `failure` is a short reason and `log` explains it.
     `figures` and `occupancy` describe the build, where there is one. `doubtful`: it lost a race on a processor, and
-    its times differ so much that other programs may have made all of them longer.
+    its times differ so much that other programs may have made all of them longer. `seconds` tells how long each of the
+    STAGES kept the device's worker, as far as the trial came; building includes the wait for a compile worker.
     """
 
     times: tuple[float, ...] = ()
@@ -31,6 +34,7 @@ class Outcome:
     figures: Figures = NO_FIGURES
     occupancy: float | None = None
     doubtful: bool = False
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

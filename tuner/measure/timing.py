@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Protocol
@@ -191,6 +192,22 @@ class Stopwatch:
         self.timer.stop()
         self._device.synchronize()
         return self.finish()
+
+
+class StageWatch:
+    """Adds up the seconds of each stage of a trial, on the host's clock; a stage that fails counts too."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """A block that belongs to the stage `name`."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
 
 class TimedLaunch:

@@ -4,6 +4,8 @@ import contextlib
 import hashlib
 import importlib.metadata
 import io
+import logging
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.version import VERSION
 
+logger = logging.getLogger(__name__)
 KEPT = 64  # lists
 MOST_BYTES = 1 << 25  # of a list that is kept
 _CHECKSUM = 32  # bytes
@@ -25,10 +28,13 @@ def listed(space: Space, scope: Scope) -> Pool:
     file = folder() / f"{_beginning(space)}{paths.digest(*_conditions(space, scope))}"
     rows = _read(file, space)
     if rows is not None:
+        logger.debug("%s: %d valid configurations, as the cache knows", space.name, len(rows))
         return Pool.of_rows(space.parameters, rows)
     from tuner.search.enumeration import enumerate_space  # Kernel Tuner takes long to import
 
+    began = time.perf_counter()
     pool = Pool(space.parameters, enumerate_space(space, scope).list)
+    logger.debug("%s: %d valid configurations, listed in %.3f s", space.name, len(pool), time.perf_counter() - began)
     _keep(file, pool.rows)
     return pool
 

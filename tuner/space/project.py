@@ -22,12 +22,13 @@ _ALLOWED = "letters, digits and ._+- are allowed, a letter or digit first, and a
 @dataclass(frozen=True)
 class Project:
     """A folder of the user's. `name` begins the names of the kernels in it, `spaces` are the folders of space files
-    that its `file` lists."""
+    that its `file` lists, `options` the defaults of the command line's options, as the file has them."""
 
     name: str
     root: Path
     spaces: tuple[Path, ...]
     file: Path
+    options: Mapping[str, Any]
 
     def name_of(self, file: Path) -> str:
         """The name of a space file in it: the project's, and the path from the first of `spaces` that has a file there;
@@ -74,9 +75,11 @@ def _project(root: Path, file: Path, table: Mapping[str, Any], general: Mapping[
     """The project in `root` that `table` of `file` describes, beside the whole pyproject.toml."""
     where = paths.shown(file)
     for key in table:
-        if key not in ("name", "spaces"):
-            raise RequestError(f"{where}: {quoted(key)}: there is no such key; `name` and `spaces` are")
-    name, folders = table.get("name"), table.get("spaces", [])
+        if key not in ("name", "spaces", "options"):
+            raise RequestError(f"{where}: {quoted(key)}: there is no such key; `name`, `spaces` and `options` are")
+    name, folders, options = table.get("name"), table.get("spaces", []), table.get("options", {})
+    if not isinstance(options, Mapping):
+        raise RequestError(f"{where}: options = {quoted(options)}: write a table of options, as in [options]")
     if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
         raise RequestError(f"{where}: name = {quoted(name)}: {_ALLOWED}")
     if not isinstance(folders, list) or len(folders) > MOST_FOLDERS or not all(map(_is_folder_name, folders)):
@@ -86,7 +89,7 @@ def _project(root: Path, file: Path, table: Mapping[str, Any], general: Mapping[
         published = (_section(general, "project") or {}).get("name")
         name = safe(published if isinstance(published, str) and published else root.name or "root")
     resolved = dict.fromkeys(Path(os.path.realpath(root / folder)) for folder in folders)
-    return Project(name, root, tuple(resolved), file)
+    return Project(name, root, tuple(resolved), file, options)
 
 
 def _is_folder_name(value: object) -> bool:

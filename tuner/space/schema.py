@@ -195,7 +195,7 @@ class RestrictionModel(StrictModel):
 class PlainArgumentModel(StrictModel):
     """One argument of the kernel, in the kernel's order."""
 
-    name: Identifier
+    name: Identifier = Field(description="that expressions and messages use")
     dtype: DTypeName | None = Field(None, description="the type of its elements, or a name of `types`")
     shape: list[Formula] | None = Field(None, description="extents of an array; a scalar has none")
     role: Literal["in", "out", "inout", "scratch"] | None = Field(
@@ -243,15 +243,17 @@ else:
 class DivisorsModel(StrictModel):
     """Kernel Tuner's grid divisors: blocks = extent / product of the divisors, rounded up."""
 
-    x: list[Formula] = []
-    y: list[Formula] = []
-    z: list[Formula] = []
+    x: Annotated[list[Formula], Field(description="what the extent in x is divided by")] = []
+    y: Annotated[list[Formula], Field(description="in y")] = []
+    z: Annotated[list[Formula], Field(description="in z")] = []
 
 
 class RequirementsModel(StrictModel):
     """What the device must offer."""
 
-    compute_capability: str = Field(pattern=r"^(>=|>|==|<=|<) *\d+(\.\d+)?$", examples=[">=7.0"])
+    compute_capability: str = Field(
+        pattern=r"^(>=|>|==|<=|<) *\d+(\.\d+)?$", examples=[">=7.0"], description="of an NVIDIA GPU"
+    )
 
 
 class OperationModel(StrictModel):
@@ -261,15 +263,15 @@ class OperationModel(StrictModel):
     options: dict[Identifier, FiniteFloat] = Field({}, description="name: default; set at launch")
     types: Types = Field({}, description="name: the dtypes that it may stand for; the first is the default")
     extent: list[Formula] = Field([], max_length=3, description="of the result, x first; `grid_divisors` divide it")
-    arguments: list[ArgumentModel] = Field(min_length=1)
+    arguments: list[ArgumentModel] = Field(min_length=1, description="of the kernel, in its order")
     reference: Annotated[Any, WithJsonSchema(_REFERENCE)]
     tolerance: Tolerances | None = Field(None, description="largest error allowed; `epsilon` is the unit round-off")
     derive: dict[Identifier, Annotated[Any, WithJsonSchema(_FORMULA)]] = Field(
         {}, description="name: an expression over outputs, which is compared in their place"
     )
     accept: list[MutantName] = Field([], description="wrong outputs that the tolerance is meant to accept")
-    flops: Formula | None = None
-    bytes: Formula | None = None
+    flops: Formula | None = Field(None, description="operations of one run, for its rate in GFLOP/s")
+    bytes: Formula | None = Field(None, description="bytes that one run must move, for its rate in GB/s")
     library: RoutineName | None = Field(None, description="the vendor routine to compare with")
 
 
@@ -282,10 +284,12 @@ _SOURCE = "kernel file, relative to this one"
 class GeometryModel(StrictModel):
     """How a kernel is launched."""
 
-    grid_divisors: DivisorsModel | None = None
-    grid: Extents | None = None
-    block: list[Formula] = Field([], max_length=3)
-    shared_memory: Formula = expressions.parse(0)
+    grid_divisors: DivisorsModel | None = Field(None, description="blocks, by what the `extent` is divided by")
+    grid: Extents | None = Field(None, description="blocks in x, y, z")
+    block: list[Formula] = Field([], max_length=3, description="threads of a block in x, y, z")
+    shared_memory: Annotated[Formula, WithJsonSchema({**_FORMULA, "description": "bytes of dynamic shared memory"})] = (
+        expressions.parse(0)
+    )
     cluster: Extents | None = Field(None, description="blocks of a cluster; CUDA, compute capability 9.0")
     cooperative: bool = Field(False, description="all blocks run at once; CUDA")
 
@@ -301,8 +305,8 @@ class StepModel(GeometryModel):
 class SpaceModel(GeometryModel):
     """A stage: a kernel, or several steps, and the configurations that it can be compiled with."""
 
-    title: str = Field(min_length=1, max_length=200)
-    operation: OperationModel
+    title: str = Field(min_length=1, max_length=200, description="what it is, in a few words")
+    operation: OperationModel = Field(description="what it computes, or the file that says so")
     kernel: KernelName | None = Field(None, description=_KERNEL)
     steps: Annotated[list[StepModel], Field(min_length=1, max_length=MAX_STEPS)] | None = Field(
         None, description="kernels that are launched in this order, instead of one `kernel`"
@@ -314,23 +318,28 @@ class SpaceModel(GeometryModel):
     )
     parameters: dict[
         Identifier, Annotated[list[Allowed], BeforeValidator(_values), Field(min_length=1, max_length=MAX_VALUES)]
-    ] = Field(min_length=1, max_length=100)
-    restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = Field([], max_length=1000)
-    derived: dict[Identifier, Formula] = Field({}, max_length=1000)
-    requires: RequirementsModel | None = None
+    ] = Field(min_length=1, max_length=100, description="name: the values that it may take, as a list or a range")
+    restrictions: list[Annotated[RestrictionModel, BeforeValidator(_restriction)]] = Field(
+        [], max_length=1000, description="conditions that each configuration meets"
+    )
+    derived: dict[Identifier, Formula] = Field({}, max_length=1000, description="name: an intermediate value")
+    requires: RequirementsModel | None = Field(None, description="what the device must have")
     alignment: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256] = Field(1, description="bytes; where arrays must begin")
-    default: dict[Identifier, Allowed] = {}
-    compile_options: dict[LanguageName, list[Annotated[str, BeforeValidator(_option)]]] = {}
-    extent: Extents | None = None
-    arguments: list[ArgumentModel] | None = None
-    types: Types = {}
-    source_note: str = ""
+    default: dict[Identifier, Allowed] = Field({}, description="the configuration that is launched before tuning")
+    compile_options: dict[LanguageName, list[Annotated[str, BeforeValidator(_option)]]] = Field(
+        {}, description="language: options of its compiler"
+    )
+    extent: Extents | None = Field(None, description="in place of the operation's")
+    arguments: list[ArgumentModel] | None = Field(None, description="in place of the operation's")
+    types: Types = Field({}, description="in place of the operation's")
+    source_note: str = Field("", description="a remark that `tune show` prints")
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a space file, for editors."""
     # In a file, `operation:` is a path or a mapping, and a restriction may be a string.
-    published: type[BaseModel] = create_model("Space", __base__=SpaceModel, operation=(str | OperationModel, ...))
+    operation = Field(description=SpaceModel.model_fields["operation"].description)
+    published: type[BaseModel] = create_model("Space", __base__=SpaceModel, operation=(str | OperationModel, operation))
     schema = published.model_json_schema()
     parameters = schema["properties"]["parameters"]["patternProperties"]
     for pattern, values in parameters.items():

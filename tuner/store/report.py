@@ -1,20 +1,16 @@
 """Markdown tables of the records in the store."""
 
-import itertools
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.space import catalog, wheels
-from tuner.space.texts import config_text, problem_text, short_size, types_text
+from tuner.space.texts import short_size, types_text
+from tuner.store import markdown
+from tuner.store.markdown import GALLERY, LADDER_SIZE, family
 from tuner.store.store import Place, Record, Store
-
-LADDER_SIZE = "4096"  # at which most tutorials print their times
-GALLERY = "gallery"  # the family whose kernels are no steps of a ladder, and have sizes of their own
 
 
 @dataclass(frozen=True)
@@ -45,11 +41,13 @@ def rows(
         for root in (*roots, *of_wheels)
         for path in root.rglob("*.jsonl")
     }
-    table = []
+    table, told = [], set[str]()
     for kernel in sorted(files):
         store = Store(kernel, results, [Place(root / f"{kernel}.jsonl", kernel) for root in of_wheels])
         for problem in store.problems:
-            say(problem)
+            if problem not in told:  # one of a folder is each kernel's
+                say(problem)
+            told.add(problem)
         records = [record for record in store.records if record.is_plain]
         table += [ReportRow(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
     current = {entry.name for entry in catalog.every()[0]}
@@ -65,185 +63,14 @@ def rows(
 def tables(table: list[ReportRow]) -> dict[str, str]:
     """The Markdown tables, by name: `results` and, where the store has records for them, `gains`, `ladder` and
     `gallery`. What the last one shows is in no other."""
-    gallery = [row for row in table if _family(row.kernel) == GALLERY]
-    stages = [row for row in table if _family(row.kernel) != GALLERY]
+    gallery = [row for row in table if family(row.kernel) == GALLERY]
+    stages = [row for row in table if family(row.kernel) != GALLERY]
     optional = {
-        "gains": gains_table([row for row in stages if row.record.default_ms is not None]),
-        "ladder": ladder_table([row for row in stages if short_size(row.record.sizes) == LADDER_SIZE]),
-        "gallery": gallery_table(gallery),
+        "gains": markdown.gains_table([row for row in stages if row.record.default_ms is not None]),
+        "ladder": markdown.ladder_table([row for row in stages if short_size(row.record.sizes) == LADDER_SIZE]),
+        "gallery": markdown.gallery_table(gallery),
     }
-    return {"results": results_table(stages)} | {name: text for name, text in optional.items() if text}
-
-
-def results_table(table: list[ReportRow]) -> str:
-    """A Markdown table with a line per kernel and device.
-
-    It shows the rate in GFLOP/s and the share of the vendor's library at each size, or all rates where there is no such
-    library, and the best configuration at the largest size. A line for the library follows its kernels: the median of
-    its rates in their finals.
-    """
-    columns = _columns(table)
-    lines = [
-        f"| kernel | device | {' | '.join(columns)} | best configuration at the largest |",
-        "|---|---|" + "---|" * (len(columns) + 1),
-    ]
-    for family, kernels in itertools.groupby(_groups(table).items(), key=lambda group: _family(group[0][0])):
-        library_rates: dict[tuple[str, str], dict[str, list[float]]] = {}
-        for (kernel, device), records in kernels:
-            cells = [_cell(records.get(column)) for column in columns]
-            largest = next(records[column] for column in reversed(columns) if column in records)
-            lines.append(f"| {kernel} | {device} | {' | '.join(cells)} | {config_text(largest.config)} |")
-            for column, record in records.items():
-                if record.library and (rate := _library_rate(record)):
-                    library_rates.setdefault((record.library, device), {}).setdefault(column, []).append(rate)
-        for (library, device), by_size in library_rates.items():
-            cells = [_rate(median(by_size[column])) if column in by_size else "" for column in columns]
-            lines.append(f"| {family}: {library} | {device} | {' | '.join(cells)} |  |")
-    return "\n".join(lines)
-
-
-def gains_table(table: list[ReportRow]) -> str:
-    """A Markdown table with a line per kernel and device; empty without records.
-
-    It shows, at each size, the time in ms with the space's default, which is the published constants, and with the best
-    configuration, the gain, and both shares of the vendor's library.
-    """
-    columns = _columns(table)
-    lines = [f"| kernel | device | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
-    for (kernel, device), records in _groups(table).items():
-        cells = [_gain(records[c]) + _origin(records[c]) if c in records else "" for c in columns]
-        lines.append(f"| {kernel} | {device} | {' | '.join(cells)} |")
-    return "\n".join(lines) if table else ""
-
-
-def ladder_table(table: list[ReportRow]) -> str:
-    """A Markdown table for each device, of records of LADDER_SIZE: a line for each kernel with its rate in GFLOP/s, its
-    share of the vendor's library, and how many times faster it is than with the published constants. The library has a
-    line of its own after the kernels that it was measured beside. Empty where there is no record."""
-    groups = _groups(table)
-    devices = dict.fromkeys(device for _, device in groups)
-    return "\n\n".join(
-        _ladder(device, {kernel: records[LADDER_SIZE] for (kernel, on), records in groups.items() if on == device})
-        for device in devices
-    )
-
-
-def gallery_table(table: list[ReportRow]) -> str:
-    """A Markdown table with a line per kernel and device: the largest problem, the rate there, the time in ms with the
-    space's default and with the best configuration, the gain, that at smaller sizes, and the best configuration. Empty
-    without records."""
-    lines = [
-        "| kernel | device | the largest problem | rate | tuning gains | at smaller sizes | best configuration |",
-        "|---|---|---|---:|---|---|---|",
-    ]
-    for (kernel, device), by_size in _groups(table).items():
-        *smaller, largest = sorted(by_size.values(), key=lambda record: math.prod(record.sizes.values()))
-        gains = [f"{_ratio(r.default_ms, r.time_ms)} at {short_size(r.sizes)}" for r in smaller if r.default_ms]
-        lines.append(
-            f"| {kernel.removeprefix(GALLERY + '/')} | {device} | {problem_text(largest.sizes, {})} "
-            f"| {_work_rates(largest)}{_origin(largest)} | {_gain(largest) if largest.default_ms else ''} "
-            f"| {', '.join(gains)} | {config_text(largest.config)} |"
-        )
-    return "\n".join(lines) if table else ""
-
-
-def _work_rates(record: Record) -> str:
-    """`312 GFLOP/s (0.5% of FMA), 3,511 GB/s (82.3% of copy)`, as far as they are known; the time where no work is
-    counted."""
-    arithmetic = _rate(record.gflops) + " GFLOP/s" + _of(record.vs_peak, record.peak) if record.gflops else ""
-    bandwidth = _rate(record.gbytes) + " GB/s" + _of(record.vs_memory, record.memory) if record.gbytes else ""
-    return ", ".join(filter(None, (arithmetic, bandwidth))) or f"{record.time_ms:.4g} ms"
-
-
-def _of(share: float | None, ceiling: str | None) -> str:
-    return f" ({share:.1%} of {ceiling})" if share else ""
-
-
-def _ladder(device: str, records: Mapping[str, Record]) -> str:
-    """The table of one device from its `records`, by kernel."""
-    names = dict.fromkeys(record.library.partition(" ")[0] for record in records.values() if record.library)
-    libraries = " or ".join(names) or "the library"
-    lines = [
-        f"| {device} at {LADDER_SIZE} | GFLOP/s | share of {libraries} | gain over the published constants |",
-        "|---|---:|---:|---:|",
-    ]
-    for family, kernels in itertools.groupby(records, key=_family):
-        library_rates: dict[str, list[float]] = {}
-        for kernel in kernels:
-            record = records[kernel]
-            gain = _ratio(record.default_ms, record.time_ms) if record.default_ms else ""
-            lines.append(f"| {kernel} | {_rate_cell(record)}{_origin(record)} | {_share(record)} | {gain} |")
-            if record.library and (rate := _library_rate(record)):
-                library_rates.setdefault(record.library, []).append(rate)
-        for library, rates in library_rates.items():
-            lines.append(f"| {family}: {library} | {_rate(median(rates))} |  |  |")
-    return "\n".join(lines)
-
-
-def _gain(record: Record) -> str:
-    """`3.594 to 3.022 ms, 1.19 x, 75.7 to 90.0%`."""
-    assert record.default_ms is not None
-    before, after, library = record.default_ms, record.time_ms, record.library_ms
-    shares = f", {100 * library / before:.1f} to {library / after:.1%}" if library else ""
-    return f"{before:.4g} to {after:.4g} ms, {_ratio(before, after)}{shares}"
-
-
-def _ratio(before: float, after: float) -> str:
-    """`1.19 x`."""
-    return f"{before / after:.2f} x" if before < 100 * after else f"{before / after:,.0f} x"
-
-
-def _library_rate(record: Record) -> float | None:
-    """GFLOP/s of the vendor's library in the final of `record`."""
-    return record.gflops * record.time_ms / record.library_ms if record.library_ms and record.gflops else None
-
-
-def _columns(table: list[ReportRow]) -> list[str]:
-    """All sizes, ascending."""
-    sizes = sorted({tuple(row.record.sizes.values()): short_size(row.record.sizes) for row in table}.items())
-    return list(dict.fromkeys(name for _, name in sizes))
-
-
-def _groups(table: list[ReportRow]) -> dict[tuple[str, str], dict[str, Record]]:
-    """The records of each kernel and device, by size."""
-    groups: dict[tuple[str, str], dict[str, Record]] = {}
-    for row in table:
-        groups.setdefault((row.title, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
-    return groups
-
-
-def _family(kernel: str) -> str:
-    return kernel.rpartition("/")[0] or kernel
-
-
-def _rate(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _cell(record: Record | None) -> str:
-    """`34,803, 68.4%`: the rate and the share of the library; all rates where there is no library to compare with."""
-    if record is None:
-        return ""
-    if record.gbytes and not record.vs_library:
-        return _work_rates(record) + _origin(record)
-    return ", ".join(filter(None, [_rate_cell(record), _share(record)])) + _origin(record)
-
-
-def _rate_cell(record: Record) -> str:
-    """`34,803`, in GFLOP/s; in GB/s where only bytes are counted; the time where no work is counted."""
-    if record.gflops:
-        return _rate(record.gflops)
-    return f"{_rate(record.gbytes)} GB/s" if record.gbytes else f"{record.time_ms:.4g} ms"
-
-
-def _share(record: Record) -> str:
-    """`68.4%` of the vendor's library, where it was measured."""
-    return f"{record.vs_library:.1%}" if record.vs_library else ""
-
-
-def _origin(record: Record) -> str:
-    """`, imported` or `, unverified` where nothing has verified the record here; what did if that is code."""
-    return f", {record.origin}" if record.origin else ""
+    return {"results": markdown.results_table(stages)} | {name: text for name, text in optional.items() if text}
 
 
 def put_into(file: Path, tables: Mapping[str, str]) -> None:

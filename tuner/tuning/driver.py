@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from tuner.devices import DeviceInfo
 from tuner.store.store import Record
-from tuner.tuning import summary
+from tuner.tuning import conclusions, summary
 from tuner.tuning.crew import Crews
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.request import CheckedRequest, TuningRequest
-from tuner.tuning.selection import select
+from tuner.tuning.selection import Selection, select
 from tuner.tuning.summary import Failures, Point, Summary
 from tuner.tuning.trial import Trial
 
@@ -34,6 +34,8 @@ class Result:
     record: Record | None
     stored: bool
     trials: list[Trial]  # all in the ledger, those of earlier runs too
+    failures: list[Trial]  # of configurations that are valid now, in the order they were measured
+    selection: Selection
     front: list[Point] = field(default_factory=list)
 
 
@@ -53,13 +55,16 @@ def tune_with(crews: Crews, request: TuningRequest, progress: Progress) -> Resul
     with explored(crews, checked, progress) as search:
         crew, ledger = search.crew, search.ledger
         selection = select(crew.lead, ledger, progress.finals, progress.noted)
-    failed = summary.failures(search.trials)
+    failures = [trial for trial in search.trials if trial.outcome.failure is not None]
+    failed = summary.failures(failures)
     found = Summary(len(search.pool), len(ledger.trials), failed, search.strategy)
     record: Record | None = None
     if selection.finalists:
         record = summary.record(crew.lead, selection, found, ledger, search.signature, search.ceilings)
     for doubt in summary.doubts(record, crew.device) if record else ():
         progress.noted(doubt)
+    for conclusion in conclusions.of(selection, crew.device) if record and record.objective == "time" else ():
+        progress.noted(conclusion)
     task = checked.task
 
     def competes(old: Record) -> bool:
@@ -76,5 +81,7 @@ def tune_with(crews: Crews, request: TuningRequest, progress: Progress) -> Resul
         record=record,
         stored=record is not None and checked.store.add(record, competes),
         trials=ledger.trials,
+        failures=failures,
+        selection=selection,
         front=summary.front(selection, task.method) if len(task.method.objectives) > 1 else [],
     )

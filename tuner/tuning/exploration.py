@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,13 +30,16 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger import Ledger
     from tuner.tuning.request import CheckedRequest
 
+logger = logging.getLogger(__name__)
+
 # Optuna and Kernel Tuner take a second or more to import. That is done while the workers open their devices.
 SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger", "scipy.linalg", "tuner.search.pool_gp")
 SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
 
 
 class Progress(TrialListener, Protocol):
-    """Hears of every step of a run; `measured_before` counts the trials of earlier runs."""
+    """Hears of every step of a run. `started` begins a search: `measured_before` counts the trials of earlier runs,
+    and `seconds` is the budget, where that is a time."""
 
     def begun(self, step: str) -> None: ...
 
@@ -47,6 +51,7 @@ class Progress(TrialListener, Protocol):
         total: int,
         measured_before: int,
         ceilings: Ceilings | None,
+        seconds: float | None = None,
     ) -> None: ...
 
     def finals(self, count: int) -> None: ...
@@ -105,9 +110,10 @@ def explored(
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
             Search(strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted) as search,
         ):
+            logger.debug("%s at %s: strategy %s, study %s", space.name, task.sizes, strategy, ledger.name)
             total = min(budget.evaluations or len(pool), len(pool))
             ceilings = kept.of(crew.device)
-            progress.started(space, crew.device, crew.scope, total, len(ledger.trials), ceilings)
+            progress.started(space, crew.device, crew.scope, total, len(ledger.trials), ceilings, budget.seconds)
             if not ledger.trials and ledger.has_earlier_protocol(space, key):
                 progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
             evaluated = crew.run(search, ledger, progress)

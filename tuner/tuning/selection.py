@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from tuner.measure.results import Final, Finals, Outcome
 from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, config_key
 from tuner.space.scope import Scope
+from tuner.space.texts import config_text
 from tuner.store.record import RUNNERS_UP
 from tuner.tuning.trial import Trial
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from tuner.measure.process.supervisor import Supervisor
     from tuner.tuning.ledger import Ledger
 
+logger = logging.getLogger(__name__)
 FINALISTS = 5
 NO_ROOM = "out of memory"  # the reason of a failure
 MOST_TRADED_OFF = 20  # finalists, where several objectives are traded off
@@ -75,6 +78,8 @@ def select(
             finals = replace(finals, candidates=alone)
         finalists = [Finalist(trial, final) for trial, final in _pairs(trials, finals)]
         for finalist in finalists:
+            what = finalist.final.failure or f"{finalist.final.time_ms:.4g} ms in {len(finalist.final.times)} rounds"
+            logger.debug("finals: %s: %s", what, config_text(finalist.trial.config))
             if finalist.final.failure is not None:
                 outcome = Outcome(failure="finals", log=finalist.final.failure)
                 failed = replace(finalist.trial, values=(), outcome=outcome)

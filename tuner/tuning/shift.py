@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,7 +16,8 @@ from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import DeviceError, EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.method import objective_values
 from tuner.measure.process.attempts import patiently
-from tuner.measure.results import Outcome
+from tuner.measure.results import BUILD, VERIFY, Outcome
+from tuner.measure.timing import StageWatch
 from tuner.space.model import Config, ConfigKey, config_key
 from tuner.tuning.trial import Trial
 
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from tuner.search.strategies import Search
     from tuner.tuning.ledger import Ledger
 
+logger = logging.getLogger(__name__)
 LOOK_AHEAD = 256  # likely configurations that are considered for compiling ahead
 POLL_SECONDS = 0.5  # between looks at the trials of other processes
 MOST_IN_TROUBLE = 3  # configurations, one after the other; after that each is tried only once
@@ -184,26 +189,35 @@ class Shift:
         if self._task.method.races:
             best_ms = (self._best and self._best.time_ms) or math.inf
 
+        watch = StageWatch()
+
         def attempt() -> Outcome | None:
-            self._compile_pool.wait(config)
+            with watch.stage(BUILD):
+                self._compile_pool.wait(config)
             worker.get_ready()
-            return worker.measure(config, best_ms) if self._ledger.begin(config) else None
+            if not self._ledger.begin(config):
+                return None
+            with watch.stage(VERIFY):  # the worker tells the stages, unless it dies, and then most likely at this one
+                return worker.measure(config, best_ms)
 
         try:
             patient = self._in_trouble < MOST_IN_TROUBLE
             outcome = patiently(attempt, self._noted, self._pause) if patient else attempt()
         except (TrialError, WorkerDied) as error:
-            outcome = Outcome(failure=error.reason, log=str(error))
+            outcome = Outcome(failure=error.reason, log=str(error), seconds=watch.seconds)
         except EnvironmentTrouble as trouble:
             return self._given_up(config, trouble)
         if outcome is None:
             return None
         self._in_trouble = 0
+        if outcome.seconds is not watch.seconds:
+            waited = watch.seconds[BUILD]
+            outcome = replace(outcome, seconds={**outcome.seconds, BUILD: outcome.seconds.get(BUILD, 0.0) + waited})
         values: tuple[float, ...] = ()
         if outcome.times:
             objectives, time_ms = self._task.method.objectives, median(outcome.times)
             values = objective_values(objectives, time_ms, outcome.energy_mj, outcome.figures)
-        return Trial(config, outcome, values, self._task.timeout)
+        return Trial(config, outcome, values, self._task.timeout, datetime.now())
 
     def _given_up(self, config: Config, trouble: EnvironmentTrouble) -> Trial:
         """A trial for this run alone, of a configuration that may have brought about its trouble by itself.
@@ -215,7 +229,7 @@ class Shift:
         self._in_trouble += 1
         self.trouble = trouble
         log = f"{trouble}; not recorded, so the next run tries it again"
-        return Trial(config, Outcome(failure=trouble.reason, log=log), timeout=self._task.timeout)
+        return Trial(config, Outcome(failure=trouble.reason, log=log), (), self._task.timeout, datetime.now())
 
     def _pause(self, seconds: float) -> bool:
         """Wait before another attempt. Returns whether the run is over."""
@@ -224,6 +238,8 @@ class Shift:
 
     def _finish(self, config: Config, trial: Trial | None) -> None:
         """Write the trial and report it. Where the claim was lost, another process measures the configuration."""
+        if trial is not None:
+            logger.debug("%s", trial)
         if trial is not None and trial.outcome.failure in PERHAPS_ITS_OWN:
             self._ledger.set_aside(trial)
             written = True

@@ -9,7 +9,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.devices import environment
 from tuner.devices.figures import Figures
-from tuner.measure.results import Outcome
+from tuner.measure.results import STAGES, Outcome
 from tuner.space.model import Value
 from tuner.tuning.trial import Trial
 
@@ -41,6 +41,7 @@ def attribute(trial: Trial) -> dict[str, Any]:
         **outcome.figures.to_json(),
         "occupancy": outcome.occupancy,
         "doubtful": outcome.doubtful or None,
+        "seconds": dict(outcome.seconds) or None,
         "timeout_s": trial.timeout,
         "values": list(trial.values),
     }
@@ -72,10 +73,10 @@ def from_optuna(trial: FrozenTrial, parameters: Mapping[str, Sequence[Value]], o
             figures=Figures(*(_optional(_count, fields.get(n)) for n in ("registers", "spills", "shared_memory"))),
             occupancy=_optional(_number, fields.get("occupancy")),
             doubtful=fields.get("doubtful") is True,
+            seconds=_seconds(fields.get("seconds")),
         )
-        result = Trial(
-            fields["config"], outcome, tuple(_numbers(fields["values"], most=math.inf)), _number(fields["timeout_s"])
-        )
+        values, timeout = tuple(_numbers(fields["values"], most=math.inf)), _number(fields["timeout_s"])
+        result = Trial(fields["config"], outcome, values, timeout, trial.datetime_complete)
         is_known = is_config(result.config, parameters)
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"not a trial: {error}") from None
@@ -111,6 +112,12 @@ def _numbers(values: Any, least: float = 0.0, most: float = sys.float_info.max) 
     if not isinstance(values, list):
         raise ValueError("not a list")
     return [_number(value, least, most) for value in values]
+
+
+def _seconds(value: Any) -> dict[str, float]:
+    """The seconds of the stages. An earlier version knew none, and they decide nothing: what is none is left out."""
+    known = value if isinstance(value, dict) else {}
+    return {stage: known[stage] for stage in STAGES if is_number(known.get(stage)) and 0 <= known[stage] < math.inf}
 
 
 def _count(value: Any) -> int:

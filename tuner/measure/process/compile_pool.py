@@ -1,8 +1,10 @@
 """Compiles ahead of the device: compile workers build the configurations that come next."""
 
 import contextlib
+import logging
 import os
 import threading
+import time
 from collections.abc import Iterable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import asdict
@@ -15,7 +17,9 @@ from tuner.measure.process.channel import Process
 from tuner.space import launch_form
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
+from tuner.space.texts import config_text
 
+logger = logging.getLogger(__name__)
 MOST_WORKERS = 16  # per device
 START_SECONDS = 120.0  # for a compile worker to import its packages
 AHEAD = 4  # configurations in the queue per compile worker
@@ -119,8 +123,10 @@ class CompilePool:
             self._have_process(task)
         except _Stopped:
             return
+        began = time.perf_counter()
         try:
             launch = self._ask({"build": config}, "compile ")["launch"]
+            logger.debug("built in %.3f s: %s", time.perf_counter() - began, config_text(config))
         except (TrialError, WorkerDied, EnvironmentTrouble):
             raise
         except TunerError:

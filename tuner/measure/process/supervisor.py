@@ -1,7 +1,9 @@
 """Supervises the worker of one device: starts it, and replaces it after a kernel took it down."""
 
 import contextlib
+import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO, TypeVar
@@ -19,6 +21,7 @@ from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 START_TIMEOUT = 600.0  # seconds to open the device, and again to compute the reference
 
 
@@ -103,7 +106,11 @@ class Supervisor:
             self._hand_over(task.to_json())
 
     def _hand_over(self, task: dict[str, Any]) -> None:
+        began = time.perf_counter()
         self.device = DeviceInfo.from_json(self._ask_starting(task))
+        logger.debug(
+            "%s: %s is ready for a task after %.3f s", self._device_id, self.device.name, time.perf_counter() - began
+        )
         language, limits = self.device.language, self.device.limits
         self.scope = Scope(self.task.sizes, self.task.options, language, limits, self.task.types)
 
@@ -113,8 +120,10 @@ class Supervisor:
             if self._worker is None:
                 self.start()
             if not self._ready:
+                began = time.perf_counter()
                 self._ask_computing({"get_ready": True})
                 self._ready = True
+                logger.debug("%s: inputs and answers after %.3f s", self._device_id, time.perf_counter() - began)
 
     def measure(self, config: Config, best_ms: float | None = None) -> Outcome:
         """The Outcome of `config`, where the best so far takes `best_ms` (see `Bench.measure`).
@@ -172,7 +181,8 @@ class Supervisor:
         assert self._worker is not None
         try:
             reply = self._worker.ask(request, seconds)
-        except TunerError:  # the worker is gone, or its state is unknown
+        except TunerError as error:  # the worker is gone, or its state is unknown
+            logger.debug("%s: its worker is given up: %s", self._device_id, error)
             self.close()
             raise
         try:

@@ -1,0 +1,136 @@
+"""The pages of the course, a step each: from the header of its kernel, its space file and its record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from steps import DEVICE, Ladder, Step
+
+from tuner.space import catalog
+from tuner.space.model import Space
+from tuner.store import report
+
+MARKER = "<!-- steps -->"  # in docs/course.md, where the list of the steps stands
+MOST_VALUES = 8  # of a knob, in its table
+
+
+def name(kernel: str) -> str:
+    """The page of a kernel: `course/sgemm-03_naive.md`."""
+    return f"course/{kernel.replace('/', '-')}.md"
+
+
+def pages(ladders: Sequence[Ladder]) -> dict[str, str]:
+    """The text of each page by its name."""
+    found = {}
+    for ladder in ladders:
+        stems = {step.kernel.partition("/")[2]: step.kernel for step in ladder.steps}
+        for before, step in zip([None, *ladder.steps], ladder.steps, strict=False):
+            found[name(step.kernel)] = _page(step, before, ladder, catalog.load(step.kernel), stems)
+    return found
+
+
+def contents(ladders: Sequence[Ladder]) -> str:
+    """The list of the steps, which takes the place of MARKER."""
+    lines = []
+    for ladder in ladders:
+        lines += [f"### {ladder.family}", "", "| step | what is new | TFLOP/s |", "|---|---|---:|"]
+        for step in ladder.steps:
+            rate = f"{step.tuned / 1e3:.3g}" if step.tuned else ""
+            lines.append(f"| [{step.kernel}]({name(step.kernel)}) | {catalog.load(step.kernel).title} | {rate} |")
+        lines += [f"| {ladder.library} |  | {ladder.library_rate / 1e3:.3g} |", ""]
+    return "\n".join(lines)
+
+
+def _page(step: Step, before: Step | None, ladder: Ladder, space: Space, stems: Mapping[str, str]) -> str:
+    source = space.sources[0]
+    text = source.read_text(encoding="utf-8")
+    on = "opencl" if "opencl" in space.languages else space.languages[0]
+    trial = f"tune {step.kernel} 4096" + ("" if on in ("opencl", "cuda") else f" --device {on}")
+    trials = [trial.replace("4096", "256"), *([] if on == "host" else [trial])]
+    if on == "opencl":
+        trials[0] += " --device opencl --budget 20"
+    elif on == "cuda":
+        trials = trials[1:]
+    fence = "c" if source.suffix == ".c" else "cpp"
+    return "\n\n".join(
+        [
+            f"# {step.kernel}\n\n*{space.title}.*",
+            "## What changes, and why it is faster",
+            _linked(_prose(header(text)), stems, step.kernel),
+            "## What it reaches",
+            _figures(step, before, ladder),
+            "## Its knobs",
+            _knobs(space, step),
+            "## Try it",
+            "```sh\n" + "\n".join(trials) + "\n```",
+            "## The kernel",
+            f'??? note "kernels/{step.kernel}{source.suffix}, {len(text.splitlines())} lines"\n\n'
+            + "\n".join(f"    {line}".rstrip() for line in [f"```{fence}", *text.splitlines(), "```"]),
+        ]
+    )
+
+
+def header(text: str) -> list[str]:
+    """The lines of the comment that a kernel file begins with, without their `// `."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("//"):
+            break
+        lines.append(line.removeprefix("//").removeprefix(" "))
+    return lines
+
+
+def _prose(lines: Sequence[str]) -> str:
+    """The comment as Markdown: an empty line before and after each list, and a paragraph for each of its subjects."""
+    found: list[str] = []
+    for line in lines:
+        item, inner = line.startswith("- "), line.startswith("  ")
+        in_list = bool(found) and found[-1].startswith(("- ", "  "))
+        subject = re.match(r"(Against|Ideas?|How|What else|With)\b.*[: ]", line) is not None
+        if found and found[-1] and ((item and not in_list) or (in_list and not item and not inner) or subject):
+            found.append("")
+        found.append(line if inner else re.sub(r"(?<!\w)([_*])(?=\w)", r"\\\1", line))
+    return "\n".join(found)
+
+
+def _linked(text: str, stems: Mapping[str, str], here: str) -> str:
+    """`text` with a link wherever it names another step of this family."""
+
+    def link(match: re.Match[str]) -> str:
+        kernel = stems.get(match[0])
+        return match[0] if kernel in (None, here) else f"[{match[0]}]({Path(name(str(kernel))).name})"
+
+    return re.sub(r"(?<![\w/])\d\d_\w+", link, text)
+
+
+def _figures(step: Step, before: Step | None, ladder: Ladder) -> str:
+    """The record as a table, and the step before beside it."""
+    if not step.tuned or not step.record:
+        return "No record of this step ships."
+    lines = [
+        f"| {DEVICE} at {report.LADDER_SIZE} | TFLOP/s | share of {ladder.library} | share of the measured ceiling |",
+        "|---|---:|---:|---:|",
+    ]
+    rows = [("tuned", step.tuned), ("published constants", step.published)]
+    rows += [(f"the step before, tuned: {before.kernel}", before.tuned)] if before else []
+    for words, rate in [*rows, (ladder.library, ladder.library_rate)]:
+        if rate:
+            shares = f"{rate / ladder.library_rate:.1%} | {rate / ladder.ceiling_rate:.1%}"
+            lines.append(f"| {words} | {rate / 1e3:.4g} | {shares} |")
+    r = step.record
+    measured = (
+        f"It took {r.time_ms:.4g} ms, measured on {r.date[:10]} with {r.toolchain}. {r.evaluated:,} configurations"
+    )
+    return "\n".join(lines) + f"\n\n{measured} of {r.configurations:,} were tried."
+
+
+def _knobs(space: Space, step: Step) -> str:
+    """Each parameter: its values, the published one, the best."""
+    best = step.record.config if step.record else {}
+    lines = [f"| knob | values | published | best at {report.LADDER_SIZE} |", "|---|---|---:|---:|"]
+    for knob, values in space.parameters.items():
+        shown = ", ".join(map(str, values[:MOST_VALUES])) + (", .." if len(values) > MOST_VALUES else "")
+        lines.append(f"| `{knob}` | {shown} | {space.default.get(knob, '')} | {best.get(knob, '')} |")
+    return "\n".join(lines)

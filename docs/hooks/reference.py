@@ -1,0 +1,205 @@
+"""The reference pages: of the space file's schema, the functions, the command line and the Python interface."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import click
+
+import tuner
+from tuner import errors
+from tuner.cli import app
+from tuner.search import PoolGPSampler
+from tuner.space import arithmetic, array_expressions, schema
+
+TITLES = {
+    "reference/space-file.md": "Keys of space files",
+    "reference/functions.md": "Functions of expressions",
+    "reference/command-line.md": "Command line",
+    "reference/python.md": "Python",
+}
+OF_MODELS = {
+    "SpaceModel": "A space file",
+    "OperationModel": "operation",
+    "ArgumentModel": "An item of arguments",
+    "StepModel": "An item of steps",
+    "RestrictionModel": "An item of restrictions",
+    "DivisorsModel": "grid_divisors",
+    "RequirementsModel": "requires",
+}
+
+
+_WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
+
+
+def pages() -> dict[str, str]:
+    """The text of each page by its name."""
+    texts = (space_file(), functions(), command_line(), python())
+    return {page: f"# {title}\n\n{text}" for (page, title), text in zip(TITLES.items(), texts, strict=True)}
+
+
+def space_file() -> str:
+    """The keys of space and operation files, a table for each mapping."""
+    whole = schema.json_schema()
+    intro = (
+        "These are the keys that `tune schema` allows, as it describes them. [Space files](../space-files.md) "
+        "explains them, and what their values mean together. A key in bold must be given."
+    )
+    parts = [intro]
+    for model, title in OF_MODELS.items():
+        described = whole if model == "SpaceModel" else whole["$defs"][model]
+        lines = [f"## {title}", "", "| key | what stands there | meaning |", "|---|---|---|"]
+        for key, value in described["properties"].items():
+            shown = f"**`{key}`**" if key in described.get("required", []) else f"`{key}`"
+            lines.append(f"| {shown} | {_cell(_kind(value))} | {_cell(description(value))} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def description(value: Mapping[str, Any]) -> str:
+    """What the schema says of a key."""
+    return str(value.get("description", ""))
+
+
+def _kind(value: Mapping[str, Any]) -> str:
+    """What may stand at a key, in words."""
+    if "$ref" in value:
+        return f"see {OF_MODELS[value['$ref'].rpartition('/')[2]]}"
+    if "anyOf" in value:
+        return " or ".join(dict.fromkeys(_kind(each) for each in value["anyOf"] if each.get("type") != "null"))
+    if "enum" in value or "const" in value:
+        return ", ".join(f"`{'nothing' if each is None else each}`" for each in value.get("enum", [value.get("const")]))
+    kind = value.get("type")
+    if kind == "array":
+        return f"list of: {_kind(value['items'])}" if value.get("items") else "list"
+    if kind == "object":
+        inner = value.get("additionalProperties") or next(iter(value.get("patternProperties", {}).values()), None)
+        if value.get("properties"):
+            return "mapping of " + ", ".join(f"`{key}`" for key in value["properties"])
+        return f"mapping of names to: {_kind(inner)}" if isinstance(inner, dict) else "mapping"
+    if isinstance(kind, list):
+        return "an expression" if set(kind) == {"string", "number"} else " or ".join(_WORDS[each] for each in kind)
+    return _WORDS.get(str(kind), "anything")
+
+
+def functions() -> str:
+    """What an expression over numbers, and a reference over arrays, may call."""
+    of_arrays = {name: usage for name, usage in array_expressions.usage().items() if "numbers alone" not in usage}
+    lines = ["## Of numbers", "", "Restrictions, grids, shapes and all other expressions may call these.", ""]
+    lines += ["| function | meaning |", "|---|---|"]
+    for name, function in sorted(arithmetic.FUNCTIONS.items()):
+        lines.append(f"| `{name}{_signature(function)}` | {_cell(_first_line(function))} |")
+    lines += [
+        "",
+        "## Of arrays",
+        "",
+        "A `reference:` may call these, too, with NumPy's names and meaning.",
+        "",
+        "```text",
+    ]
+    return "\n".join([*lines, *of_arrays.values(), "```"])
+
+
+def command_line() -> str:
+    """Every verb, with its arguments and options."""
+    parts = ["Each verb prints this with `--help`. [Using `tune`](../using.md) shows how they belong together."]
+    context = click.Context(app.cli, info_name="tune")
+    for verb in ["kernel", *app.VERBS]:
+        command = app.cli.get_command(context, verb)
+        assert command
+        usage = command.get_usage(click.Context(command, info_name=f"tune {verb}")).partition(" ")[2]
+        usage = usage.replace("tune kernel", "tune") if verb == "kernel" else usage
+        help_ = inspect.cleandoc(command.help or "")
+        prose, _, example = help_.partition("Example: ")
+        lines = [f"## tune {verb}" if verb != "kernel" else "## tune KERNEL SIZE", "", "```text", _joined(usage), "```"]
+        lines += ["", _plain(prose), "", "```sh", example.strip(), "```", "", "| option | meaning |", "|---|---|"]
+        parts.append("\n".join([*lines, *_options(command)]))
+    return "\n\n".join(parts)
+
+
+def _options(command: click.Command) -> Iterator[str]:
+    context = click.Context(command)
+    for parameter in command.get_params(context):
+        if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context)):
+            yield f"| `{record[0]}` | {_cell(_plain(record[1]))} |"
+
+
+def python() -> str:
+    """The public names of the package, and the sampler."""
+    public = {name: getattr(tuner, name) for name in tuner.__all__ if not hasattr(errors, name)}
+    parts = [
+        "`import tuner` gives these names. What is not on this page may change with any version.",
+        *(_function(f"tuner.{name}", value) for name, value in public.items() if inspect.isfunction(value)),
+        *(_class(name, value) for name, value in public.items() if inspect.isclass(value)),
+        f"## Errors\n\n{_text(errors)}",
+        *(f"### tuner.{name}\n\n{_text(getattr(tuner, name))}" for name in tuner.__all__ if hasattr(errors, name)),
+        f"## tuner.search.PoolGPSampler\n\n{_block(PoolGPSampler.__init__)}\n\n{_text(PoolGPSampler)}",
+        _text(PoolGPSampler.__init__),
+    ]
+    return "\n\n".join(parts)
+
+
+def _function(name: str, function: Callable[..., Any]) -> str:
+    return f"## {name}\n\n{_block(function)}\n\n{_text(function)}"
+
+
+def _class(name: str, kind: type) -> str:
+    """A class with what it declares for everybody; a variable of it is called like it."""
+    members = [(n, m) for n, m in vars(kind).items() if not n.startswith("_") or n == "__call__"]
+    shown = [_member(name.lower(), n, m) for n, m in members if inspect.isfunction(m) or isinstance(m, property)]
+    return "\n\n".join([f"## tuner.{name}\n\n{_text(kind)}", *shown])
+
+
+def _member(of: str, name: str, member: Any) -> str:
+    if isinstance(member, property):
+        kind = _signature(member.fget).partition("-> ")[2]
+        return f"### {of}.{name}\n\n`{kind}`\n\n{_text(member)}"
+    call = f"{of}(...)" if name == "__call__" else f"{of}.{name}"
+    return f"### {call}\n\n{_block(member, of)}\n\n{_text(member)}"
+
+
+def _block(function: Callable[..., Any], of: str = "PoolGPSampler") -> str:
+    """The signature, an argument a line."""
+    name = of if function.__name__ in ("__init__", "__call__") else function.__name__
+    text = _signature(function)
+    text = text.replace("(self, ", "(").replace("(self)", "()")
+    inner, closing, rest = text[1:].rpartition(")")
+    arguments = re.split(r", (?=[\w*]+(?::|,|$))", inner)
+    body = "".join(f"    {argument},\n" for argument in arguments if argument)
+    body = f"\n{body}" if body else ""
+    return f"```text\n{name}({body}{closing}{rest}\n```"
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    try:
+        text = str(inspect.signature(function)).replace("'", "")
+    except ValueError:  # built in, such as min
+        return "(...)"
+    return re.sub(r"\b(?:collections\.abc|pathlib|typing|tuner(?:\.\w+)+)\.(?=[A-Z])", "", text)
+
+
+def _text(what: Any) -> str:
+    """A docstring as Markdown: indented parts are examples, everything else is prose."""
+    return _plain(inspect.cleandoc(what.__doc__ or ""))
+
+
+def _plain(text: str) -> str:
+    """Prose in which a word in capitals, an underscore or a star is only that."""
+    lines = text.replace("\b", "").splitlines()
+    escaped = [line if line.startswith("    ") else re.sub(r"(?<!`)([*<])(?![^`]*`)", r"\\\1", line) for line in lines]
+    return "\n".join(escaped).strip()
+
+
+def _first_line(function: Callable[..., Any]) -> str:
+    return inspect.cleandoc(function.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _cell(text: str) -> str:
+    return _joined(text).replace("|", "\\|")

@@ -1,0 +1,85 @@
+"""The steps of the ladders as the shipped records know them: for the picture, and for the pages of the course."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from tuner import paths
+from tuner.devices.ceilings import FMA, TENSOR, Ceilings
+from tuner.space import catalog
+from tuner.space.texts import short_size
+from tuner.store import kept_ceilings, report
+from tuner.store.record import Record
+
+DEVICE, FAMILIES = "NVIDIA H200", {"sgemm": FMA, "hgemm": TENSOR}  # each with the ceiling of its arithmetic
+NOWHERE = Path("/nowhere")  # in place of the records of whoever builds the site
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage, and its record of DEVICE at report.LADDER_SIZE, if it has one."""
+
+    kernel: str
+    record: Record | None
+
+    @property
+    def tuned(self) -> float | None:
+        """GFLOP/s of the best configuration."""
+        return self.record.gflops if self.record else None
+
+    @property
+    def published(self) -> float | None:
+        """GFLOP/s of the published constants, measured in the same final."""
+        r = self.record
+        return r.gflops * r.time_ms / r.default_ms if r and r.gflops and r.default_ms else None
+
+    @property
+    def library(self) -> float | None:
+        """GFLOP/s of the vendor's library, measured in the same final."""
+        r = self.record
+        return r.gflops * r.time_ms / r.library_ms if r and r.gflops and r.library_ms else None
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The steps of a family in order; rates of the vendor's library (the median of its rates) and of the device."""
+
+    family: str
+    steps: list[Step]
+    library: str
+    library_rate: float
+    ceiling: str
+    ceiling_rate: float
+
+    @property
+    def measured(self) -> list[Step]:
+        return [step for step in self.steps if step.tuned]
+
+
+def ladders() -> list[Ladder]:
+    """All ladders of DEVICE, from the records and ceilings that ship."""
+    records = {
+        row.kernel: row.record
+        for row in report.rows(DEVICE, NOWHERE)
+        if short_size(row.record.sizes) == report.LADDER_SIZE and row.record.device == DEVICE
+    }
+    return [_ladder(family, ceiling, records) for family, ceiling in FAMILIES.items()]
+
+
+def _ladder(family: str, ceiling: str, records: Mapping[str, Record]) -> Ladder:
+    steps = [Step(name, records.get(name)) for name in sorted(catalog.names()) if name.startswith(f"{family}/")]
+    libraries = [step for step in steps if step.library]
+    library = next(step.record.library for step in libraries if step.record and step.record.library)
+    rate = median(step.library for step in libraries if step.library)
+    return Ladder(family, steps, library.partition(" ")[0], rate, ceiling, _ceiling(ceiling))
+
+
+def _ceiling(name: str) -> float:
+    """In GFLOP/s, from the newest of DEVICE."""
+    entries = json.loads((paths.shipped("results") / kept_ceilings.FILE).read_text(encoding="utf-8"))["devices"]
+    known = [ceilings for ceilings in map(Ceilings.from_json, entries) if ceilings.device == DEVICE]
+    return max(known, key=lambda ceilings: ceilings.date).rates[name].rate

@@ -1,0 +1,412 @@
+// C[b] = alpha * A[b] B[b] + beta * C[b], row-major, halves multiplied by mma.sync: rows need not begin at multiples of
+// 16 bytes.
+//
+// A is M x K and B is K x N, of halves; C is M x N, of floats; blocks are (columns, rows, batch * splits). A block
+// computes block_m x block_n outputs over its part of the depth, and each of its warps warp_m x warp_n of them, as in
+// 12_split_k.
+//
+// Global memory gives 16 bytes at once only from multiples of 16 bytes. Where K or N is no multiple of 8, most rows begin
+// elsewhere, and the stages before load half by half. Here nearly all loads are of 16 bytes:
+//
+// - How far a row begins behind such a multiple, its shift, is the same for every eighth row. A thread loads the two
+//   vectors that cover a piece of eight halves, and moves the piece out of them in registers. A warp takes rows of one
+//   shift at once, so that moving is a choice among eight ways, four of which are free. It loads one tile ahead, and
+//   stores when this one has been multiplied.
+// - sort_rows = 1: A needs no moving if a block takes rows of one shift, `classes` rows apart. Its tiles begin `shift`
+//   halves before the rows do, at depth -shift, where all of them can be copied in the background. What lies before the
+//   begin of a row or behind its end becomes 0. The tiles of B begin at the same depth, which for B is only another row:
+//
+//       memory    | . . . a0 a1 a2 a3 a4 | a5 ..      | multiples of 16 bytes, shift = 3
+//       tile 0    | 0 0 0 a0 a1 a2 a3 a4 | a5 ..
+//
+//   Few rows are too few for that, as each class has blocks of its own.
+// - wide_n: where N is a multiple of 8, B is copied in the background.
+//
+// Against 08_mma_pipelined and 12_split_k: as above.
+// Idea: to move what is not aligned in registers is common; to sort rows by their shifts is ours.
+#include "portable.h"
+#include "background.h"
+#include "hgemm.h"
+
+#ifndef splits
+#define splits 1 // parts of the depth
+#endif
+#ifndef in_cluster
+#define in_cluster 0 // 1: the blocks of a tile are a cluster; 0: they meet in global memory
+#endif
+#ifndef block_m
+#define block_m 128 // rows per block
+#endif
+#ifndef block_n
+#define block_n 128 // columns per block
+#endif
+#ifndef block_k
+#define block_k 32 // depth of a tile
+#endif
+#ifndef warp_m
+#define warp_m 64 // rows per warp
+#endif
+#ifndef warp_n
+#define warp_n 64 // columns per warp
+#endif
+#ifndef fragments
+#define fragments 1 // sets of registers per warp; with 2 it reads the next step before it multiplies this one
+#endif
+#ifndef stages
+#define stages 3 // slots in shared memory, each for a tile of A and one of B
+#endif
+#ifndef min_blocks
+#define min_blocks 1 // blocks that a multiprocessor must hold at once: bounds the registers of a thread
+#endif
+#ifndef group_m
+#define group_m 1 // block rows per band
+#endif
+#ifndef fixed_n
+#define fixed_n 0 // N if it is known when compiling, so that addresses become constants; else 0
+#endif
+#ifndef fixed_k
+#define fixed_k 0 // K, likewise
+#endif
+#ifndef sort_rows
+#define sort_rows 1 // 1: the rows of a block have the same shift; 0: they are neighbours
+#endif
+#ifndef classes
+#define classes 8 // where rows are sorted: K * classes is a multiple of 8; else 1
+#endif
+#ifndef wide_n
+#define wide_n 0 // 1 where N is a multiple of 8: 16-byte copies from the rows of B
+#endif
+
+#if splits < 1 || (in_cluster && (splits < 2 || splits > 8))
+#error "splits: at least 1; a cluster has 2 to 8 blocks"
+#endif
+#if warp_m % 16 != 0 || warp_n % 16 != 0
+#error "a warp's outputs are made of pairs of mma tiles, 16 x 8"
+#endif
+#if block_m % warp_m != 0 || block_n % warp_n != 0 || block_k % (16 * fragments) != 0
+#error "a block is made of whole warp tiles; sets of registers take turns in whole rounds"
+#endif
+#if stages < 2
+#error "copies in the background need a second tile to copy to"
+#endif
+
+#define THREADS (block_m / warp_m * (block_n / warp_n) * 32)
+#define STEPS (block_k / 16)       // per tile
+#define SIZE_A (block_m * block_k) // halves per tile
+#define SIZE_B (block_k * block_n)
+
+#include "splits.h"
+
+using TileA = SwizzledTile<block_m, block_k, THREADS>;
+using TileB = SwizzledTile<block_k, block_n, THREADS>;
+
+// How many halves behind a multiple of 16 bytes.
+INLINE int shift_of(const half *address) { return (int)((size_t)address / 2 % 8); }
+
+// Eight neighbours, of which the first lies `shift` halves behind the first of the sixteen halves `low` and `high`.
+template <int shift> INLINE uint4 moved(const uint4 &low, const uint4 &high) {
+    const unsigned words[9] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w, 0};
+    unsigned out[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int first = i + shift / 2;
+        out[i] = shift % 2 ? __funnelshift_r(words[first], words[first + 1], 16) : words[first];
+    }
+    return make_uint4(out[0], out[1], out[2], out[3]);
+}
+
+// The same, where the shift is known late.
+INLINE uint4 moved(const uint4 &low, const uint4 &high, int shift) {
+    const unsigned words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    unsigned by_two[6], by_one[5], out[4];
+#pragma unroll
+    for (int i = 0; i < 6; i++) {
+        by_two[i] = shift & 4 ? words[i + 2] : words[i];
+    }
+#pragma unroll
+    for (int i = 0; i < 5; i++) {
+        by_one[i] = shift & 2 ? by_two[i + 1] : by_two[i];
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        out[i] = __funnelshift_r(by_one[i], by_one[i + 1], shift % 2 * 16);
+    }
+    return make_uint4(out[0], out[1], out[2], out[3]);
+}
+
+// A thread's pieces of a tile, on their way through registers, all from one column. Where the tile has rows enough, each
+// piece of a warp is from rows of one shift, so that the warp moves it in one of eight ways; there are KINDS of shifts
+// among the pieces of a thread, which take turns.
+template <class Tile> struct Pieces {
+    enum { WARPS = THREADS / 32, ROWS_AT_ONCE = 32 / Tile::PER_ROW };
+    enum { UNIFORM = Tile::PER_ROW <= 32 && Tile::ROWS % (8 * (ROWS_AT_ONCE > 0 ? ROWS_AT_ONCE : 1)) == 0 };
+    enum { KINDS = !UNIFORM || WARPS % 8 == 0 ? 1 : WARPS % 4 == 0 ? 2 : WARPS % 2 == 0 ? 4 : 8 };
+    enum { ROW_STEP = UNIFORM ? WARPS * KINDS * ROWS_AT_ONCE : Tile::ROW_STEP }; // a multiple of 8
+    uint4 low[Tile::PIECES], high[Tile::PIECES];
+    // For the first piece of each kind; others follow every ROW_STEP rows. `from` is where its vectors lie from the
+    // begin of the tile in the matrix, `to` where it is stored in the tile, in halves.
+    int column, row[KINDS], shift[KINDS], to[KINDS];
+    ptrdiff_t from[KINDS];
+
+    // The first tile that is loaded begins at `matrix`; rows of the matrix begin `pitch` halves apart. Where pieces are
+    // uniform, warp w takes rows w, w + WARPS, .. of the eight shifts, then those that lie 8 * ROWS_AT_ONCE behind.
+    INLINE Pieces(const half *matrix, int pitch) : column(threadIdx.x % Tile::PER_ROW * 8) {
+#pragma unroll
+        for (int i = 0; i < KINDS; i++) {
+            const int turn = threadIdx.x / 32 + i * WARPS;
+            row[i] = UNIFORM
+                         ? threadIdx.x % 32 / Tile::PER_ROW * 8 + turn % 8 + turn / 8 * (8 * ROWS_AT_ONCE)
+                         : threadIdx.x / Tile::PER_ROW;
+            shift[i] = shift_of(matrix + (ptrdiff_t)row[i] * pitch);
+            from[i] = (ptrdiff_t)row[i] * pitch + column - shift[i];
+            to[i] = (int)(Tile::at((half *)0, row[i], column) - (half *)0);
+        }
+    }
+
+    // Loads the tile that begins at `matrix`, and of which the matrix has the rows from `first` on, `rows` of them. All
+    // vectors lie in the matrix.
+    INLINE void load(const half *matrix, int pitch, int first, int rows) {
+        const bool inside = first <= 0 && rows >= Tile::ROWS - first; // the whole block goes one way
+#pragma unroll
+        for (int i = 0; i < Tile::PIECES; i++) {
+            const int down = i / KINDS * ROW_STEP;
+            const uint4 *const vectors = (const uint4 *)(matrix + from[i % KINDS] + (ptrdiff_t)down * pitch);
+            if (inside) {
+                low[i] = vectors[0], high[i] = vectors[1];
+            } else {
+                const bool there = (unsigned)(row[i % KINDS] + down - first) < (unsigned)rows;
+                low[i] = there ? vectors[0] : make_uint4(0, 0, 0, 0);
+                high[i] = there ? vectors[1] : make_uint4(0, 0, 0, 0);
+            }
+        }
+    }
+
+    template <int by> INLINE void store_moved(half *tile, int kind) const {
+#pragma unroll
+        for (int i = 0; i < Tile::PIECES; i++) {
+            if (i % KINDS == kind) {
+                *(uint4 *)(tile + to[kind] + i / KINDS * (ROW_STEP * Tile::COLUMNS)) = moved<by>(low[i], high[i]);
+            }
+        }
+    }
+
+    INLINE void store(half *tile) const {
+        if (UNIFORM) {
+#pragma unroll
+            for (int kind = 0; kind < KINDS; kind++) {
+                switch (shift[kind]) {
+                case 0: store_moved<0>(tile, kind); break;
+                case 1: store_moved<1>(tile, kind); break;
+                case 2: store_moved<2>(tile, kind); break;
+                case 3: store_moved<3>(tile, kind); break;
+                case 4: store_moved<4>(tile, kind); break;
+                case 5: store_moved<5>(tile, kind); break;
+                case 6: store_moved<6>(tile, kind); break;
+                default: store_moved<7>(tile, kind);
+                }
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < Tile::PIECES; i++) {
+                *(uint4 *)(tile + to[0] + i * (ROW_STEP * Tile::COLUMNS)) = moved(low[i], high[i], shift[0]);
+            }
+        }
+    }
+
+    // Copies the tile half by half, where vectors would lie outside. The matrix has `columns` columns from there on.
+    INLINE void copy(half *tile, const half *matrix, int pitch, int first, int rows, int columns) const {
+#pragma unroll 1
+        for (int i = 0; i < Tile::PIECES; i++) {
+            const int place = threadIdx.x / Tile::PER_ROW + i * Tile::ROW_STEP;
+            const int count = (unsigned)(place - first) < (unsigned)rows ? columns - column : 0;
+            *(uint4 *)Tile::at(tile, place, column) = load8(matrix + (ptrdiff_t)place * pitch + column, count, false);
+        }
+    }
+};
+
+static_assert(sort_rows || Pieces<TileA>::UNIFORM || TileA::ROW_STEP % 8 == 0, "rows of A take turns with their shifts");
+static_assert(wide_n || Pieces<TileB>::UNIFORM || TileB::ROW_STEP % 8 == 0, "rows of B take turns with their shifts");
+
+// The first eight halves of a tile's row, which begins `shift` halves before the row of `count` halves at `source` does.
+INLINE uint4 load_first8(const half *source, int shift, int count) {
+    unsigned pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int first = 2 * i - shift, second = first + 1;
+        const unsigned low = first >= 0 && first < count ? source[first] : 0;
+        const unsigned high = second >= 0 && second < count ? source[second] : 0;
+        pairs[i] = low | high << 16;
+    }
+    return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+}
+
+// Begins to copy the tile of A from depth k on, where rows are sorted: -shift, or a multiple of block_k behind that. The
+// tile's first row begins at *A, which is `shift` halves behind a multiple of 16 bytes; the next row is `pitch` halves
+// behind it, and there are `rows` of them, of K halves.
+INLINE void copy_sorted(half *tile, const half *A, int pitch, int rows, int k, int shift, int K) {
+    const int row = threadIdx.x / TileA::PER_ROW, column = threadIdx.x % TileA::PER_ROW * 8;
+    const half *const source = A + (ptrdiff_t)row * pitch + k + column;
+    if (k >= 0 && k + block_k <= K && rows >= block_m) { // the whole block goes one way
+#pragma unroll
+        for (int i = 0; i < TileA::PIECES; i++) {
+            copy_async(shared_address(TileA::at(tile, row + i * TileA::ROW_STEP, column)),
+                       source + (size_t)pitch * (i * TileA::ROW_STEP), 16);
+        }
+    } else if (k + column < 0) {
+#pragma unroll 1
+        for (int i = 0; i < TileA::PIECES; i++) {
+            *(uint4 *)TileA::at(tile, row + i * TileA::ROW_STEP, 0) =
+                load_first8(source + (size_t)pitch * (i * TileA::ROW_STEP) + shift, shift,
+                            row + i * TileA::ROW_STEP < rows ? K : 0);
+        }
+    } else {
+        const int bytes = min(max(K - k - column, 0), 8) * 2;
+#pragma unroll
+        for (int i = 0; i < TileA::PIECES; i++) {
+            const bool there = row + i * TileA::ROW_STEP < rows && bytes > 0;
+            copy_async(shared_address(TileA::at(tile, row + i * TileA::ROW_STEP, column)),
+                       there ? source + (size_t)pitch * (i * TileA::ROW_STEP) : A - shift, there ? bytes : 0);
+        }
+    }
+}
+
+// Begins to copy the tile of B from depth k on, where N is a multiple of 8. `columns` are there from *B on.
+INLINE void copy_wide(half *tile, const half *B, int N, int K, int k, int columns) {
+    const int row = threadIdx.x / TileB::PER_ROW, column = threadIdx.x % TileB::PER_ROW * 8;
+#pragma unroll
+    for (int i = 0; i < TileB::PIECES; i++) {
+        const int in_b = k + row + i * TileB::ROW_STEP;
+        const bool there = (unsigned)in_b < (unsigned)K && column < columns;
+        copy_async(shared_address(TileB::at(tile, row + i * TileB::ROW_STEP, column)),
+                   there ? B + (size_t)in_b * N + column : B, there ? 16 : 0);
+    }
+}
+
+#if in_cluster
+#define CLUSTER __cluster_dims__(1, 1, splits)
+#else
+#define CLUSTER
+#endif
+
+KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
+    hgemm_unaligned(float *__restrict__ C, const half *__restrict__ A, const half *__restrict__ B,
+                    float *__restrict__ workspace, int *__restrict__ semaphores, int M, int N, int K, int batch,
+                    float alpha, float beta) {
+    extern __shared__ uint4 shared[]; // `stages` tiles of A, then as many of B; for a cluster, then the sums
+    half *const tile_a = (half *)shared, *const tile_b = tile_a + stages * SIZE_A;
+
+    N = fixed_n ? fixed_n : N;
+    K = fixed_k ? fixed_k : K;
+
+    // Place the block in a band of group_m block rows, this thread's warp in the block, and the thread in its warp.
+    Place place;
+    place.lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
+    place.warp_row = warp / (block_n / warp_n) * warp_m, place.warp_column = warp % (block_n / warp_n) * warp_n;
+    const int block = blockIdx.y * gridDim.x + blockIdx.x, band = block / (group_m * gridDim.x) * group_m;
+    const int band_rows = min(group_m, (int)gridDim.y - band), in_band = block - band * gridDim.x;
+    place.block_column = in_band / band_rows * block_n;
+    // The rows from first_row on, `classes` apart; a class may have none in the last group, and then zeros are summed.
+    const int block_y = band + in_band % band_rows;
+    const int first_row = block_y % classes + block_y / classes * (block_m * classes);
+    const int rows = max(M - first_row + classes - 1, 0) / classes, columns = N - place.block_column;
+    const half *const end_b = B + (size_t)batch * K * N;
+    const size_t b = blockIdx.z / splits;
+    A += rows > 0 ? (b * M + first_row) * K : 0;
+    B += b * K * N + place.block_column;
+    C += (b * M + first_row) * N;
+    const int shift_a = sort_rows ? shift_of(A) : 0, split = blockIdx.z % splits;
+    const Depths depths(split, -shift_a, K);
+    const FragmentReader<TileA, TileB, warp_m, warp_n> reader(tile_a, tile_b, place);
+    Pieces<TileA> pieces_a(A, K);
+    Pieces<TileB> pieces_b(B - (ptrdiff_t)shift_a * N, N);
+
+    // Whether vectors of the tiles from depth k on would lie behind the end of a row of A, where zeros must be, or of B.
+    const auto is_last_a = [&](int k) { return k + block_k + 8 > K; };
+    const auto is_last_b = [&](int k) {
+        return B + (ptrdiff_t)(min(k + block_k, K) - 1) * N + block_n + 8 > end_b;
+    };
+    // Loads the tiles from depth k on that come through registers.
+    const auto load = [&](int k) {
+        if (!sort_rows && k < depths.end && !is_last_a(k)) {
+            pieces_a.load(A + k, K, 0, rows);
+        }
+        if (!wide_n && k < depths.end && !is_last_b(k)) {
+            pieces_b.load(B + (ptrdiff_t)k * N, N, -k, K);
+        }
+    };
+    // Stores them to a slot.
+    const auto store = [&](int slot, int k) {
+        if (!sort_rows && k < depths.end) {
+            half *const tile = tile_a + slot * SIZE_A;
+            if (is_last_a(k)) {
+                pieces_a.copy(tile, A + k, K, 0, rows, K - k);
+            } else {
+                pieces_a.store(tile);
+            }
+        }
+        if (!wide_n && k < depths.end) {
+            half *const tile = tile_b + slot * SIZE_B;
+            if (is_last_b(k)) {
+                pieces_b.copy(tile, B + (ptrdiff_t)k * N, N, -k, K, columns);
+            } else {
+                pieces_b.store(tile);
+            }
+        }
+    };
+    // Begins to copy the others from depth k on to a slot; a group for each slot, so that they can be counted.
+    const auto fetch = [&](int slot, int k) {
+        if (sort_rows && k < depths.end) {
+            copy_sorted(tile_a + slot * SIZE_A, A, K * classes, rows, k, shift_a, K);
+        }
+        if (wide_n && k < depths.end) {
+            copy_wide(tile_b + slot * SIZE_B, B, N, K, k, columns);
+        }
+        commit_copies();
+    };
+
+    // Have the first tiles in shared memory.
+#pragma unroll 1
+    for (int slot = 0; slot < stages - 1; slot++) {
+        fetch(slot, depths.begin + slot * block_k);
+    }
+    load(depths.begin);
+    store(0, depths.begin);
+    wait_for_copies<stages - 2>();
+    __syncthreads();
+
+    float sum[warp_m / 16][warp_n / 8][4] = {};
+    Fragments<warp_m, warp_n, 16> held[fragments];
+    if (fragments == 2) {
+        reader.read(held[0], 0);
+    }
+    int slot = 0; // of the tile that is multiplied
+    for (int k0 = depths.begin; k0 < depths.end; k0 += block_k) {
+        const int next = slot + 1 < stages ? slot + 1 : 0;
+        // Into the slot before this one, which was read last before the latest barrier.
+        fetch(slot > 0 ? slot - 1 : stages - 1, k0 + (stages - 1) * block_k);
+        load(k0 + block_k);
+#pragma unroll
+        for (int step = 0; step < STEPS; step++) {
+            const int set = step % fragments;
+            if (fragments == 1) {
+                reader.read(held[0], step, slot);
+            } else if (step + 1 < STEPS) {
+                reader.read(held[1 - set], step + 1, slot);
+            }
+            if (step + 1 == STEPS) { // this warp has read the last of this tile
+                store(next, k0 + block_k);
+                wait_for_copies<stages - 2>();
+                __syncthreads();
+                if (fragments == 2) {
+                    reader.read(held[1 - set], 0, next);
+                }
+            }
+            multiply_fragments<16>(sum, held[set]);
+        }
+        slot = next;
+    }
+
+    add_and_write(Rows{C, rows, classes}, sum, place, N, alpha, beta, split, (float4 *)shared, workspace, semaphores,
+                  (b * gridDim.y + block_y) * gridDim.x + place.block_column / block_n);
+}

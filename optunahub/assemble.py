@@ -1,0 +1,39 @@
+"""Assembles the sampler as a package of OptunaHub: `python optunahub/assemble.py FOLDER`, in FOLDER/samplers/pool_gp.
+
+The package has copies of the modules of `tuner/search` that the sampler consists of, so that it needs no `tuner`. Copy
+what is written to `package/` of a checkout of optuna/optunahub-registry, or load it with
+`optunahub.load_local_module("samplers/pool_gp", registry_root=FOLDER)`.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+MODULES = ("covariance", "pool", "pool_gp", "posterior", "proposer", "sampler")
+VALUE = "Value = int | float | bool | str  # of a parameter"
+
+
+def assemble(folder: Path) -> Path:
+    """Write the package, and return its folder."""
+    package = folder / "samplers/pool_gp"
+    shutil.copytree(HERE / "pool_gp", package, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(HERE.parent / "LICENSE", package / "LICENSE")
+    (package / "value.py").write_text(f'"""The values of parameters."""\n\n{VALUE}\n', encoding="utf-8")
+    for name in MODULES:
+        text = (HERE.parent / f"tuner/search/{name}.py").read_text(encoding="utf-8")
+        text = re.sub(r"from tuner\.search\.(\w+) import", r"from .\1 import", text)
+        text = text.replace("from tuner.space.model import", "from .value import").replace(
+            "tuner.search.pool_gp", "pool_gp"
+        )
+        left = re.findall(r"^.*(?:from|import) tuner.*$", text, re.MULTILINE)
+        assert not left, f"{name}.py needs more of tuner: {left}"
+        (package / f"{name}.py").write_text(text, encoding="utf-8")
+    return package
+
+
+if __name__ == "__main__":
+    print(f"wrote {assemble(Path(sys.argv[1]))}")

@@ -1,0 +1,113 @@
+"""The stages that the TMA feeds: where no size of the other tests fits it, what does not compile, and broken twins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from helpers.kernels import broken, outcome_of
+from helpers.spaces import on, scope_of
+from tuner.devices import Device
+from tuner.devices.cuda import compiler
+from tuner.devices.program import Program, build
+from tuner.errors import BuildError
+from tuner.measure.workbench import Workbench
+from tuner.search.enumeration import enumerate_space
+from tuner.space import catalog, source
+from tuner.space.model import Config, Space, Value
+from tuner.space.scope import Limits, Scope
+
+STAGES = [catalog.load(name) for name in catalog.names() if "wgmma" in name and name.startswith(("hgemm/", "gemm16"))]
+PERSISTENT = "hgemm/11_wgmma_persistent"
+H200 = Limits(compute_capability=9.0, max_shared_memory=227 * 1024)
+RAGGED = "M=267,N=328,K=200,batch=2"  # the TMA takes rows of multiples of 16 bytes
+MANY_TILES = "M=2083,N=1992,K=136,batch=2"  # so many that each block computes several
+
+IMPOSSIBLE: dict[str, tuple[dict[str, Value], str]] = {
+    "rows that no warp group has": ({"block_m": 192}, "a warp group has a multiple of 64 rows"),
+    "three warp groups that take turns": ({"pingpong": 1, "consumers": 3, "block_m": 64}, "two warp groups take turns"),
+    "no slot to free": ({"stages": 1, "in_flight": 1}, "a slot is freed only when later products have begun"),
+    "more registers than there are": ({"consumer_registers": 240}, "registers that the block was launched with"),
+    "slots that do not take turns": ({"store_slots": 3}, "the slots take turns"),
+    "a cluster of four": ({"cluster_m": 2, "cluster_n": 2}, "a share is swizzled as the whole is"),
+    "a width that wgmma lacks": ({"block_n": 72}, "tiles are made of wgmma's"),
+}
+
+
+def with_type(scope: Scope, real: str) -> Scope:
+    return replace(scope, types={"real": real} if real else {})
+
+
+def spread(space: Space, scope: Scope, count: int) -> list[Config]:
+    configurations = sorted(enumerate_space(space, scope).list)
+    chosen = [configurations[i * len(configurations) // count] for i in range(count)]
+    return [dict(zip(space.parameters, c, strict=True)) for c in chosen]
+
+
+@pytest.mark.parametrize("what", IMPOSSIBLE)
+def test_what_cannot_be_right_does_not_compile(what: str) -> None:
+    macros, message = IMPOSSIBLE[what]
+    space = catalog.load(PERSISTENT)
+    (step,) = source.render(space, dict(space.default), on(space, {"M": 64, "N": 64, "K": 64, "batch": 1}, H200))
+    text = step.source.text
+    for name, value in macros.items():
+        line = next(line for line in text.splitlines() if line.startswith(f"#define {name} "))
+        text = text.replace(f"{line}\n", f"#define {name} {value}\n", 1)
+    with pytest.raises(BuildError, match=message):
+        compiler.compile_cubin(source.Source(text, step.source.kernels, step.source.options), "sm_90a")
+
+
+def test_bfloat16_and_a_width_of_no_multiple_of_32_compile() -> None:
+    space = catalog.load("gemm16_nt/wgmma_persistent")
+    scope = on(space, {"M": 4096, "N": 4096, "K": 4096, "batch": 1}, H200)
+    scope = with_type(scope, "bfloat16")
+    config = {**space.default, "block_n": 208, "in_flight": 1}
+    assert space.valid(config, scope)
+    (step,) = source.render(space, config, scope)
+    built = compiler.compile_cubin(step.source, "sm_90a")
+    assert built.figures["wgmma_persistent"].spills == 0
+
+
+def test_the_space_of_the_persistent_stage_is_large() -> None:
+    space = catalog.load(PERSISTENT)
+    scope = on(space, {"M": 1024, "N": 1024, "K": 1024, "batch": 1}, H200)
+    assert len(enumerate_space(space, scope).list) >= 5000
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [RAGGED, MANY_TILES], ids=["ragged", "many tiles"])
+@pytest.mark.parametrize(
+    ("space", "real"),
+    [(space, real) for space in STAGES for real in space.operation.types.get("real", ("",))],
+    ids=lambda value: value.name if isinstance(value, Space) else value,
+)
+def test_configurations_are_right_where_tiles_reach_over_the_border(
+    space: Space, real: str, size: str, cuda: Device
+) -> None:
+    """Neither option is 0 or 1, so that a kernel which ignores one is wrong."""
+    scope = with_type(scope_of(space, cuda, size, alpha=1.5, beta=-0.75), real)
+    bench = Workbench(cuda, space, scope)
+    for config in [dict(space.default), *spread(space, scope, 12)]:
+        bench.verify(bench.bind(Program(cuda, space, config, scope, build(cuda.compiler, space, config, scope))))
+
+
+# Each lacks what one of the hazards of the TMA needs. What it takes away stands in a file of kernels/hgemm.
+BROKEN = {
+    "sums are not shown to the TMA": ("wgmma.h", "            fence_shared();\n", ""),
+    "a box of C is written over while the TMA reads it": ("wgmma.h", "wait_for_reads<SLOTS - 1>();", ""),
+    "barriers are used before they are initialised": (
+        "11_wgmma_persistent.cu", "        sync_cluster(); // the other block's barriers are there, too\n", "",
+    ),
+    "a slot is freed before it is read": ("11_wgmma_persistent.cu", "wait_for_products<in_flight>();", ""),
+}  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("hazard", BROKEN)
+def test_a_twin_without_what_a_hazard_needs_is_wrong(hazard: str, cuda: Device, tmp_path: Path) -> None:
+    file, text, becomes = BROKEN[hazard]
+    space = broken(PERSISTENT, text, becomes, tmp_path, file)
+    config = {**space.default, "cluster_m": 2, "in_flight": 1}
+    assert outcome_of(space, cuda, MANY_TILES, config) == "wrong result"

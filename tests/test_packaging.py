@@ -1,0 +1,123 @@
+"""What travels with the project: metadata that agree, a sampler of its own, an sdist that installs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+import jinja2
+import pytest
+import yaml
+
+from helpers import ROOT
+from tuner.version import VERSION
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+STATEMENT = tomllib.loads((ROOT / "REUSE.toml").read_text())["annotations"][0]
+
+
+def test_one_licence_and_one_author_are_stated_everywhere() -> None:
+    licences = {
+        PROJECT["license"],
+        CITATION["license"],
+        STATEMENT["SPDX-License-Identifier"],
+        recipe()["about"]["license"],
+    }
+    assert licences == {"Apache-2.0"}
+    assert STATEMENT["path"] == "**"
+    assert (ROOT / "LICENSES/Apache-2.0.txt").read_text() == (ROOT / "LICENSE").read_text()
+    authors = [PROJECT["authors"][0]["name"], CITATION["authors"][0]["name"], STATEMENT["SPDX-FileCopyrightText"]]
+    assert set(authors) == {"The tuner contributors"}
+    assert CITATION["version"] == VERSION
+
+
+def recipe() -> dict[str, dict[str, list[str]]]:
+    """The conda recipe, rendered as conda-build does."""
+
+    def load_file_regex(load_file: str, regex_pattern: str, from_recipe_dir: bool) -> re.Match[str] | None:
+        return re.search(regex_pattern, (ROOT / load_file).read_text())
+
+    template = jinja2.Template((ROOT / "conda/recipe/meta.yaml").read_text())
+    rendered: dict[str, dict[str, list[str]]] = yaml.safe_load(
+        template.render(load_file_regex=load_file_regex, PYTHON="python")
+    )
+    return rendered
+
+
+def test_the_conda_recipe_asks_for_what_the_package_asks_for() -> None:
+    asked = {re.sub(r"\s+", "", each) for each in recipe()["requirements"]["run"]}
+    assert asked - {"python>=3.11"} == set(PROJECT["dependencies"])
+    assert recipe()["package"]["version"] == VERSION
+    assert recipe()["build"]["entry_points"] == [f"{k} = {v}" for k, v in PROJECT["scripts"].items()]
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sdist, unpacked."""
+    folder = tmp_path_factory.mktemp("sdist")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)], cwd=ROOT, check=True,
+        capture_output=True,
+    )  # fmt: skip
+    with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / f"tuner-{VERSION}"
+
+
+def test_the_sdist_installs_and_the_command_runs_from_it(sdist: Path, tmp_path: Path) -> None:
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--no-compile",
+    ]
+    done = subprocess.run([*pip, "--target", tmp_path / "site", sdist], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    code = f"""
+import sys; sys.path.insert(0, {str(tmp_path / "site")!r}); sys.path = [p for p in sys.path if p != {str(ROOT)!r}]
+import tuner, tuner.__main__; assert tuner.__file__.startswith({str(tmp_path)!r}), tuner.__file__
+sys.argv = ['tune', 'best', 'sgemm/12_warptiled', '4096', '--device', 'H200']
+tuner.__main__.main()"""
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "exact" in done.stdout
+
+
+def test_the_sampler_of_optunahub_runs_without_this_package(tmp_path: Path) -> None:
+    """Its example, loaded as OptunaHub loads a module, where `tuner` cannot be imported."""
+    subprocess.run([sys.executable, ROOT / "optunahub/assemble.py", tmp_path], check=True, capture_output=True)
+    script = f"""
+import importlib.util, sys, types
+sys.modules["tuner"] = None
+def load_module(package):
+    spec = importlib.util.spec_from_file_location("pool_gp", f"{tmp_path}/{{package}}/__init__.py")
+    sys.modules["pool_gp"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+sys.modules["optunahub"] = types.SimpleNamespace(load_module=load_module)
+exec(open("{tmp_path}/samplers/pool_gp/example.py").read())
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1.125 ")
+
+
+def test_the_page_of_optunahub_has_the_front_matter_that_its_registry_asks_for() -> None:
+    page = (ROOT / "optunahub/pool_gp/README.md").read_text()
+    front = yaml.safe_load(page.split("---")[1])
+    assert front.keys() == {"author", "title", "description", "tags", "optuna_versions", "license"}
+    assert "sampler" in front["tags"]
+    for heading in ("Abstract", "APIs", "Installation", "Example"):
+        assert f"\n## {heading}\n" in page

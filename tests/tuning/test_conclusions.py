@@ -1,0 +1,91 @@
+"""What the finals tell besides the best: ties, and why a time differs from that of the search."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.devices import DeviceInfo
+from tuner.measure.results import Final, Finals, Outcome
+from tuner.space.scope import Limits
+from tuner.tuning import conclusions
+from tuner.tuning.selection import Finalist, Selection
+from tuner.tuning.trial import Trial
+
+GPU = DeviceInfo("cuda:0", "cuda", "cuda", "A GPU", "sm_90a", "NVRTC", 1 << 30, Limits())
+CPU = DeviceInfo("host:0", "host", "c", "A CPU", "x86_64", "cc", 1 << 30, Limits(), on_processor=True)
+SLOW = Finals(clock_mhz=1200.0, throttled=["power"])
+ALIKE = "load or clocks: all finalists changed alike, so other programs took "
+
+
+def around(time_ms: float, spread: float = 0.001) -> tuple[float, ...]:
+    """Nine times about `time_ms` whose middle half is as wide as `spread` says."""
+    return tuple(time_ms * (1 + spread * step / 5) for step in range(-4, 5))
+
+
+def selection(*times: tuple[float, float], spread: float = 0.001, finals: Finals | None = None) -> Selection:
+    """Finalists v=0, v=1 and so on, each with its time in ms in the search and in the finals, best first."""
+    finalists = [
+        Finalist(Trial({"v": v}, Outcome(times=around(before, spread)), (before,)), Final(around(after, spread)))
+        for v, (before, after) in enumerate(times)
+    ]
+    return Selection(finalists, finals or Finals())
+
+
+def test_nothing_is_said_of_finals_that_agree_with_the_search_and_have_a_clear_winner() -> None:
+    clear = selection((1.0, 1.01), (1.2, 1.21))
+    assert conclusions.ties(clear) == []
+    assert list(conclusions.of(clear, GPU)) == []
+    assert list(conclusions.of(Selection([], Finals()), GPU)) == []
+
+
+def test_what_lies_within_the_spread_is_a_tie_and_named() -> None:
+    tied = selection((1.0, 1.0), (1.004, 1.004), (1.2, 1.2), spread=0.01)
+    assert [finalist.trial.config for finalist in conclusions.ties(tied)] == [{"v": 1}]
+    (said,) = conclusions.of(tied, GPU)
+    assert said.startswith("a tie: times overlap with those of the best (spread 1.0%):\n  v=1 (+0.4%, spread 1.0%)")
+
+
+def test_differences_that_matter_and_overlap_are_too_noisy_to_tell() -> None:
+    many = selection(*((1.0 + v / 20, 1.0 + v / 20) for v in range(7)), spread=0.5)
+    (said,) = conclusions.of(many, GPU)
+    first, *named, last = said.splitlines()
+    assert first.startswith("too noisy to tell which is the fastest: ")
+    assert [line.split()[0] for line in named] == ["v=1", "v=2", "v=3", "v=4"]
+    assert last == "  and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("found", "device", "reason"),
+    [
+        (
+            selection((1.0, 1.5), finals=Finals(clock_mhz=1200.0, throttled=["power"])),
+            GPU,
+            "clocks: the board ran at 1200",
+        ),
+        (selection((1.0, 1.1), spread=0.5), GPU, "noise: both spread so far"),
+        (selection((1.0, 1.2), (1.5, 1.5)), GPU, "noise: the least of many medians is luck"),
+        (selection((1.0, 0.8), (1.5, 1.5)), GPU, "noise: something else ran meanwhile"),
+        (selection((1.0, 1.5), (1.2, 1.8)), GPU, "clocks or caches: all finalists took longer"),
+        (selection((1.5, 1.0), (1.8, 1.2)), GPU, "clocks: all finalists were faster"),
+        (
+            selection((1.0, 1.5), (1.2, 1.8)),
+            CPU,
+            "load or clocks: all finalists changed alike, so other programs took more",
+        ),
+        (
+            selection((1.5, 1.0), (1.8, 1.2)),
+            CPU,
+            "load or clocks: all finalists changed alike, so other programs took less",
+        ),
+    ],
+    ids=["throttled", "noise", "luck", "a bad moment", "caches", "clocks", "busier", "quieter"],
+)
+def test_a_time_that_differs_from_the_search_is_explained(found: Selection, device: DeviceInfo, reason: str) -> None:
+    said = next(conclusions.of(found, device))
+    assert said.startswith(f"in the search the best took {found.finalists[0].trial.time_ms:.4g} ms, in the finals ")
+    assert f"%): {reason}" in said
+
+
+def test_the_searchs_best_is_named_where_the_finals_have_another() -> None:
+    said = next(conclusions.of(selection((1.2, 1.2), (1.0, 1.4)), GPU))
+    assert said.startswith("in the search v=1, its best, took 1 ms, in the finals 1.4 ms (+40%): noise")

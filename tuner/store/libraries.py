@@ -1,0 +1,61 @@
+"""What the vendor's library takes for a problem, as the finals of earlier runs measured it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from tuner import paths
+from tuner.errors import TunerError
+from tuner.space import catalog
+from tuner.space.model import Space
+from tuner.store.store import Record, Store
+
+
+class LibraryTime(NamedTuple):
+    """The library's name and version, and its time in ms."""
+
+    name: str
+    time_ms: float
+
+
+def known(
+    space: Space,
+    device: str,
+    sizes: Mapping[str, int],
+    options: Mapping[str, float],
+    types: Mapping[str, str],
+    results: Path | None = None,
+) -> LibraryTime | None:
+    """The latest measurement for this problem on the device of this name, beside this kernel or beside another one
+    that computes the same; None where there is none."""
+    if space.operation.library is None:
+        return None
+    problem = dict(sizes), dict(options), dict(types)
+    for records in _records(space, results):
+        measured = [
+            record
+            for record in records
+            if record.device == device and (record.sizes, record.options, record.types) == problem and record.is_plain
+        ]
+        times = [(r.date, LibraryTime(r.library, r.library_ms)) for r in measured if r.library and r.library_ms]
+        if times:
+            return max(times)[1]
+    return None
+
+
+def _records(space: Space, results: Path | None) -> Iterator[list[Record]]:
+    """The records of this kernel, then those of each other kernel of its family that is of the same operation."""
+    yield Store.of(space, results).records
+    family = space.name.rpartition("/")[0]
+    folders = [root / family for root in (results or paths.user_results(), paths.shipped("results"))]
+    names = {f"{family}/{file.stem}" for folder in folders for file in folder.glob("*.jsonl")} if family else set()
+    for name in sorted(names - {space.name}):
+        try:
+            other = catalog.load(name).operation
+        except TunerError:
+            continue
+        if replace(other, extent=space.operation.extent) == space.operation:  # the library knows no blocks
+            yield Store(name, results).records

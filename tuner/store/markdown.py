@@ -1,0 +1,234 @@
+"""Records as Markdown tables: no column is empty, and each figure has its unit."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from tuner.space.texts import config_text, problem_text, short_size
+
+if TYPE_CHECKING:
+    from tuner.store.record import Record
+    from tuner.store.report import ReportRow
+
+LADDER_SIZE = "4096"  # at which most tutorials print their times
+GALLERY = "gallery"  # the family whose kernels are no steps of a ladder, and have sizes of their own
+
+
+def results_table(table: list[ReportRow]) -> str:
+    """A Markdown table for each family of kernels and device, with a line per kernel.
+
+    It shows the rate and the share of the vendor's library at each size, or all rates where there is no such library,
+    and the best configuration at the largest size. A line for the library follows its kernels: the median of its rates
+    in their finals.
+    """
+    return "\n\n".join(_results(name, device, rows) for (name, device), rows in _families(table).items())
+
+
+def _results(name: str, device: str, table: list[ReportRow]) -> str:
+    columns = _columns(table)
+    lines = [
+        f"| {name} on {device} | {' | '.join(columns)} | best configuration at the largest |",
+        "|---|" + "---|" * (len(columns) + 1),
+    ]
+    library_rates: dict[str, dict[str, list[float]]] = {}
+    for (kernel, _), records in _groups(table).items():
+        cells = [_cell(records.get(column)) for column in columns]
+        largest = next(records[column] for column in reversed(columns) if column in records)
+        lines.append(f"| {kernel} | {' | '.join(cells)} | {config_text(largest.config)} |")
+        for column, record in records.items():
+            if record.library and (rate := _library_rate(record)):
+                library_rates.setdefault(record.library, {}).setdefault(column, []).append(rate)
+    for library, by_size in library_rates.items():
+        cells = [f"{_rate(median(by_size[column]))} GFLOP/s" if column in by_size else "" for column in columns]
+        lines.append(f"| {library} | {' | '.join(cells)} |  |")
+    return "\n".join(lines)
+
+
+def gains_table(table: list[ReportRow]) -> str:
+    """A Markdown table for each family of kernels and device, with a line per kernel; empty without records.
+
+    It shows, at each size, the time in ms with the space's default, which is the published constants, and with the best
+    configuration, the gain, and both shares of the vendor's library.
+    """
+    return "\n\n".join(_gains(name, device, rows) for (name, device), rows in _families(table).items())
+
+
+def _gains(name: str, device: str, table: list[ReportRow]) -> str:
+    columns = _columns(table)
+    lines = [f"| {name} on {device} | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    for (kernel, _), records in _groups(table).items():
+        cells = [_gain(records[c]) + _origin(records[c]) if c in records else "" for c in columns]
+        lines.append(f"| {kernel} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def ladder_table(table: list[ReportRow]) -> str:
+    """A Markdown table for each device, of records of LADDER_SIZE: a line for each kernel with its rate in GFLOP/s, its
+    share of the vendor's library, and how many times faster it is than with the published constants. The library has a
+    line of its own after the kernels that it was measured beside. Empty where there is no record."""
+    groups = _groups(table)
+    devices = dict.fromkeys(device for _, device in groups)
+    return "\n\n".join(
+        _ladder(device, {kernel: records[LADDER_SIZE] for (kernel, on), records in groups.items() if on == device})
+        for device in devices
+    )
+
+
+def gallery_table(table: list[ReportRow]) -> str:
+    """A Markdown table for each device, with a line per kernel; empty without records.
+
+    It shows the largest problem, the rate there, the time in ms with the space's default and with the best
+    configuration, the gain, that at smaller sizes, and the best configuration.
+    """
+    return "\n\n".join(_gallery(device, rows) for (_, device), rows in _families(table).items())
+
+
+def _gallery(device: str, table: list[ReportRow]) -> str:
+    header = [
+        f"{GALLERY} on {device}",
+        "largest problem",
+        "rate",
+        "tuning gains",
+        "at smaller sizes",
+        "best configuration",
+    ]
+    rows = []
+    for (kernel, _), by_size in _groups(table).items():
+        *smaller, largest = sorted(by_size.values(), key=lambda record: math.prod(record.sizes.values()))
+        gains = [f"{_ratio(r.default_ms, r.time_ms)} at {short_size(r.sizes)}" for r in smaller if r.default_ms]
+        rows.append([
+            kernel.removeprefix(GALLERY + "/"),
+            problem_text(largest.sizes, {}),
+            _work_rates(largest) + _origin(largest),
+            _gain(largest) if largest.default_ms else "",
+            ", ".join(gains),
+            config_text(largest.config),
+        ])  # fmt: skip
+    return _table(header, rows, numbers=0)
+
+
+def _work_rates(record: Record) -> str:
+    """`312 GFLOP/s (0.5% of FMA), 3,511 GB/s (82.3% of copy)`, as far as they are known; the time where no work is
+    counted."""
+    arithmetic = _rate(record.gflops) + " GFLOP/s" + _of(record.vs_peak, record.peak) if record.gflops else ""
+    bandwidth = _rate(record.gbytes) + " GB/s" + _of(record.vs_memory, record.memory) if record.gbytes else ""
+    return ", ".join(filter(None, (arithmetic, bandwidth))) or f"{record.time_ms:.4g} ms"
+
+
+def _of(share: float | None, ceiling: str | None) -> str:
+    return f" ({share:.1%} of {ceiling})" if share else ""
+
+
+def _ladder(device: str, records: Mapping[str, Record]) -> str:
+    """The table of one device from its `records`, by kernel."""
+    names = dict.fromkeys(record.library.partition(" ")[0] for record in records.values() if record.library)
+    header = [
+        f"{device} at {LADDER_SIZE}",
+        "rate",
+        f"share of {' or '.join(names)}",
+        "gain over the published constants",
+    ]
+    rows: list[list[str]] = []
+    for name, kernels in itertools.groupby(records, key=family):
+        library_rates: dict[str, list[float]] = {}
+        for kernel in kernels:
+            record = records[kernel]
+            gain = _ratio(record.default_ms, record.time_ms) if record.default_ms else ""
+            rows.append([kernel, _rate_cell(record) + _origin(record), _share(record), gain])
+            if record.library and (rate := _library_rate(record)):
+                library_rates.setdefault(record.library, []).append(rate)
+        rows += [[f"{name}: {lib}", f"{_rate(median(r))} GFLOP/s", "", ""] for lib, r in library_rates.items()]
+    return _table(header, rows, numbers=3)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: int) -> str:
+    """A Markdown table without the columns that are empty; the last `numbers` columns are aligned to the right."""
+    shown = [column for column in range(len(header)) if any(row[column] for row in rows)]
+    marks = ["---"] * (len(header) - numbers) + ["---:"] * numbers
+    lines = [f"| {' | '.join(cells[column] for column in shown)} |" for cells in (header, *rows)]
+    return "\n".join([lines[0], f"|{'|'.join(marks[column] for column in shown)}|", *lines[1:]])
+
+
+def _gain(record: Record) -> str:
+    """`3.594 to 3.022 ms, 1.19 x, 75.7 to 90.0% of cuBLAS`."""
+    assert record.default_ms is not None
+    before, after, library = record.default_ms, record.time_ms, record.library_ms
+    shares = f", {100 * library / before:.1f} to {library / after:.1%}{_of_library(record)}" if library else ""
+    return f"{before:.4g} to {after:.4g} ms, {_ratio(before, after)}{shares}"
+
+
+def _ratio(before: float, after: float) -> str:
+    """`1.19 x`."""
+    return f"{before / after:.2f} x" if before < 100 * after else f"{before / after:,.0f} x"
+
+
+def _library_rate(record: Record) -> float | None:
+    """GFLOP/s of the vendor's library in the final of `record`."""
+    return record.gflops * record.time_ms / record.library_ms if record.library_ms and record.gflops else None
+
+
+def _columns(table: list[ReportRow]) -> list[str]:
+    """All sizes, ascending."""
+    sizes = sorted({tuple(row.record.sizes.values()): short_size(row.record.sizes) for row in table}.items())
+    return list(dict.fromkeys(name for _, name in sizes))
+
+
+def _groups(table: list[ReportRow]) -> dict[tuple[str, str], dict[str, Record]]:
+    """The records of each kernel and device, by size."""
+    groups: dict[tuple[str, str], dict[str, Record]] = {}
+    for row in table:
+        groups.setdefault((row.title, row.record.device), {}).setdefault(short_size(row.record.sizes), row.record)
+    return groups
+
+
+def _families(table: list[ReportRow]) -> dict[tuple[str, str], list[ReportRow]]:
+    """The rows of each family and device, so that sizes that only others have make no empty columns."""
+    families: dict[tuple[str, str], list[ReportRow]] = {}
+    for row in table:
+        families.setdefault((family(row.kernel), row.record.device), []).append(row)
+    return dict(sorted(families.items()))
+
+
+def family(kernel: str) -> str:
+    """What stands before the last part of a kernel's name."""
+    return kernel.rpartition("/")[0] or kernel
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _cell(record: Record | None) -> str:
+    """`34,803 GFLOP/s, 68.4% of cuBLAS`: the rate and the share of the library; all rates where there is no library."""
+    if record is None:
+        return ""
+    if record.gbytes and not record.vs_library:
+        return _work_rates(record) + _origin(record)
+    share = _share(record) + _of_library(record) if record.vs_library else ""
+    return ", ".join(filter(None, [_rate_cell(record), share])) + _origin(record)
+
+
+def _rate_cell(record: Record) -> str:
+    """`34,803 GFLOP/s`; in GB/s where only bytes are counted; the time where no work is counted."""
+    if record.gflops:
+        return f"{_rate(record.gflops)} GFLOP/s"
+    return f"{_rate(record.gbytes)} GB/s" if record.gbytes else f"{record.time_ms:.4g} ms"
+
+
+def _share(record: Record) -> str:
+    """`68.4%` of the vendor's library, where it was measured."""
+    return f"{record.vs_library:.1%}" if record.vs_library else ""
+
+
+def _of_library(record: Record) -> str:
+    """` of cuBLAS`."""
+    return f" of {record.library.partition(' ')[0]}" if record.library else ""
+
+
+def _origin(record: Record) -> str:
+    """`, imported` or `, unverified` where nothing has verified the record here; what did if that is code."""
+    return f", {record.origin}" if record.origin else ""
