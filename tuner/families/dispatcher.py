@@ -218,7 +218,9 @@ class Dispatcher:
         if key not in self._tables:
             settings = operation.parse_options(self._options, op, types)
             scope = Scope(dict.fromkeys(op.sizes, 1), settings, device.language, device.limits, types)
-            self._tables[key] = FamilyTable(self.family.spaces, device, scope, self._library, self._results)
+            self._tables[key] = FamilyTable(
+                self.family.spaces, device, scope, self._library, self._results, self._exported
+            )
         return self._tables[key]
 
     def _device_at(self, name: str) -> Device:
