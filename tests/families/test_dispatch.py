@@ -34,6 +34,7 @@ languages: [c]
 parameters: {{mode: [0, 1, 2, 3], fixed: [0, 1]}}
 derived:
   fixed_m: M if fixed else 0
+  wide: mode == 1 and M % 4 == 0
   rows: M + 1                          # of nothing that the source names
 restrictions:
   - {{that: mode < 3 or M < 50, because: larger ones are not for mode 3}}
@@ -56,7 +57,7 @@ reference: alpha * (A @ B) + beta * C if beta != 0 else alpha * (A @ B)
 tolerance: epsilon * (16 * abs(alpha) * K + 16 * abs(beta))
 flops: 2 * M * N * K * batch
 """
-CHECKED = "#if fixed_m\nif (M != fixed_m) return;\n#endif\nint chosen = mode; (void)chosen;\n"
+CHECKED = "#if fixed_m\nif (M != fixed_m) return;\n#endif\nint chosen = mode + wide; (void)chosen;\n"
 
 
 @pytest.fixture
@@ -178,6 +179,19 @@ def test_a_first_call_at_a_size_that_nobody_measured_compiles_nothing(products: 
     np.testing.assert_allclose(C, A @ B, rtol=1e-5)
     assert gemm.explain(C, A, B).config == mode(2)
     assert builds() == before
+
+
+def test_code_for_another_kind_of_size_is_compiled_only_where_nothing_is_built_yet(
+    products: Path, host: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = stored(products, host, plain=[(16, [(mode(1), 1.0), (mode(2), 1.5)])])
+    (products / "plain.c").write_text((products / "plain.c").read_text() + f"// {products}\n")  # built by no other test
+    tuner.load(products / "plain.yaml", 16, config=mode(2))
+    assert tuner.dispatch(products, results=records).kernel(*matrices(17)).config == mode(2), "which is built"
+    tuner.load(products / "plain.yaml", 17, config=mode(1))
+    assert tuner.dispatch(products, results=records).kernel(*matrices(19)).config == mode(1), "which is built since"
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "empty"))
+    assert tuner.dispatch(products, results=records).kernel(*matrices(21)).config == mode(1), "as nothing is built"
 
 
 def test_the_times_at_other_sizes_predict_which_stage_is_best(products: Path, host: Device) -> None:

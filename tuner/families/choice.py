@@ -113,7 +113,9 @@ class FamilyTable:
             known, _, match, _ = entry
             if known.space is None or match == "exact" or self._is_known(known, scope):
                 for choice in self._valid([entry], scope):
-                    if uncompiled and not self._is_built(choice, scope):  # then something is to be compiled anyway
+                    better = list(itertools.islice(self._valid(uncompiled, scope), 1))
+                    # Where this is not built either, something is to be compiled anyway.
+                    if better and (self._is_built(better[0], scope) or not self._is_built(choice, scope)):
                         yield from self._valid(uncompiled, scope)
                         uncompiled = []
                     yield choice
