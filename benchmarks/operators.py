@@ -20,33 +20,37 @@ import torch
 import tuner
 
 SIZE = 16
-KERNELS = {"cuda": "sgemm/03_naive", "cpu": "sgemm/00_host_simple"}
+KERNELS = {"cuda": "gallery/vector_add", "cpu": "sgemm/00_host_simple"}
 
 
 def ways(device: str) -> dict[str, Callable[[], object]]:
     """The ways to call, by name."""
-    operator = tuner.torch.operator("tuner_benchmark::gemm", KERNELS[device])
-    for overload, mutated in (("default", ()), ("out", ("C",))):
-        schema = str(getattr(operator, overload)._schema).partition("(")
-        empty = torch.library.custom_op(
-            f"tuner_benchmark::empty{'' if overload == 'default' else '.out'}",
-            (lambda C, A, B, **named: torch.empty_like(C)) if overload == "default" else lambda *tensors, **named: None,
-            mutates_args=mutated,
-            schema=f"({schema[2]}",
-        )
-        empty.register_fake(lambda *tensors, **named: None)
-    C, A, B = (torch.ones(1, SIZE, SIZE, device=device) for _ in "CAB")
+    operator = tuner.torch.operator("tuner_benchmark::ours", KERNELS[device])
+    for overload in ("default", "out"):
+        schema = getattr(operator, overload)._schema
+        name = f"tuner_benchmark::empty{'' if overload == 'default' else '.out'}"
+        written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+        body = (lambda *tensors, **named: torch.empty_like(tensors[0])) if overload == "default" else _nothing
+        empty = torch.library.custom_op(name, body, mutates_args=written, schema=f"({str(schema).partition('(')[2]}")
+        empty.register_fake(body)
     handle = tuner.dispatch(KERNELS[device])
-    given: list[Any] = [C, A, B] if device == "cuda" else [x.numpy() for x in (C, A, B)]
+    tensors = [torch.ones(1, SIZE, SIZE, device=device) if device == "cpu" else torch.ones(64, device=device)] * 3
+    tensors = [tensor.clone() for tensor in tensors]
+    given: list[Any] = tensors if device == "cuda" else [x.numpy() for x in tensors]
+    inputs = tensors if device == "cpu" else tensors[1:]  # C is read, too
     hollow: Any = torch.ops.tuner_benchmark.empty
     return {
         "our call": partial(handle, *given),
-        "out: an empty operator": partial(hollow.out, C, A, B),
-        "out: ours": partial(operator.out, C, A, B),
-        "default: an empty operator, which makes a tensor": partial(hollow.default, C, A, B),
-        "default: ours": partial(operator.default, C, A, B),
-        "torch: mm(A, B, out=C)": partial(torch.mm, A[0], B[0], out=C[0]),
+        "out: an empty operator": partial(hollow.out, *tensors),
+        "out: ours": partial(operator.out, *tensors),
+        "default: an empty operator, which makes a tensor": partial(hollow.default, *inputs),
+        "default: ours": partial(operator.default, *inputs),
+        "torch: add(x, y, out=z)": partial(torch.add, tensors[1], tensors[2], out=tensors[0]),
     }
+
+
+def _nothing(*tensors: torch.Tensor, **named: float) -> None:
+    pass
 
 
 def microseconds(way: Callable[[], object], launches: int, device: str) -> float:

@@ -67,7 +67,7 @@ class FamilyTable:
         self._stores = [Store.of(space, results) for space in self._spaces]
         self._queries = [Query.of(space, scope, device) for space in self._spaces]
         self._code = {id(space): SizedCode(space) for space in self._spaces}
-        self._exported = exported
+        self._exported, self._library = exported, library
         self._known = _without_losers(self._read(library))
         entries = [Measured(known.space, known.config, known.times) for known in self._known]
         self._model = TimeModel(entries, scope, device.units) if len(entries) > 1 else None
@@ -101,9 +101,11 @@ class FamilyTable:
                 continue
             order = MATCHES.index(candidate.match), candidate.stale, -position
             seen.append((order, Choice(query.space, candidate)))
+        yield from (choice for _, choice in sorted(seen, key=lambda entry: entry[0]))
+        if self._library:
+            yield Choice(None, Candidate({}, "default"))  # it may take what no kernel does
         if not seen and not found:
             raise failure or NoConfiguration(f"no kernel of the family runs on {self.device.id}")
-        yield from (choice for _, choice in sorted(seen, key=lambda entry: entry[0]))
 
     def _by_code(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
         """`entries`, the best first, as valid choices in the order of `choices`."""

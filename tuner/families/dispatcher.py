@@ -159,16 +159,17 @@ class Dispatcher:
         if len(arrays) != len(op.arrays):
             names = ", ".join(a.name for a in op.arrays)
             raise ArgumentError(f"{len(arrays)} arrays given; it takes {len(op.arrays)}: {names}")
-        for argument, array in zip(op.arrays, arrays, strict=True):
-            if not isinstance(getattr(array, "shape", None), tuple):
+        shapes = [problem.shape_of(array) for array in arrays]
+        for argument, array, shape in zip(op.arrays, arrays, shapes, strict=True):
+            if shape is None:
                 raise ArgumentError(f"{argument.name}: of type {type(array).__name__}; pass an array")
         place = self._places[type(arrays[0])](arrays[0])
-        key = (place, *[array.shape for array in arrays])
-        return (*key, *[arrays[position].dtype for position in self._typed]), place
+        types = [getattr(arrays[at], "dtype", None) or problem.dtype_name(arrays[at]) for at in self._typed]
+        return (place, *shapes, *types), place
 
     def _load(self, arrays: tuple[Any, ...], place: int | str) -> Loaded:
         op = self.family.operation
-        sizes = problem.sizes_of(op, [array.shape for array in arrays], self._given)
+        sizes = problem.sizes_of(op, [problem.shape_of(array) or () for array in arrays], self._given)
         types = problem.types_of(op, arrays)
         operation.parse_size(sizes, op, types)
         device = self._fixed or self._device_at(device_name(place))

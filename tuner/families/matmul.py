@@ -16,7 +16,7 @@ from tuner import devices
 from tuner.devices import Device
 from tuner.devices.arguments import ArraySpec
 from tuner.devices.product import Matrices, MatrixProduct
-from tuner.errors import ArgumentError, RequestError
+from tuner.errors import ArgumentError, NoConfiguration, RequestError, TrialError
 from tuner.families import arrays, family, vendor
 from tuner.families.dispatcher import Dispatcher, Explanation, dispatch, explained
 from tuner.families.places import Places, device_name
@@ -214,7 +214,10 @@ class Matmul:
         if handle is None:
             return None
         views = _views(treatment, stacks, turned)
-        explanation = explained(handle.kernel(*map(treatment.handed, views)), how)
+        try:
+            explanation = explained(handle.kernel(*map(treatment.handed, views)), how)
+        except (NoConfiguration, TrialError):
+            return None
         return Plan(handle, (None, None, None), turned, explanation)
 
     def _by_copies(
@@ -239,7 +242,10 @@ class Matmul:
                 treatment.empty(stack.shape, wanted, stack) if wanted else stack
                 for stack, wanted in zip(stacks, needed, strict=True)
             ]
-            explanation = explained(handle.kernel(*map(treatment.handed, samples)), ", ".join(copied))
+            try:
+                explanation = explained(handle.kernel(*map(treatment.handed, samples)), ", ".join(copied))
+            except (NoConfiguration, TrialError):
+                continue
             why = f"{explanation.why}; no kernel and no library takes {_words(operands)} as they lie"
             return Plan(handle, (needed[0], needed[1], needed[2]), (False, False), replace(explanation, why=why))
         return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tuner.errors import ArgumentError, ExpressionError, RequestError
 from tuner.paths import quoted
 from tuner.space import dtypes
@@ -75,8 +77,21 @@ def _solved(extent: Expression, name: str, names: Mapping[str, Any], value: int)
         return None
 
 
+def shape_of(array: Any) -> tuple[int, ...] | None:
+    """The shape of an array of any library, or of one that has the CUDA array interface alone; None if it is none."""
+    shape = getattr(array, "shape", None)
+    if shape is None:
+        try:
+            shape = array.__cuda_array_interface__["shape"]
+        except (AttributeError, KeyError, TypeError):
+            return None
+    return tuple(shape) if isinstance(shape, Sequence) else None
+
+
 def dtype_name(array: Any) -> str:
     """The name of an array's dtype, whichever library it is of."""
+    if not hasattr(array, "dtype") and hasattr(array, "__cuda_array_interface__"):
+        return np.dtype(array.__cuda_array_interface__["typestr"]).name
     text = str(getattr(array, "dtype", type(array).__name__)).rpartition(".")[2]
     return text if text in dtypes.DTYPES else dtypes.canonical(text)
 

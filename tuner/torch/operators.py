@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from tuner.errors import RequestError
+from tuner.errors import ArgumentError, RequestError
 from tuner.families.dispatcher import Dispatcher, dispatch
 from tuner.families.family import Kernels
 from tuner.torch.signature import Signature, check_name
@@ -49,10 +49,13 @@ class _Calls:
     """What the overloads of one operator do."""
 
     def __init__(self, handle: Dispatcher, signature: Signature) -> None:
-        self._plain, self._signature = handle, signature
-        self._handles: dict[tuple[tuple[str, int], ...], Dispatcher] = {}
+        self._handle, self._signature = handle, signature
+        self._call: Callable[..., None] = handle.__call__  # calling the handle itself takes longer
+        self._by_sizes: dict[tuple[tuple[str, int], ...], Callable[..., None]] = {}
         self._sizes = {*signature.functional_sizes, *signature.out_sizes}
         self._defaults = dict(signature.op.options)
+        in_shapes = {name for a in signature.outputs for extent in a.shape or () for name in extent.names}
+        self._shaping = [*signature.functional_sizes, *(in_shapes & signature.op.options.keys())]
         arrays = signature.op.arrays
         positions = {a.name: position for position, a in enumerate(signature.inputs)}
         self._read = [positions.get(a.name) for a in arrays]  # where each array of the kernel stands among the inputs
@@ -61,7 +64,9 @@ class _Calls:
 
     def functional(self, *inputs: torch.Tensor, **named: Any) -> Any:
         """New tensors for what the kernel writes."""
-        key = (*[x.shape for x in inputs], *[x.dtype for x in inputs], *named.items())
+        key: tuple[Any, ...] = (*[x.shape for x in inputs], *[x.dtype for x in inputs])
+        if self._shaping:
+            key += tuple([named.get(name) for name in self._shaping])
         results = self._results.get(key)
         if results is None:
             if len(self._results) >= MOST_RESULTS:
@@ -81,16 +86,21 @@ class _Calls:
 
     def out(self, *arrays: torch.Tensor, **named: Any) -> None:
         """Run the kernel on tensors in its order."""
-        handle = self._plain
-        if self._sizes and (sizes := {name: named.pop(name) for name in named.keys() & self._sizes}):
-            handle = self._of_sizes(sizes)
-        if named:  # what is as the operation says needs no packing
+        call = self._call
+        if named:
+            if self._sizes and (sizes := {name: named.pop(name) for name in named.keys() & self._sizes}):
+                call = self._of_sizes(sizes)
+            # What is as the operation says needs no packing.
             named = {name: value for name, value in named.items() if value != self._defaults[name]}
-        if all([array.is_contiguous() for array in arrays]):  # noqa: C419  # a list takes less time
-            _launch(handle, arrays, named)
-            return
+        if arrays[0].is_cuda:
+            try:
+                call(*arrays, **named)
+                return
+            except ArgumentError:
+                if all(array.is_contiguous() for array in arrays):
+                    raise
         taken = [array.contiguous() for array in arrays]
-        _launch(handle, taken, named)
+        call(*(taken if arrays[0].is_cuda else [array.numpy() for array in taken]), **named)
         for array, used, is_written in zip(arrays, taken, self._written, strict=True):
             if is_written and used is not array:
                 array.copy_(used)
@@ -108,16 +118,9 @@ class _Calls:
         types = signature.types([str(x.dtype).removeprefix("torch.") for x in inputs])
         return [(shape, getattr(torch, name)) for shape, name in zip(shapes, types, strict=True)]
 
-    def _of_sizes(self, sizes: Mapping[str, int]) -> Dispatcher:
-        """The handle for sizes that no shape tells."""
+    def _of_sizes(self, sizes: Mapping[str, int]) -> Callable[..., None]:
+        """The call for sizes that no shape tells."""
         key = tuple(sorted(sizes.items()))
-        if key not in self._handles:
-            self._handles[key] = self._plain.with_sizes(sizes)
-        return self._handles[key]
-
-
-def _launch(handle: Dispatcher, tensors: Sequence[torch.Tensor], options: Mapping[str, float]) -> None:
-    if tensors[0].is_cuda:
-        handle(*tensors, **options)
-    else:
-        handle(*[tensor.numpy() for tensor in tensors], **options)
+        if key not in self._by_sizes:
+            self._by_sizes[key] = self._handle.with_sizes(sizes).__call__
+        return self._by_sizes[key]
