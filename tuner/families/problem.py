@@ -91,7 +91,8 @@ def shape_of(array: Any) -> tuple[int, ...] | None:
 def dtype_name(array: Any) -> str:
     """The name of an array's dtype, whichever library it is of."""
     if not hasattr(array, "dtype") and hasattr(array, "__cuda_array_interface__"):
-        return np.dtype(array.__cuda_array_interface__["typestr"]).name
+        name: str = np.dtype(array.__cuda_array_interface__["typestr"]).name
+        return name
     text = str(getattr(array, "dtype", type(array).__name__)).rpartition(".")[2]
     return text if text in dtypes.DTYPES else dtypes.canonical(text)
 
