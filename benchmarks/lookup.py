@@ -35,7 +35,7 @@ Sizes = tuple[int, ...]
 def times_of(folder: Path, kernel: str) -> dict[Sizes, Times]:
     """The recorded times of a kernel, in ms, by size."""
     found: dict[Sizes, Times] = {}
-    for file in sorted(folder.glob("*.json*")):
+    for file in recording.files(folder):
         recorded = recording.read(file)
         if recorded.kernel == kernel:
             size = recorded.size.values() if isinstance(recorded.size, Mapping) else recorded.size

@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write every run here")
     parser.add_argument("--plot", type=Path, help="write a plot here; needs matplotlib")
     options = parser.parse_args()
-    paths = sorted(p for p in options.folder.iterdir() if p.name.endswith((".json", ".json.gz")))
+    paths = recording.files(options.folder)
     if not paths:
         parser.error(f"{options.folder}: no recordings, .json or .json.gz, in it")
     jobs = [(s, path, seed) for path in paths for s in options.strategies for seed in range(options.seeds)]

@@ -39,7 +39,7 @@ PROGRAMS = {  # that a shell block of a page may call
     ".", "./example", "cc", "cd", "cp", "eval", "export", "mkdir", "mypy", "pip", "pytest", "python", "ruff", "sh",
     "srun", "tune", "_TUNE_COMPLETE",
 }  # fmt: skip
-READING = {"best", "list", "replay", "report", "schema", "show", "validate"}  # verbs that touch no device
+READING = {"best", "compare", "list", "replay", "report", "schema", "show", "validate"}  # verbs that touch no device
 NEEDS_GPU = "# needs a GPU"  # the first words of a block in Python that does
 TABLES = {"results": "docs/results.md", "gains": "docs/results.md", "ladder": "README.md", "gallery": "docs/gallery.md"}
 MOST_LINES = 150
@@ -148,9 +148,10 @@ def reads_alone(line: str) -> bool:
     verb, *words = shlex.split(line)
     files = [word for word in words if word.endswith((".yaml", ".gz", ".cu"))]
     placeholders = [word for word in words if word.isupper()]
-    return verb in READING and bool(words) and not placeholders and "--write" not in words and all(
-        (ROOT / file).is_file() for file in files
-    )  # fmt: skip
+    if verb not in READING or not words or placeholders or {"--write", "-o", "--output", "--results"} & set(words):
+        return False
+    is_page = verb == "report" and ("--recording" in words or not words[0].startswith("-"))
+    return not is_page and all((ROOT / file).is_file() for file in files)
 
 
 @pytest.mark.parametrize("line", [line for line in commands_of("tune") if reads_alone(line)])
@@ -319,6 +320,16 @@ def test_the_python_that_pages_show_runs(page: str, block: str) -> None:
     small = block.replace(", 4096)", ', 64, device="opencl")').replace('("sgemm")', '("sgemm/07_tiled_1xn")')
     exec(compile(small, page, "exec"), names)
     queue.finish()
+
+
+def test_the_page_of_what_is_public_names_what_there_is() -> None:
+    text = TEXTS["docs/stability.md"]
+    named = {span.removeprefix("tuner.") for span in code_spans(text) if re.fullmatch(r"tuner\.[A-Za-z]+", span)}
+    others = {"search", "spaces", "toml"}  # a package, an entry point, a file
+    assert {"load", "Kernel", "TunerError"} <= named - others <= set(tuner.__all__)
+    variables = set(re.findall(r"`(TUNER_[A-Z]+)`", text))
+    code = "".join(path.read_text() for path in (ROOT / "tuner").rglob("*.py"))
+    assert variables <= set(re.findall(r'"(TUNER_[A-Z]+)"', code))
 
 
 @pytest.mark.parametrize(("page", "block"), OF_GPUS, ids=[block.splitlines()[0] for _, block in OF_GPUS])

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from helpers import ROOT
+from helpers.processes import Tune
 from tuner.version import VERSION
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -94,7 +95,7 @@ tuner.__main__.main()"""
 
 
 def test_the_sampler_of_optunahub_runs_without_this_package(tmp_path: Path) -> None:
-    """Its example, loaded as OptunaHub loads a module, where `tuner` cannot be imported."""
+    """Its examples, loaded as OptunaHub loads a module, where `tuner` cannot be imported."""
     subprocess.run([sys.executable, ROOT / "optunahub/assemble.py", tmp_path], check=True, capture_output=True)
     script = f"""
 import importlib.util, sys, types
@@ -106,12 +107,18 @@ def load_module(package):
     return module
 sys.modules["optunahub"] = types.SimpleNamespace(load_module=load_module)
 exec(open("{tmp_path}/samplers/pool_gp/example.py").read())
+exec(open("{tmp_path}/samplers/pool_gp/README.md").read().split("```python\\n")[1].partition("```")[0])
+assert len(study.trials) == 5
 """
     done = subprocess.run(
         [sys.executable, "-P", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("1.125 ")
+
+
+def test_the_command_tells_its_version(tune: Tune) -> None:
+    assert tune("--version").out == f"tune, version {VERSION}\n"
 
 
 def test_the_page_of_optunahub_has_the_front_matter_that_its_registry_asks_for() -> None:

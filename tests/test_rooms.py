@@ -25,6 +25,7 @@ ORDER = [
     ("tuning",),
     ("exchange",),
     ("experiments",),
+    ("report",),
     ("cli",),
     ("__main__",),
 ]

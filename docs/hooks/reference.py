@@ -189,7 +189,10 @@ def _text(what: Any) -> str:
 def _plain(text: str) -> str:
     """Prose in which a word in capitals, an underscore or a star is only that."""
     lines = text.replace("\b", "").splitlines()
-    escaped = [line if line.startswith("    ") else re.sub(r"(?<!`)([*<])(?![^`]*`)", r"\\\1", line) for line in lines]
+    escaped = [
+        line if line.startswith("    ") else re.sub(r"[*<](?![^`]*`)", lambda match: f"&#{ord(match[0])};", line)
+        for line in lines
+    ]
     return "\n".join(escaped).strip()
 
 

@@ -72,9 +72,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to the files above docs/ lead to their pages, those to the project's README to the first page; the list of
-    steps stands where its marker is."""
-    for source, target in {**OF_ROOT, "README.md": "README.md"}.items():
+    """Links to the files above docs/ lead to their pages, those to the project's README to the start; the list of steps
+    stands where its marker is."""
+    for source, target in {**OF_ROOT, "README.md": "start.md"}.items():
         markdown = markdown.replace(f"](../{source}", f"]({target}")
     markdown = re.sub(r"\]\((\w+/\w+)\.ipynb\)", r"](\1.md)", markdown)
     return markdown.replace(course.MARKER, course.contents(_LADDERS))

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from helpers import ROOT
 from helpers.processes import Done
+from tuner.cli import app
 
 Tune = Callable[..., Done]
 BEST = ("best", "sgemm/03_naive", "4096")
@@ -96,3 +98,11 @@ def test_a_shell_completes_verbs_kernels_and_options() -> None:
     assert {"report", "reproduce"} <= set(completed("rep"))
     assert completed("best", "sgemm/03") == completed("sgemm/03") == ["sgemm/03_naive"]
     assert completed("best", "sgemm/03_naive", "--dev") == ["--device"]
+
+
+def test_no_option_is_called_like_a_variable_that_means_something_else() -> None:
+    taken = {"STATE", "CACHE", "SPACES", "CUDA", "TURNS", "STRATEGIES"}
+    context = click.Context(app.cli)
+    commands = [app.cli.get_command(context, name) for name in app.cli.list_commands(context)]
+    parameters = [each for command in commands if command for each in command.params if isinstance(each, click.Option)]
+    assert not {option.lstrip("-").upper().replace("-", "_") for each in parameters for option in each.opts} & taken

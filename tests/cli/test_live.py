@@ -166,3 +166,9 @@ def test_history_tells_the_trials_in_order_and_the_best_so_far(tune: Tune, fault
     listed = tune("history", faulty, "8", "--all").out
     assert len([row for row in listed.splitlines() if re.match(r"\d+ ", row)]) == 10
     assert "failed, compile" in listed
+
+
+def test_what_is_shown_first_imports_nothing_slow() -> None:
+    script = "import sys, tuner.cli.app, tuner.cli.tune, tuner.cli.progress; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {"numpy", "rich", "pydantic", "yaml", "optuna", "kernel_tuner"} & set(done.stdout.split())

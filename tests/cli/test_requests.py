@@ -84,6 +84,9 @@ LONG_REQUESTS = [
     *(("export", "03_naive", "8", "--to", to, "--device", LONG) for to in ("cu", "cubin", "csv")),
     ("export", "03_naive", "8", "--to", "cubin", "--architecture", LONG), ("export", "03_naive", "8", "--to", LONG),
     ("export", "03_naive", "8", "--to", "header", "--output", LONG),
+    ("report", LONG, "8"), ("report", "--recording", LONG), ("explain", LONG, "8"), ("compare", LONG),
+    ("compare", "sgemm", "--size", LONG), ("compare", "sgemm", "--results", LONG, "--results", LONG),
+    ("report", "12_warptiled", "4096", "-o", f"{LONG}.html"), ("report", "12_warptiled", "4096", "--device", LONG),
 ]  # fmt: skip
 
 

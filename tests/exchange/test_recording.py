@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from helpers import ROOT
 from helpers.recordings import PARAMETERS, RECORDED
 from tuner.errors import RequestError
 from tuner.exchange import recording
+from tuner.exchange.names import beside
 
 
 @pytest.mark.parametrize("name", ["made.json", "made.json.gz"])
@@ -120,3 +122,19 @@ def test_a_cut_plain_gzip_is_told_from_no_gzip(tmp_path: Path) -> None:
     plain = tmp_path / "plain.json.gz"  # the name says gzip, the content does not
     plain.write_bytes(gzip.decompress(path.read_bytes()))
     assert len(recording.read(plain).entries) == 18
+
+
+@pytest.mark.parametrize("path", recording.files(ROOT / "results/recordings"), ids=lambda path: path.name)
+def test_a_shipped_recording_is_described_in_t4_metadata(path: Path) -> None:
+    import jsonschema
+    from kernel_tuner.file_utils import output_file_schema
+
+    read, file = recording.read(path), beside(path, recording.METADATA)
+    about = json.loads(file.read_text())
+    jsonschema.validate(about, output_file_schema("metadata")[1])
+    (device,), query = about["metadata"]["hardware"]["hardware_description"], about["metadata"]["environment"]
+    assert (device["device"], device["kind"]) == (read.device, "cuda")
+    assert (query["device_query"]["kernel"], query["device_query"]["size"]) == (read.kernel, read.size)
+    description = about["metadata"]["zenodo"]["description"]
+    assert description.startswith(f"{len(read.entries)} configurations, ")
+    assert path.name in description

@@ -82,10 +82,10 @@ def test_differences_that_matter_and_overlap_are_too_noisy_to_tell() -> None:
 )
 def test_a_time_that_differs_from_the_search_is_explained(found: Selection, device: DeviceInfo, reason: str) -> None:
     said = next(conclusions.of(found, device))
-    assert said.startswith(f"in the search the best took {found.finalists[0].trial.time_ms:.4g} ms, in the finals ")
+    assert said.startswith(f"the best took {found.finalists[0].trial.time_ms:.4g} ms in the search, ")
     assert f"%): {reason}" in said
 
 
 def test_the_searchs_best_is_named_where_the_finals_have_another() -> None:
     said = next(conclusions.of(selection((1.2, 1.2), (1.0, 1.4)), GPU))
-    assert said.startswith("in the search v=1, its best, took 1 ms, in the finals 1.4 ms (+40%): noise")
+    assert said.startswith("the search's best, v=1, took 1 ms in the search, 1.4 ms in the finals (+40%): noise")

@@ -132,6 +132,9 @@ def test_a_recording_says_its_types(tune: Tune, tmp_path: Path) -> None:
     done = tune("record", written(tmp_path), "100", *FLOAT16, "--output", tmp_path / "r.json", "--json")
     assert done.status == 0, done.err
     assert json.loads((tmp_path / "r.json").read_text())["types"] == {"real": "float16"}
+    about = json.loads(Path(done.json["metadata"]).read_text())["metadata"]
+    assert about["environment"]["device_query"]["types"] == {"real": "float16"}
+    assert about["environment"]["device_query"]["toolchain"], "of the device that it was measured on"
 
 
 CUDA = """

@@ -128,3 +128,18 @@ def warn(notes: Iterable[str]) -> None:
     """Print warnings on standard error."""
     for note in notes:
         output.say(f"warning: {note}")
+
+
+def figure_option(help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`-o` or `--output` for a page or picture, as the argument `output_`."""
+    return click.option("-o", "--output", "output_", callback=_output_path, metavar="FILE", help=help_)
+
+
+def write_figure(file: Path, data: bytes) -> None:
+    """Write a page or picture. Raises RequestError where that is not possible."""
+    try:
+        paths.replace(file, data)
+    except OSError as error:
+        raise RequestError(
+            f"--output {paths.shown(file)}: cannot be written: {error.strerror}; name another place"
+        ) from None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,7 +40,24 @@ def document(data: Any) -> None:
 
 def say(message: str) -> None:
     """Print a message on standard error, without the middle of words that are longer than any that we write."""
-    click.echo(re.sub(r"\S{1000,}", lambda word: shown(word[0]), plain(message)), err=True)
+    text = re.sub(r"\S{1000,}", lambda word: shown(word[0]), plain(message))
+    if _voices:
+        _voices[-1](text)
+    else:
+        click.echo(text, err=True)
+
+
+_voices: list[Callable[[str], None]] = []  # that print messages, the last one now
+
+
+@contextlib.contextmanager
+def said_by(voice: Callable[[str], None]) -> Iterator[None]:
+    """A block in which `voice` prints messages, because it has more to show on standard error."""
+    _voices.append(voice)
+    try:
+        yield
+    finally:
+        _voices.pop()
 
 
 def first_lines(text: str, most: int = 4) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tuner.tuning.trial import Trial
 
 QUIET_SECONDS = 4.5  # after which a pipe gets another line
-START_SECONDS = 0.5  # a run that fails sooner says why, and nothing else
+START_SECONDS = 0.3  # Python has had some before; a run that fails sooner says why, and nothing else
 FRAME_SECONDS = 0.2  # between two frames of the block
 SPINNER = "|/-\\"
 STARTING = "starting: "  # before what start-up does, in a pipe
@@ -169,7 +169,8 @@ def shown(results: Path | None = None) -> Iterator[TuningProgress]:
     """Progress for one run: removed at the end; an interrupted run says that its trials are kept."""
     progress = TuningProgress(results)
     try:
-        yield progress
+        with output.said_by(progress.noted):
+            yield progress
     except INTERRUPTS:
         progress.interrupted()
         raise

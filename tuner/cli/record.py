@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, check_writable
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, VERBOSE, check_writable
 
 
 @click.command()
@@ -23,17 +23,19 @@ from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, 
     help="File to write, .json or .json.gz; named after the kernel, size and device if omitted.",
 )
 @RESULTS
+@VERBOSE
 @JSON
-def command(kernel: str, size: str | None, path: Path | None, as_json: bool, **request: Any) -> None:
+def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_json: bool, **request: Any) -> None:
     """Measure every valid configuration of KERNEL at SIZE, and write a recording.
 
     Every configuration is timed with all repeats. The recording is a cache file of Kernel Tuner, which `tune replay`
-    reads too.
+    reads too. A file of T4 metadata beside it says where it comes from.
 
     Example: tune record sgemm/07_tiled_1xn 4096 --output 07_tiled_1xn.json.gz
     """
-    from tuner.cli import progress
+    from tuner.cli import logs, progress
     from tuner.exchange import recording as recordings
+    from tuner.exchange import t4
     from tuner.measure.method import Method
     from tuner.space import catalog
     from tuner.space.texts import short_size
@@ -43,7 +45,7 @@ def command(kernel: str, size: str | None, path: Path | None, as_json: bool, **r
     space = catalog.load(kernel)
     if path is not None:
         check_writable("--output", path.parent, path.name)
-    with progress.shown() as listener:
+    with progress.shown(request["results"]) as listener, logs.shown(verbose, listener.noted):
         method = Method(race=False)
         result = tune(TuningRequest(kernel, size, strategy="brute_force", method=method, **request), listener)
     recording = recordings.of_trials(space, result.sizes, result.types, result.device.name, result.trials)
@@ -52,9 +54,10 @@ def command(kernel: str, size: str | None, path: Path | None, as_json: bool, **r
     )
     path = path or Path(f"{name}.json.gz".replace(" ", "_"))
     recordings.write(path, recording)
+    about = t4.describe(path, recording, result.device.kind, result.device.architecture, result.device.toolchain)
     count = len(recording.entries)
     failed = {reason: number for reason, (number, _) in result.failed.items()}
-    data = {"file": str(path), "configurations": count, "failed": failed}
+    data = {"file": str(path), "metadata": str(about), "configurations": count, "failed": failed}
     data["verified"] = space.operation.reference.kind
     doubt = "; unverified" if recording.is_unverified else ""
     output.answer(as_json, data, f"{path}: {count} configurations, {sum(failed.values())} failed{doubt}")

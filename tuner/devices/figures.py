@@ -67,17 +67,26 @@ def check(figures: Figures, geometry: Geometry, limits: Limits) -> None:
 def occupancy(figures: Figures, geometry: Geometry, limits: Limits) -> float | None:
     """Occupancy: the largest share of a multiprocessor's threads that blocks of this kernel can fill at once, 0 to 1.
     None if the device or the compiler does not report enough."""
-    if figures.registers is None or not limits.multiprocessor_threads:
+    blocks = resident_blocks(figures, geometry, limits)
+    if not blocks:
         return None
     warps = _warps(math.prod(geometry.block), limits)
+    return min(blocks.values()) * warps * limits.warp_size / limits.multiprocessor_threads
+
+
+def resident_blocks(figures: Figures, geometry: Geometry, limits: Limits) -> dict[str, int]:
+    """How many blocks of this kernel a multiprocessor has room for at once, by what would limit them; the least of them
+    counts. Empty if the device or the compiler does not report enough."""
+    if figures.registers is None or not limits.multiprocessor_threads:
+        return {}
+    warps = _warps(math.prod(geometry.block), limits)
     shared = (figures.shared_memory or 0) + geometry.shared_memory + limits.reserved_shared_memory
-    blocks = [
-        limits.multiprocessor_blocks,
-        limits.multiprocessor_threads // (warps * limits.warp_size),
-        limits.multiprocessor_registers // max(1, warps * _warp_registers(figures, limits)),
-        limits.multiprocessor_shared_memory // max(1, shared),
-    ]
-    return min(blocks) * warps * limits.warp_size / limits.multiprocessor_threads
+    return {
+        "blocks": limits.multiprocessor_blocks,
+        "threads": limits.multiprocessor_threads // (warps * limits.warp_size),
+        "registers": limits.multiprocessor_registers // max(1, warps * _warp_registers(figures, limits)),
+        "shared memory": limits.multiprocessor_shared_memory // max(1, shared),
+    }
 
 
 def _warps(threads: int, limits: Limits) -> int:

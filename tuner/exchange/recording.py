@@ -36,6 +36,8 @@ TIMINGS = {  # Kernel Tuner's names of what a configuration took, and those of T
     "framework_time": "framework",
 }
 
+METADATA = "metadata"  # how the name of a file beside a recording ends
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -100,6 +102,11 @@ def of_trials(
     if space.operation.reference.kind == "none":
         about["verified"] = "none"
     return Recording(space.name, device, space.parameters, entries, dict(sizes), about)
+
+
+def files(folder: Path, stem: str = "") -> list[Path]:
+    """The recordings in a folder whose names begin with `stem`, without the files that describe them."""
+    return [path for path in sorted(folder.glob(f"{stem}*.json*")) if not path.name.endswith(f"-{METADATA}.json")]
 
 
 def read(path: Path) -> Recording:

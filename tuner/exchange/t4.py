@@ -2,14 +2,17 @@
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tuner import paths
+from tuner.errors import RequestError
 from tuner.exchange import jsonfile
 from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import beside
-from tuner.exchange.recording import TIMINGS, Entry, Recording
+from tuner.exchange.recording import METADATA, TIMINGS, Entry, Recording
 from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials, gather
 from tuner.space.model import Config
@@ -42,7 +45,7 @@ def export(request: ExportRequest) -> Export:
     """Write a results file, and a metadata file beside it. Raises RequestError."""
     trials = gather(request.problem, request.device, request.storage)
     path = write(request.path("-t4.json"), json.dumps(results(trials), indent=1) + "\n")
-    metadata_path = write(beside(path, "metadata"), json.dumps(metadata(request.problem, trials), indent=1) + "\n")
+    metadata_path = write(beside(path, METADATA), json.dumps(metadata(request.problem, trials), indent=1) + "\n")
     return Export.of_trials([path, metadata_path], trials)
 
 
@@ -80,13 +83,46 @@ def metadata(problem: Problem, trials: Trials) -> dict[str, Any]:
     query = {"toolchain": trials.toolchain, "kernel": problem.space.name, "size": dict(problem.sizes)}
     query |= {"types": dict(problem.types)} if problem.types else {}
     query |= {"verified": "none"} if trials.recording.is_unverified else {}
-    return {
-        "metadata": {
-            "hardware": {"hardware_description": [device]},
-            "environment": {"device_query": query, "requirements": [f"tuner=={VERSION}"]},
-        },
-        "schema_version": SCHEMA_VERSION,
+    return _document(device, query)
+
+
+def _document(device: Mapping[str, str], query: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    environment = {"device_query": query, "requirements": [f"tuner=={VERSION}"]}
+    metadata = {"hardware": {"hardware_description": [device]}, "environment": environment, **more}
+    return {"metadata": metadata, "schema_version": SCHEMA_VERSION}
+
+
+def describe(
+    path: Path,
+    recording: Recording,
+    kind: str,
+    architecture: str,
+    toolchain: str = "",
+    owner: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the metadata file of the recording in `path`, beside it: its origin, and what a repository of data asks for
+    (`zenodo`), with `owner`, such as its creators and license. `toolchain` is left out where it is unknown. Raises
+    RequestError where the file cannot be written."""
+    device = {"device": recording.device, "kind": kind, "architecture": architecture}
+    query = {"toolchain": toolchain, "kernel": recording.kernel, "size": recording.size, **recording.about}
+    failed = sum(entry.time_ms is None for entry in recording.entries.values())
+    parameters = ", ".join(recording.parameters)
+    zenodo = {
+        "upload_type": "dataset",
+        "title": f"Times of all configurations of {recording.kernel} on {recording.device}",
+        "description": f"{len(recording.entries)} configurations, {failed} of which failed, over the parameters "
+        f"{parameters}; in Kernel Tuner's cache format, in the file {path.name}.",
+        "keywords": ["auto-tuning", recording.kernel, recording.device],
+        **(owner or {}),
     }
+    known = {key: value for key, value in query.items() if value}
+    file = beside(path, METADATA)
+    try:
+        return write(file, json.dumps(_document(device, known, zenodo=zenodo), indent=1) + "\n")
+    except OSError as error:
+        raise RequestError(
+            f"{paths.shown(file)}: cannot be written: {error.strerror}; name another place by --output"
+        ) from None
 
 
 def with_metadata(path: Path, recording: Recording) -> Recording:
@@ -94,7 +130,7 @@ def with_metadata(path: Path, recording: Recording) -> Recording:
 
     A metadata file of another shape than `tune export` writes is ignored. Raises RequestError where it cannot be read.
     """
-    file = beside(path, "metadata")
+    file = beside(path, METADATA)
     if not os.path.exists(file):
         return recording
     try:

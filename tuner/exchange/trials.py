@@ -1,8 +1,8 @@
 """All trials of a kernel at a size, from a ledger, a recording or a record."""
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from tuner.exchange import recording as recordings
 from tuner.exchange.recording import Entry, Recording, Row
 from tuner.exchange.target import Problem, TargetDevice, stored_devices
 from tuner.space import identity, kernel_names
+from tuner.space.model import Space
 from tuner.space.source import Version
 from tuner.space.texts import problem_text
 from tuner.store.store import Record, Store
@@ -23,7 +24,8 @@ from tuner.tuning.trial import Trial
 @dataclass(frozen=True)
 class Trials:
     """What was measured, and where it comes from: `ledger`, `recording` or `record`. `toolchain`, and the device's
-    `kind` and `architecture`, are empty where they are unknown. `protocol` is the number of the way of timing."""
+    `kind` and `architecture`, are empty where they are unknown. `protocol` is the number of the way of timing. A ledger
+    also tells the `commands` that ran it, the latest last, and the `logs` of failures."""
 
     recording: Recording
     origin: str
@@ -31,6 +33,8 @@ class Trials:
     kind: str = ""
     architecture: str = ""
     protocol: int = 1
+    commands: tuple[str, ...] = ()
+    logs: Mapping[Row, str] = field(default_factory=dict)
 
 
 def gather(problem: Problem, device: str | None, url: str | None = None) -> Trials:
@@ -46,7 +50,7 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
     origins = (_ledgers(problem, url),) if url else (_ledgers(problem), _recordings(problem), _records(problem))
     for origin in origins:
         matches = [t for t in origin if device is None or device.casefold() in t.recording.device.casefold()]
-        candidates = [_with_device(problem, trials) for trials in matches]
+        candidates = [with_device(problem, trials) for trials in matches]
         candidates = [trials for trials in candidates if not kind or trials.kind in ("", kind)]
         if candidates:
             # the latest of equals
@@ -58,7 +62,7 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
     raise RequestError(f"{subject}: nothing has been measured; tune it first, or name another device")
 
 
-def _with_device(problem: Problem, trials: Trials) -> Trials:
+def with_device(problem: Problem, trials: Trials) -> Trials:
     """`trials` with the device's kind and architecture, as far as they follow from the toolchain and the store."""
     usable = devices.kinds_of(problem.space)
     matches = [kind for kind in usable if trials.toolchain.startswith(devices.BACKENDS[kind].toolchain or "\0")]
@@ -74,8 +78,10 @@ def _with_device(problem: Problem, trials: Trials) -> Trials:
 def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
     space = problem.space
     for study in studies(problem, url):
-        recording = recordings.of_trials(space, problem.sizes, study.types, study.device, study.trials)
-        yield Trials(recording, "ledger", study.toolchain, protocol=study.protocol)
+        trials = sorted(study.trials, key=_finished)
+        recording = recordings.of_trials(space, problem.sizes, study.types, study.device, trials)
+        said = _logs(space, trials)
+        yield Trials(recording, "ledger", study.toolchain, "", "", study.protocol, study.commands, said)
 
 
 def latest_study(problem: Problem, device: str | None = None, url: str | None = None) -> StoredStudy:
@@ -124,6 +130,11 @@ def studies(problem: Problem, url: str | None = None) -> Iterator[StoredStudy]:
             raise RequestError(f"{shown}: the ledger cannot be read: {storage.reason(error, str(place))}") from None
 
 
+def _logs(space: Space, trials: Iterable[Trial]) -> dict[Row, str]:
+    """The logs of failures by configuration."""
+    return {tuple(t.config[name] for name in space.parameters): t.outcome.log for t in trials if t.outcome.log}
+
+
 def _check_exists(url: str) -> None:
     """Raise RequestError for a database without studies, because Optuna would create them."""
     if url.partition(":")[0].partition("+")[0] not in address.DATABASES:
@@ -151,7 +162,7 @@ def _check_exists(url: str) -> None:
 def _recordings(problem: Problem) -> Iterator[Trials]:
     stem, names = problem.space.name.rpartition("/")[2], (problem.space.name, kernel_names.former_name(problem.space))
     roots = dict.fromkeys((problem.results or paths.user_results(), paths.shipped("results")))
-    for path in (path for root in roots for path in sorted((root / "recordings").glob(f"{stem}-*.json*"))):
+    for path in (path for root in roots for path in recordings.files(root / "recordings", f"{stem}-")):
         recording = recordings.read(path)
         about = recording.size, recording.about.get("types", {})
         if recording.kernel in names and about == (dict(problem.sizes), problem.types):

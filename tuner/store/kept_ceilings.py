@@ -40,8 +40,12 @@ class KeptCeilings:
     def of(self, device: Device | DeviceInfo) -> Ceilings | None:
         """The ceilings of a device: measured with its toolchain, else with another one; the user's own first. None
         where nobody has measured any."""
-        here = [c for c in self._all if (c.kind, c.device) == (device.kind, device.name)]
-        same = [c for c in here if c.toolchain == device.toolchain]
+        return self.of_name(device.kind, device.name, device.toolchain)
+
+    def of_name(self, kind: str, name: str, toolchain: str = "") -> Ceilings | None:
+        """The same for a device of this kind and name, which need not be here."""
+        here = [c for c in self._all if (c.kind, c.device) == (kind, name)]
+        same = [c for c in here if c.toolchain == toolchain]
         return next(iter(same or here), None)
 
     def check_writable(self) -> None:

@@ -50,9 +50,9 @@ def _difference(selection: Selection, device: DeviceInfo) -> str | None:
     if abs(after / before - 1) <= SAME:
         return None
     reason = _reason(selection, lead, device, is_slower=after > before)
-    which = "the best" if lead is selection.finalists[0] else f"{config_text(lead.trial.config)}, its best,"
+    which = "the best" if lead is selection.finalists[0] else f"the search's best, {config_text(lead.trial.config)},"
     change = f"{after / before - 1:+.0%}"
-    return f"in the search {which} took {before:.4g} ms, in the finals {after:.4g} ms ({change}): {reason}"
+    return f"{which} took {before:.4g} ms in the search, {after:.4g} ms in the finals ({change}): {reason}"
 
 
 def _reason(selection: Selection, lead: Finalist, device: DeviceInfo, is_slower: bool) -> str:

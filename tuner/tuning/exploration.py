@@ -110,6 +110,8 @@ def explored(
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
             Search(strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted) as search,
         ):
+            if configs is None:
+                ledger.note_command(request.command(space.name, crew.device.id))
             logger.debug("%s at %s: strategy %s, study %s", space.name, task.sizes, strategy, ledger.name)
             total = min(budget.evaluations or len(pool), len(pool))
             ceilings = kept.of(crew.device)

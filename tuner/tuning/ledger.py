@@ -141,6 +141,14 @@ class Ledger:
         names = {name for each in earlier for name in study.full_names(space, each)}
         return any(other.study_name in names for other in self._storage.get_all_studies())
 
+    def note_command(self, command: str) -> None:
+        """Write the command line of this run into the study, unless the last run had the same."""
+        with self._access:
+            commands = study.commands_of(self._storage.get_study_user_attrs(self._study_id))
+            if commands[-1:] != [command]:
+                kept = [*commands, command][-study.MOST_COMMANDS :]
+                self._storage.set_study_user_attr(self._study_id, study.COMMANDS, kept)
+
     def __enter__(self) -> Ledger:
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,25 @@ class TuningRequest:
     fresh: bool = False
     storage: str | None = None  # the URL of a database, for machines that share the work
     results: Path | None = None
+
+    def command(self, kernel: str, device: str) -> str:
+        """The command line of this request: `tune sgemm/06_tiled 4096 --device cuda:0 --budget 50`. It has no option at
+        its default, and neither the database, whose URL may hold a password, nor folders of this machine."""
+        method = self.method
+        words = ["tune", kernel, *([self.size] if self.size else []), "--device", self.device or device]
+        words += [word for name, value in self.options.items() for word in ("--set", f"{name}={value:g}")]
+        words += [word for name, value in self.types.items() for word in ("--type", f"{name}={value}")]
+        given = [
+            ("--strategy", self.strategy, None),
+            ("--budget", self.budget, None),
+            ("--seed", self.seed, 0),
+            ("--repeats", method.repeats, STANDARD.repeats),
+            ("--timeout", self.timeout, TIMEOUT),
+            ("--objective", ",".join(method.objectives), ",".join(STANDARD.objectives)),
+        ]
+        words += [word for name, value, default in given if value != default for word in (name, str(value))]
+        words += [flag for flag, is_set in (("--full", not method.race), ("--flush", method.cold)) if is_set]
+        return shlex.join(words)
 
 
 @dataclass(frozen=True)

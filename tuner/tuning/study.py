@@ -19,6 +19,8 @@ from tuner.space.texts import size_text
 from tuner.tuning.stored_trial import from_optuna
 from tuner.tuning.trial import Trial
 
+COMMANDS, MOST_COMMANDS = "commands", 20  # an attribute of a study, and how many it keeps
+
 
 @dataclass(frozen=True)
 class StudyKey:
@@ -56,6 +58,7 @@ class StoredStudy:
     protocol: int
     types: dict[str, str]
     trials: list[Trial]
+    commands: tuple[str, ...] = ()  # that ran it, as far as it is known, the latest last
 
 
 def entered(optuna_storage: BaseStorage, name: str, key: StudyKey) -> int:
@@ -115,7 +118,14 @@ def stored_studies(optuna_storage: BaseStorage, space: Space, sizes: Mapping[str
             device, protocol = str(study.user_attrs.get("device", "")), _protocol(study.user_attrs.get("protocol", 1))
             types = study.user_attrs.get("types")
             types = types if isinstance(types, dict) else {}  # an earlier version knew none
-            yield StoredStudy(device, signature, toolchain, protocol, types, list(latest.values()))
+            commands = tuple(commands_of(study.user_attrs))
+            yield StoredStudy(device, signature, toolchain, protocol, types, list(latest.values()), commands)
+
+
+def commands_of(attributes: Mapping[str, Any]) -> list[str]:
+    """The commands that ran a study, as far as it says so. Nobody vouches for the file."""
+    commands = attributes.get(COMMANDS)
+    return [text for text in commands if isinstance(text, str)] if isinstance(commands, list) else []
 
 
 def _protocol(value: object) -> int:

@@ -1,0 +1,182 @@
+"""Pages in a real browser: they draw every chart, ask no network for anything, and fit a telephone."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers import ROOT, browser
+from helpers.browser import Browser
+from helpers.processes import Tune, run
+from tuner.exchange import recording
+from tuner.exchange.recording import Entry, Recording
+from tuner.space import catalog
+
+WIDE, NARROW = 1600, 380
+RECORDED = ROOT / "results/recordings/12_warptiled-4096.json.gz"
+CHARTS = {"contest", "roofline", "convergence", "distribution", "importance", "neighbours", "slices"}
+MOST_BYTES = 2_000_000
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if browser.program() is None:
+        pytest.skip("no browser is here; `sh .ci/setup dev` installs chromium")
+    opened = Browser(tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.close()
+
+
+def study(folder: Path, trials: int = 2000) -> Path:
+    """A recording of so many configurations of a real space, some of which have failed."""
+    whole = recording.read(RECORDED)
+    rows = list(whole.entries)[:: len(whole.entries) // trials][:trials]
+    entries = {row: whole.entries[row] for row in rows}
+    for row in rows[::10]:
+        entries[row] = Entry(None, failure="compile" if sum(map(hash, row)) % 2 else "wrong result")
+    file = folder / "study.json.gz"
+    recording.write(file, Recording(whole.kernel, whole.device, whole.parameters, entries, whole.size))
+    return file
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of 2000 trials."""
+    return study(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture(scope="module")
+def page(recorded: Path) -> Path:
+    """Its page."""
+    file = recorded.with_name("study.html")
+    run(sys.executable, "-m", "tuner", "report", "--recording", recorded, "-o", file)
+    return file
+
+
+def test_a_study_of_2000_trials_is_right_on_a_telephone_and_a_wide_screen(
+    page: Path, tmp_path: Path, tab: Browser
+) -> None:
+    assert page.stat().st_size < MOST_BYTES
+    for width in (NARROW, WIDE):
+        colours = set()
+        for dark in (False, True):
+            visit = tab.visit(page, width, dark)
+            tab.screenshot(tmp_path / f"study-{width}-{'dark' if dark else 'light'}.png")
+            assert (visit.requests, visit.errors) == ([], [])
+            drawn = tab.value(
+                "[...document.querySelectorAll('.chart')].filter(c => c.querySelector('svg path')).length"
+            )
+            assert drawn == len(CHARTS)
+            assert tab.value("document.documentElement.scrollWidth") == width  # nothing sticks out
+            outside = "e => e.getBoundingClientRect().right > innerWidth || e.getBoundingClientRect().width < 200"
+            assert tab.value(f"[...document.querySelectorAll('.chart svg')].filter({outside}).length") == 0
+            colours.add(tab.value("getComputedStyle(document.body).backgroundColor"))
+            colours.add(tab.value("getComputedStyle(document.querySelector('.chart svg text')).fill"))
+        assert len(colours) == 4  # paper and ink of each scheme
+
+
+def test_a_page_can_be_used_by_keyboard_alone(page: Path, tab: Browser) -> None:
+    tab.visit(page, WIDE)
+    texts = "[...document.querySelectorAll('#chart-slices svg text')].map(t => t.textContent).join()"
+    before = tab.value(texts)
+    reached = []
+    while "SELECT" not in reached[-1:]:
+        tab.press("Tab")
+        reached.append(tab.value("document.activeElement.tagName"))
+        assert len(reached) < 60
+    assert {"A", "SUMMARY", "DIV"} <= set(reached)  # links, what unfolds, tables to be scrolled
+    tab.press("ArrowDown")
+    assert tab.value("document.activeElement.value") == "1"
+    assert tab.value(texts) != before
+
+
+def test_text_of_a_file_is_text_in_a_page(tmp_path: Path, tune: Tune, tab: Browser) -> None:
+    evil = "</script><script>document.title='taken'</script><img src=http://example.invalid/x>"
+    values = ("a", evil, "a.b[0]")
+    rows = {(x, y): Entry(1.0 + x + len(y)) for x in range(12) for y in values}
+    file, page = tmp_path / "evil.json", tmp_path / "evil.html"
+    recording.write(file, Recording(evil, evil, {evil: tuple(range(12)), "datum.x": values}, rows, [evil]))
+    assert tune("report", "--recording", file, "-o", page).status == 0
+    visit = tab.visit(page, WIDE)
+    assert (visit.requests, visit.errors) == ([], [])
+    assert tab.value("document.title").startswith("</script>")
+    assert tab.value("document.images.length") == 0
+
+
+def test_a_ladder_is_drawn_against_the_library_and_the_ceiling(tmp_path: Path, tune: Tune, tab: Browser) -> None:
+    page = tmp_path / "ladder.html"
+    done = tune("compare", "sgemm", "--size", "4096", "--device", "H200", "-o", page)
+    assert done.status == 0, done.err
+    for width in (NARROW, WIDE):
+        for dark in (False, True):
+            visit = tab.visit(page, width, dark)
+            tab.screenshot(tmp_path / f"ladder-{width}-{'dark' if dark else 'light'}.png")
+            assert (visit.requests, visit.errors) == ([], [])
+            assert tab.value("document.documentElement.scrollWidth") == width
+            marks = tab.value("document.querySelectorAll('.chart svg .mark-rect.role-mark path').length")
+            stages = len(re.findall(r"^sgemm/", done.out, re.MULTILINE))
+            assert marks == 3 * stages > 30  # the bar, the library, the ceiling
+
+
+def test_charts_are_pictures_too(tmp_path: Path, tune: Tune) -> None:
+    request = ("report", "--recording", study(tmp_path, 100), "-o")
+    assert tune(*request, tmp_path / "study.svg").status == 0
+    text = (tmp_path / "study.svg").read_text()
+    assert text.startswith("<svg")
+    for title in ("Roofline", "Distribution of times", "Importance of parameters", "Two parameters at a time: "):
+        assert title in text
+    assert tune("compare", "07_tiled_1xn", "-o", tmp_path / "sizes.png").status == 0
+    assert (tmp_path / "sizes.png").read_bytes().startswith(b"\x89PNG")
+    done = tune(*request, tmp_path / "study.pdf")
+    assert (done.status, "write a name in .html, .svg or .png" in done.err) == (2, True)
+
+
+def test_what_a_page_says_is_what_was_measured(recorded: Path, tune: Tune) -> None:
+    done = tune("report", "--recording", recorded, "--json")
+    assert done.status == 0, done.err
+    found, whole = done.json, recording.read(recorded)
+    times = {row: entry.time_ms for row, entry in whole.entries.items() if entry.time_ms is not None}
+    best = min(times, key=lambda row: times[row])
+    space = catalog.load(whole.kernel)
+    assert found["file"] is None
+    assert (found["trials"], found["succeeded"]) == (2000, len(times))
+    assert found["best"] == dict(zip(whole.parameters, best, strict=True))
+    assert sum(count for _, _, count in found["distribution"]["bins"]) == len(times)
+    assert found["distribution"]["within_5_percent"] == sum(t <= 1.05 * times[best] for t in times.values())
+    assert found["importance"]["method"] == "fANOVA of Optuna"
+    assert sum(found["importance"]["shares"].values()) == pytest.approx(1)
+    failed = [entry for entry in whole.entries.values() if entry.time_ms is None]
+    reasons = Counter(entry.extra.get("reason", entry.failure) for entry in failed)
+    assert {f["reason"]: f["count"] for f in found["failures"]} == reasons
+    assert len(reasons) == 2
+    ranked = sorted(times.values())[:20]
+    assert [leader["time_ms"] for leader in found["leaders"]] == ranked
+    assert all(leader["registers"] > 0 for leader in found["leaders"])
+
+    for neighbour in found["neighbours"]:
+        config = {**found["best"], neighbour["parameter"]: neighbour["value"]}
+        row = tuple(config.values())
+        assert neighbour["time_ms"] == times.get(row)
+        assert (neighbour["time_ms"] is None) == bool(neighbour["reason"])
+        broken = [r for r in space.restrictions if r.that.text in neighbour["reason"]]
+        assert broken or not neighbour["reason"].startswith("not valid")
+
+    contest = {c["name"]: c for c in found["contenders"]}
+    flops = 2 * 4096**3
+    assert contest["best"]["gflops"] == pytest.approx(flops / times[best] / 1e6, rel=1e-3)
+    ceilings = json.loads((ROOT / "results/ceilings.json").read_text())["devices"][0]["rates"]
+    roof = found["roofline"]
+    assert roof["peak"] == ["FMA", ceilings["FMA"]["rate"]]
+    assert roof["attainable"] == min(roof["peak"][1], roof["intensity"] * roof["memory"][1])
+
+    removed = {r["that"]: r for r in found["restrictions"]["removed"]}
+    assert found["restrictions"]["combinations"] == math.prod(map(len, space.parameters.values()))
+    assert removed.keys() == {r.that.text for r in space.restrictions}
+    assert all(r["alone"] <= r["share"] <= 1 - found["restrictions"]["valid"] for r in removed.values())

@@ -1,0 +1,149 @@
+"""`tune report KERNEL SIZE`, `tune explain` and `tune compare` on what was tuned here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helpers.own_kernels import scaled
+from helpers.processes import Tune
+from helpers.records import H100, H200, KERNEL, at, stored
+from tuner import devices
+from tuner.report import counters
+
+BLOCKED = "sgemm/01_host_blocked"
+
+
+def test_a_ledger_is_shown_filled_and_explained(tune: Tune) -> None:
+    assert tune(BLOCKED, "64", "--device", "host", "--budget", "4", "--seed", "3").status == 0
+    before = tune("report", BLOCKED, "64", "--json").json
+    assert (before["from"], before["trials"]) == ("ledger", 4)
+    assert before["command"] == f"tune {BLOCKED} 64 --device host --budget 4 --seed 3 --fresh"
+    assert before["environment"]["verified"].startswith("on ")
+    times = [step["time_ms"] for step in before["improvements"]]
+    assert times == sorted(times, reverse=True)
+
+    missing = [n for n in before["neighbours"] if n["reason"] == "not measured"]
+    assert missing
+    filled = tune("report", BLOCKED, "64", "--measure", "--json")
+    assert filled.status == 0, filled.err
+    assert filled.json["best"] == before["best"]
+    assert all(n["time_ms"] or n["reason"].startswith("failed") for n in filled.json["neighbours"])
+    assert filled.json["trials"] == 4 + len(missing)
+
+    done = tune("explain", BLOCKED, "64", "--json")
+    assert done.status == 0, done.err
+    found = done.json
+    best, default = found["best"]["config"], found["default"]["config"]
+    assert {c["name"] for c in found["parameters"]} == {name for name in best if best[name] != default[name]}
+    assert found["timed"] == "in turns"
+    for change in found["parameters"]:
+        assert (change["default"], change["best"]) == (default[change["name"]], best[change["name"]])
+        assert change["without"] > 0 < change["alone"]
+    words = tune("explain", BLOCKED, "64", "--no-measure")
+    assert words.status == 0, words.err
+    assert "default" in words.out
+    assert tune("report", BLOCKED, "64", "--json").json["trials"] >= filled.json["trials"]  # all is in the ledger
+
+
+def test_a_device_that_is_not_here_is_explained_by_the_times_of_the_search(tune: Tune) -> None:
+    done = tune("explain", "sgemm/12_warptiled", "4096", "--json")
+    assert done.status == 0, done.err
+    found = done.json
+    assert (found["device"], found["timed"]) == ("NVIDIA H200", "search")
+    assert found["limits"]["best"]["figures"]["registers"] > 0
+    assert any("of the roofline" in sentence for sentence in found["words"])
+    assert "are the times of the search" in done.err
+
+
+WRONG = {
+    ("report", BLOCKED, "64"): "nothing has been measured",
+    ("report", "--measure"): "is for the page of one kernel",
+    ("report", "--output", "x.html"): "is for the page of one kernel",
+    ("report", BLOCKED, "64", "--write", __file__): "--write: is for the tables of the store",
+    ("report", "--recording", "nowhere.json"): "nowhere.json",
+    ("report", "sgemm/13_double_buffered", "4096", "--measure", "--json"): "NVIDIA H200 is not here",
+    ("report", KERNEL, "4096", "--output", "x.pdf"): "write a name in .html, .svg or .png",
+    ("compare", "nothing"): "the store has no record of such a kernel",
+    ("compare", "sgemm/13_double_buffered", "--size", "77"): "two are needed; the store has sizes",
+    ("compare", "sgemm", "--results", "/none", "--results", "/nowhere"): "there is no such folder",
+    ("explain", BLOCKED, "64"): "nothing has been measured",
+}
+
+
+@pytest.mark.parametrize("request_", WRONG, ids=lambda words: " ".join(words[:5]))
+def test_a_wrong_request_is_one_message(request_: tuple[str, ...], tune: Tune, tmp_path: Path) -> None:
+    done = tune(*request_)
+    assert (done.status, done.out) == (2, ""), done.err
+    assert WRONG[request_] in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+NCU = """\
+==PROF== Connected to process 5551 (/usr/bin/python3)
+"ID","Kernel Name","sm__throughput.avg.pct_of_peak_sustained_elapsed","dram__bytes.sum","gpu__time_duration.sum"
+"","","%","byte","ns"
+"0","sgemm_tiled","73.20","36,091,648","548,512"
+"""
+
+
+def test_what_the_profiler_prints_is_read() -> None:
+    assert counters.parse(NCU) == {
+        "time under the profiler": "548,512 ns",
+        "arithmetic and issue, of peak": "73.20%",
+        "bytes of device memory": "36,091,648 byte",
+    }
+    assert counters.parse("==ERROR== ERR_NVGPUCTRPERM") == {}
+
+
+@pytest.mark.gpu
+def test_counters_of_best_and_default(tune: Tune) -> None:
+    assert tune("sgemm/09_coarsened_2d", "512", "--budget", "5").status == 0
+    done = tune("explain", "sgemm/09_coarsened_2d", "512", "--counters", "--json")
+    assert done.status == 0, done.err
+    assert done.json["counters"].keys() == {"best", "default"}
+    for profile in done.json["counters"].values():
+        assert {"arithmetic and issue, of peak", "issue slots used", "occupancy reached"} <= profile.keys()
+    assert done.json["limits"]["best"]["waves"] > 0
+
+
+def test_counters_need_the_profiler(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    if devices.count("cuda"):
+        pytest.skip("a machine with GPUs has the profiler elsewhere")
+    done = tune("explain", "sgemm/12_warptiled", "4096", "--counters")
+    assert (done.status, "ncu is not installed" in done.err) == (2, True)
+
+
+def test_a_kernel_without_flops_or_default_is_reported_too(tmp_path: Path, tune: Tune) -> None:
+    file = scaled(tmp_path, "mine")
+    assert tune(file, "--device", "host").status == 0
+    done = tune("report", file, "--json")
+    assert done.status == 0, done.err
+    assert done.json["contenders"][0]["gbytes"] > 0
+    assert done.json["roofline"] is None
+
+
+def test_two_stores_are_compared_as_they_are(tmp_path: Path, tune: Tune) -> None:
+    old = stored(tmp_path / "old", at(4096, time_ms=4.0), at(2048, time_ms=1.0))
+    new = stored(tmp_path / "new", at(4096, time_ms=2.0), at(2048, time_ms=1.0))
+    done = tune("compare", KERNEL, "--results", old, "--results", new, "--json")
+    assert done.status == 0, done.err
+    assert done.json["varying"] == ["size", "store"]
+    ratios = {(r["record"]["sizes"]["M"], r["store"]): r["as_fast_as_the_first"] for r in done.json["records"]}
+    assert ratios == {(4096, str(old)): 1, (4096, str(new)): 2, (2048, str(old)): 1, (2048, str(new)): 1}
+
+
+@pytest.mark.usefixtures("untuned")
+def test_devices_and_sizes_are_compared(tmp_path: Path, tune: Tune) -> None:
+    folder = stored(tmp_path, at(4096, time_ms=2.0), at(4096, H100, time_ms=3.0), at(1024, time_ms=0.1))
+    found = tune("compare", "07_tiled", "--results", folder, "--json").json
+    assert found["varying"] == ["size", "device"]
+    assert len(found["records"]) == 3
+    shown = tune("compare", KERNEL, "--results", folder, "--size", "4096")
+    assert shown.status == 0
+    assert [line.split("  ")[0] for line in shown.out.splitlines()[2:]] == [H100, H200]
+    only = tune("compare", KERNEL, "--results", folder, "--device", "H200", "--json").json
+    assert only["varying"] == ["size"]
+    assert {record["as_fast_as_the_first"] for record in only["records"]} == {None}

@@ -1,0 +1,1 @@
+"""Pages and pictures of what was measured: data in, text out."""

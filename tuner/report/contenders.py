@@ -1,0 +1,99 @@
+"""The best configuration beside the default and the vendor's library, and the roofline that they lie under."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tuner.devices.ceilings import COPY
+from tuner.store import rates
+from tuner.store.rates import Rates
+
+if TYPE_CHECKING:
+    from tuner.devices.ceilings import Ceilings
+    from tuner.report.subject import Subject
+    from tuner.space.model import Config
+
+FINALS, SEARCH = "finals", "search"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Something that has a time in ms: its name, its configuration, where the time is from (FINALS, SEARCH), the spread
+    where it is known, and its rates."""
+
+    name: str
+    time_ms: float
+    origin: str
+    config: Config | None = None
+    spread: float | None = None
+    rates: Rates | None = None
+
+
+def contenders(subject: Subject) -> list[Contender]:
+    """The best; then, where they are known, the default and the library. The finals measured all in the same rounds."""
+    finals = subject.finals
+    best = subject.config(subject.best)
+    if finals is not None:
+        found = [Contender("best", finals.time_ms, FINALS, best, finals.spread)]
+    else:
+        found = [Contender("best", subject.times[subject.best], SEARCH, best)]
+    default = subject.default
+    if default is not None and default != subject.best:
+        config = subject.config(default)
+        if finals is not None and finals.default_ms:
+            found.append(Contender("default", finals.default_ms, FINALS, config))
+        elif default in subject.times:
+            found.append(Contender("default", subject.times[default], SEARCH, config))
+    if finals is not None and finals.library and finals.library_ms:
+        found.append(Contender(finals.library, finals.library_ms, FINALS))
+    return [with_rates(subject, contender) for contender in found]
+
+
+def with_rates(subject: Subject, contender: Contender) -> Contender:
+    """The same with its rates, where the kernel is known."""
+    if subject.space is None or subject.scope is None:
+        return contender
+    known = rates.of(subject.space, subject.scope, contender.time_ms, subject.ceilings)
+    return Contender(**{**vars(contender), "rates": known})
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The ceilings that bound a kernel of this arithmetic intensity, in FLOP per byte: `memory` and `peak` are names of
+    ceilings with their rates in GB/s and GFLOP/s; `attainable` is the lower bound of the two in GFLOP/s.
+
+    `in_cache`: the caches may hold all arrays, so memory may not bound them. (Williams, Waterman, Patterson: Roofline,
+    CACM 2009.)
+    """
+
+    intensity: float
+    memory: tuple[str, float]
+    peak: tuple[str, float]
+    in_cache: bool
+
+    @property
+    def attainable(self) -> float:
+        return min(self.peak[1], self.intensity * self.memory[1])
+
+    @property
+    def ridge(self) -> float:
+        """The intensity above which arithmetic is the bound."""
+        return self.peak[1] / self.memory[1]
+
+
+def roofline(best: Contender, ceilings: Ceilings | None) -> Roofline | None:
+    """The roofline above the best configuration; None where work or ceilings are not known."""
+    known = best.rates
+    if ceilings is None or known is None or not known.gflops or not known.gbytes:
+        return None
+    memory = known.memory or COPY
+    peak = known.peak
+    if peak is None or memory not in ceilings.rates:
+        return None
+    return Roofline(
+        known.gflops / known.gbytes,
+        (memory, ceilings.rates[memory].rate),
+        (peak, ceilings.rates[peak].rate),
+        known.memory is None,
+    )

@@ -1,0 +1,133 @@
+"""Counters of a GPU for one launch of a configuration, by NVIDIA's profiler `ncu`, in a process of its own."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner import devices, paths
+from tuner.devices.program import Program, build
+from tuner.errors import RequestError
+from tuner.measure.workbench import Workbench
+from tuner.space import launch_form
+from tuner.space.scope import Scope
+
+if TYPE_CHECKING:
+    from tuner.report.subject import Subject
+    from tuner.space.model import Config
+
+SECONDS = 300.0  # for one profile; it launches the kernel many times over
+PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")
+_STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+COUNTERS: Mapping[str, str] = {  # what people call them, by ncu's names
+    "gpu__time_duration.sum": "time under the profiler",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "arithmetic and issue, of peak",
+    "l1tex__throughput.avg.pct_of_peak_sustained_active": "L1 and shared memory, of peak",
+    "lts__throughput.avg.pct_of_peak_sustained_elapsed": "L2, of peak",
+    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": "device memory, of peak",
+    "dram__bytes.sum": "bytes of device memory",
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy reached",
+    "smsp__issue_active.avg.pct_of_peak_sustained_active": "issue slots used",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": "conflicts of shared memory banks",
+    _STALLED.format("long_scoreboard"): "warps that wait for memory, per issue",
+    _STALLED.format("short_scoreboard"): "warps that wait for shared memory, per issue",
+    _STALLED.format("barrier"): "warps that wait at a barrier, per issue",
+    _STALLED.format("math_pipe_throttle"): "warps that wait for arithmetic, per issue",
+}
+
+
+def program() -> str:
+    """The profiler. Raises RequestError where it is not installed."""
+    found = shutil.which("ncu") or next((place for place in PLACES if Path(place).exists()), None)
+    if found is None:
+        raise RequestError("--counters: ncu is not installed; install NVIDIA Nsight Compute, or leave --counters out")
+    return found
+
+
+def profile(subject: Subject, config: Config, device: str) -> dict[str, str]:
+    """The counters of a launch of `config`, as texts with their units, under the names of COUNTERS.
+
+    Raises RequestError where the profiler is missing, is not allowed to read counters, or says nothing.
+    """
+    problem = subject.problem
+    if problem is None or devices.split(device)[0] != "cuda":
+        raise RequestError(f"--counters: ncu profiles GPUs of NVIDIA, not {device}; leave --counters out")
+    request = {
+        "space": launch_form.to_json(problem.space),
+        "sizes": dict(problem.sizes),
+        "options": dict(problem.options),
+        "types": dict(problem.types),
+        "config": config,
+        "device": device,
+    }
+    names = "|".join(re.escape(re.split("[{<]", step.kernel)[0]) for step in problem.space.steps)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(request, file)
+        file.flush()
+        command = [
+            program(), "--csv", "--page", "raw", "--metrics", ",".join(COUNTERS), "--kernel-name", f"regex:{names}",
+            "--launch-count", "1", sys.executable, "-P", "-m", "tuner.report.counters", file.name,
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=SECONDS,
+                check=False,
+                env=paths.own_environment(),
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise RequestError(f"--counters: ncu does not run: {error}; leave --counters out") from None
+    found = parse(done.stdout)
+    if not found:
+        raise RequestError(f"--counters: ncu counted nothing: {_why(done.stdout + done.stderr)}")
+    return found
+
+
+def parse(text: str) -> dict[str, str]:
+    """The counters in what `ncu --csv --page raw` prints: a line of names, a line of units, a line for each launch."""
+    lines = [line for line in text.splitlines() if line.startswith('"')]
+    table = list(csv.reader(lines))
+    if len(table) < 3:
+        return {}
+    header, units, values = table[:3]
+    known = {
+        name: f"{value} {unit}".strip().replace(" %", "%")
+        for name, unit, value in zip(header, units, values, strict=False)
+    }
+    return {label: known[name] for name, label in COUNTERS.items() if known.get(name, "")}
+
+
+def _why(text: str) -> str:
+    if "ERR_NVGPUCTRPERM" in text:
+        return (
+            "this user may not read counters; ask an administrator to load the driver with "
+            "NVreg_RestrictProfilingToAdminUsers=0, or leave --counters out"
+        )
+    said = [line for line in text.splitlines() if "error" in line.casefold()] or text.splitlines()[-1:]
+    return f"{paths.shown(' '.join(said[:2])) or 'it says nothing'}; leave --counters out"
+
+
+def main() -> None:
+    """The process that is profiled: launches and verifies the configuration of the request in a file."""
+    request: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    device = devices.open_device(request["device"])
+    space = launch_form.from_json(request["space"])
+    scope = Scope(request["sizes"], request["options"], device.language, device.limits, request["types"])
+    bench = Workbench(device, space, scope)
+    built = build(device.compiler, space, request["config"], scope)
+    bench.verify(bench.bind(Program(device, space, request["config"], scope, built)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,258 @@
+"""Why the best configuration is faster than the default: parameter by parameter, and what limits each of the two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tuner.devices.figures import Figures, resident_blocks
+from tuner.errors import RequestError
+from tuner.report import contenders, landscape
+from tuner.report.contenders import SEARCH, Contender
+from tuner.report.words import times
+from tuner.tuning.selection import SLOWEST_DEFAULT
+
+if TYPE_CHECKING:
+    from tuner.exchange.recording import Row
+    from tuner.report.subject import Subject
+    from tuner.space.model import Value
+
+TURNS = "in turns"  # how times were measured; else they are of the search
+ALIKE = 0.01  # of a time: what a parameter changes by less does not matter
+
+
+@dataclass(frozen=True)
+class Change:
+    """A parameter in which best and default differ. `without` is the time in ms of the best with the default's value,
+    `alone` that of the default with the best's value; None with a reason where there is none."""
+
+    name: str
+    default: Value
+    best: Value
+    without: float | None
+    alone: float | None
+    without_reason: str = ""
+    alone_reason: str = ""
+
+
+@dataclass(frozen=True)
+class Limiting:
+    """What limits a configuration, as far as it is known: the figures of its build, how many `blocks` of it a
+    multiprocessor has room for by what would limit them, and its grid in `waves` of all that run at once."""
+
+    figures: Figures
+    occupancy: float | None
+    threads: int
+    grid: int
+    blocks: Mapping[str, int] = field(default_factory=dict)
+    waves: float | None = None
+
+    @property
+    def limiter(self) -> str:
+        """What limits the number of blocks; empty where it is not known."""
+        least = min(self.blocks.values(), default=0)
+        return " and ".join(name for name, count in self.blocks.items() if count == least)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Best against default: their times in ms, measured `TURNS` or of the SEARCH; the changes, the most important
+    first; what limits both; the rates of the best."""
+
+    subject: Subject
+    best_ms: float
+    default_ms: float
+    origin: str
+    changes: list[Change]
+    bounds: Mapping[str, Limiting | None]
+    best: Contender
+
+
+def rows(subject: Subject) -> list[Row]:
+    """What an explanation needs times of: the best, the default, and each with one value of the other. Only valid ones.
+
+    Raises RequestError where there is no default to compare with.
+    """
+    default = _default(subject)
+    mixed = [row for i in _differing(subject, default) for row in _mixed(subject.best, default, i)]
+    return [row for row in dict.fromkeys([subject.best, default, *mixed]) if _is_valid(subject, row)]
+
+
+def _default(subject: Subject) -> Row:
+    if subject.default is None:
+        raise RequestError(f"{subject.kernel}: has no default that is known here, so there is nothing to compare with")
+    return subject.default
+
+
+def _differing(subject: Subject, default: Row) -> list[int]:
+    return [i for i, (a, b) in enumerate(zip(subject.best, default, strict=True)) if a != b]
+
+
+def _mixed(best: Row, default: Row, position: int) -> tuple[Row, Row]:
+    """The best with the default's value at a position, and the reverse."""
+
+    def put(row: Row, value: Value) -> Row:
+        return (*row[:position], value, *row[position + 1 :])
+
+    return put(best, default[position]), put(default, best[position])
+
+
+def _is_valid(subject: Subject, row: Row) -> bool:
+    space, scope = subject.space, subject.scope
+    return space is not None and scope is not None and space.valid(subject.config(row), scope)
+
+
+def explain(subject: Subject, in_turns: Mapping[Row, float]) -> Contrast:
+    """The explanation, from the times in ms that were measured in turns, else from those of the search.
+
+    Raises RequestError where the default has no time.
+    """
+    default = _default(subject)
+    if default not in {**subject.times, **in_turns}:
+        reason = landscape.why_no_time(subject, default)
+        raise RequestError(
+            f"{subject.kernel}: the default {reason}, so there is nothing to compare the best with; run this where "
+            f"{subject.recording.device} is"
+        )
+    # Times of the search and times in turns can be compared only where they are far apart.
+    with_slow = {**_slow(subject, in_turns), **in_turns}
+    origin = TURNS if subject.best in in_turns and default in with_slow else SEARCH
+    measured = with_slow if origin == TURNS else subject.times
+    changes = []
+    for i in _differing(subject, default):
+        without, alone = _mixed(subject.best, default, i)
+        changes.append(
+            Change(
+                list(subject.parameters)[i],
+                default[i],
+                subject.best[i],
+                measured.get(without),
+                measured.get(alone),
+                "" if without in measured else _reason(subject, without),
+                "" if alone in measured else _reason(subject, alone),
+            )
+        )
+    best_ms = measured[subject.best]
+    changes.sort(key=lambda change: -(change.without or 0.0))
+    shown = contenders.with_rates(subject, Contender("best", best_ms, origin, subject.config(subject.best)))
+    bounds = {name: bounds_of(subject, row) for name, row in (("best", subject.best), ("default", default))}
+    return Contrast(subject, best_ms, measured[default], origin, changes, bounds, shown)
+
+
+def _slow(subject: Subject, in_turns: Mapping[Row, float]) -> dict[Row, float]:
+    """The times of what was too slow to be timed in turns."""
+    fastest = min((subject.times[row] for row in in_turns), default=math.inf)
+    return {row: time_ms for row, time_ms in subject.times.items() if time_ms > SLOWEST_DEFAULT * fastest}
+
+
+def _reason(subject: Subject, row: Row) -> str:
+    if row in subject.times:
+        return f"{subject.times[row]:.4g} ms in the search"
+    return landscape.why_no_time(subject, row)
+
+
+def bounds_of(subject: Subject, row: Row) -> Limiting | None:
+    """What limits a configuration; None where its build is not known, or where it has several steps."""
+    space, scope, entry = subject.space, subject.scope, subject.entry(row)
+    if space is None or scope is None or entry is None or len(space.steps) != 1 or "registers" not in entry.extra:
+        return None
+    (geometry,) = space.geometries(subject.config(row), scope)
+    figures = Figures(*(_count(entry.extra.get(name)) for name in ("registers", "spills", "shared_memory")))
+    shared = figures.shared_memory
+    static = None if shared is None else max(0, shared - geometry.shared_memory)
+    blocks = resident_blocks(Figures(figures.registers, figures.spills, static), geometry, scope.limits)
+    grid = math.prod(geometry.grid)
+    at_once = min(blocks.values(), default=0) * (subject.here.units if subject.here else 0)
+    occupancy = entry.extra.get("occupancy")
+    return Limiting(
+        figures,
+        occupancy if isinstance(occupancy, float) else None,
+        math.prod(geometry.block),
+        grid,
+        blocks,
+        grid / at_once if at_once else None,
+    )
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def sentences(found: Contrast) -> list[str]:
+    """The explanation in words."""
+    ratio = found.default_ms / found.best_ms
+    how = "measured in turns" if found.origin == TURNS else f"as the {found.subject.trials.origin} has them"
+    if not found.changes:
+        return [f"The best configuration is the default: {found.best_ms:.4g} ms, {how}.", *_limits(found)]
+    lines = [
+        f"The best takes {found.best_ms:.4g} ms, the default {found.default_ms:.4g} ms, {how}: "
+        f"{times(ratio)[:-2]} times as fast."
+    ]
+    needed = [change for change in found.changes if change.without and change.without > (1 + ALIKE) * found.best_ms]
+    better = [change for change in found.changes if change.without and change.without < (1 - ALIKE) * found.best_ms]
+    idle = [change for change in found.changes if change.without and change not in (*needed, *better)]
+    unknown = [change for change in found.changes if change.without_reason == landscape.NOT_MEASURED]
+    tied = [change for change in found.changes if change.without is None and change not in unknown]
+    if needed:
+        first = needed[0]
+        lines.append(
+            f"{first.name} = {first.best} in place of {first.default} matters most: without it, the best takes "
+            f"{times((first.without or 0.0) / found.best_ms)[:-2]} times as long."
+        )
+    if len(needed) > 1:
+        rest = ", ".join(f"{s.name} ({times((s.without or 0.0) / found.best_ms)})" for s in needed[1:])
+        lines.append(f"Then come {rest}.")
+    if idle:
+        lines.append(f"{_names(idle)}: the default's value would cost less than {ALIKE:.0%}.")
+    if better:
+        lines.append(
+            f"{_names(better)}: with the default's value the best is faster still. The search has not been there; the "
+            "same `tune` command goes on from what is known now."
+        )
+    if tied:
+        lines.append(f"{_names(tied)}: cannot be changed back alone; the table says why.")
+    if unknown:
+        lines.append(f"{_names(unknown)}: nobody has measured the best with the default's value.")
+    return [*lines, *_limits(found)]
+
+
+def _names(changes: list[Change]) -> str:
+    return ", ".join(change.name for change in changes)
+
+
+def _limits(found: Contrast) -> list[str]:
+    """What limits the best."""
+    lines = []
+    roof = contenders.roofline(found.best, found.subject.ceilings)
+    known = found.best.rates
+    if roof is not None and known is not None and known.gflops:
+        bound = roof.peak[0] if roof.intensity >= roof.ridge else roof.memory[0]
+        lines.append(
+            f"It reaches {known.gflops / roof.attainable:.1%} of the roofline: at {roof.intensity:,.3g} FLOP per byte "
+            f"the {bound} ceiling bounds it."
+        )
+    elif known is not None and known.vs_memory:
+        lines.append(f"It reaches {known.vs_memory:.1%} of the {known.memory} ceiling.")
+    elif found.subject.ceilings is None:
+        lines.append("The ceilings of the device are not known; `tune devices --measure` measures them.")
+    bounds = found.bounds["best"]
+    if bounds is None:
+        return lines
+    if bounds.blocks:
+        count = min(bounds.blocks.values())
+        lines.append(
+            f"A multiprocessor holds {count} of its blocks of {bounds.threads} threads at once, which "
+            f"{bounds.limiter} {'limit' if ' and ' in bounds.limiter or bounds.limiter.endswith('s') else 'limits'}"
+            + (f": occupancy {bounds.occupancy:.1%}." if bounds.occupancy is not None else ".")
+        )
+    if bounds.figures.spills:
+        lines.append(f"Its registers spill {bounds.figures.spills} bytes per thread to memory.")
+    if bounds.waves is not None:
+        full = bounds.waves / math.ceil(bounds.waves)
+        lines.append(
+            f"Its {bounds.grid:,} blocks run in {bounds.waves:.2f} waves, so {full:.0%} of the places are filled on "
+            "average."
+        )
+    return lines

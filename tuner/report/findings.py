@@ -1,0 +1,209 @@
+"""All that a report says of a Subject, computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tuner.report import contenders, importance, landscape, restrictions
+from tuner.space.texts import config_text, short_size
+from tuner.version import VERSION
+
+if TYPE_CHECKING:
+    from tuner.exchange.recording import Row
+    from tuner.report.contenders import Contender, Roofline
+    from tuner.report.landscape import Convergence, Distribution, Failure, Neighbour, Slice
+    from tuner.report.restrictions import Removals
+    from tuner.report.subject import Subject
+
+BUILD = ("registers", "spills", "shared_memory", "occupancy")  # figures of a build, under a recording's names
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What came of it, under the names of the functions that computed it. `random_search` is empty for a search, and
+    `removals` None for a kernel that is not known here. `notes` are for whoever reads."""
+
+    subject: Subject
+    contenders: list[Contender]
+    roofline: Roofline | None
+    convergence: Convergence
+    random_search: list[tuple[int, float]]
+    distribution: Distribution
+    shares: Mapping[str, float]
+    neighbours: list[Neighbour]
+    slices: list[Slice]
+    leaders: list[Row]
+    failures: list[Failure]
+    removals: Removals | None
+    notes: Sequence[str] = field(default_factory=list)
+
+    @staticmethod
+    def of(subject: Subject) -> Findings:
+        """All findings; takes a second or two, of which most is the importance of parameters."""
+        shares = importance.shares(subject)
+        order = [*shares, *(name for name in subject.parameters if name not in shares)]
+        found = contenders.contenders(subject)
+        known = subject.space is not None and subject.scope is not None
+        return Findings(
+            subject=subject,
+            contenders=found,
+            roofline=contenders.roofline(found[0], subject.ceilings),
+            convergence=landscape.convergence(subject),
+            random_search=landscape.random_search(subject) if subject.trials.origin == "recording" else [],
+            distribution=landscape.distribution(subject),
+            shares=shares,
+            neighbours=landscape.neighbours(subject),
+            slices=landscape.slices(subject, order),
+            leaders=landscape.leaders(subject),
+            failures=landscape.failures(subject),
+            removals=restrictions.removals(subject.space, subject.scope) if known else None,  # type: ignore[arg-type]
+            notes=_notes(subject),
+        )
+
+    @property
+    def command(self) -> str:
+        """The command that does it again, as far as it is known."""
+        commands = self.subject.trials.commands
+        if commands:
+            return f"{commands[-1]} --fresh"
+        problem = self.subject.problem
+        if problem is None:
+            return ""
+        record = self.subject.record if self.subject.trials.origin != "recording" else None
+        kind = self.subject.trials.kind or "cuda"
+        from tuner.tuning.request import TuningRequest
+
+        request = TuningRequest(
+            problem.space.name,
+            short_size(problem.sizes),
+            kind,
+            {name: value for name, value in problem.options.items() if value != problem.space.operation.options[name]},
+            problem.types,
+            record.strategy if record else None,
+            str(record.evaluated) if record else None,
+        )
+        return f"{request.command(problem.space.name, kind)} --fresh"
+
+    @property
+    def environment(self) -> list[tuple[str, str]]:
+        """Where and how it was measured, as names and texts."""
+        subject, record = self.subject, self.subject.record
+        trials, total = subject.trials, len(subject.recording.entries)
+        rows = [
+            ("device", subject.recording.device or "not told"),
+            ("kind, architecture", ", ".join(filter(None, (trials.kind, trials.architecture)))),
+            ("toolchain", trials.toolchain or (record.toolchain if record else "")),
+            ("trials", f"{total:,} in a {trials.origin}, of which {total - len(subject.times):,} failed"),
+            ("way of timing", f"protocol {trials.protocol}" if trials.origin == "ledger" else ""),
+        ]
+        if record is not None:
+            rows += [
+                ("record of", f"{record.date}, by tuner {record.version}"),
+                ("its search", f"{record.strategy}, {record.evaluated:,} of {record.configurations:,} configurations"),
+                ("its finals", f"{record.rounds} rounds, spread {record.spread:.1%}"),
+                ("clock in its finals", f"{record.clock_mhz:g} MHz" if record.clock_mhz else ""),
+                ("held down by", ", ".join(record.throttled)),
+                ("verified", _verified(subject)),
+                ("signature", record.signature[:16]),
+            ]
+        ceilings = subject.ceilings
+        rows += [
+            ("ceilings", f"of {ceilings.date[:10]}, by tune devices --measure" if ceilings else "not measured"),
+            ("page made by", f"tuner {VERSION}"),
+        ]
+        return [(name, text) for name, text in rows if text]
+
+    def build(self, row: Row) -> list[Any]:
+        """The figures of a configuration's build, in the order of BUILD; None for what is not known."""
+        entry = self.subject.entry(row)
+        return [entry.extra.get(name) if entry else None for name in BUILD]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON data."""
+        subject = self.subject
+        return {
+            "kernel": subject.kernel,
+            "problem": subject.problem_text,
+            "device": subject.recording.device,
+            "from": subject.trials.origin,
+            "trials": self.convergence.trials,
+            "succeeded": len(subject.times),
+            "best": subject.config(subject.best),
+            "contenders": [_contender(contender) for contender in self.contenders],
+            "roofline": self.roofline and {**vars(self.roofline), "attainable": self.roofline.attainable},
+            "improvements": [
+                {"trial": number, "time_ms": time_ms, "config": subject.config(row)}
+                for number, time_ms, row in self.convergence.improvements
+            ],
+            "distribution": {"bins": self.distribution.bins, "within_5_percent": self.distribution.within},
+            "importance": {"method": importance.METHOD, "shares": dict(self.shares)},
+            "neighbours": [
+                {"parameter": n.name, "value": n.value, "time_ms": n.time_ms, "reason": n.reason}
+                for n in self.neighbours
+            ],
+            "leaders": [
+                {
+                    "config": subject.config(row),
+                    "time_ms": subject.times[row],
+                    **dict(zip(BUILD, self.build(row), strict=True)),
+                }
+                for row in self.leaders
+            ],
+            "failures": [
+                {"reason": f.reason, "count": f.count, "example": subject.config(f.example), "log": f.log}
+                for f in self.failures
+            ],
+            "restrictions": self.removals
+            and {
+                "combinations": self.removals.combinations,
+                "examined": self.removals.examined,
+                "valid": self.removals.valid,
+                "removed": [
+                    {"that": r.restriction.that.text, "share": r.share, "alone": r.alone} for r in self.removals.rows
+                ],
+            },
+            "environment": dict(self.environment),
+            "command": self.command,
+            "notes": list(self.notes),
+        }
+
+
+def _contender(contender: Contender) -> dict[str, Any]:
+    known = vars(contender.rates) if contender.rates else {}
+    plain = {name: value for name, value in vars(contender).items() if name != "rates"}
+    return {**plain, **known}
+
+
+def _verified(subject: Subject) -> str:
+    record = subject.record
+    if record is None or not record.is_verified:
+        return record.doubt if record else ""
+    error = f", largest error {record.error:.2g} of {record.bound:.2g} allowed" if record.bound else ""
+    return f"on {record.input_sets} sets of inputs against {record.verified or 'its reference'}{error}"
+
+
+def _notes(subject: Subject) -> list[str]:
+    notes = []
+    if subject.trials.origin == "recording":
+        notes.append("These trials are a recording of a space, which no search has ordered.")
+    if subject.trials.origin == "record":
+        notes.append("No ledger is here. The trials are the best and the runners-up of the store's record alone.")
+    if subject.recording.is_unverified:
+        notes.append("No output was compared with anything: the results are unverified.")
+    finals = subject.finals
+    if finals is not None:
+        searched = subject.times[subject.best]
+        if abs(finals.time_ms / searched - 1) > 0.01:
+            notes.append(
+                f"The best took {searched:.4g} ms in the search and {finals.time_ms:.4g} ms in the finals. The search "
+                "times each configuration alone, soon after its build; the finals time the best in turns, at working "
+                "clocks. Figures over many trials use the times of the search."
+            )
+    elif subject.record is not None:
+        notes.append(
+            f"The store's best is not among these trials: `{config_text(subject.record.config)}` at "
+            f"{subject.record.time_ms:.4g} ms. Another search found it."
+        )
+    return notes

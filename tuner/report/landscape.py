@@ -1,0 +1,197 @@
+"""What the trials tell of the search and of the space: pure functions of a Subject. Times are in ms."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tuner.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from tuner.exchange.recording import Row
+    from tuner.report.subject import Subject
+    from tuner.space.model import Value
+
+BINS = 40  # of a distribution
+MOST_POINTS = 2000  # of a convergence
+WITHIN = 0.05  # of the best: what is told of a distribution
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """The trials in the order they were measured: `points` are numbers from 1 on and times, thinned out evenly to
+    MOST_POINTS; `improvements` are the numbers, times and rows of those that were the best so far."""
+
+    points: list[tuple[int, float]]
+    improvements: list[tuple[int, float, Row]]
+    trials: int
+
+
+def convergence(subject: Subject) -> Convergence:
+    """How the search went, failed trials counted."""
+    points: list[tuple[int, float]] = []
+    improvements: list[tuple[int, float, Row]] = []
+    entries = subject.recording.entries
+    for number, (row, entry) in enumerate(entries.items(), 1):
+        if entry.time_ms is not None:
+            points.append((number, entry.time_ms))
+            if not improvements or entry.time_ms < improvements[-1][1]:
+                improvements.append((number, entry.time_ms, row))
+    step = max(1, math.ceil(len(points) / MOST_POINTS))
+    return Convergence(points[::step], improvements, len(entries))
+
+
+def random_search(subject: Subject) -> list[tuple[int, float]]:
+    """The median best time of a random search, by its number of trials: of all orders of these trials, half have found
+    a configuration at least as fast by then. Failed trials count."""
+    ranked = sorted(subject.times.values())
+    total = len(subject.recording.entries)
+    numbers = sorted({min(total, round(10 ** (e / 12))) for e in range(12 * len(str(total)) + 1)})
+    curve: list[tuple[int, float]] = []
+    for number in numbers:
+        missed, rank = 1.0, 0  # the probability that none of the `rank` fastest is among `number` trials
+        while missed > 0.5 and rank < len(ranked):
+            missed *= max(0, total - rank - number) / (total - rank)
+            rank += 1
+        if missed <= 0.5:
+            curve.append((number, ranked[rank - 1]))
+    return curve
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """The number of configurations by time: `bins` are (from, to, count), of equal width on a logarithmic scale."""
+
+    bins: list[tuple[float, float, int]]
+    within: int  # configurations within WITHIN of the fastest
+    total: int
+
+
+def distribution(subject: Subject) -> Distribution:
+    """How the times are distributed."""
+    times = sorted(subject.times.values())
+    low, high = math.log(times[0]), math.log(times[-1])
+    count = min(BINS, max(1, len(times) // 2)) if high > low else 1
+    width = (high - low) / count or 1e-3
+    numbers = [0] * count
+    for time_ms in times:
+        numbers[min(count - 1, int((math.log(time_ms) - low) / width))] += 1
+    edges = [math.exp(low + width * i) for i in range(count + 1)]
+    within = sum(time_ms <= times[0] * (1 + WITHIN) for time_ms in times)
+    return Distribution(list(zip(edges, edges[1:], numbers, strict=False)), within, len(times))
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """The best configuration with another value of one parameter: its time, or why there is none."""
+
+    name: str
+    value: Value
+    row: Row
+    time_ms: float | None
+    reason: str = ""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it could be measured."""
+        return self.time_ms is None and self.reason == NOT_MEASURED
+
+
+NOT_MEASURED = "not measured"
+
+
+def neighbours(subject: Subject) -> list[Neighbour]:
+    """All that differ from the best in one parameter, parameter by parameter, in the order of their values."""
+    found: list[Neighbour] = []
+    for position, (name, values) in enumerate(subject.parameters.items()):
+        for value in values:
+            if value != subject.best[position]:
+                row = (*subject.best[:position], value, *subject.best[position + 1 :])
+                found.append(_neighbour(subject, name, value, row))
+    return found
+
+
+def _neighbour(subject: Subject, name: str, value: Value, row: Row) -> Neighbour:
+    if row in subject.times:
+        return Neighbour(name, value, row, subject.times[row])
+    return Neighbour(name, value, row, None, why_no_time(subject, row))
+
+
+def why_no_time(subject: Subject, row: Row) -> str:
+    """Why a configuration has no time."""
+    entry = subject.entry(row)
+    if entry is not None:
+        return f"failed: {entry.failure}"
+    if subject.space is None or subject.scope is None:
+        return NOT_MEASURED
+    try:
+        broken = subject.space.broken(subject.config(row), subject.scope)
+    except ExpressionError as error:
+        return f"not valid: {error}"
+    return f"not valid: {broken}" if broken else NOT_MEASURED
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The fastest time for each pair of values of two parameters, whatever the others are: (value, value, time, number
+    of configurations)."""
+
+    names: tuple[str, str]
+    cells: list[tuple[Value, Value, float, int]]
+
+
+def slices(subject: Subject, order: Sequence[str], most: int = 66) -> list[Slice]:
+    """The slices of all pairs of parameters that vary, at most so many; the first of `order` come first."""
+    varying = [name for name in order if len({row[_position(subject, name)] for row in subject.times}) > 1]
+    pairs = sorted(itertools.combinations(range(len(varying)), 2), key=lambda pair: (sum(pair), pair))[:most]
+    return [_slice(subject, varying[a], varying[b]) for a, b in pairs]
+
+
+def _slice(subject: Subject, first: str, second: str) -> Slice:
+    one, other = _position(subject, first), _position(subject, second)
+    best: dict[tuple[Value, Value], float] = {}
+    counts: dict[tuple[Value, Value], int] = {}
+    for row, time_ms in subject.times.items():
+        key = row[one], row[other]
+        best[key] = min(time_ms, best.get(key, math.inf))
+        counts[key] = counts.get(key, 0) + 1
+    ranks = [{value: i for i, value in enumerate(subject.parameters[name])} for name in (first, second)]
+    keys = sorted(best, key=lambda key: (ranks[0][key[0]], ranks[1][key[1]]))
+    return Slice((first, second), [(*key, best[key], counts[key]) for key in keys])
+
+
+def _position(subject: Subject, name: str) -> int:
+    return list(subject.parameters).index(name)
+
+
+def leaders(subject: Subject, most: int = 20) -> list[Row]:
+    """The fastest configurations, the best first."""
+    ranked = sorted(subject.times, key=lambda row: (row != subject.best, subject.times[row]))
+    return ranked[:most]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Configurations that failed for one reason: their number, one of them, and the beginning of its log."""
+
+    reason: str
+    count: int
+    example: Row
+    log: str
+
+
+def failures(subject: Subject) -> list[Failure]:
+    """The failures by reason, the most frequent first."""
+    rows: dict[str, list[Row]] = {}
+    for row, entry in subject.recording.entries.items():
+        if entry.time_ms is None:
+            rows.setdefault(str(entry.extra.get("reason", entry.failure)), []).append(row)
+    logs: Mapping[Row, str] = subject.trials.logs
+    found = []
+    for reason, group in sorted(rows.items(), key=lambda item: -len(item[1])):
+        example = next((row for row in group if row in logs), group[0])
+        found.append(Failure(reason, len(group), example, "\n".join(logs.get(example, "").strip().splitlines()[:6])))
+    return found

@@ -1,0 +1,94 @@
+"""What a report lacks, measured on the device of its trials: verified, timed and written into the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tuner.errors import RequestError, TrialError, WorkerDied
+from tuner.exchange import recording as recordings
+from tuner.measure.process.supervisor import Task
+from tuner.report import landscape
+from tuner.search.strategies import UNLIMITED
+from tuner.store.store import Store
+from tuner.tuning.crew import Crew, Crews
+from tuner.tuning.exploration import explored
+from tuner.tuning.request import CheckedRequest, TuningRequest
+from tuner.tuning.selection import SLOWEST_DEFAULT
+
+if TYPE_CHECKING:
+    from tuner.devices import DeviceInfo
+    from tuner.exchange.recording import Row
+    from tuner.measure.results import Final
+    from tuner.report.subject import Subject
+    from tuner.tuning.exploration import Progress
+
+
+@dataclass(frozen=True)
+class Remeasured:
+    """A subject with more trials, the device that measured them, and the Finals of rows that were timed in turns, by
+    row; the library's, where there is one."""
+
+    subject: Subject
+    device: DeviceInfo
+    finals: dict[Row, Final] = field(default_factory=dict)
+    library: Final | None = None
+
+
+def neighbours(subject: Subject, storage: str | None, progress: Progress) -> Subject:
+    """`subject` with the neighbours of the best that had no time. Raises RequestError as `measure` does."""
+    missing = [neighbour.row for neighbour in landscape.neighbours(subject) if neighbour.is_missing]
+    return measure(subject, missing, storage, progress).subject if missing else subject
+
+
+def measure(
+    subject: Subject,
+    rows: Sequence[Row],
+    storage: str | None,
+    progress: Progress,
+    in_turns: bool = False,
+) -> Remeasured:
+    """`subject` with trials of these valid rows: those of the ledger, or new ones. `in_turns`: then all of them that
+    are not much slower than the fastest are timed in turns, as finalists are.
+
+    Raises RequestError for a recording of an unknown kernel, and where the device of the trials is not here.
+    """
+    problem = subject.problem
+    if problem is None:
+        raise RequestError(f"{subject.kernel}: is not known here, so nothing can be measured")
+    space = problem.space
+    if subject.here is None:
+        raise RequestError(
+            f"{subject.recording.device} is not here, and times of different devices cannot be put together; "
+            "measure where it is, or name it by --device"
+        )
+    name = subject.here.id
+    request = TuningRequest(space.name, None, name, storage=storage, results=problem.results)
+    task = Task(space, dict(problem.sizes), dict(problem.options), types=dict(problem.types))
+    checked = CheckedRequest(request, task, [name], UNLIMITED, Store.of(space, problem.results))
+    configs = [subject.config(row) for row in rows]
+    with Crews(progress.noted) as crews, explored(crews, checked, progress, configs) as search:
+        crew, trials = search.crew, search.trials
+        more = recordings.of_trials(space, problem.sizes, problem.types, crew.device.name, trials)
+        logs = {tuple(t.config[n] for n in space.parameters): t.outcome.log for t in trials if t.outcome.log}
+        whole = replace(subject.recording, entries={**subject.recording.entries, **more.entries})
+        known = replace(subject.trials, recording=whole, logs={**subject.trials.logs, **logs})
+        found = Remeasured(
+            replace(subject, trials=known, scope=crew.scope, here=crew.device, pinned=subject.best), crew.device
+        )
+        return _in_turns(crew, found, list(more.entries), progress) if in_turns else found
+
+
+def _in_turns(crew: Crew, found: Remeasured, rows: Sequence[Row], progress: Progress) -> Remeasured:
+    """`found` with the finals of those rows that are not much slower than the fastest."""
+    times = {row: time_ms for row in rows if (time_ms := found.subject.times.get(row)) is not None}
+    likely = [row for row, time_ms in times.items() if time_ms <= SLOWEST_DEFAULT * min(times.values())]
+    progress.finals(len(likely))
+    try:
+        finals = crew.lead.finals([found.subject.config(row) for row in likely])
+    except (TrialError, WorkerDied) as error:
+        progress.noted(f"no times in turns: {error}")
+        return found
+    good = {row: final for row, final in zip(likely, finals.candidates, strict=True) if final.failure is None}
+    return replace(found, finals=good, library=finals.library)

@@ -1,0 +1,71 @@
+"""Which restriction removes how many of all combinations of values."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tuner.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from tuner.space.model import Restriction, Space, Value
+    from tuner.space.scope import Scope
+
+MOST_COMBINATIONS = 10_000  # that are evaluated; of more, so many are drawn at random
+_SAMPLE = 4_000
+
+
+@dataclass(frozen=True)
+class Removal:
+    """The share of all combinations that one restriction removes, 0 to 1, and of those that no other one removes."""
+
+    restriction: Restriction
+    share: float
+    alone: float
+
+
+@dataclass(frozen=True)
+class Removals:
+    """All restrictions, the greediest first; the number of combinations, the share that is valid, and the number of
+    those that were looked at."""
+
+    rows: list[Removal]
+    combinations: int
+    valid: float
+    examined: int
+
+
+def removals(space: Space, scope: Scope) -> Removals:
+    """What each restriction removes at this size on this device. One without a value, as after a division by zero,
+    removes a combination."""
+    combinations = math.prod(len(values) for values in space.parameters.values())
+    draw = random.Random(0)  # noqa: S311
+    all_of_them = combinations <= MOST_COMBINATIONS
+    configs = list(space.walk()) if all_of_them else [_drawn(space, draw) for _ in range(_SAMPLE)]
+    removed = [0] * len(space.restrictions)
+    alone = [0] * len(space.restrictions)
+    valid = 0
+    for config in configs:
+        names = space.names(config, scope)
+        broken = [i for i, restriction in enumerate(space.restrictions) if not _holds(restriction, names)]
+        valid += not broken
+        for position in broken:
+            removed[position] += 1
+        if len(broken) == 1:
+            alone[broken[0]] += 1
+    count = len(configs)
+    rows = [Removal(r, n / count, a / count) for r, n, a in zip(space.restrictions, removed, alone, strict=True)]
+    return Removals(sorted(rows, key=lambda row: -row.share), combinations, valid / count, count)
+
+
+def _drawn(space: Space, draw: random.Random) -> dict[str, Value]:
+    return {name: draw.choice(values) for name, values in space.parameters.items()}
+
+
+def _holds(restriction: Restriction, names: object) -> bool:
+    try:
+        return bool(restriction.that.evaluate(names))  # type: ignore[arg-type]
+    except ExpressionError:
+        return False

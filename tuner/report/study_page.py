@@ -1,0 +1,220 @@
+"""The page of one study: the sections of `tune report KERNEL SIZE`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tuner.report import charts as charting
+from tuner.report import page, vega
+from tuner.report.contenders import FINALS
+from tuner.report.findings import BUILD, Findings
+from tuner.report.page import Cell, Grid, Section
+from tuner.report.words import number, percent, times
+from tuner.space.texts import config_text
+from tuner.version import VERSION
+
+if TYPE_CHECKING:
+    from tuner.report.contenders import Contender
+
+_BUILD_TITLES = ("registers", "spills, B", "shared memory, B", "occupancy")
+
+
+def title(findings: Findings) -> str:
+    """Kernel, problem and device."""
+    subject = findings.subject
+    return f"{subject.kernel} at {subject.problem_text} on {subject.recording.device or 'a device without a name'}"
+
+
+def html(findings: Findings) -> str:
+    """The page. Raises RequestError where vl-convert is not installed."""
+    return page.render(title(findings), lead(findings), list(_sections(findings)), f"Made by tuner {VERSION}.")
+
+
+def picture(findings: Findings, suffix: str) -> bytes:
+    """The charts alone, as an .svg or .png file. Raises RequestError where vl-convert is not installed."""
+    return vega.picture(charting.charts(findings), title(findings), suffix)
+
+
+def lead(findings: Findings) -> list[str]:
+    """What came of it, in a few lines."""
+    best, *others = findings.contenders
+    known = best.rates
+    rates = []
+    if known is not None and known.gflops:
+        rates.append(f"{number(known.gflops)} GFLOP/s" + _share(known.vs_peak, known.peak))
+    if known is not None and known.gbytes:
+        rates.append(f"{number(known.gbytes)} GB/s" + _share(known.vs_memory, known.memory))
+    spread = f" (spread {best.spread:.1%})" if best.spread is not None else ""
+    lines = [f"Best: {', '.join([f'{best.time_ms:.4g} ms{spread}', *rates])}."]
+    lines += [_against(best, other) for other in others]
+    lines.append(f"`{config_text(findings.subject.config(findings.subject.best))}`")
+    return [*lines, *findings.notes]
+
+
+def _share(share: float | None, ceiling: str | None) -> str:
+    return f" ({share:.1%} of the {ceiling} ceiling)" if share and ceiling else ""
+
+
+def _against(best: Contender, other: Contender) -> str:
+    ratio = other.time_ms / best.time_ms
+    if other.name == "default":
+        return f"{times(ratio)[:-2]} times as fast as the default configuration, {other.time_ms:.4g} ms."
+    return f"{ratio:.1%} of {other.name}, {other.time_ms:.4g} ms."
+
+
+def _sections(findings: Findings) -> Iterator[Section]:
+    charts = {chart.name: chart for chart in charting.charts(findings)}
+    tables = {
+        "contest": [_contest(findings), _configurations(findings)],
+        "convergence": [] if findings.random_search else [_improvements(findings)],
+        "importance": [_importance(findings)],
+        "neighbours": [_neighbours(findings)],
+    }
+    for name, chart in charts.items():
+        # Two charts share a line, except for the last.
+        yield Section.of(chart, *tables.get(name, []), half=name != "slices")
+    if "neighbours" not in charts and findings.neighbours:
+        yield Section("neighbours", "Neighbours of the best", tables=[_neighbours(findings)])
+    yield Section(
+        "leaders",
+        f"The best {len(findings.leaders)}",
+        "The first won the finals. " * (findings.subject.finals is not None)
+        + "Grey values are those of the best. Times are of the search. Occupancy is an upper bound, set by the build.",
+        tables=[_leaders(findings)],
+    )
+    if findings.failures:
+        yield Section(
+            "failures",
+            "Failures",
+            f"{sum(f.count for f in findings.failures):,} configurations failed. None of them is stored.",
+            tables=[_failures(findings)],
+        )
+    if findings.removals is not None and findings.removals.rows:
+        yield Section("restrictions", "Restrictions", _removed(findings), tables=[_restrictions(findings)])
+    yield Section("environment", "Environment", tables=[Grid(("what", "value"), findings.environment)])
+    if findings.command:
+        ran = len(findings.subject.trials.commands)
+        caption = (
+            "This is the last of the commands that ran this study; --fresh makes it measure again."
+            if ran
+            else "The study does not say which command ran it; this one asks for the same."
+        )
+        yield Section("again", "Do it again", caption, text=findings.command)
+
+
+def _contest(findings: Findings) -> Grid:
+    best = findings.contenders[0]
+    rows = []
+    for c in findings.contenders:
+        known = c.rates
+        rows.append(
+            [
+                c.name,
+                number(c.time_ms),
+                percent(c.spread),
+                number(known.gflops) if known else "",
+                number(known.gbytes) if known else "",
+                times(c.time_ms / best.time_ms, 3),
+                "finals" if c.origin == FINALS else "search",
+            ]
+        )
+    header = ("", "ms", "spread", "GFLOP/s", "GB/s", "times the best", "timed in")
+    return Grid(*_without_empty(header, rows))
+
+
+def _configurations(findings: Findings) -> Grid:
+    configs = {c.name: c.config for c in findings.contenders if c.config is not None}
+    best = configs["best"]
+    rows = [
+        [name, *(Cell(config[name], faded=config is not best and config[name] == value) for config in configs.values())]
+        for name, value in best.items()
+    ]
+    folded = "Their configurations" if len(configs) > 1 else "Its configuration"
+    return Grid(("parameter", *configs), rows, folded=folded)
+
+
+def _without_empty(header: tuple[str, ...], rows: list[list[Any]]) -> tuple[list[str], list[list[Any]]]:
+    """A table without the columns that are empty throughout."""
+    full = [any(row[i] not in ("", None) for row in rows) for i in range(len(header))]
+    keep = [i for i in range(len(header)) if full[i] or not i]
+    return [header[i] for i in keep], [[row[i] for i in keep] for row in rows]
+
+
+def _improvements(findings: Findings) -> Grid:
+    subject = findings.subject
+    rows = [
+        [str(trial), number(time_ms), Cell(config_text(subject.config(row)), code=True)]
+        for trial, time_ms, row in findings.convergence.improvements
+    ]
+    return Grid(("trial", "ms", "configuration"), rows, folded=f"The {len(rows)} trials that were the best so far")
+
+
+def _importance(findings: Findings) -> Grid:
+    return Grid(
+        ("parameter", "share"), [[name, percent(share)] for name, share in findings.shares.items()], folded="As a table"
+    )
+
+
+def _neighbours(findings: Findings) -> Grid:
+    best_ms = findings.subject.times[findings.subject.best]
+    rows = [
+        [
+            f"{n.name} = {n.value}",
+            number(n.time_ms),
+            times(n.time_ms / best_ms if n.time_ms else None, 3),
+            n.reason,
+        ]
+        for n in findings.neighbours
+    ]
+    missing = sum(n.time_ms is None for n in findings.neighbours)
+    return Grid(
+        ("changed to", "ms", "times the best", "why there is no time"),
+        rows,
+        folded=f"All {len(rows)}, of which {missing} have no time",
+    )
+
+
+def _leaders(findings: Findings) -> Grid:
+    subject, names = findings.subject, list(findings.subject.parameters)
+    best_ms = subject.times[subject.best]
+    rows = []
+    for rank, row in enumerate(findings.leaders, 1):
+        values = [Cell(value, faded=rank > 1 and value == own) for value, own in zip(row, subject.best, strict=True)]
+        *counts, occupancy = findings.build(row)
+        figures = [*map(number, counts), percent(occupancy)]
+        time_ms = subject.times[row]
+        rows.append([str(rank), number(time_ms), times(time_ms / best_ms, 3), *figures, *values])
+    header = ("", "ms", "times the best", *_BUILD_TITLES, *names)
+    return Grid(*_without_empty(header, rows))
+
+
+def _failures(findings: Findings) -> Grid:
+    subject = findings.subject
+    rows = [
+        [f.reason, f"{f.count:,}", Cell(config_text(subject.config(f.example)), code=True), Cell(f.log, code=True)]
+        for f in findings.failures
+    ]
+    return Grid(*_without_empty(("reason", "configurations", "one of them", "what it said"), rows))
+
+
+def _removed(findings: Findings) -> str:
+    found = findings.removals
+    assert found is not None
+    how = "all of them" if found.examined == found.combinations else f"{found.examined:,} drawn at random"
+    return (
+        f"Of {found.combinations:,} combinations of values, {found.valid:.2%} are valid here, as {how} tell. A "
+        "combination may break several restrictions; the column beside it counts those that break this one alone."
+    )
+
+
+def _restrictions(findings: Findings) -> Grid:
+    assert findings.removals is not None
+    rows = [
+        [Cell(r.restriction.that.text, code=True), f"{r.share:.1%}", f"{r.alone:.1%}", r.restriction.because]
+        for r in findings.removals.rows
+    ]
+    return Grid(*_without_empty(("restriction", "removes", "removes alone", "because"), rows))
+
+
+assert len(BUILD) == len(_BUILD_TITLES)

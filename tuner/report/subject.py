@@ -1,0 +1,174 @@
+"""What a report is about: the trials of a kernel at a size on a device, and what else is known of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tuner import devices, paths
+from tuner.devices import DeviceInfo
+from tuner.devices.ceilings import Ceilings
+from tuner.errors import NoConfiguration, RequestError
+from tuner.exchange import recording as recordings
+from tuner.exchange import trials as gathering
+from tuner.exchange.recording import Entry, Recording, Row
+from tuner.exchange.target import Problem
+from tuner.exchange.trials import Trials
+from tuner.space import catalog
+from tuner.space.default import declared_or_first
+from tuner.space.model import Config, Space, Value
+from tuner.space.scope import Scope
+from tuner.space.source import Version
+from tuner.space.texts import problem_text
+from tuner.store.kept_ceilings import KeptCeilings
+from tuner.store.store import Record, Store
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The trials and their problem; `problem` and `scope` are None for a recording of a kernel that is not known here.
+
+    here: the device, where this machine has it.
+    record: the store's record of this problem on this device, if there is one of this version of the kernel.
+    ceilings: what the device does at most, where it was measured.
+    pinned: the best, if that is not to change with what is measured for a report.
+    """
+
+    trials: Trials
+    problem: Problem | None = None
+    scope: Scope | None = None
+    here: DeviceInfo | None = None
+    record: Record | None = None
+    ceilings: Ceilings | None = None
+    pinned: Row | None = None
+
+    @property
+    def recording(self) -> Recording:
+        return self.trials.recording
+
+    @property
+    def parameters(self) -> Mapping[str, tuple[Value, ...]]:
+        """The values of each parameter, declared or measured."""
+        return self.recording.parameters
+
+    @property
+    def space(self) -> Space | None:
+        return self.problem.space if self.problem else None
+
+    @functools.cached_property
+    def times(self) -> dict[Row, float]:
+        """The times in ms of the configurations that succeeded, in the order of the trials."""
+        return {row: entry.time_ms for row, entry in self.recording.entries.items() if entry.time_ms is not None}
+
+    @functools.cached_property
+    def best(self) -> Row:
+        """The winner of the finals, if it is among the trials, else the fastest trial."""
+        stored = self.pinned or (self.row(self.record.config) if self.record else None)
+        return stored if stored in self.times and stored is not None else min(self.times, key=self.times.__getitem__)
+
+    @functools.cached_property
+    def default(self) -> Row | None:
+        """The default configuration, which gains are told over; None where the kernel has none, or is not known."""
+        if self.space is None or self.scope is None:
+            return None
+        try:
+            return self.row(declared_or_first(self.space, self.scope))
+        except NoConfiguration:
+            return None
+
+    @property
+    def finals(self) -> Record | None:
+        """The record, if the best trial is the one that it is of."""
+        return self.record if self.record and self.row(self.record.config) == self.best else None
+
+    def config(self, row: Row) -> Config:
+        return dict(zip(self.parameters, row, strict=True))
+
+    def row(self, config: Config) -> Row | None:
+        """A configuration as the trials name it; None where it has other parameters."""
+        is_same = config.keys() == self.parameters.keys()
+        return tuple(config[name] for name in self.parameters) if is_same else None
+
+    def entry(self, row: Row) -> Entry | None:
+        return self.recording.entries.get(row)
+
+    @property
+    def kernel(self) -> str:
+        return self.space.name if self.space else self.recording.kernel or "a kernel without a name"
+
+    @property
+    def problem_text(self) -> str:
+        """`M=4096, N=4096`, and the chosen types."""
+        if self.problem is not None:
+            return problem_text(self.problem.sizes, self.problem.types)
+        size = self.recording.size
+        if isinstance(size, dict):
+            return ", ".join(f"{name}={value}" for name, value in size.items())
+        return " x ".join(map(str, size)) if isinstance(size, list | tuple) else str(size or "a size that is not told")
+
+
+def of_problem(problem: Problem, device: str | None = None, url: str | None = None) -> Subject:
+    """The trials of a problem, from the largest ledger, or else a recording, or else a record. `device` is a device of
+    this machine, or part of a name; `url` a shared ledger. Raises RequestError where nothing was measured."""
+    return _known(problem, gathering.gather(problem, device, url), device)
+
+
+def of_recording(path: Path, results: Path | None = None) -> Subject:
+    """The trials in a recording file. The kernel is looked for by its name. Raises RequestError for a file that cannot
+    be read, or has no time."""
+    recording = recordings.read(path)
+    trials = Trials(recording, "recording")
+    try:
+        space = catalog.load(recording.kernel)
+        sizes = recording.size if isinstance(recording.size, dict) else {}
+        size = ",".join(f"{name}={value}" for name, value in sizes.items())
+        problem = Problem.parse(space, size, {}, recording.about.get("types", {}), results)
+    except (RequestError, TypeError, AttributeError):
+        return Subject(trials)
+    if recording.parameters.keys() != space.parameters.keys():
+        return Subject(trials)
+    return _known(problem, gathering.with_device(problem, trials), None)
+
+
+def _known(problem: Problem, trials: Trials, device: str | None) -> Subject:
+    space = problem.space
+    if not any(entry.time_ms is not None for entry in trials.recording.entries.values()):
+        raise RequestError(
+            f"{space.name} at {problem_text(problem.sizes, problem.types)}: none of "
+            f"{len(trials.recording.entries)} configurations that were measured succeeded; "
+            f"`tune {paths.shown(space.name)}` says why each failed"
+        )
+    kind = trials.kind or devices.kinds_of(space)[0]
+    here = _here(kind, trials.recording.device, device)
+    limits = here.limits if here else devices.BACKENDS[kind].limits_of(trials.architecture)
+    scope = problem.scope(devices.BACKENDS[kind].language, limits)
+    ceilings = KeptCeilings(problem.results).of_name(kind, trials.recording.device, trials.toolchain)
+    record = _record(problem, trials, kind)
+    if not trials.toolchain and record is not None:
+        trials = replace(trials, architecture=record.architecture)
+    return Subject(trials, problem, scope, here, record, ceilings)
+
+
+def _record(problem: Problem, trials: Trials, kind: str) -> Record | None:
+    """The store's record of the problem on the device of the trials."""
+    version = Version.of(problem.space)
+    for record in Store.of(problem.space, problem.results).records:
+        about = record.kind, record.device, record.sizes, record.types, record.options
+        asked = kind, trials.recording.device, dict(problem.sizes), problem.types, dict(problem.options)
+        if about == asked and record.is_plain and record.is_of(version):
+            return record
+    return None
+
+
+def _here(kind: str, name: str, device: str | None) -> DeviceInfo | None:
+    """The device of this kind and name, if it is the one that is asked for, or the first of its kind here."""
+    if not devices.count(kind):
+        return None
+    asked = device if device is not None and devices.is_name(device) else f"{kind}:0"
+    opened = devices.open_device(asked)
+    try:
+        return opened.info if opened.name == name else None
+    finally:
+        opened.close()
