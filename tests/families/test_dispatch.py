@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tuner
+from helpers import ROOT
 from helpers.kernels import MULTIPLY, c_kernel
 from helpers.own_kernels import scaled
 from helpers.records import record, sizes
@@ -115,6 +116,12 @@ def test_one_handle_multiplies_at_any_size(shape: tuple[int, int, int, int], hos
     np.testing.assert_allclose(C, A @ B, rtol=1e-5)
     gemm(C, A, B, alpha=2.0, beta=1.0)
     np.testing.assert_allclose(C, 3 * (A @ B), rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", sorted(path.parent.name for path in (ROOT / "spaces").glob("*/operation.yaml")))
+def test_kernels_that_ship_with_one_operation_are_a_family(family: str) -> None:
+    stages = [path for path in (ROOT / "spaces" / family).glob("*.yaml") if path.stem != "operation"]
+    assert len(tuner.dispatch(family).family.spaces) == len(stages)
 
 
 def test_the_arrays_say_where_a_call_runs(opencl: Device) -> None:
