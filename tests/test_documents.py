@@ -23,8 +23,9 @@ from helpers.processes import Done
 from helpers.records import record, sizes
 from tuner.cli import app
 from tuner.experiments import reading
+from tuner.families import family
 from tuner.search import strategies
-from tuner.space import catalog, operation
+from tuner.space import size_lists
 from tuner.space.dtypes import DTYPES
 from tuner.store import report
 from tuner.store.store import Store
@@ -40,6 +41,7 @@ PROGRAMS = {  # that a shell block of a page may call
     "srun", "tune", "_TUNE_COMPLETE",
 }  # fmt: skip
 READING = {"best", "compare", "list", "replay", "report", "schema", "show", "validate"}  # verbs that touch no device
+EXPORT = re.compile(r"export \S+ \S+ --to \S+ --device H200( --\S+ \S+)*")
 NEEDS_GPU = "# needs a GPU"  # the first words of a block in Python that does
 TABLES = {"results": "docs/results.md", "gains": "docs/results.md", "ladder": "README.md", "gallery": "docs/gallery.md"}
 MOST_LINES = 150
@@ -133,10 +135,11 @@ def test_a_documented_command_has_the_verb_kernel_and_options_that_it_names(
     elif not rest:
         return  # a sentence names the verb
     given = VERBS[verb].make_context(verb, rest).params
-    kernel, size = given.get("kernel"), given.get("size")
+    kernel, sizes = given.get("kernel"), [given.get("size"), *given.get("sizes", ())]
     if kernel and not kernel.isupper() and not kernel.endswith(".yaml"):
-        space = catalog.load(kernel)
-        assert size is None or operation.parse_size(size, space.operation)
+        op = family.find(kernel).operation
+        assert size_lists.parse(filter(None, sizes), op) or not any(sizes)
+        assert all(size_lists.read(grid, op) for grid in given.get("size_lists", ()) if ":" in grid)
     if verb == "reproduce" and given["name"]:
         assert reading.find(given["name"])
     strategies.check(given.get("strategy"))
@@ -161,6 +164,16 @@ def test_a_documented_command_that_only_reads_runs(line: str, tmp_path: Path, mo
     monkeypatch.setenv("TUNER_SPACES", str(vision / "tuning"))
     done = CliRunner().invoke(app.cli, shlex.split(line))
     assert (done.exit_code, done.exception) == (0, None), done.output
+
+
+@pytest.mark.parametrize("line", [line for line in commands_of("tune") if EXPORT.fullmatch(line)])
+def test_a_documented_export_for_a_device_of_the_store_writes_what_it_says(
+    line: str, tune: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = tune(*shlex.split(line), "--json")
+    assert done.status == 0, done.err
+    assert all((tmp_path / file).exists() for file in done.json["files"])
 
 
 def test_the_shell_blocks_of_pages_are_of_known_programs_and_are_read_by_a_shell() -> None:
@@ -247,6 +260,25 @@ def test_the_ladder_has_a_table_for_each_device_with_its_library_and_what_is_kno
         "| mine/three | 2 ms | 200 x |"
     )
     assert "ladder" not in report.tables([row for row in mine if row.kernel == "mine/four"])
+
+
+def test_tables_name_both_anchors_where_a_record_has_both(tmp_path: Path) -> None:
+    best = {"best_library": "cuBLASLt 1 (best of 32)", "best_library_ms": 0.8, "vs_best_library": 0.4}
+    measured = {"library": "cuBLAS 1", "library_ms": 1.0, "vs_library": 0.5, "default_ms": 4.0, "gflops": 500.0}
+    at_4096 = record(sizes=sizes(4096), time_ms=2.0, device="Fast", **measured)
+    Store("mine/one", tmp_path).add(dataclasses.replace(at_4096, **best))
+    Store("mine/two", tmp_path).add(at_4096)
+    tables = report.tables([row for row in report.rows("", tmp_path) if row.kernel.startswith("mine/")])
+    assert tables["ladder"].splitlines() == [
+        "| Fast at 4096 | rate | share of cuBLAS | share of the best of cuBLASLt | gain over the published constants |",
+        "|---|---:|---:|---:|---:|",
+        "| mine/one | 500 GFLOP/s | 50.0% | 40.0% | 2.00 x |",
+        "| mine/two | 500 GFLOP/s | 50.0% |  | 2.00 x |",
+        "| mine: cuBLAS 1 | 1,000 GFLOP/s |  |  |  |",
+        "| mine: cuBLASLt 1 (best of 32) | 1,250 GFLOP/s |  |  |  |",
+    ]
+    assert "| 500 GFLOP/s, 50.0% of cuBLAS, 40.0% of cuBLASLt |" in tables["results"]
+    assert "| 4 to 2 ms, 2.00 x, 25.0 to 50.0% of cuBLAS, 20.0 to 40.0% of cuBLASLt |" in tables["gains"]
 
 
 def test_the_gallery_has_a_table_of_its_own_and_a_line_in_no_other(tmp_path: Path) -> None:

@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     from tuner.families.matmul import matmul
     from tuner.kernel import Kernel
     from tuner.launcher import load
+    from tuner.tuning.misses import warm_up
 
 __version__ = VERSION
 __all__ = [
     "ArgumentError", "BuildError", "DeviceError", "EnvironmentTrouble", "ExpressionError", "GeometryError", "Kernel",
     "LaunchError", "NoConfiguration", "OutOfMemory", "RequestError", "ResourceError", "SpaceError", "TrialError",
-    "TunerError", "WorkerDied", "WrongResult", "dispatch", "load", "matmul",
+    "TunerError", "WorkerDied", "WrongResult", "dispatch", "load", "matmul", "warm_up",
 ]  # fmt: skip
 
 
@@ -63,6 +64,10 @@ def __getattr__(name: str) -> object:
         return matmul
     if name == "torch":
         return importlib.import_module("tuner.torch")
+    if name == "warm_up":
+        from tuner.tuning.misses import warm_up
+
+        return warm_up
     raise AttributeError(f"module 'tuner' has no attribute {name!r}")
 
 

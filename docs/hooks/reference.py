@@ -131,7 +131,7 @@ def python() -> str:
     """The public names of the package, and the sampler."""
     public = {name: getattr(tuner, name) for name in tuner.__all__ if not hasattr(errors, name)}
     parts = [
-        "`import tuner` gives these names. What is not on this page may change with any version.",
+        "`import tuner` gives these names. [What stays as it is](../stability.md) says what they promise.",
         *(_function(f"tuner.{name}", value) for name, value in public.items() if inspect.isfunction(value)),
         *(_class(name, value) for name, value in public.items() if inspect.isclass(value)),
         f"## Errors\n\n{_text(errors)}",

@@ -7,8 +7,8 @@
 // Against 10_wgmma_specialized, where each block starts with empty slots, ends with a store, and fetches for itself:
 // - blocks: they stay. While sums are written, the tiles that the next outputs need are fetched, and neither starting a
 //   block nor filling its queue takes time. With 128 of 132 multiprocessors, power is left for a higher clock.
-// - cluster_m = 2 or cluster_n = 2: two blocks, one below or beside the other, share tiles of B or of A. Each fetches
-//   half for both, by multicast, so that half as much is read from the L2 cache.
+// - cluster_m, cluster_n: blocks below one another share tiles of B, and blocks beside one another tiles of A. Each
+//   fetches its share for all, by multicast, so that less is read from the L2 cache.
 // - pingpong: the two warp groups that multiply have outputs of their own, and take turns: one multiplies while the
 //   other writes. Without it they share block_m rows, so that block_n may be larger.
 // - band, by_columns: tiles are walked in bands of so many rows of tiles, or of columns, which the L2 cache holds.
@@ -49,7 +49,7 @@
 #define pingpong 0 // 1: they have tiles of their own; 0: they share a tile's rows
 #endif
 #ifndef cluster_m
-#define cluster_m 1 // blocks below one another, which share B
+#define cluster_m 2 // blocks below one another, which share B
 #endif
 #ifndef cluster_n
 #define cluster_n 1 // blocks beside one another, which share A
@@ -111,7 +111,7 @@ KERNEL void __launch_bounds__(THREADS, 1)
     if (threadIdx.x == 0) {
         for (int slot = 0; slot < stages; slot++) {
             initialize(&arrived[slot], 1);
-            initialize(&freed[slot], (pingpong ? 1 : consumers) * CLUSTER); // of all blocks that this one fetches for
+            initialize(&freed[slot], (pingpong ? 1 : consumers) * Slot::PARTNERS); // all that read it
         }
         fence_barriers();
         prefetch_map(&map_a);
@@ -134,8 +134,8 @@ KERNEL void __launch_bounds__(THREADS, 1)
         const int in_band = in_matrix - first * across, here = min(band, lines - first);
         const int line = first + in_band % here, other = in_band / here;
         matrix = tile / (high * wide);
-        row = ((by_columns ? other : line) * cluster_m + (cluster_m > 1 ? rank : 0)) * block_m;
-        column = ((by_columns ? line : other) * cluster_n + (cluster_n > 1 ? rank : 0)) * block_n;
+        row = ((by_columns ? other : line) * cluster_m + rank % cluster_m) * block_m;
+        column = ((by_columns ? line : other) * cluster_n + rank / cluster_m) * block_n;
     };
 
     Ring<stages> ring;
@@ -161,10 +161,11 @@ KERNEL void __launch_bounds__(THREADS, 1)
         const int first_row = pingpong ? 0 : (group - 1) * ROWS, thread = threadIdx.x % 128;
         const unsigned store =
             slots + stages * Slot::SIZE + (threadIdx.x / 32 - 4) * store_slots * Result::SLOT; // of this warp
+        const unsigned partner = thread < Slot::PARTNERS ? Slot::partner(rank, thread) : 0;
         const auto release = [&](int slot) {
             if (CLUSTER > 1) {
-                if (thread < CLUSTER) {
-                    arrive_at(&freed[slot], thread);
+                if (thread < Slot::PARTNERS) {
+                    arrive_at(&freed[slot], partner);
                 }
             } else if (thread == 0) {
                 arrive(&freed[slot]);

@@ -29,12 +29,14 @@ INLINE void arrive(Barrier *barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// Arrive at the barrier that has this place in shared memory of another block of the cluster, or of this one.
+// Arrive at the barrier that has this place in shared memory of another block of the cluster, or of this one. It tells
+// that this thread's products are done, and shows nothing that it has written: .release.cluster would take longer than
+// the products of a slot.
 INLINE void arrive_at(Barrier *barrier, unsigned block) {
     asm volatile("{\n\t"
                  ".reg .b32 there;\n\t"
                  "mapa.shared::cluster.u32 there, %0, %1;\n\t"
-                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t"
                  "}" ::"r"(shared_address(barrier)),
                  "r"(block)
                  : "memory");
@@ -259,32 +261,48 @@ template <int ROWS, int COLUMNS, int DEPTH, bool ROW_MAJOR_B, int SHARES_OF_A = 
     static constexpr int ROW_BYTES_B = ROW_MAJOR_B ? 2 * PART : 128;
     static constexpr int PANEL_A = ROWS * 128, PANEL_B = (ROW_MAJOR_B ? DEPTH : COLUMNS) * ROW_BYTES_B;
     static constexpr int SIZE_A = 2 * ROWS * DEPTH, SIZE = SIZE_A + 2 * COLUMNS * DEPTH; // bytes
-    static constexpr int BLOCKS = SHARES_OF_A * SHARES_OF_B;
     static_assert(ROWS % 64 == 0 && COLUMNS % 16 == 0 && DEPTH % 64 == 0, "tiles are made of wgmma's, and of boxes");
     static_assert(ROWS / SHARES_OF_A <= 256 && COLUMNS / SHARES_OF_B <= 256, "a box has at most 256 rows");
-    static_assert(BLOCKS == 1 || BLOCKS == 2 && COLUMNS / SHARES_OF_B % 8 == 0, "a share is swizzled as the whole is");
+    static_assert(ROWS / SHARES_OF_A % 8 == 0 && (ROW_MAJOR_B ? DEPTH : COLUMNS) / SHARES_OF_B % 8 == 0,
+                  "a share is swizzled as the whole is");
 
-    // Ask for both tiles. `rank` is the number of this block in its cluster, whose blocks all ask.
+    // Ask for both tiles. `rank` is the number of this block in its cluster, whose blocks all ask: SHARES_OF_B blocks
+    // below one another are counted first, then those beside them.
     static INLINE void fetch(unsigned slot, Barrier *arrived, const CUtensorMap *map_a, const CUtensorMap *map_b,
                              int row, int column, int k, int matrix, unsigned rank) {
         constexpr int share_a = ROWS / SHARES_OF_A, share_b = (ROW_MAJOR_B ? DEPTH : COLUMNS) / SHARES_OF_B;
-        const unsigned slot_b = slot + SIZE_A;
+        const unsigned below = rank % SHARES_OF_B, beside = rank / SHARES_OF_B;
+        const unsigned same_row = every<SHARES_OF_A>(SHARES_OF_B) << below;
+        const unsigned same_column = every<SHARES_OF_B>(1) << beside * SHARES_OF_B;
+        const int first_a = beside * share_a, first_b = below * share_b;
         expect(arrived, SIZE);
 #pragma unroll
         for (int panel = 0; panel < DEPTH / 64; panel++) {
-            const int first = SHARES_OF_A > 1 ? rank * share_a : 0;
-            box<SHARES_OF_A>(slot + panel * PANEL_A + first * 128, map_a, k + panel * 64, row + first, matrix, arrived);
+            const unsigned to = slot + panel * PANEL_A + first_a * 128;
+            box<SHARES_OF_A>(same_row, to, map_a, k + panel * 64, row + first_a, matrix, arrived);
         }
-        const int first = SHARES_OF_B > 1 ? rank * share_b : 0;
 #pragma unroll
         for (int panel = 0; panel < (ROW_MAJOR_B ? COLUMNS / PART : DEPTH / 64); panel++) {
-            const unsigned to = slot_b + panel * PANEL_B + first * ROW_BYTES_B;
+            const unsigned to = slot + SIZE_A + panel * PANEL_B + first_b * ROW_BYTES_B;
             if (ROW_MAJOR_B) {
-                box<SHARES_OF_B>(to, map_b, column + panel * PART, k + first, matrix, arrived);
+                box<SHARES_OF_B>(same_column, to, map_b, column + panel * PART, k + first_b, matrix, arrived);
             } else {
-                box<SHARES_OF_B>(to, map_b, k + panel * 64, column + first, matrix, arrived);
+                box<SHARES_OF_B>(same_column, to, map_b, k + panel * 64, column + first_b, matrix, arrived);
             }
         }
+    }
+
+    // The blocks that this one fetches for, and that fetch for it, itself included.
+    static constexpr int PARTNERS = SHARES_OF_A + SHARES_OF_B - 1;
+
+    // One of them, by its number from 0 on.
+    static INLINE unsigned partner(unsigned rank, unsigned number) {
+        const unsigned below = rank % SHARES_OF_B, beside = rank / SHARES_OF_B;
+        if (number < SHARES_OF_A) {
+            return number * SHARES_OF_B + below;
+        }
+        const unsigned other = number - SHARES_OF_A;
+        return beside * SHARES_OF_B + other + (other >= below);
     }
 
     // Begin sum += the product of both tiles, or sum = that where is_added is 0, of `HEIGHT` times 64 rows from `row`
@@ -307,10 +325,20 @@ template <int ROWS, int COLUMNS, int DEPTH, bool ROW_MAJOR_B, int SHARES_OF_A = 
     }
 
   private:
+    // COUNT bits, so many apart.
+    template <int COUNT> static __device__ constexpr unsigned every(int apart) {
+        unsigned bits = 0;
+        for (int i = 0; i < COUNT; i++) {
+            bits |= 1u << i * apart;
+        }
+        return bits;
+    }
+
     template <int SHARES>
-    static INLINE void box(unsigned to, const CUtensorMap *map, int column, int row, int matrix, Barrier *arrived) {
+    static INLINE void box(unsigned blocks_there, unsigned to, const CUtensorMap *map, int column, int row, int matrix,
+                           Barrier *arrived) {
         if (SHARES > 1) {
-            load_box_to((1 << SHARES) - 1, to, map, column, row, matrix, arrived);
+            load_box_to(blocks_there, to, map, column, row, matrix, arrived);
         } else {
             load_box(to, map, column, row, matrix, arrived);
         }

@@ -34,3 +34,16 @@ def test_the_best_of_a_device_that_is_not_here_is_told(tune: Tune) -> None:
     refused = tune("best", "sgemm/13_double_buffered", "4096", "--device", "H2000")
     assert (refused.status, refused.out) == (2, "")
     assert "--device H2000: neither a device of this machine" in refused.err
+
+
+def test_both_anchors_and_what_was_sustained_are_told(tune: Tune, tmp_path: Path) -> None:
+    run = {"time_ms": 1.25, "clock_mhz": 1755.0, "power_w": 698.6}
+    anchors = {
+        "library": "cuBLAS 1", "library_ms": 0.9, "vs_library": 0.9,
+        "best_library": "cuBLASLt 1 (best of 32)", "best_library_ms": 0.8, "vs_best_library": 0.8,
+        "sustained": {"kernel": run, "best_library": {**run, "time_ms": 1.0, "power_w": None}},
+    }  # fmt: skip
+    Store("sgemm/01_host_blocked", tmp_path).add(record(device="Fast", **anchors))
+    told = tune("best", "sgemm/01_host_blocked", "64", "--device", "Fast", "--results", tmp_path)
+    assert "90.0% of cuBLAS 1, 80.0% of cuBLASLt 1 (best of 32)\n" in told.out, told.err
+    assert "sustained: 1.25 ms at 1755 MHz and 699 W; cuBLASLt 1 (best of 32) 1 ms at 1755 MHz\n" in told.out

@@ -14,7 +14,7 @@ from tuner import devices
 BAD_REQUESTS = {
     ("sgemm/99_nothing", "100"): "did you mean",
     ("03_naiv_", "100"): "did you mean sgemm/03_naive",
-    ("sgemm", "100"): "write more of the name",
+    ("gemm", "100"): "write more of the name",
     ("nowhere.yaml", "100"): "there is no such file",
     ("03_naive", "0"): "whole number from 1 on",
     ("03_naive", "-1"): "whole number from 1 on",

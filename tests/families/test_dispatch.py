@@ -232,7 +232,7 @@ def test_sizes_without_an_exact_match_are_noted_and_looked_up_again_where_they_w
         ("sgemm/00_host_simple", 9, host.name, None),
     ]
 
-    def tuned(miss: missed.Miss) -> bool:
+    def tuned(miss: missed.Miss, device: str) -> bool:
         stored(products, host, quick=[(miss.sizes["M"], [(mode(2), 0.1)])])
         return True
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+OF_OPERATION = ("options", "tolerance", "extent", "derive", "accept", "library")
+
 
 def array(name: str, dtype: str, shape: list[int | str], role: str = "in", **more: Any) -> dict[str, Any]:
     """An array argument of a space file."""
@@ -24,7 +26,11 @@ def written(
         "extent": ["n"],
         "arguments": [*arguments, {"name": "n", "dtype": "int32"}],
         "reference": reference,
-        **{key: more.pop(key) for key in [*more] if key in ("options", "tolerance", "extent", "derive", "accept")},
+        **{
+            key: more.pop(key)
+            for key in [*more]
+            if key in ("options", "tolerance", "extent", "derive", "accept", "library")
+        },
     }
     space = {"title": "t", "operation": operation, "kernel": "f", "languages": [language], "parameters": {"a": [1]}}
     file = folder / "f.yaml"

@@ -31,7 +31,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Value], str]] = {
     "no slot to free": ({"stages": 1, "in_flight": 1}, "a slot is freed only when later products have begun"),
     "more registers than there are": ({"consumer_registers": 240}, "registers that the block was launched with"),
     "slots that do not take turns": ({"store_slots": 3}, "the slots take turns"),
-    "a cluster of four": ({"cluster_m": 2, "cluster_n": 2}, "a share is swizzled as the whole is"),
+    "a share of four rows": ({"cluster_m": 16}, "a share is swizzled as the whole is"),
     "a width that wgmma lacks": ({"block_n": 72}, "tiles are made of wgmma's"),
 }
 
@@ -109,5 +109,5 @@ BROKEN = {
 def test_a_twin_without_what_a_hazard_needs_is_wrong(hazard: str, cuda: Device, tmp_path: Path) -> None:
     file, text, becomes = BROKEN[hazard]
     space = broken(PERSISTENT, text, becomes, tmp_path, file)
-    config = {**space.default, "cluster_m": 2, "in_flight": 1}
+    config = {**space.default, "cluster_m": 2, "in_flight": 0}
     assert outcome_of(space, cuda, MANY_TILES, config) == "wrong result"

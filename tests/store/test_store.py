@@ -97,6 +97,8 @@ TORN = {
     "code for a value": json.dumps({**EXACT.to_json(), "config": {"block_size": {"a": 1}}}),
     "a rate that is a word": json.dumps({**EXACT.to_json(), "gflops": "fast"}),
     "a share that is a word": json.dumps({**EXACT.to_json(), "vs_library": "x"}),
+    "a sustained time that is a word": json.dumps({**EXACT.to_json(), "sustained": {"kernel": {"time_ms": "x"}}}),
+    "sustained by nobody": json.dumps({**EXACT.to_json(), "sustained": {"someone": {"time_ms": 1.0}}}),
     "deep where it does not show": json.dumps(EXACT.to_json())[:-1] + ', "config": ' + "[" * 900 + "]" * 900 + "}",
     "deep in a runner-up": json.dumps(EXACT.to_json())[:-1]
     + ', "next": [{"time_ms": 1, "config": {}, "x": '

@@ -96,10 +96,16 @@ def test_an_edited_kernel_never_gets_old_times(tune: Tune, stage: Stage) -> None
 
 @pytest.mark.gpu
 def test_tuning_on_cuda_stores_a_verified_record_with_cublas_beside_it(tune: Tune) -> None:
-    done = tune("sgemm/07_tiled_1xn", "512", "--device", "cuda", "--json")
+    done = tune("sgemm/07_tiled_1xn", "1024", "--device", "cuda", "--budget", "20", "--sustained", "--json")
     assert done.status == 0, done.err
     assert done.json["failed"] == {}
-    assert 0.05 < done.json["best"]["vs_library"] < 1.5
-    run = tune("run", "sgemm/07_tiled_1xn", "512", "--device", "cuda", "--json")
+    best = done.json["best"]
+    assert 0.05 < best["vs_library"] < 1.5
+    assert best["vs_best_library"] < 1.1 * best["vs_library"]
+    assert best["sustained"].keys() == {"kernel", "library", "best_library"}
+    for run in best["sustained"].values():
+        assert min(run["time_ms"], run["clock_mhz"], run["power_w"]) > 0
+    run = tune("run", "sgemm/07_tiled_1xn", "1024", "--device", "cuda", "--json")
     assert run.json["verified"] is True
+    assert "cuBLASLt" in run.json["best_library"]
     assert run.json["match"] == "exact"

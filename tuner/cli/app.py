@@ -20,8 +20,8 @@ from tuner.errors import RequestError, TunerError
 from tuner.version import VERSION
 
 VERBS = (
-    "best", "compare", "devices", "explain", "export", "failures", "history", "import", "list", "merge", "new",
-    "record", "replay", "report", "reproduce", "run", "schema", "show", "validate",
+    "best", "compare", "cover", "devices", "explain", "export", "failures", "history", "import", "list", "merge",
+    "missed", "new", "record", "replay", "report", "reproduce", "run", "schema", "show", "validate",
 )  # fmt: skip
 _MODULES = {"import": "import_", "kernel": "tune"}  # the module of every other verb has the verb's name
 _IN_FILES = {"kernel": defaults.TUNE}  # what the file of a project calls a verb, where it is not the verb's name

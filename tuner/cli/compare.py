@@ -45,14 +45,14 @@ def command(
 
     Example: tune compare sgemm --size 4096 --device H200 --output ladder.html
     """
-    from tuner.report import comparison, vega
+    from tuner.report import comparison, comparison_page, vega
 
     found = comparison.compare(kernels, sizes, on, stores, lambda problem: warn([problem]))
     if output_ is not None:
         suffix = vega.suffix_of(output_)
-        whole = comparison.html(found).encode() if suffix == ".html" else comparison.picture(found, suffix)
+        whole = comparison_page.html(found).encode() if suffix == ".html" else comparison_page.picture(found, suffix)
         write_figure(output_, whole)
-    header, rows = comparison.table(found)
+    header, rows = comparison_page.table(found)
     data = {
         "varying": list(found.varying),
         "records": [

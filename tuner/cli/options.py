@@ -72,6 +72,10 @@ def _storage(_ctx: click.Context, _param: click.Parameter, url: str | None) -> s
 
 _KINDS = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
 
+SIZES_HELP = (
+    "A file of sizes, a line each, perhaps with a weight behind it; or a grid: 256:8192*2, M=1:128*2,N=4096,K=4096. "
+    "May be given several times."
+)
 KERNEL = click.argument("kernel", shell_complete=lambda _ctx, _param, word: kernels_like(word))
 SIZE = click.argument("size", required=False)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON document.")

@@ -118,8 +118,8 @@ class Standing:
     def _best_lines(self, width: int, has_blocks: bool) -> list[Line]:
         if self.best is None or self.best.time_ms is None:
             return [[(self._best_line(), "dim")]]
-        figures = fitting([f"best {self.best.time_ms:.4g} ms", *self.rates(self.best.time_ms)], width)
-        lines: list[Line] = [[(figures, "bold")]]
+        figures = [f"best {self.best.time_ms:.4g} ms", *self.rates(self.best.time_ms)]
+        lines: list[Line] = [[(text, "bold")] for text in in_rows(figures, width)]
         lines += [[("  " + text, "")] for text in wrapped(config_text(self.best.config), width - 2)]
         first, last = (f"{self.bests_ms[i]:.4g}" for i in (0, -1))
         ends = len(first) + len(last) + 6
@@ -154,6 +154,17 @@ def fitting(parts: Sequence[str], width: int) -> str:
             return text
         text = longer
     return text
+
+
+def in_rows(parts: Sequence[str], width: int) -> list[str]:
+    """All of `parts`, with commas between, in as many lines as that takes; all but the first are indented."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if cells(f"{lines[-1]}, {part}") <= width:
+            lines[-1] += f", {part}"
+        else:
+            lines.append(f"  {part}")
+    return lines
 
 
 def wrapped(text: str, width: int, most: int = 2) -> list[str]:

@@ -1,4 +1,4 @@
-"""`tune KERNEL SIZE`: the search for the fastest configuration."""
+"""`tune KERNEL SIZE...`: the search for the fastest configuration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, TYPES, VERBOSE, storage_option
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, SIZES_HELP, TYPES, VERBOSE, storage_option
 from tuner.errors import RequestError
 from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
 from tuner.paths import quoted
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @click.command("kernel", hidden=True)
 @KERNEL
-@click.argument("size", required=False)
+@click.argument("sizes", nargs=-1, metavar="[SIZE]...")
+@click.option("--sizes", "size_lists", multiple=True, metavar="FILE|GRID", help=SIZES_HELP)
 @DEVICES
 @SET
 @TYPES
@@ -52,6 +53,11 @@ if TYPE_CHECKING:
     metavar="NAME[,NAME]",
     help=f"What to minimise: {', '.join(OBJECTIVES)}. edp is energy times time. Several trade off: time,registers.",
 )
+@click.option(
+    "--sustained",
+    is_flag=True,
+    help="Then run the best, and the vendor's library, back to back for seconds; store time, clock and power.",
+)
 @click.option("--fresh", is_flag=True, help="Ignore earlier trials and measure again.")
 @storage_option("Database in which several machines share one study.")
 @RESULTS
@@ -59,7 +65,8 @@ if TYPE_CHECKING:
 @JSON
 def command(
     kernel: str,
-    size: str | None,
+    sizes: tuple[str, ...],
+    size_lists: tuple[str, ...],
     as_json: bool,
     verbose: bool,
     repeats: int,
@@ -70,20 +77,28 @@ def command(
 ) -> int:
     """Find the fastest configuration of KERNEL at SIZE, verify it and store it.
 
-    SIZE may be left out where the file gives every size. Every configuration is verified before it is timed. An
-    interrupted search continues when the same command is run again.
+    SIZE may be left out where the file gives every size. With several sizes, each has the budget; a family, as sgemm,
+    is tuned stage by stage. Every configuration is verified before it is timed. An interrupted search continues when
+    the same command is run again.
 
     Example: tune sgemm/07_tiled_1xn 1024 --device opencl --budget 2m
     """
     from tuner.cli.app import VERBS
+    from tuner.families import family
     from tuner.space import catalog
 
     try:
-        catalog.find(kernel)
+        is_family = len(family.find(kernel).spaces) > 1
     except RequestError:
         if near := difflib.get_close_matches(kernel, VERBS, n=1):
             raise RequestError(f"{quoted(kernel)} is no verb and no kernel; did you mean `tune {near[0]}`?") from None
         raise
+    method = Method(repeats, flush, parse_objectives(objective), race=not full)
+    if is_family or size_lists or len(sizes) > 1 or ":" in "".join(sizes):
+        from tuner.cli import several
+
+        return several.tune(kernel, sizes, size_lists, as_json, verbose, method=method, **request)
+    size = sizes[0] if sizes else None
     if size is None and None in catalog.load(kernel).operation.sizes.values():
         verbs = ", ".join(VERBS)
         raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
@@ -94,7 +109,6 @@ def command(
         from tuner.tuning.driver import tune
         from tuner.tuning.request import TuningRequest
 
-        method = Method(repeats, flush, parse_objectives(objective), race=not full)
         result = tune(TuningRequest(kernel, size, method=method, **request), listener)
     output.answer(as_json, document(result), "\n".join(lines(result)))
     return 1 if result.record is None else 0
@@ -107,7 +121,7 @@ def document(result: Result) -> dict[str, Any]:
     record = result.record
     keys = (
         "config", "time_ms", "spread", "gflops", "peak", "vs_peak", "gbytes", "memory", "vs_memory", "vs_library",
-        "verified",
+        "vs_best_library", "sustained", "verified",
     )  # fmt: skip
     best = record and {key: getattr(record, key) for key in keys}
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -229,10 +229,27 @@ class Device(ABC):
         """The binary of a program, including what launches have compiled. None where launches compile nothing."""
         return None
 
-    def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
-        """The vendor's `routine` on these arguments (buffers, sizes, options) by name, with the buffers' dtypes; None
-        if there is none."""
+    def library(
+        self,
+        routine: str,
+        arguments: Mapping[str, Any],
+        dtypes: Mapping[str, str],
+        transposed: Collection[str] = (),
+    ) -> Library | None:
+        """The vendor's `routine` on these arguments (buffers, sizes, options) by name, with the buffers' dtypes, as the
+        vendor chooses to run it; None if there is none. Arrays of `transposed` are stored so (`space.routines`)."""
         return None
+
+    def library_algorithms(
+        self,
+        routine: str,
+        arguments: Mapping[str, Any],
+        dtypes: Mapping[str, str],
+        transposed: Collection[str] = (),
+    ) -> Sequence[Library]:
+        """The ways in which the vendor can run the same, those first that it expects to be fast. All have the name that
+        the fastest of them goes by. A call may raise an error of the vendor's own."""
+        return ()
 
     def product(self, product: MatrixProduct) -> ProductLaunch | None:
         """The vendor's matrix product as a launch on the caller's arrays; None if there is none."""

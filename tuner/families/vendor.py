@@ -9,7 +9,7 @@ from tuner.devices import Device
 from tuner.devices.arguments import ArraySpec, check_count
 from tuner.devices.product import MatrixProduct, ProductLaunch, matrices
 from tuner.kernel import MOST_OPTIONS, fixed_options
-from tuner.space import operation
+from tuner.space import operation, routines
 from tuner.space.chosen_types import dtype
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
@@ -88,6 +88,4 @@ def product(space: Space, scope: Scope) -> MatrixProduct | None:
 
 def is_turned(space: Space, name: str) -> bool:
     """Whether the operation stores an operand transposed, as its shape says: [batch, N, K] for B."""
-    argument = next(a for a in space.operation.arrays if a.name == name)
-    extents = [extent.text for extent in argument.shape or ()][1:]
-    return extents == (["K", "M"] if name == "A" else ["N", "K"])
+    return name in routines.transposed(space.operation)

@@ -1,17 +1,21 @@
 """Builds, loads, verifies and times configurations, in the worker process that holds the device."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from tuner.devices import Device, Library
+from tuner.devices import Device
+from tuner.devices.figures import NO_FIGURES
 from tuner.devices.program import Program, build
 from tuner.errors import LaunchError, SpaceError, TrialError, WrongResult
 from tuner.measure import mutants, padded
+from tuner.measure.anchors import Anchors
 from tuner.measure.floor import Floor
 from tuner.measure.kernel_tuner_loop import BenchmarkLoop
-from tuner.measure.method import STANDARD, Method
+from tuner.measure.method import STANDARD, Method, objective_values
 from tuner.measure.results import BUILD, MEASURE, VERIFY, Final, Finals, Outcome
+from tuner.measure.sustained import SHORTEST_MS, sustain
 from tuner.measure.timing import (
     FINAL_SECONDS,
     LOOKS,
@@ -60,6 +64,7 @@ class Bench:
         self._stopwatch = Stopwatch(device, self.workbench, method.cold)
         self._loop = BenchmarkLoop(device, self._stopwatch)
         self._energy_meter = EnergyMeter(device, self.workbench)
+        self._anchors = Anchors(device, self.workbench, self._stopwatch)
         self._floor = Floor(device, space.operation, self.workbench.nominal, self.workbench)
 
     def prepare(self, config: Config, workbench: Workbench | None = None) -> tuple[Callable[[], None], dict[str, Any]]:
@@ -120,14 +125,21 @@ class Bench:
             self.workbench.renew_inputs()
             self._other = self.workbench.with_other_options()
 
-    def finals(self, configs: Sequence[Config], seconds: float = FINAL_SECONDS, with_library: bool = True) -> Finals:
+    def finals(
+        self,
+        configs: Sequence[Config],
+        seconds: float = FINAL_SECONDS,
+        with_library: bool = True,
+        sustained: float | None = None,
+    ) -> Finals:
         """Verify and time the configurations again, interleaved with one another and with the vendor's library.
 
         They are verified on inputs that the search has not used, with other options, and with padding behind rows,
-        where they take leading dimensions. A configuration that fails has a Final with a `failure`.
+        where they take leading dimensions. The best of them, and the library, then run back to back, for `sustained`
+        seconds a turn. A configuration that fails has a Final with a `failure`.
         """
         self.renew()
-        calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library comes after the last
+        calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library's come after the last
         failures: dict[int, str] = {}
         for position, config in enumerate(configs):
             try:
@@ -135,9 +147,9 @@ class Bench:
             except TrialError as error:
                 failures[position] = f"{error.reason}: {error}"
         end = len(configs)
-        library = self._library() if calls and with_library else None
-        if library is not None:
-            calls[end] = library
+        default = self._anchors.default if calls and with_library else None
+        libraries = [] if default is None else [default, *self._anchors.qualified]
+        calls |= enumerate(libraries, end)
         rounds = interleave(self.device, self._stopwatch, list(calls.values()), seconds)
         times = dict(zip(calls, rounds.times, strict=True))
         wrong = {position: rounds.errors[i] for i, position in enumerate(calls) if i in rounds.errors}
@@ -152,18 +164,53 @@ class Bench:
                     self.workbench.verify(call)  # looks at guards and inputs, too
             except TrialError as error:
                 failures[position] = f"{error.reason}: {error}"
+        finals = {
+            i: Final(times.get(i, ()), libraries[i - end].name if i >= end else None, failures.get(i), energies.get(i))
+            for i in range(end + len(libraries))
+        }
+        anchors = {} if default is None or end in failures else {"library": end}
+        right = [position for position in range(end + 1, end + len(libraries)) if position not in failures]
+        if right:
+            anchors["best_library"] = min(right, key=lambda position: finals[position].time_ms)
+        if sustained is not None:
+            self._sustain(calls, finals, end, list(anchors.values()), sustained)
         return Finals(
-            candidates=[
-                Final(times.get(i, ()), failure=failures.get(i), energy_mj=energies.get(i)) for i in range(end)
-            ],
-            library=Final(times[end], library.name, energy_mj=energies[end])
-            if library is not None and end not in failures
-            else None,
+            candidates=[finals[position] for position in range(end)],
+            **{name: finals[position] for name, position in anchors.items()},
             clock_mhz=median(rounds.clocks) if rounds.clocks else None,
             throttled=sorted(rounds.throttled),
             input_sets=self.workbench.set_count,
             skipped_mutants=self._skipped_mutants,
         )
+
+    def _sustain(
+        self,
+        calls: Mapping[int, Callable[[], None]],
+        finals: dict[int, Final],
+        end: int,
+        anchors: Sequence[int],
+        seconds: float,
+    ) -> None:
+        """Let the best of the first `end` calls, and the anchors, run back to back for `seconds` a turn, and put what
+        is sustained into `finals`. Where the best goes wrong, it has failed, and the next is the best."""
+        while right := [position for position in range(end) if finals[position].failure is None]:
+            best = min(right, key=lambda position: self._value(finals[position]))
+            positions = [best, *anchors]
+            if finals[best].time_ms < SHORTEST_MS:
+                return
+            try:
+                timed = [(calls[position], finals[position].time_ms) for position in positions]
+                found = sustain(self.device, self.workbench, timed, seconds)
+            except TrialError as error:
+                finals[best] = replace(finals[best], failure=f"{error.reason}: run after run: {error}")
+                continue
+            for position, sustained in zip(positions, found, strict=True):
+                finals[position] = replace(finals[position], sustained=sustained)
+            return
+
+    def _value(self, final: Final) -> float:
+        """What the method's first objective is minimised by."""
+        return objective_values(self.method.objectives[:1], final.time_ms, final.energy_mj, NO_FIGURES)[0]
 
     def verify(self, configs: Sequence[Config]) -> list[str | None]:
         """Of each configuration why it is wrong, as the finals would tell, without a time; None where it is right."""
@@ -200,16 +247,6 @@ class Bench:
             raise WrongResult(f"with {options}: {error}", error.reason) from None
         finally:
             other.release()
-
-    def _library(self) -> Library | None:
-        """The vendor's routine on the workbench; None where there is none, or where it fails or is wrong."""
-        try:
-            library = self.workbench.library()
-            if library is not None:
-                self.workbench.verify(library)
-        except Exception:
-            return None
-        return library
 
     def healthy(self) -> bool:
         """Whether the device still answers. After an asynchronous fault it may not, until the process ends."""

@@ -46,17 +46,28 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Sustained:
+    """A run among many: its mean time in ms, the median clock in MHz and the mean power in W meanwhile, None where the
+    board does not tell."""
+
+    time_ms: float
+    clock_mhz: float | None = None
+    power_w: float | None = None
+
+
+@dataclass(frozen=True)
 class Final:
     """The second measurement of one candidate: a time in ms per round, or why it failed.
 
     `library` names the vendor's routine, where the candidate is one. `energy_mj` is the energy of one run, where the
-    method wants it.
+    method wants it. `sustained` is a run among many back to back, where that was asked for.
     """
 
     times: tuple[float, ...] = ()
     library: str | None = None
     failure: str | None = None
     energy_mj: float | None = None
+    sustained: Sustained | None = None
 
     @property
     def time_ms(self) -> float:
@@ -70,12 +81,14 @@ class Final:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Final:
-        return Final(**{**data, "times": tuple(data["times"])})
+        sustained = Sustained(**data["sustained"]) if data["sustained"] else None
+        return Final(**{**data, "times": tuple(data["times"]), "sustained": sustained})
 
 
 @dataclass(frozen=True)
 class Finals:
-    """A Final for each candidate, in order, and one for the vendor's library, where there is one.
+    """A Final for each candidate, in order, and where there are any, one for the vendor's `library`, as it chooses to
+    run, and one for the `best_library`, the fastest of the ways in which it can.
 
     `clock_mhz` is the median clock in MHz during the rounds, `throttled` what held it down. The results were right on
     `input_sets` sets of inputs. `skipped_mutants` names the wrong outputs that the check need not reject, because they
@@ -84,6 +97,7 @@ class Finals:
 
     candidates: list[Final] = field(default_factory=list)
     library: Final | None = None
+    best_library: Final | None = None
     clock_mhz: float | None = None
     throttled: list[str] = field(default_factory=list)
     input_sets: int = 1
@@ -95,5 +109,5 @@ class Finals:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Finals:
         candidates = [Final.from_json(candidate) for candidate in data["candidates"]]
-        library = Final.from_json(data["library"]) if data["library"] else None
-        return Finals(**{**data, "candidates": candidates, "library": library})
+        anchors = {name: Final.from_json(data[name]) if data[name] else None for name in ("library", "best_library")}
+        return Finals(**{**data, "candidates": candidates, **anchors})

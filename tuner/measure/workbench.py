@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from tuner.measure.layout import Layout
 from tuner.measure.own_arrays import OwnArrays
 from tuner.measure.poison import INPUT_GUARD, NAN, NUMBER, OUTPUT_GUARD
 from tuner.measure.referee import Referee
-from tuner.space import derivation
+from tuner.space import derivation, routines
 from tuner.space.chosen_types import dtype
 from tuner.space.default import nominal
 from tuner.space.elements import Held, held
@@ -134,11 +135,18 @@ class Workbench:
 
     def library(self) -> Library | None:
         """The vendor's routine on these arrays; None where there is none."""
-        if self.op.library is None:
-            return None
+        return self.device.library(*self._routine()) if self.op.library else None
+
+    def library_algorithms(self) -> Sequence[Library]:
+        """The ways in which the vendor can run it; empty where there are none."""
+        return self.device.library_algorithms(*self._routine()) if self.op.library else ()
+
+    def _routine(self) -> tuple[str, dict[str, Any], dict[str, str], frozenset[str]]:
+        """The operation's routine, and what it needs of these arrays."""
+        assert self.op.library is not None
         handles = {name: buffer.handle for name, buffer in self.buffers.items()}
         dtypes = {a.name: dtype(a, self.scope).name for a in self.op.arrays}
-        return self.device.library(self.op.library, {**self.scope.names, **handles}, dtypes)
+        return self.op.library, {**self.scope.names, **handles}, dtypes, routines.transposed(self.op)
 
     def bind(self, program: Program) -> Callable[[], None]:
         """A launch of a configuration on these arrays, and on arrays of its own."""
@@ -189,6 +197,13 @@ class Workbench:
             raise WrongResult(f"right at first, {inputs} no more: {error}", "wrong in a later run") from None
         if not was_right:
             raise WrongResult("still works on its outputs after it has returned", "unfinished")
+
+    def check_repeated(self) -> None:
+        """The same after runs without anything between them, where a run reads no output: else nothing tells what is
+        right. Raises WrongResult."""
+        inputs = self._layouts[self._current].inputs
+        if inputs.write_only.issuperset(inputs.outputs):
+            self.check()
 
     def _is_right(self) -> bool:
         try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tuner.devices.ceilings import COPY
 from tuner.store import rates
 from tuner.store.rates import Rates
+from tuner.tuning.selection import SLOWEST_DEFAULT
 
 if TYPE_CHECKING:
     from tuner.devices.ceilings import Ceilings
@@ -31,7 +32,8 @@ class Contender:
 
 
 def contenders(subject: Subject) -> list[Contender]:
-    """The best; then, where they are known, the default and the library. The finals measured all in the same rounds."""
+    """The best; then, where they are known, the default, the library, and the best of its algorithms. The finals
+    measured all in the same rounds."""
     finals = subject.finals
     best = subject.config(subject.best)
     if finals is not None:
@@ -42,11 +44,15 @@ def contenders(subject: Subject) -> list[Contender]:
     if default is not None and default != subject.best:
         config = subject.config(default)
         if finals is not None and finals.default_ms:
-            found.append(Contender("default", finals.default_ms, FINALS, config))
+            # A default that is much slower takes no part in the finals.
+            in_finals = finals.default_ms <= SLOWEST_DEFAULT * finals.time_ms
+            found.append(Contender("default", finals.default_ms, FINALS if in_finals else SEARCH, config))
         elif default in subject.times:
             found.append(Contender("default", subject.times[default], SEARCH, config))
     if finals is not None and finals.library and finals.library_ms:
         found.append(Contender(finals.library, finals.library_ms, FINALS))
+    if finals is not None and finals.best_library and finals.best_library_ms:
+        found.append(Contender(finals.best_library, finals.best_library_ms, FINALS))
     return [with_rates(subject, contender) for contender in found]
 
 

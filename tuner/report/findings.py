@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from tuner.report.restrictions import Removals
     from tuner.report.subject import Subject
 
-BUILD = ("registers", "spills", "shared_memory", "occupancy")  # figures of a build, under a recording's names
+BUILD = {  # figures of a build under a recording's names, with their titles
+    "registers": "registers",
+    "spills": "spills, B",
+    "shared_memory": "shared memory, B",
+    "occupancy": "occupancy",
+}
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class Findings:
         shares = importance.shares(subject)
         order = [*shares, *(name for name in subject.parameters if name not in shares)]
         found = contenders.contenders(subject)
-        known = subject.space is not None and subject.scope is not None
+        space, scope = subject.space, subject.scope
         return Findings(
             subject=subject,
             contenders=found,
@@ -58,7 +63,7 @@ class Findings:
             slices=landscape.slices(subject, order),
             leaders=landscape.leaders(subject),
             failures=landscape.failures(subject),
-            removals=restrictions.removals(subject.space, subject.scope) if known else None,  # type: ignore[arg-type]
+            removals=None if space is None or scope is None else restrictions.removals(space, scope),
             notes=_notes(subject),
         )
 

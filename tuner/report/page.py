@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.paths import plain
-from tuner.report import charts as charting
 from tuner.report import vega
+from tuner.report.vega_lite import theme
 
 if TYPE_CHECKING:
-    from tuner.report.charts import Chart
+    from tuner.report.vega_lite import Chart
 
 _FOLDER = Path(__file__).parent
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -114,7 +114,7 @@ def render(title: str, lead: Sequence[str], sections: Sequence[Section], footer:
         body="\n".join(body),
         footer=_text(footer),
         charts=_json(drawn),
-        themes=_json({"light": charting.theme(dark=False), "dark": charting.theme(dark=True)}),
+        themes=_json({"light": theme(dark=False), "dark": theme(dark=True)}),
         library=vega.script().replace("</script", "<\\/script"),
         drawing=(_FOLDER / "page.js").read_text(encoding="utf-8"),
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ExpressionError
 
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from tuner.space.model import Restriction, Space, Value
     from tuner.space.scope import Scope
 
-MOST_COMBINATIONS = 10_000  # that are evaluated; of more, so many are drawn at random
-_SAMPLE = 4_000
+MOST_COMBINATIONS = 10_000  # that are all evaluated
+SAMPLE = 4_000  # of more, drawn at random
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def removals(space: Space, scope: Scope) -> Removals:
     combinations = math.prod(len(values) for values in space.parameters.values())
     draw = random.Random(0)  # noqa: S311
     all_of_them = combinations <= MOST_COMBINATIONS
-    configs = list(space.walk()) if all_of_them else [_drawn(space, draw) for _ in range(_SAMPLE)]
+    configs = list(space.walk()) if all_of_them else [_drawn(space, draw) for _ in range(SAMPLE)]
     removed = [0] * len(space.restrictions)
     alone = [0] * len(space.restrictions)
     valid = 0
@@ -64,8 +65,8 @@ def _drawn(space: Space, draw: random.Random) -> dict[str, Value]:
     return {name: draw.choice(values) for name, values in space.parameters.items()}
 
 
-def _holds(restriction: Restriction, names: object) -> bool:
+def _holds(restriction: Restriction, names: Mapping[str, Any]) -> bool:
     try:
-        return bool(restriction.that.evaluate(names))  # type: ignore[arg-type]
+        return bool(restriction.that.evaluate(names))
     except ExpressionError:
         return False

@@ -17,8 +17,6 @@ from tuner.version import VERSION
 if TYPE_CHECKING:
     from tuner.report.contenders import Contender
 
-_BUILD_TITLES = ("registers", "spills, B", "shared memory, B", "occupancy")
-
 
 def title(findings: Findings) -> str:
     """Kernel, problem and device."""
@@ -119,7 +117,7 @@ def _contest(findings: Findings) -> Grid:
                 "finals" if c.origin == FINALS else "search",
             ]
         )
-    header = ("", "ms", "spread", "GFLOP/s", "GB/s", "times the best", "timed in")
+    header = ("", "ms", "spread", "GFLOP/s", "GB/s", "over best", "timed in")
     return Grid(*_without_empty(header, rows))
 
 
@@ -185,7 +183,7 @@ def _leaders(findings: Findings) -> Grid:
         figures = [*map(number, counts), percent(occupancy)]
         time_ms = subject.times[row]
         rows.append([str(rank), number(time_ms), times(time_ms / best_ms, 3), *figures, *values])
-    header = ("", "ms", "times the best", *_BUILD_TITLES, *names)
+    header = ("", "ms", "times the best", *BUILD.values(), *names)
     return Grid(*_without_empty(header, rows))
 
 
@@ -215,6 +213,3 @@ def _restrictions(findings: Findings) -> Grid:
         for r in findings.removals.rows
     ]
     return Grid(*_without_empty(("restriction", "removes", "removes alone", "because"), rows))
-
-
-assert len(BUILD) == len(_BUILD_TITLES)

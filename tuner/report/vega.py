@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import RequestError
-from tuner.report.charts import theme
+from tuner.report.vega_lite import theme
 
 if TYPE_CHECKING:
-    from tuner.report.charts import Chart, Spec
+    from tuner.report.vega_lite import Chart, Spec
 
 VERSION = "6.4"  # of Vega-Lite, as vl-convert names it
 PICTURES = (".svg", ".png")

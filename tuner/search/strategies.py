@@ -51,6 +51,12 @@ class Budget:
             )
         return Budget(seconds=value * units[unit]) if unit else Budget(evaluations=int(value))
 
+    def text(self) -> str | None:
+        """What `parse` reads as this budget."""
+        if self.seconds is not None:
+            return f"{self.seconds:g}s"
+        return None if self.evaluations is None else str(self.evaluations)
+
 
 UNLIMITED = Budget()
 POLL_SECONDS = 0.5  # between looks at the clock while a strategy thinks

@@ -1,8 +1,37 @@
 """The vendor routines that `library:` may name. `Device.library` of a backend provides them."""
 
-from collections.abc import Mapping
+from __future__ import annotations
 
-# For each routine, the sizes, options and arrays that its operation must have.
-ROUTINES: Mapping[str, tuple[str, ...]] = {
-    "gemm": ("A", "B", "C", "M", "N", "K", "batch", "alpha", "beta"),
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tuner.space.model import Operation
+
+
+@dataclass(frozen=True)
+class Routine:
+    """What the routine reads of an operation, by name: the arrays with their last two extents, where they are not
+    stored transposed; the sizes; the sizes and options that have a value where the operation has none of the name."""
+
+    arrays: Mapping[str, tuple[str, str]]
+    sizes: tuple[str, ...]
+    defaults: Mapping[str, float] = field(default_factory=dict)
+
+
+ROUTINES: Mapping[str, Routine] = {
+    "gemm": Routine(
+        arrays={"A": ("M", "K"), "B": ("K", "N"), "C": ("M", "N")},
+        sizes=("M", "N", "K"),
+        defaults={"batch": 1, "alpha": 1.0, "beta": 0.0},
+    ),
 }
+
+
+def transposed(operation: Operation) -> frozenset[str]:
+    """The arrays of its routine that an operation stores transposed, as its file says: `shape: [batch, N, K]` for the
+    B of a product. Empty where the operation names no routine."""
+    arrays = ROUTINES[operation.library].arrays if operation.library else {}
+    shapes = {a.name: tuple(extent.text for extent in a.shape or ())[-2:] for a in operation.arrays}
+    return frozenset(name for name, extents in arrays.items() if shapes.get(name) == extents[::-1])

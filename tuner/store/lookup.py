@@ -104,7 +104,7 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
     for position, record in enumerate(records):
         if record.sizes.keys() != scope.sizes.keys() or record.types != scope.types:
             continue
-        distance = _distance(record.sizes, scope.sizes)
+        distance = size_distance(record.sizes, scope.sizes)
         fit = _fit(record, query, distance)
         level = MATCHES.index(fit.match)
         if record.is_imported:
@@ -209,6 +209,6 @@ def _notes(fit: Fit, space: Space) -> tuple[str, ...]:
     return (f"{space.name}: {note}",)
 
 
-def _distance(a: Mapping[str, int], b: Mapping[str, int]) -> float:
+def size_distance(a: Mapping[str, int], b: Mapping[str, int]) -> float:
     """The Euclidean distance between the logarithms of the sizes."""
     return math.sqrt(sum(math.log(a[name] / b[name]) ** 2 for name in a))

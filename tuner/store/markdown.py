@@ -21,9 +21,9 @@ GALLERY = "gallery"  # the family whose kernels are no steps of a ladder, and ha
 def results_table(table: list[ReportRow]) -> str:
     """A Markdown table for each family of kernels and device, with a line per kernel.
 
-    It shows the rate and the share of the vendor's library at each size, or all rates where there is no such library,
-    and the best configuration at the largest size. A line for the library follows its kernels: the median of its rates
-    in their finals.
+    It shows the rate and the shares of the vendor's library, by its default and by the best of its algorithms, at each
+    size, or all rates where there is no such library, and the best configuration at the largest size. A line for each
+    of the two follows their kernels: the median of its rates in their finals.
     """
     return "\n\n".join(_results(name, device, rows) for (name, device), rows in _families(table).items())
 
@@ -40,8 +40,8 @@ def _results(name: str, device: str, table: list[ReportRow]) -> str:
         largest = next(records[column] for column in reversed(columns) if column in records)
         lines.append(f"| {kernel} | {' | '.join(cells)} | {config_text(largest.config)} |")
         for column, record in records.items():
-            if record.library and (rate := _library_rate(record)):
-                library_rates.setdefault(record.library, {}).setdefault(column, []).append(rate)
+            for library, rate in _library_rates(record).items():
+                library_rates.setdefault(library, {}).setdefault(column, []).append(rate)
     for library, by_size in library_rates.items():
         cells = [f"{_rate(median(by_size[column]))} GFLOP/s" if column in by_size else "" for column in columns]
         lines.append(f"| {library} | {' | '.join(cells)} |  |")
@@ -52,7 +52,7 @@ def gains_table(table: list[ReportRow]) -> str:
     """A Markdown table for each family of kernels and device, with a line per kernel; empty without records.
 
     It shows, at each size, the time in ms with the space's default, which is the published constants, and with the best
-    configuration, the gain, and both shares of the vendor's library.
+    configuration, the gain, and both shares of the vendor's library, by its default and by the best of its algorithms.
     """
     return "\n\n".join(_gains(name, device, rows) for (name, device), rows in _families(table).items())
 
@@ -68,8 +68,9 @@ def _gains(name: str, device: str, table: list[ReportRow]) -> str:
 
 def ladder_table(table: list[ReportRow]) -> str:
     """A Markdown table for each device, of records of LADDER_SIZE: a line for each kernel with its rate in GFLOP/s, its
-    share of the vendor's library, and how many times faster it is than with the published constants. The library has a
-    line of its own after the kernels that it was measured beside. Empty where there is no record."""
+    share of the vendor's library, that of the best of its algorithms, and how many times faster it is than with the
+    published constants. The library has lines of its own after the kernels that it was measured beside. Empty where
+    there is no record."""
     groups = _groups(table)
     devices = dict.fromkeys(device for _, device in groups)
     return "\n\n".join(
@@ -125,11 +126,13 @@ def _of(share: float | None, ceiling: str | None) -> str:
 
 def _ladder(device: str, records: Mapping[str, Record]) -> str:
     """The table of one device from its `records`, by kernel."""
-    names = dict.fromkeys(record.library.partition(" ")[0] for record in records.values() if record.library)
+    names = dict.fromkeys(_brand(record.library) for record in records.values() if record.library)
+    best = dict.fromkeys(_brand(record.best_library) for record in records.values() if record.best_library)
     header = [
         f"{device} at {LADDER_SIZE}",
         "rate",
         f"share of {' or '.join(names)}",
+        f"share of the best of {' or '.join(best)}",
         "gain over the published constants",
     ]
     rows: list[list[str]] = []
@@ -138,11 +141,12 @@ def _ladder(device: str, records: Mapping[str, Record]) -> str:
         for kernel in kernels:
             record = records[kernel]
             gain = _ratio(record.default_ms, record.time_ms) if record.default_ms else ""
-            rows.append([kernel, _rate_cell(record) + _origin(record), _share(record), gain])
-            if record.library and (rate := _library_rate(record)):
-                library_rates.setdefault(record.library, []).append(rate)
-        rows += [[f"{name}: {lib}", f"{_rate(median(r))} GFLOP/s", "", ""] for lib, r in library_rates.items()]
-    return _table(header, rows, numbers=3)
+            shares = (_share(record.vs_library), _share(record.vs_best_library))
+            rows.append([kernel, _rate_cell(record) + _origin(record), *shares, gain])
+            for library, rate in _library_rates(record).items():
+                library_rates.setdefault(library, []).append(rate)
+        rows += [[f"{name}: {lib}", f"{_rate(median(r))} GFLOP/s", "", "", ""] for lib, r in library_rates.items()]
+    return _table(header, rows, numbers=4)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: int) -> str:
@@ -154,11 +158,14 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: int) -
 
 
 def _gain(record: Record) -> str:
-    """`3.594 to 3.022 ms, 1.19 x, 75.7 to 90.0% of cuBLAS`."""
+    """`3.594 to 3.022 ms, 1.19 x, 75.7 to 90.0% of cuBLAS, 74.9 to 89.0% of cuBLASLt`."""
     assert record.default_ms is not None
-    before, after, library = record.default_ms, record.time_ms, record.library_ms
-    shares = f", {100 * library / before:.1f} to {library / after:.1%}{_of_library(record)}" if library else ""
-    return f"{before:.4g} to {after:.4g} ms, {_ratio(before, after)}{shares}"
+    before, after = record.default_ms, record.time_ms
+    shares = [
+        f"{100 * time_ms / before:.1f} to {time_ms / after:.1%} of {_brand(name)}"
+        for name, time_ms in _libraries(record)
+    ]
+    return ", ".join([f"{before:.4g} to {after:.4g} ms", _ratio(before, after), *shares])
 
 
 def _ratio(before: float, after: float) -> str:
@@ -166,9 +173,17 @@ def _ratio(before: float, after: float) -> str:
     return f"{before / after:.2f} x" if before < 100 * after else f"{before / after:,.0f} x"
 
 
-def _library_rate(record: Record) -> float | None:
-    """GFLOP/s of the vendor's library in the final of `record`."""
-    return record.gflops * record.time_ms / record.library_ms if record.library_ms and record.gflops else None
+def _libraries(record: Record) -> list[tuple[str, float]]:
+    """The vendor's library in the final of `record`, with its time in ms: by its default, and by the best of its
+    algorithms, where they were measured."""
+    named = (record.library, record.library_ms), (record.best_library, record.best_library_ms)
+    return [(name, time_ms) for name, time_ms in named if name and time_ms]
+
+
+def _library_rates(record: Record) -> dict[str, float]:
+    """GFLOP/s of these, by name."""
+    work = (record.gflops or 0.0) * record.time_ms
+    return {name: work / time_ms for name, time_ms in _libraries(record) if work}
 
 
 def _columns(table: list[ReportRow]) -> list[str]:
@@ -203,13 +218,14 @@ def _rate(value: float) -> str:
 
 
 def _cell(record: Record | None) -> str:
-    """`34,803 GFLOP/s, 68.4% of cuBLAS`: the rate and the share of the library; all rates where there is no library."""
+    """`34,803 GFLOP/s, 68.4% of cuBLAS, 67.1% of cuBLASLt`: the rate and the shares of the library; all rates where
+    there is none."""
     if record is None:
         return ""
     if record.gbytes and not record.vs_library:
         return _work_rates(record) + _origin(record)
-    share = _share(record) + _of_library(record) if record.vs_library else ""
-    return ", ".join(filter(None, [_rate_cell(record), share])) + _origin(record)
+    shares = [f"{time_ms / record.time_ms:.1%} of {_brand(name)}" for name, time_ms in _libraries(record)]
+    return ", ".join([_rate_cell(record), *shares]) + _origin(record)
 
 
 def _rate_cell(record: Record) -> str:
@@ -219,14 +235,14 @@ def _rate_cell(record: Record) -> str:
     return f"{_rate(record.gbytes)} GB/s" if record.gbytes else f"{record.time_ms:.4g} ms"
 
 
-def _share(record: Record) -> str:
+def _share(value: float | None) -> str:
     """`68.4%` of the vendor's library, where it was measured."""
-    return f"{record.vs_library:.1%}" if record.vs_library else ""
+    return f"{value:.1%}" if value else ""
 
 
-def _of_library(record: Record) -> str:
-    """` of cuBLAS`."""
-    return f" of {record.library.partition(' ')[0]}" if record.library else ""
+def _brand(library: str) -> str:
+    """`cuBLAS` of `cuBLAS 13.1.0`."""
+    return library.partition(" ")[0]
 
 
 def _origin(record: Record) -> str:

@@ -77,7 +77,7 @@ def _names(miss: Miss) -> list[str]:
     return [*miss.sizes, *miss.options, *miss.types]
 
 
-Handler = Callable[[Miss], bool]
+Handler = Callable[[Miss, str], bool]
 _handler: ContextVar[Handler | None] = ContextVar("handler", default=None)
 _noted: set[str] = set()  # the keys that this process has written, or has tried to
 
@@ -98,8 +98,11 @@ def note(
     folder = None if results is None else os.path.abspath(results)
     miss = Miss(kernel, dict(sizes), device.name, device.kind, dict(options), dict(types or {}), folder)
     handler = _handler.get()
-    if handler is not None:
-        return handler(miss)
+    return keep(miss) if handler is None else handler(miss, device.id)
+
+
+def keep(miss: Miss) -> bool:
+    """Write a miss to the file, unless this process has done so, or is not to. Always False."""
     with contextlib.suppress(Exception):
         if os.environ.get(SWITCH) != "0":
             _append_once(miss)
@@ -108,8 +111,10 @@ def note(
 
 @contextlib.contextmanager
 def handled(handler: Handler) -> Iterator[None]:
-    """A block in which `handler` is called with each miss, in place of the file; it says whether the problem has an
-    exact record now."""
+    """A block in which `handler` is called with each miss and the name of its device here, in place of the file.
+
+    It says whether the problem has an exact record now.
+    """
     token = _handler.set(handler)
     try:
         yield

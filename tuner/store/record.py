@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 RUNNERS_UP = 8  # per record, at most
 LONGEST = 1 << 16  # characters per line
+RUNNERS = ("kernel", "library", "best_library")  # that `sustained` may tell of
 SHORTEST_MS = 1e-6  # no launch takes less than a nanosecond
 
 
@@ -28,8 +29,10 @@ class Record:
     these had been measured (`store.rates`).
 
     The finals took `rounds` rounds. `spread` is the interquartile range over the median. `vs_library` is the library's
-    time over ours, and `default_ms` the time of the space's default, both measured in the same rounds. `clock_mhz` and
-    `throttled` describe the board meanwhile. Tuning minimised `objective`, with `caches` warm or cold before each run.
+    time over ours, and `default_ms` the time of the space's default, both measured in the same rounds. `best_library`
+    is the fastest of the library's algorithms, in these rounds too. `clock_mhz` and `throttled` describe the board
+    meanwhile. `sustained` is what was measured back to back for seconds, of RUNNERS by name, each with `time_ms`,
+    `clock_mhz` and `power_w` (W). Tuning minimised `objective`, with `caches` warm or cold before each run.
     `error` and `bound` are the verification's, and `verified` is the kind of the reference, `none` if nothing was
     compared; all are None in an imported record. `signature` names what was measured, with its data and reference;
     `code` the code alone. Earlier records have neither `verified` nor `code`. `registers`, `spills` (bytes) and
@@ -84,6 +87,10 @@ class Record:
     vs_peak: float | None = None
     memory: str | None = None
     vs_memory: float | None = None
+    best_library: str | None = None
+    best_library_ms: float | None = None
+    vs_best_library: float | None = None
+    sustained: dict[str, dict[str, float | None]] = field(default_factory=dict)
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
 
     @property
@@ -233,6 +240,19 @@ def _are_runners_up(value: Any) -> bool:
     )
 
 
+def _are_sustained(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() <= set(RUNNERS)
+        and all(
+            isinstance(v, dict)
+            and _is_time(v.get("time_ms"))
+            and all(v.get(name) is None or _is_number(v.get(name)) for name in ("clock_mhz", "power_w"))
+            for v in value.values()
+        )
+    )
+
+
 class _Rule(NamedTuple):
     """Whether a field accepts a value, and the words for what it accepts."""
 
@@ -257,7 +277,9 @@ _FIELDS: Mapping[str, _Rule] = {
     "spread": _NUMBER,
     **dict.fromkeys(("rounds", "configurations", "evaluated", "protocol", "input_sets", "wrong"), _COUNT),
     **dict.fromkeys(("error", "bound", "gflops", "library_ms", "vs_library"), _optional(_NUMBER)),
-    "library": _optional(_TEXT),
+    **dict.fromkeys(("best_library_ms", "vs_best_library"), _optional(_NUMBER)),
+    **dict.fromkeys(("library", "best_library"), _optional(_TEXT)),
+    "sustained": _Rule(_are_sustained, f"objects with time_ms, clock_mhz and power_w for {', '.join(RUNNERS)}"),
     "time_ms": _TIME,
     "sizes": _Rule(_maps_to(lambda value: _is_count(value) and value > 0), "whole numbers from 1 on, by name"),
     "options": _Rule(_maps_to(lambda value: isinstance(value, int | float) and abs(value) < 1e300), "numbers by name"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tuner.devices import DeviceInfo
+from tuner.measure.sustained import SECONDS
+from tuner.space.model import Config
 from tuner.store.store import Record
 from tuner.tuning import conclusions, summary
 from tuner.tuning.crew import Crews
@@ -49,12 +52,17 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
         return tune_with(crews, request, progress)
 
 
-def tune_with(crews: Crews, request: TuningRequest, progress: Progress) -> Result:
-    """`tune` on devices that stay open between requests."""
+def tune_with(
+    crews: Crews, request: TuningRequest, progress: Progress, configs: Sequence[Config] | None = None
+) -> Result:
+    """`tune` on devices that stay open between requests. `configs`, if given, are compared in place of a search; then
+    the record has none but these."""
     checked = CheckedRequest.of(request)
-    with explored(crews, checked, progress) as search:
+    with explored(crews, checked, progress, configs) as search:
         crew, ledger = search.crew, search.ledger
-        selection = select(crew.lead, ledger, progress.finals, progress.noted)
+        among = None if configs is None else search.pool
+        sustained = SECONDS if request.sustained else None
+        selection = select(crew.lead, ledger, progress.finals, progress.noted, among, sustained)
     failures = [trial for trial in search.trials if trial.outcome.failure is not None]
     failed = summary.failures(failures)
     found = Summary(len(search.pool), len(ledger.trials), failed, search.strategy)
@@ -63,6 +71,8 @@ def tune_with(crews: Crews, request: TuningRequest, progress: Progress) -> Resul
         record = summary.record(crew.lead, selection, found, ledger, search.signature, search.ceilings)
     for doubt in summary.doubts(record, crew.device) if record else ():
         progress.noted(doubt)
+    if request.sustained and record and not record.sustained:
+        progress.noted(summary.not_sustained(record))
     for conclusion in conclusions.of(selection, crew.device) if record and record.objective == "time" else ():
         progress.noted(conclusion)
     task = checked.task

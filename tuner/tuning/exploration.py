@@ -6,9 +6,9 @@ import contextlib
 import importlib
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
@@ -57,10 +57,29 @@ class Progress(TrialListener, Protocol):
     def finals(self, count: int) -> None: ...
 
 
+class Quiet:
+    """The `Progress` of a run over many searches, none of which is shown; messages go to `noted`."""
+
+    def __init__(self, noted: Callable[[str], None]) -> None:
+        self.noted = noted
+
+    def begun(self, step: str) -> None:
+        """Nothing."""
+
+    def started(self, *search: Any) -> None:
+        """Nothing."""
+
+    def measured(self, *trial: Any) -> None:
+        """Nothing."""
+
+    def finals(self, count: int) -> None:
+        """Nothing."""
+
+
 @dataclass(frozen=True)
 class Exploration:
     """A search that is over, with what it was done by: the crew that is still there, the pool, the open ledger, the
-    strategy's name. `evaluated` counts the trials that it knows of; `signature` is the space's identity."""
+    strategy's name, or `given`. `evaluated` counts the trials that it knows of; `signature` is the space's identity."""
 
     crew: Crew
     pool: Pool
@@ -119,7 +138,8 @@ def explored(
             if not ledger.trials and ledger.has_earlier_protocol(space, key):
                 progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
             evaluated = crew.run(search, ledger, progress)
-            yield Exploration(crew, pool, ledger, strategy, evaluated, signature, ceilings)
+            how = strategy if configs is None else "given"
+            yield Exploration(crew, pool, ledger, how, evaluated, signature, ceilings)
 
 
 @contextlib.contextmanager

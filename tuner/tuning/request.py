@@ -33,6 +33,7 @@ class TuningRequest:
     method: Method = STANDARD
     timeout: float = TIMEOUT
     fresh: bool = False
+    sustained: bool = False  # whether the best also runs back to back for seconds
     storage: str | None = None  # the URL of a database, for machines that share the work
     results: Path | None = None
 

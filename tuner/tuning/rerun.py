@@ -12,6 +12,7 @@ from tuner.devices import Device
 from tuner.devices.ceilings import Ceilings
 from tuner.errors import DeviceError, TrialError, WorkerDied
 from tuner.kernel import Kernel
+from tuner.measure.anchors import Anchors
 from tuner.measure.floor import Floor
 from tuner.measure.process import answers
 from tuner.measure.process.attempts import patiently
@@ -55,6 +56,8 @@ class Rerun:
     vs_memory: float | None = None
     library: str | None = None
     vs_library: float | None = None
+    best_library: str | None = None
+    vs_best_library: float | None = None
 
 
 def run(
@@ -149,9 +152,10 @@ def _measure(
         verdict = bench.verify(call)
     except TrialError as error:
         return Rerun(space.name, device.name, types, candidate, verified=False, reason=f"{error.reason}: {error}")
-    library = bench.library()
-    calls: list[Callable[[], None]] = [call, *([library] if library else [])]
-    rounds = interleave(device, Stopwatch(device, bench), calls)
+    stopwatch = Stopwatch(device, bench)
+    anchors = Anchors(device, bench, stopwatch)
+    libraries = [anchors.default, *anchors.qualified] if anchors.default else []
+    rounds = interleave(device, stopwatch, [call, *libraries])
     try:
         if 0 in rounds.errors:
             raise rounds.errors[0]
@@ -159,7 +163,9 @@ def _measure(
         Floor(device, space.operation, bench.nominal, bench).check(Final(rounds.times[0]).time_ms)
     except TrialError as error:
         return Rerun(space.name, device.name, types, candidate, verified=False, reason=f"{error.reason}: {error}")
-    own, *peer = (Final(times) for times in rounds.times if times)
+    own, *others = [Final(times) for times in rounds.times]
+    library = libraries[0] if libraries and others[0].times else None
+    best = min((final.time_ms for final in others[1:] if final.times), default=None)
     return Rerun(
         kernel=space.name,
         device=device.name,
@@ -172,8 +178,10 @@ def _measure(
         time_ms=own.time_ms,
         spread=own.spread,
         **vars(rates.of(space, scope, own.time_ms, ceilings)),
-        library=library.name if library and peer else None,
-        vs_library=peer[0].time_ms / own.time_ms if peer else None,
+        library=library.name if library else None,
+        vs_library=others[0].time_ms / own.time_ms if library else None,
+        best_library=libraries[1].name if best else None,
+        vs_best_library=best / own.time_ms if best else None,
     )
 
 

@@ -24,6 +24,7 @@ from tuner.tuning.trial import Trial
 
 if TYPE_CHECKING:
     from tuner.measure.process.supervisor import Supervisor
+    from tuner.search.pool import Pool
     from tuner.tuning.ledger import Ledger
 
 logger = logging.getLogger(__name__)
@@ -55,22 +56,32 @@ class Selection:
 
 
 def select(
-    worker: Supervisor, ledger: Ledger, announce: Callable[[int], None], noted: Callable[[str], None]
+    worker: Supervisor,
+    ledger: Ledger,
+    announce: Callable[[int], None],
+    noted: Callable[[str], None],
+    among: Pool | None = None,
+    sustained: float | None = None,
 ) -> Selection:
     """Measure the best trials again, interleaved with the vendor's library and with the space's default.
 
     With several objectives these are the trials of the front. A trial that fails, or takes the worker down, becomes a
     failed one. Where all of them fail, the next best are measured. Any failure repeats the finals of a front, since the
-    trial may have dominated others. `announce` is called with the number of trials about to be measured, `noted` with
-    messages for the user. Raises EnvironmentTrouble where the machine is in trouble for long.
+    trial may have dominated others. The best, and the library, then run back to back, for `sustained` seconds a turn.
+    `announce` is called with the number of trials about to be measured, `noted` with messages for the user. Of the
+    trials, only those of configurations `among` a pool count, if there is one. Raises EnvironmentTrouble where the
+    machine is in trouble for long.
     """
     objectives = worker.task.method.objectives
     several = len(objectives) > 1
-    while ranked := (_front(worker, ledger) if several else list(itertools.islice(_best(worker, ledger), FINALISTS))):
+    while ranked := _ranked(worker, ledger, several, among):
         announce(len(ranked))
-        trials = ranked + _comparable_default(ranked, worker, ledger)
+        if sustained is not None:
+            noted("then the best, and the vendor's library if there is one, back to back for seconds")
+        trials = ranked + (_comparable_default(ranked, worker, ledger) if among is None else [])
         try:
-            finals = patiently(functools.partial(worker.finals, [trial.config for trial in trials]), noted, time.sleep)
+            configs = [trial.config for trial in trials]
+            finals = patiently(functools.partial(worker.finals, configs, sustained=sustained), noted, time.sleep)
         except (WorkerDied, TrialError, EnvironmentTrouble):  # measured one by one, each shows whether it was the cause
             finals = Finals([_final_alone(worker, trial, noted) for trial in trials])
         if len(trials) > 1:  # beside the scratch of others there may have been no room
@@ -89,13 +100,18 @@ def select(
         if survivors == len(ranked) or (survivors and not several):
             valid = [finalist for finalist in finalists if finalist.final.failure is None]
             best_first = sorted(valid, key=lambda finalist: finalist.values(objectives))
-            return Selection(best_first, finals, next_best(worker, best_first, ledger))
+            return Selection(best_first, finals, next_best(worker, best_first, ledger, among))
     return Selection([], Finals())
 
 
-def _best(worker: Supervisor, ledger: Ledger) -> Iterator[Trial]:
-    """The trials that succeeded and are valid, best first."""
-    return (trial for trial in ledger.best if worker.task.space.valid(trial.config, worker.scope))
+def _ranked(worker: Supervisor, ledger: Ledger, several: bool, among: Pool | None) -> list[Trial]:
+    return _front(worker, ledger) if several else list(itertools.islice(_best(worker, ledger, among), FINALISTS))
+
+
+def _best(worker: Supervisor, ledger: Ledger, among: Pool | None = None) -> Iterator[Trial]:
+    """The trials that succeeded and are valid, best first; those of a pool, if there is one."""
+    trials = (trial for trial in ledger.best if among is None or among.find(trial.config) is not None)
+    return (trial for trial in trials if worker.task.space.valid(trial.config, worker.scope))
 
 
 def _front(worker: Supervisor, ledger: Ledger) -> list[Trial]:
@@ -172,7 +188,9 @@ def _firsts(values: Sequence[Hashable]) -> list[int]:
     return list(firsts.values())
 
 
-def next_best(worker: Supervisor, finalists: Sequence[Finalist], ledger: Ledger) -> list[dict[str, Any]]:
+def next_best(
+    worker: Supervisor, finalists: Sequence[Finalist], ledger: Ledger, among: Pool | None = None
+) -> list[dict[str, Any]]:
     """The runners-up of the first of `finalists` as a record has them: configurations with times in ms, best first.
 
     A launcher may take any of them, so each is verified as a finalist is. One that fails becomes a failed trial, and
@@ -180,7 +198,7 @@ def next_best(worker: Supervisor, finalists: Sequence[Finalist], ledger: Ledger)
     """
     right = {config_key(finalist.trial.config) for finalist in finalists}
     while True:
-        trials = {config_key(trial.config): trial for trial in itertools.islice(_best(worker, ledger), RANKED)}
+        trials = {config_key(trial.config): trial for trial in itertools.islice(_best(worker, ledger, among), RANKED)}
         times = {key: trial.time_ms or 0.0 for key, trial in trials.items()}
         times |= {config_key(f.trial.config): f.final.time_ms for f in finalists}
         trials |= {config_key(f.trial.config): f.trial for f in finalists}

@@ -12,6 +12,7 @@ from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.measure.method import PROTOCOL, Method
 from tuner.measure.process.supervisor import Supervisor
+from tuner.measure.sustained import SHORTEST_MS
 from tuner.measure.timing import NOISE
 from tuner.space import source
 from tuner.space.model import Config
@@ -71,7 +72,8 @@ def record(
     default = default_trial(worker.task.space, worker.scope, ledger)
     default_times = [finalist.final.time_ms for finalist in finalists if finalist.trial == default]
     scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
-    library, by = finals.library, op.reference.kind
+    library, best_library, by = finals.library, finals.best_library, op.reference.kind
+    at_length = {"kernel": final, "library": library, "best_library": best_library}
     return Record(
         device=device.name,
         kind=device.kind,
@@ -87,6 +89,10 @@ def record(
         library=library.library if library else None,
         library_ms=library.time_ms if library else None,
         vs_library=library.time_ms / final.time_ms if library else None,
+        best_library=best_library.library if best_library else None,
+        best_library_ms=best_library.time_ms if best_library else None,
+        vs_best_library=best_library.time_ms / final.time_ms if best_library else None,
+        sustained={name: vars(f.sustained) for name, f in at_length.items() if f and f.sustained},
         error=trial.outcome.error if by != "none" else None,
         bound=trial.outcome.bound if by != "none" else None,
         wrong=trial.outcome.wrong,
@@ -134,6 +140,16 @@ def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
             f"{record.gflops:.0f} GFLOP/s is more than {device.name} can do, {fastest:.0f} in its fastest format; "
             "check the operation's `flops`, and what the kernel leaves out"
         )
+
+
+def not_sustained(record: Record) -> str:
+    """Why a record has no sustained time."""
+    if record.time_ms < SHORTEST_MS:
+        return (
+            f"--sustained: left out: the best takes {record.time_ms:.4g} ms; below {SHORTEST_MS:g} ms, the time of "
+            "launches that follow one another is the host's"
+        )
+    return "--sustained: left out: the finals were measured one by one; run the same command again"
 
 
 def front(selection: Selection, method: Method) -> list[Point]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -270,10 +270,28 @@ class CudaDevice(Device):
         """A texture object over the array at this address."""
         return textures.TextureObject(self._context, address, sampled)
 
-    def library(self, routine: str, arguments: dict[str, Any], dtypes: dict[str, str]) -> Library | None:
+    def library(
+        self,
+        routine: str,
+        arguments: Mapping[str, Any],
+        dtypes: Mapping[str, str],
+        transposed: Collection[str] = (),
+    ) -> Library | None:
         from tuner.devices.cuda import cublas
 
-        return cublas.library(routine, arguments, dtypes)
+        return cublas.library(routine, arguments, dtypes, transposed)
+
+    def library_algorithms(
+        self,
+        routine: str,
+        arguments: Mapping[str, Any],
+        dtypes: Mapping[str, str],
+        transposed: Collection[str] = (),
+    ) -> Sequence[Library]:
+        from tuner.devices.cuda import cublas_lt
+
+        allocate = functools.partial(self.allocate, guard=0)
+        return cublas_lt.algorithms(routine, arguments, dtypes, transposed, allocate)
 
     def product(self, product: MatrixProduct) -> ProductLaunch | None:
         from tuner.devices.cuda import products

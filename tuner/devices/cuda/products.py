@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tuner.devices.arguments import address_check
-from tuner.devices.cuda import driver
+from tuner.devices.cuda import driver, gemm
 from tuner.devices.cuda.arrays import Readers, stream_handle
 from tuner.devices.product import Matrices, MatrixProduct, ProductLaunch
 from tuner.errors import DeviceError, LaunchError
@@ -18,17 +18,13 @@ from tuner.errors import DeviceError, LaunchError
 _TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
 _SUMMED_32F, _SUMMED_64F, _DEFAULT = 68, 70, -1
 _PLAIN, _TRANSPOSED = 0, 1
-_HALVES = ("float16", "bfloat16")
 MOST_KEPT = 64  # sets of addresses that a launch remembers as checked, and pairs of factors
 
 
 def launch(product: MatrixProduct, readers: Readers, context: driver.Context) -> ProductLaunch | None:
     """The call that enqueues `product` on arrays of `readers` in a context. All are summed in float32, but doubles.
     None where cuBLAS lacks it for these types, or where it is not installed."""
-    a, b, c = product.dtypes
-    if not {a, b, c} <= _TYPES.keys() or a != b or (c != a and (c != "float32" or a not in _HALVES)):
-        return None
-    if _library() is None:
+    if not gemm.has(*product.dtypes) or _library() is None:
         return None
     handles = _handles(context.handle.value or 0)
     try:

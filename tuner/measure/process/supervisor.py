@@ -22,6 +22,7 @@ from tuner.space.scope import Scope
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
+MOST_TURNS = 10  # of sustained seconds: two for the kernel and for each of two libraries, with what goes before them
 START_TIMEOUT = 600.0  # seconds to open the device, and again to compute the reference
 
 
@@ -133,14 +134,17 @@ class Supervisor:
         """
         return self._ask(Outcome.from_json, {"measure": config, "best_ms": best_ms}, self.task.timeout)
 
-    def finals(self, configs: Sequence[Config], with_library: bool = True) -> Finals:
-        """The configurations measured again, interleaved, with the vendor's library if there is one.
+    def finals(self, configs: Sequence[Config], with_library: bool = True, sustained: float | None = None) -> Finals:
+        """The configurations measured again, interleaved, with the vendor's library if there is one; then the best and
+        the library back to back, for `sustained` seconds a turn.
 
         Raises WorkerDied where one of them takes the worker down.
         """
         self._renew()
         seconds = LONGER * FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
-        return self._ask(Finals.from_json, {"finals": list(configs), "with_library": with_library}, seconds)
+        seconds += MOST_TURNS * (1 + len(configs)) * (sustained or 0.0)
+        request = {"finals": list(configs), "with_library": with_library, "sustained": sustained}
+        return self._ask(Finals.from_json, request, seconds)
 
     def verify(self, configs: Sequence[Config]) -> list[str | None]:
         """Of each configuration why it is wrong, as the finals would tell; None where it is right.

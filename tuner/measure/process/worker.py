@@ -113,7 +113,10 @@ def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
         if "verify" in request:
             return {"failures": bench.verify(request["verify"])}
         if "finals" in request:
-            return bench.finals(request["finals"], with_library=request["with_library"]).to_json()
+            finals = bench.finals(
+                request["finals"], with_library=request["with_library"], sustained=request["sustained"]
+            )
+            return finals.to_json()
         return bench.measure(request["measure"], request["best_ms"]).to_json()
 
 

@@ -1,0 +1,63 @@
+"""The fewest configurations that serve many sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from helpers.own_kernels import scaled
+from helpers.processes import Tune
+from tuner.tuning.cover import SizedBuild, choose
+
+A, B, C, D = (SizedBuild((name, ())) for name in "abcd")
+
+# At small sizes the first is slow, at large ones the others; the third never pays.
+CROSSING = """\
+#include <unistd.h>
+void scale(float *y, const float *x, int n) {
+    for (int i = 0; i < n; i++) y[i] = 2 * x[i];
+    usleep(unroll == 3 ? 9000 : (unroll == 1) == (n < 3000) ? 500 : 3000);
+}
+"""
+
+
+def test_a_cover_serves_every_size_with_few_configurations_and_records_them(tune: Tune, tmp_path: Path) -> None:
+    file = scaled(tmp_path, "twice")
+    (tmp_path / "twice.c").write_text(CROSSING)
+    file.write_text(file.read_text().replace("[1, 2]", "[1, 2, 3]"))
+    done = tune("cover", file, "--sizes", "1000:9000*9", "--within", "2", "--budget", "60s", "--json")
+    assert done.status == 0, done.err
+    found = done.json
+    assert [each["config"] for each in found["chosen"]] == [{"unroll": 1}, {"unroll": 2}]
+    assert [(s["size"]["n"], s["chosen"], s["stored"]) for s in found["sizes"]] == [
+        (1000, 1, True), (9000, 2, True),
+    ]  # fmt: skip
+    assert all(0 <= served["regret"] <= 1 for served in found["sizes"])
+    assert found["measured"] == found["pairs"] == 4
+    assert (found["tuned"], found["unserved"]) == (2, [])
+    for size, unroll in (("1000", 1), ("9000", 2)):
+        best = tune("best", file, size, "--json").json
+        assert (best["match"], best["config"]) == ("exact", {"unroll": unroll})
+
+
+def test_a_cover_says_what_it_had_no_time_for(tune: Tune, tmp_path: Path) -> None:
+    file = scaled(tmp_path, "twice")
+    (tmp_path / "twice.c").write_text(CROSSING.replace("usleep(", "usleep(100000); usleep("))
+    done = tune("cover", file, "500", "600", "--budget", "1s")
+    assert done.status == 1
+    assert "tuned at 1 of 2 sizes; measured" in done.out
+    assert "no record, for the time was over: 500; a longer --budget goes on from here" in done.out
+    assert "not served: 600; a longer" in done.out
+
+
+def test_a_cover_takes_a_time(tune: Tune) -> None:
+    assert tune("cover", "sgemm", "64", "--budget", "100").err.startswith("error: --budget 100: a cover has a time")
+
+
+def test_no_needless_build_is_chosen() -> None:
+    times = [{A: 1.0, B: 1.02}, {A: 1.0, C: 1.01}, {B: 1.0, A: 1.2}, {C: 1.0, A: 1.5}]
+    assert set(choose(times, [1.0] * 4, 1.03)) == {B, C}
+
+
+def test_weights_decide_between_builds_that_reach_as_far() -> None:
+    times = [{A: 1.0, B: 1.0}, {A: 1.0}, {B: 1.0}, {D: 1.0}]
+    assert choose(times, [1.0, 1.0, 5.0, 1.0], 1.03)[0] == B

@@ -1,0 +1,78 @@
+"""What look-ups had no exact record for is tuned: later, most used first, or while a program warms up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tuner
+from helpers.own_kernels import project, scaled
+from helpers.processes import Tune
+from tuner.devices import Device
+from tuner.store import missed
+from tuner.store.missed import Miss
+
+
+def write(*misses: Miss) -> None:
+    missed.path().write_bytes(b"".join(miss.to_line() for miss in misses))
+
+
+def test_what_was_missed_is_listed_tuned_and_forgotten(tune: Tune, tmp_path: Path, host: Device) -> None:
+    file = str(scaled(tmp_path, "twice"))
+    plain = Miss(file, {"n": 64}, host.name, host.kind, {}, {})
+    often, elsewhere = replace(plain, sizes={"n": 96}, count=5), replace(plain, device="another machine", count=3)
+    gone = replace(plain, kernel=f"{file}.yaml", count=2)
+    write(plain, often, elsewhere, gone)
+    listed = tune("missed", "--json")
+    assert [(m["kernel"], m["sizes"]["n"], m["count"]) for m in listed.json] == [
+        (file, 96, 5), (file, 64, 3), (f"{file}.yaml", 64, 2), (file, 64, 1),
+    ]  # fmt: skip
+    done = tune("missed", "--budget", "60s", "--json")
+    assert done.status == 1, "two are left"
+    assert [miss["sizes"]["n"] for miss in done.json["tuned"]] == [96, 64]
+    assert [(miss["device"], miss["count"]) for miss in done.json["left"]] == [("another machine", 3), (host.name, 2)]
+    assert missed.read() == [elsewhere, gone]
+    assert tuner.load(file, 64).match == tuner.load(file, 96).match == "exact"
+    assert missed.read() == [elsewhere, gone]
+
+
+def test_what_was_tuned_meanwhile_is_forgotten(tune: Tune, tmp_path: Path) -> None:
+    file = scaled(tmp_path, "twice")
+    tuner.load(file, 64)
+    assert "twice" in tune("missed").out
+    assert tune(file, "64").status == 0
+    done = tune("missed")
+    assert (done.status, done.out, done.err) == (0, "", "nothing was missed\n")
+    assert missed.read() == []
+
+
+def test_a_call_tunes_in_a_warm_up_and_nowhere_else(tmp_path: Path) -> None:
+    file, results = scaled(tmp_path, "twice"), tmp_path / "own"
+    results.mkdir()
+    with tuner.warm_up(budget="60s"):
+        assert tuner.load(file, 64, results=results).match == "exact"
+        assert tuner.load(file, 65, results=results, strict=True).match == "exact"
+    assert not missed.path().exists()
+    assert tuner.load(file, 66, results=results).match == "nearest_size"
+    assert [(miss.sizes, miss.results) for miss in missed.read()] == [({"n": 66}, str(results))]
+
+
+def test_a_family_is_warmed_up_with_all_its_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Device
+) -> None:
+    root = project(tmp_path, 'name = "mine"\nspaces = ["tuning"]\n', "scales/one", "scales/two")
+    monkeypatch.chdir(root)
+    with tuner.warm_up(budget="60s"):
+        assert missed.note("mine/scales", {"n": 64}, host, {}) is True
+    assert "exact" in {tuner.load(f"mine/scales/{name}", 64).match for name in ("one", "two")}
+
+
+def test_a_warm_up_whose_time_is_over_notes_again(tmp_path: Path) -> None:
+    file = scaled(tmp_path, "twice")
+    with tuner.warm_up(budget="0.001s"):
+        assert tuner.load(file, 64).match == "default"
+    assert [miss.sizes for miss in missed.read()] == [{"n": 64}]
+    with pytest.raises(tuner.RequestError, match="write a time: 90s"), tuner.warm_up(budget="100"):
+        pass

@@ -1,0 +1,152 @@
+"""`tune cover`: the fewest configurations that serve many sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tuner.cli import output
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, SIZES_HELP, TYPES, VERBOSE, storage_option
+from tuner.errors import RequestError
+from tuner.measure.method import TIMEOUT
+
+if TYPE_CHECKING:
+    from tuner.tuning.cover import Cover
+
+
+@click.command()
+@KERNEL
+@click.argument("sizes", nargs=-1, metavar="[SIZE]...")
+@click.option("--sizes", "size_lists", multiple=True, metavar="FILE|GRID", help=SIZES_HELP)
+@click.option(
+    "--within",
+    type=click.FloatRange(1.0, 10.0, min_open=True),
+    default=1.03,
+    show_default=True,
+    help="Times the best known that a size may take.",
+)
+@click.option("--budget", default="30m", show_default=True, metavar="TIME", help="Time for all of it: 90s, 2m, 1h.")
+@DEVICES
+@SET
+@TYPES
+@SEED
+@click.option("--timeout", type=float, default=TIMEOUT, show_default=True, help="Time limit per configuration, in s.")
+@storage_option("Database in which several machines share the studies.")
+@RESULTS
+@VERBOSE
+@JSON
+def command(
+    kernel: str,
+    sizes: tuple[str, ...],
+    size_lists: tuple[str, ...],
+    within: float,
+    budget: str,
+    device: str | None,
+    results: Path | None,
+    verbose: bool,
+    as_json: bool,
+    **request: Any,
+) -> int:
+    """Find the fewest configurations of KERNEL, or of a family, that serve many sizes.
+
+    It tunes at some of the sizes, measures every winner at every size, and chooses so that each size is within the
+    limit of the best known there. Each size gets a record. An interrupted cover continues when the same command is run
+    again.
+
+    Example: tune cover sgemm --sizes 512:4096*2 --sizes M=1:128*4,N=4096,K=4096 --budget 10m
+    """
+    from tuner.cli import logs, progress, several
+    from tuner.search.strategies import Budget
+    from tuner.space import chosen_types
+    from tuner.tuning.cover import cover
+    from tuner.tuning.exploration import Quiet
+    from tuner.tuning.request import TuningRequest
+    from tuner.tuning.sizes import members
+
+    seconds = Budget.parse(budget).seconds
+    if seconds is None:
+        raise RequestError(f"--budget {budget}: a cover has a time for all of it; write 90s, 10m or 1h")
+    spaces, device, notes = members(kernel, device)
+    for note in notes:
+        output.say(note)
+    op = spaces[0].operation
+    problems = several.sizes_of(sizes, size_lists, op, chosen_types.parse(request["types"], op))
+    with progress.shown(results) as listener, logs.shown(verbose, listener.noted):
+        template = TuningRequest(kernel, None, device=device, results=results, **request)
+        found = cover(template, spaces, problems, within, seconds, Quiet(listener.noted))
+    output.answer(as_json, _document(found), _text(found, within))
+    return 0 if found.is_complete else 1
+
+
+def _document(found: Cover) -> dict[str, Any]:
+    numbers = {pair: number for number, pair in enumerate(found.chosen, 1)}
+    return {
+        "chosen": [
+            {"kernel": pair[0], "config": builds[0].config, "builds": len(builds)}
+            for pair, builds in found.chosen.items()
+        ],
+        "sizes": [
+            {
+                "size": served.size.sizes,
+                "chosen": numbers[served.build.pair],
+                "kernel": served.build.pair[0],
+                "time_ms": served.time_ms,
+                "best_ms": served.best_ms,
+                "best": {"kernel": served.best.pair[0], "config": served.best.config},
+                "regret": served.regret,
+                "recorded": served.result is not None and served.result.record is not None,
+                "stored": served.result is not None and served.result.stored,
+            }
+            for served in found.served
+        ],
+        "unserved": [size.sizes for size in found.unserved],
+        "tuned": found.tuned,
+        "winners": found.winners,
+        "pairs": found.pairs,
+        "measured": found.measured,
+    }
+
+
+def _text(found: Cover, within: float) -> str:
+    """The builds, how each size is served, and what there was no time for."""
+    from tuner.space.texts import config_text, short_size
+
+    numbers = {pair: number for number, pair in enumerate(found.chosen, 1)}
+    total = len(found.served) + len(found.unserved)
+    worst = max((served.regret for served in found.served), default=0.0)
+    served = f"{len(found.served)} of {total} sizes"
+    lines = [
+        f"{len(numbers)} configurations serve {served} within {within - 1:.1%}; at worst {worst:+.1%}",
+        *(
+            f"{numbers[pair]}: {pair[0]} {config_text(builds[0].config)}"
+            + (f" ({len(builds)} builds)" if len(builds) > 1 else "")
+            for pair, builds in found.chosen.items()
+        ),
+    ]
+    rows = [
+        [
+            short_size(s.size.sizes),
+            numbers[s.build.pair],
+            f"{s.time_ms:.4g}",
+            f"{s.best_ms:.4g}",
+            f"{s.regret:+.1%}",
+            s.best.pair[0],
+        ]
+        for s in found.served
+    ]
+    if rows:
+        lines.append(output.table(["size", "by", "ms", "best known", "regret", "of"], rows))
+    lines.append(
+        f"tuned at {found.tuned} of {total} sizes; measured {found.measured} of {found.pairs} pairs of a size and one "
+        f"of {found.winners} winners"
+    )
+    unrecorded = [short_size(served.size.sizes) for served in found.served if served.result is None]
+    for what, names in (
+        ("no record, for the time was over", unrecorded),
+        ("not served", [short_size(size.sizes) for size in found.unserved]),
+    ):
+        if names:
+            lines.append(f"{what}: {', '.join(names)}; a longer --budget goes on from here")
+    return "\n".join(lines)

@@ -1,0 +1,82 @@
+"""`tune missed`: what look-ups had no exact record for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from tuner.cli import output
+from tuner.cli.options import JSON, VERBOSE
+from tuner.errors import RequestError
+
+if TYPE_CHECKING:
+    from tuner.store.missed import Miss
+    from tuner.tuning.driver import Result
+
+
+@click.command()
+@click.option("--budget", metavar="TIME", help="Tune them within this time, most used first: 90s, 10m, 1h.")
+@VERBOSE
+@JSON
+def command(budget: str | None, verbose: bool, as_json: bool) -> int:
+    """List what programs loaded or dispatched without an exact record, most used first; with --budget, tune it.
+
+    The list is a file of yours; `tune` takes what it tunes off it. Each program counts once for each problem. With
+    TUNER_MISSED=0 in its environment, a program writes nothing.
+
+    Example: tune missed --budget 10m
+    """
+    from tuner.search.strategies import Budget
+    from tuner.tuning import misses
+
+    seconds = Budget.parse(budget).seconds
+    if budget is not None and seconds is None:
+        raise RequestError(f"--budget {budget}: write a time for all of them: 90s, 10m or 1h")
+    found = misses.remaining()
+    if seconds is None:
+        output.answer(as_json, [asdict(miss) for miss in found], _table(found))
+        if not found:
+            output.say("nothing was missed")
+        return 0
+    from tuner.cli import logs, progress
+    from tuner.tuning.exploration import Quiet
+
+    tuned: list[tuple[Miss, list[Result]]] = []
+    with progress.shown() as listener, logs.shown(verbose, listener.noted):
+        for miss, results in misses.tune_missed(found, seconds, Quiet(listener.noted)):
+            tuned.append((miss, results))
+            for result in results:
+                listener.noted(_told(result))
+    exact = [miss for miss, results in tuned if results]
+    left = [miss for miss in found if miss not in exact]
+    data = {"tuned": [asdict(miss) for miss in exact], "left": [asdict(miss) for miss in left]}
+    output.answer(as_json, data, f"{len(exact)} of {len(found)} tuned" + (f"; left:\n{_table(left)}" if left else ""))
+    return 0 if not left else 1
+
+
+def _told(result: Result) -> str:
+    from tuner.space.texts import config_text, problem_text
+
+    assert result.record is not None
+    time_ms = f"{result.record.time_ms:.4g} ms"
+    return (
+        f"{result.kernel} at {problem_text(result.sizes, result.types)}: {time_ms}: {config_text(result.record.config)}"
+    )
+
+
+def _table(misses: list[Miss]) -> str:
+    from tuner.space.texts import problem_text
+
+    rows = [
+        [
+            miss.count,
+            miss.kernel,
+            problem_text(miss.sizes, miss.types),
+            miss.device,
+            " ".join(f"{name}={value:g}" for name, value in miss.options.items()),
+        ]
+        for miss in misses
+    ]
+    return output.table(["count", "kernel", "problem", "device", "options"], rows) if rows else ""

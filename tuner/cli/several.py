@@ -1,0 +1,85 @@
+"""`tune KERNEL SIZE SIZE ...` and `tune FAMILY SIZE ...`: several problems in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tuner.cli import logs, output, progress
+from tuner.cli.tune import document, lines
+from tuner.space import chosen_size, chosen_types
+from tuner.space.size_lists import WeightedSize, distinct, parse, read
+from tuner.space.texts import config_text, short_size
+from tuner.tuning.request import TuningRequest
+from tuner.tuning.sizes import Dropped, Untuned, members, tune_sizes
+
+if TYPE_CHECKING:
+    from tuner.space.chosen_types import Types
+    from tuner.space.model import Operation
+    from tuner.tuning.driver import Result
+
+
+def tune(
+    kernel: str, sizes: Sequence[str], size_lists: Sequence[str], as_json: bool, verbose: bool, **options: Any
+) -> int:
+    """Tune at each size, print what comes of each, and a table at the end. Returns the exit status."""
+    spaces, device, notes = members(kernel, options.pop("device"))
+    for note in notes:
+        output.say(note)
+    request = TuningRequest(kernel, None, device=device, **options)
+    operation = spaces[0].operation
+    problems = sizes_of(sizes, size_lists, operation, chosen_types.parse(request.types, operation))
+    tuned: list[Result] = []
+    dropped: list[Dropped] = []
+    untuned: list[Untuned] = []
+    with progress.shown(request.results) as listener, logs.shown(verbose, listener.noted):
+        for each in tune_sizes(request, spaces, problems, listener):
+            if isinstance(each, Dropped):
+                dropped.append(each)
+                listener.noted(_dropped(each))
+            elif isinstance(each, Untuned):
+                untuned.append(each)
+                listener.noted(f"{each.kernel} at {short_size(each.sizes)}: {each.reason}")
+            else:
+                tuned.append(each)
+                for line in lines(each):
+                    listener.noted(line)
+    data = {
+        "results": [document(result) for result in tuned],
+        "dropped": [vars(each) for each in dropped],
+        "untuned": [vars(each) for each in untuned],
+    }
+    best = [_best(tuned, problem.sizes) for problem in problems]
+    output.answer(as_json, data, _table(best))
+    return 0 if all(best) else 1
+
+
+def sizes_of(
+    sizes: Iterable[str], size_lists: Iterable[str], operation: Operation, types: Types | None
+) -> list[WeightedSize]:
+    """The sizes that are written on the command line, and those of files and grids. Raises RequestError."""
+    found = parse(sizes, operation, types)
+    for source in size_lists:
+        found += read(source, operation, types)
+    return distinct(found) or [WeightedSize(chosen_size.parse(None, operation, types))]
+
+
+def _best(tuned: Iterable[Result], sizes: dict[str, int]) -> Result | None:
+    """The fastest result at a size; None where there is none."""
+    valid = [result for result in tuned if result.sizes == sizes and result.record is not None]
+    return min(valid, key=lambda result: result.record.value if result.record else 0.0, default=None)
+
+
+def _dropped(drop: Dropped) -> str:
+    where = f"at {short_size(drop.near)}" if drop.near else "after its trial"
+    return f"{drop.kernel} at {short_size(drop.sizes)}: left out, {drop.value / drop.best:.1f} x the best {where}"
+
+
+def _table(best: Iterable[Result | None]) -> str:
+    """The best at each size."""
+    rows = []
+    for result in best:
+        if result is not None and (record := result.record) is not None:
+            figures = ", ".join([f"{record.time_ms:.4g} ms", *output.rates(record)])
+            rows.append([short_size(result.sizes), result.kernel, figures, config_text(record.config)])
+    return output.table(["size", "kernel", "best", "configuration"], rows) if rows else ""

@@ -1,0 +1,84 @@
+"""A matrix product as cuBLAS and cuBLASLt take it: column-major, in their words for types."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.space.routines import ROUTINES
+
+# All products are summed in float32, but those of doubles. TF32 is never used.
+TYPES = {"float32": "CUDA_R_32F", "float64": "CUDA_R_64F", "float16": "CUDA_R_16F", "bfloat16": "CUDA_R_16BF"}
+_HALVES = ("float16", "bfloat16")
+
+
+def has(a: str, b: str, c: str) -> bool:
+    """Whether cuBLAS multiplies arrays of these dtypes."""
+    return {a, b, c} <= TYPES.keys() and a == b and (c == a or (c == "float32" and a in _HALVES))
+
+
+def is_installed() -> bool:
+    """Whether nvmath-python is, through which cuBLAS is called."""
+    return importlib.util.find_spec("nvmath") is not None
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A column-major matrix, packed: its address, rows and columns as it is stored, its name of a type, and whether the
+    product takes its transpose."""
+
+    address: int
+    rows: int
+    columns: int
+    type: str
+    is_transposed: bool = False
+
+    @property
+    def stride(self) -> int:
+        """Elements from one matrix of a batch to the next."""
+        return self.rows * self.columns
+
+
+@dataclass(frozen=True)
+class Product:
+    """result = alpha * left right + beta * result, for each matrix of a batch."""
+
+    left: Operand
+    right: Operand
+    result: Operand
+    inner: int
+    batch: int
+    alpha: float
+    beta: float
+
+    @property
+    def is_double(self) -> bool:
+        return self.result.type == TYPES["float64"]
+
+    @staticmethod
+    def of(arguments: Mapping[str, Any], dtypes: Mapping[str, str], transposed: Collection[str]) -> Product | None:
+        """The row-major C = alpha * A B + beta * C, which is column-major C' = alpha * B' A' + beta * C'.
+
+        `arguments` are the addresses A, B, C, the sizes M, N, K, batch, and the factors alpha and beta; `dtypes` are
+        those of A, B and C; those of `transposed` are stored with their last two extents exchanged. None where an
+        argument is missing, or where cuBLAS has no such product.
+        """
+        routine = ROUTINES["gemm"]
+        if not arguments.keys() >= {*routine.arrays, *routine.sizes} or "C" in transposed:
+            return None
+        a, b, c = (dtypes[name] for name in "ABC")
+        if not has(a, b, c):
+            return None
+        values = {**routine.defaults, **arguments}
+        M, N, K = (int(values[name]) for name in routine.sizes)
+
+        def operand(name: str, rows: int, columns: int) -> Operand:
+            is_transposed = name in transposed
+            extents = (columns, rows) if is_transposed else (rows, columns)
+            return Operand(int(values[name]), *extents, TYPES[dtypes[name]], is_transposed)
+
+        factors = float(values["alpha"]), float(values["beta"])
+        left, right, result = operand("B", N, K), operand("A", K, M), operand("C", N, M)
+        return Product(left, right, result, K, int(values["batch"]), *factors)

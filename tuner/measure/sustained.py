@@ -1,0 +1,124 @@
+"""Sustained times: launches back to back for seconds, as the board's power and temperature allow them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, Protocol
+
+from tuner.errors import WrongResult
+from tuner.measure.results import Sustained
+
+if TYPE_CHECKING:
+    from tuner.devices.base import Device, Timer
+
+SECONDS = 2.0  # of each turn that count, at least
+WARM_UP = 0.25  # of those seconds, before them
+SHORTEST_MS = 0.025  # shorter runs would end before the host has enqueued the next
+BATCH_MS, MOST_IN_BATCH = 20.0, 256  # launches between two looks at the board; the driver queues some 1000
+AHEAD = 3  # batches that are enqueued
+LOOK_SECONDS = 0.001  # between two looks at whether a batch is over
+
+
+class TurnConditions(Protocol):
+    """What a turn begins with, and what is looked at after it."""
+
+    def expect(self, call: Callable[[], None]) -> None:
+        """The next runs are of this call."""
+        ...
+
+    def prepare(self) -> None:
+        """Enqueue what makes the arrays ready for a run."""
+        ...
+
+    def check_repeated(self) -> None:
+        """Compare what run after run has left, where a run need not read what an earlier one wrote. Raises
+        WrongResult."""
+        ...
+
+
+@dataclass
+class _Tally:
+    """What the turns of a call add up to."""
+
+    launches: int = 0
+    ms: float = 0.0
+    seconds: float = 0.0
+    energy_mj: float = 0.0  # remains 0 where the board does not tell
+    clocks: list[int] = field(default_factory=list)
+
+    def sustained(self) -> Sustained:
+        power = self.energy_mj / 1e3 / self.seconds if self.energy_mj else None
+        return Sustained(self.ms / self.launches, median(self.clocks) if self.clocks else None, power)
+
+
+def sustain(
+    device: Device, arrays: TurnConditions, calls: Sequence[tuple[Callable[[], None], float]], seconds: float = SECONDS
+) -> list[Sustained | None]:
+    """Launch each of `calls`, given with the time in ms of one run, back to back for `seconds` a turn, in turns.
+
+    Raises WrongResult or LaunchError where the first goes wrong; None stands for another one that does.
+    """
+    tallies: dict[int, _Tally] = {position: _Tally() for position in range(len(calls))}
+    for position in [*tallies, *reversed(tallies)] if len(calls) > 1 else [0]:
+        call, time_ms = calls[position]
+        if position not in tallies:
+            continue
+        arrays.expect(call)
+        arrays.prepare()
+        try:
+            _take_turn(device, call, time_ms, seconds, tallies[position])
+            arrays.check_repeated()
+        except WrongResult:
+            if position == 0:
+                raise
+            del tallies[position]
+    return [tallies[position].sustained() if position in tallies else None for position in range(len(calls))]
+
+
+def _take_turn(device: Device, call: Callable[[], None], time_ms: float, seconds: float, tally: _Tally) -> None:
+    """Add a turn to the tally. The device never waits for the host: AHEAD batches are enqueued all the time."""
+    count = max(1, min(MOST_IN_BATCH, math.ceil(BATCH_MS / time_ms)))
+    batches = _batches(device, call, count)
+    warming_ms = WARM_UP * seconds * 1e3
+    while warming_ms > 0:
+        warming_ms -= next(batches)
+    began, energy, needed_ms = time.perf_counter(), _energy(device), seconds * 1e3
+    while needed_ms > 0:
+        needed_ms -= (ms := next(batches))
+        tally.ms += ms
+        tally.launches += count
+        if device.sensors is not None and (clock := device.sensors.clock_mhz()) is not None:
+            tally.clocks.append(clock)
+    used, took = _energy(device), time.perf_counter() - began
+    batches.close()
+    device.synchronize()
+    if energy is not None and used is not None:
+        tally.energy_mj += used - energy
+    tally.seconds += took
+
+
+def _batches(device: Device, call: Callable[[], None], count: int) -> Generator[float, None, None]:
+    """The time in ms of each batch of `count` launches, one after the other, for ever."""
+    idle = [device.timer() for _ in range(AHEAD)]
+    enqueued: deque[Timer] = deque()
+    while True:
+        for timer in idle:
+            timer.start()
+            for _ in range(count):
+                call()
+            timer.stop()
+            enqueued.append(timer)
+        oldest = enqueued.popleft()
+        while not oldest.finished():
+            time.sleep(LOOK_SECONDS)
+        yield oldest.milliseconds()
+        idle = [oldest]
+
+
+def _energy(device: Device) -> int | None:
+    return device.sensors.energy_mj() if device.sensors is not None else None

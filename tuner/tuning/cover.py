@@ -1,0 +1,271 @@
+"""A cover: the fewest builds of a family with which every size is nearly as fast as the best known there.
+
+    tune at some sizes -> winners -> every winner at every size -> choose -> a record for each size
+
+Choosing is the set cover problem: a build covers the sizes at which it is within the limit. Taking again and again what
+covers the most of the weight that is left needs at most H(n) times the fewest (V. Chvatal, A Greedy Heuristic for the
+Set-Covering Problem, Mathematics of Operations Research 4, 1979).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tuner.search.strategies import Budget
+from tuner.space import source
+from tuner.space.model import Config, Space, config_key
+from tuner.space.scope import Scope
+from tuner.space.size_lists import WeightedSize
+from tuner.space.texts import short_size
+from tuner.store.lookup import size_distance
+from tuner.tuning.crew import Crew, Crews
+from tuner.tuning.driver import Result, tune_with
+from tuner.tuning.exploration import Progress, explored
+from tuner.tuning.request import CheckedRequest, TuningRequest
+from tuner.tuning.sizes import LEAST_TRIAL, UNTUNABLE, requests_at, tried
+from tuner.tuning.table import Pair, TrialTable
+
+TUNING, MEASURING = 0.5, 0.8  # shares of the time after which tuning, and then measuring, begins nothing more
+LEAST_SECONDS = 5.0  # of tuning at a size
+MOST_WINNERS = 4  # of a size
+
+
+@dataclass(frozen=True)
+class SizedBuild:
+    """A configuration of a kernel as it is compiled: `code` is the same at two sizes where one build serves both."""
+
+    pair: Pair
+    code: tuple[str, ...] = ()
+
+    @property
+    def config(self) -> Config:
+        """The configuration."""
+        return {name: value for name, _, value in self.pair[1]}
+
+
+@dataclass(frozen=True)
+class Served:
+    """A size, the build that serves it, and their time in ms beside the best known there, which `best` has."""
+
+    size: WeightedSize
+    build: SizedBuild
+    time_ms: float
+    best_ms: float
+    best: SizedBuild
+    result: Result | None = None  # of the final round, if there was time for one
+
+    @property
+    def regret(self) -> float:
+        """By how much the build is slower than the best known, as a share of that."""
+        return self.time_ms / self.best_ms - 1
+
+
+@dataclass
+class Cover:
+    """What came of it: the builds, and how each size is served; `unserved` sizes had no time, or nothing valid.
+
+    `tuned` counts the sizes with a search of their own. Of all `pairs` of a winner and a size where it is valid,
+    `measured` were.
+    """
+
+    served: list[Served] = field(default_factory=list)
+    unserved: list[WeightedSize] = field(default_factory=list)
+    tuned: int = 0
+    winners: int = 0
+    pairs: int = 0
+    measured: int = 0
+
+    @property
+    def chosen(self) -> dict[Pair, list[SizedBuild]]:
+        """The builds by kernel and configuration, those that serve the greatest weight first."""
+        weights: dict[Pair, float] = {}
+        builds: dict[Pair, list[SizedBuild]] = {}
+        for served in self.served:
+            pair = served.build.pair
+            weights[pair] = weights.get(pair, 0.0) + served.size.weight
+            if served.build not in builds.setdefault(pair, []):
+                builds[pair].append(served.build)
+        return {pair: builds[pair] for pair in sorted(weights, key=lambda pair: -weights[pair])}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every size is served, and has a record."""
+        return not self.unserved and all(served.result and served.result.record for served in self.served)
+
+
+def cover(
+    request: TuningRequest,
+    spaces: Sequence[Space],
+    sizes: Sequence[WeightedSize],
+    within: float,
+    seconds: float,
+    progress: Progress,
+) -> Cover:
+    """Cover `sizes` with builds of `spaces` that take at most `within` times the best known, in about `seconds`.
+
+    Every trial is in the ledger as soon as it is measured. The same call goes on from there. Raises as `driver.tune`
+    does.
+    """
+    with Crews(progress.noted) as crews:
+        work = _Work(crews, request, {space.name: space for space in spaces}, progress, TrialTable())
+        began = time.monotonic()
+        found = Cover(tuned=work.tune(sizes, began, seconds))
+        winners = work.winners(within)
+        found.winners = sum(map(len, winners.values()))
+        work.measure(winners, sizes, found, began + MEASURING * seconds)
+        served = [size for size in sizes if work.table.ranking(size.sizes)]
+        found.unserved = [size for size in sizes if size not in served]
+        times = [work.near_best(size, within) for size in served]
+        chosen = choose(times, [size.weight for size in served], within)
+        found.served = [work.served(*each, chosen) for each in zip(served, times, strict=True)]
+        found.served = list(work.concluded(found.served, began + seconds))
+    return found
+
+
+def choose(times: Sequence[Mapping[SizedBuild, float]], weights: Sequence[float], within: float) -> list[SizedBuild]:
+    """Builds of which each size has one that takes at most `within` times its best: those that it knows by `times`."""
+    limits = [within * min(row.values()) for row in times]
+    reach: dict[SizedBuild, set[int]] = {}
+    for size, row in enumerate(times):
+        for build, value in row.items():
+            if value <= limits[size]:
+                reach.setdefault(build, set()).add(size)
+
+    def gain(build: SizedBuild) -> tuple[float, float]:
+        new = reach[build] & left
+        return sum(weights[size] for size in new), -sum(times[size][build] / limits[size] for size in new)
+
+    chosen: list[SizedBuild] = []
+    left = {*range(len(times))}
+    while left:
+        chosen.append(max(reach, key=gain))
+        left -= reach[chosen[-1]]
+    for build in reversed(list(chosen)):  # a later one may have made an earlier one needless
+        others = set().union(*(reach[other] for other in chosen if other is not build))
+        if reach[build] <= others:
+            chosen.remove(build)
+    return chosen
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One cover in the making."""
+
+    crews: Crews
+    request: TuningRequest
+    spaces: Mapping[str, Space]
+    progress: Progress
+    table: TrialTable
+    scopes: dict[str, Scope] = field(default_factory=dict)  # by kernel, at whatever size was the last
+
+    def tune(self, sizes: Sequence[WeightedSize], began: float, seconds: float) -> int:
+        """Tune at as many sizes as half of the time allows, far apart first. Returns how many."""
+        share = max(LEAST_SECONDS, TUNING * seconds / len(sizes))
+        count = 0
+        for count, size in enumerate(spread_out(sizes), 1):
+            self.progress.noted(f"tuning at {short_size(size.sizes)}, {count} of {len(sizes)}")
+            requests = requests_at(self.request, self.spaces.values(), size.sizes)
+            if len(requests) > 1:
+                budget = Budget(evaluations=LEAST_TRIAL).text()
+                for gone in tried(self.crews, requests, size.sizes, self.table, self.progress, budget):
+                    del requests[gone.kernel]
+            for name, each in requests.items():
+                self.explore(name, replace(each, budget=Budget(seconds=share / len(requests)).text()), size.sizes)
+            if time.monotonic() - began > TUNING * seconds:
+                break
+        return count
+
+    def explore(
+        self, kernel: str, request: TuningRequest, sizes: dict[str, int], configs: Sequence[Config] | None = None
+    ) -> None:
+        """Search, or measure `configs`, and take the trials into the table."""
+        try:
+            with explored(self.crews, CheckedRequest.of(request), self.progress, configs) as search:
+                self.table.add(sizes, kernel, search.trials)
+                self._note_scope(kernel, search.crew)
+        except UNTUNABLE as error:
+            self.progress.noted(f"{kernel} at {short_size(sizes)}: {error}")
+
+    def _note_scope(self, kernel: str, crew: Crew) -> None:
+        self.scopes[kernel] = crew.scope
+
+    def winners(self, within: float) -> dict[str, list[Config]]:
+        """The configurations that are within the limit at some size, by kernel; MOST_WINNERS of a size."""
+        found: dict[Pair, Config] = {}
+        for sizes in self.table.rows():
+            ranking = self.table.ranking(sizes)
+            for pair, trial in ranking[:MOST_WINNERS]:
+                if (trial.value or 0.0) <= within * (ranking[0][1].value or 0.0):
+                    found[pair] = trial.config
+        return {name: [config for (kernel, _), config in found.items() if kernel == name] for name in self.spaces}
+
+    def measure(
+        self, winners: Mapping[str, Sequence[Config]], sizes: Sequence[WeightedSize], found: Cover, deadline: float
+    ) -> None:
+        """Measure every winner at every size, until the deadline; count what was, and what there is."""
+        for count, size in enumerate(spread_out(sizes), 1):
+            due = {name: self._valid(name, configs, size) for name, configs in winners.items()}
+            found.pairs += sum(map(len, due.values()))
+            if time.monotonic() < deadline:
+                self.progress.noted(f"measuring every winner at {short_size(size.sizes)}, {count} of {len(sizes)}")
+                for name, request in requests_at(self.request, self.spaces.values(), size.sizes).items():
+                    new = [config for config in due[name] if not self.table.has(size.sizes, name, config)]
+                    if new:
+                        self.explore(name, replace(request, budget=None), size.sizes, new)
+                found.measured += sum(map(len, due.values()))
+
+    def _valid(self, kernel: str, configs: Sequence[Config], size: WeightedSize) -> list[Config]:
+        scope = replace(self.scopes[kernel], sizes=size.sizes) if kernel in self.scopes else None
+        return [config for config in configs if scope is not None and self.spaces[kernel].valid(config, scope)]
+
+    def near_best(self, size: WeightedSize, within: float) -> dict[SizedBuild, float]:
+        """The builds that are within the limit at a size, with their values."""
+        values = [(pair, trial.config, trial.value or 0.0) for pair, trial in self.table.ranking(size.sizes)]
+        near = [each for each in values if each[2] <= within * values[0][2]]
+        return {self._build(pair, config, size): value for pair, config, value in near}
+
+    def _build(self, pair: Pair, config: Config, size: WeightedSize) -> SizedBuild:
+        space, scope = self.spaces[pair[0]], replace(self.scopes[pair[0]], sizes=size.sizes)
+        return SizedBuild(pair, tuple(step.source.digest for step in source.render(space, config, scope)))
+
+    def served(self, size: WeightedSize, times: Mapping[SizedBuild, float], chosen: Iterable[SizedBuild]) -> Served:
+        """The size with the fastest of the chosen builds; `times` are those within the limit there."""
+        build = min((build for build in chosen if build in times), key=lambda each: times[each])
+        best, trial = self.table.ranking(size.sizes)[0]
+        return Served(size, build, times[build], trial.value or 0.0, SizedBuild(best))
+
+    def concluded(self, served: Sequence[Served], deadline: float) -> Iterator[Served]:
+        """Each size with its final round and record, until the deadline. The round has all chosen configurations of the
+        kernel; what is fastest there serves the size."""
+        chosen: dict[str, dict[Pair, Config]] = {}
+        for each in served:
+            chosen.setdefault(each.build.pair[0], {})[each.build.pair] = each.build.config
+        for count, each in enumerate(served, 1):
+            if time.monotonic() > deadline:
+                yield each
+                continue
+            kernel, sizes = each.build.pair[0], each.size.sizes
+            self.progress.noted(f"final round at {short_size(sizes)}, {count} of {len(served)}")
+            configs = [config for pair, config in chosen[kernel].items() if self.table.value(sizes, pair) is not None]
+            request = requests_at(self.request, [self.spaces[kernel]], sizes)[kernel]
+            result = tune_with(self.crews, replace(request, budget=None), self.progress, configs)
+            config = result.record.config if result.record else each.build.config
+            build = self._build((kernel, config_key(config)), config, each.size)
+            time_ms = self.table.value(sizes, build.pair) or each.time_ms
+            yield replace(each, build=build, time_ms=time_ms, result=result)
+
+
+def spread_out(sizes: Sequence[WeightedSize]) -> list[WeightedSize]:
+    """The sizes in another order: the weightiest first, then always the one that is farthest from those before."""
+    rest = sorted(sizes, key=lambda size: -size.weight)
+    order = rest[:1]
+    rest = rest[1:]
+    apart = [size_distance(size.sizes, order[0].sizes) for size in rest]
+    while rest:
+        position = max(range(len(rest)), key=apart.__getitem__)
+        order.append(rest.pop(position))
+        apart.pop(position)
+        apart = [min(old, size_distance(s.sizes, order[-1].sizes)) for old, s in zip(apart, rest, strict=True)]
+    return order

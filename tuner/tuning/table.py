@@ -1,0 +1,53 @@
+"""The trials of one run by size, kernel and configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tuner.space.model import Config, ConfigKey, config_key
+from tuner.space.texts import size_text
+from tuner.tuning.trial import Trial
+
+Pair = tuple[str, ConfigKey]  # a kernel by name, and a configuration
+
+
+class TrialTable:
+    """The trials that succeeded, of several kernels at several sizes."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[Pair, Trial]] = {}
+        self._sizes: dict[str, dict[str, int]] = {}
+
+    def add(self, sizes: dict[str, int], kernel: str, trials: Iterable[Trial]) -> None:
+        """Take in trials of a kernel at a size; those that failed are left out."""
+        row = self._rows.setdefault(size_text(sizes), {})
+        self._sizes[size_text(sizes)] = sizes
+        row |= {(kernel, config_key(trial.config)): trial for trial in trials if trial.value is not None}
+
+    def sizes_of(self, kernel: str) -> list[dict[str, int]]:
+        """The sizes at which there are trials of a kernel."""
+        return [self._sizes[key] for key, row in self._rows.items() if any(pair[0] == kernel for pair in row)]
+
+    def ranking(self, sizes: Mapping[str, int]) -> list[tuple[Pair, Trial]]:
+        """What there is at a size, best first."""
+        return sorted(self._rows.get(size_text(sizes), {}).items(), key=lambda item: item[1].value or 0.0)
+
+    def best(self, sizes: Mapping[str, int]) -> dict[str, float]:
+        """The best value of each kernel at a size."""
+        found: dict[str, float] = {}
+        for (kernel, _), trial in self.ranking(sizes):
+            found.setdefault(kernel, trial.value or 0.0)
+        return found
+
+    def value(self, sizes: Mapping[str, int], pair: Pair) -> float | None:
+        """The value of a pair at a size; None where there is none."""
+        trial = self._rows.get(size_text(sizes), {}).get(pair)
+        return None if trial is None else trial.value
+
+    def has(self, sizes: Mapping[str, int], kernel: str, config: Config) -> bool:
+        """Whether a configuration was measured at a size, and succeeded."""
+        return self.value(sizes, (kernel, config_key(config))) is not None
+
+    def rows(self) -> Iterator[dict[str, int]]:
+        """The sizes at which there are trials."""
+        return iter(self._sizes.values())
