@@ -18,10 +18,12 @@ Kernels = str | Path | Sequence[str | Path]
 
 @dataclass(frozen=True)
 class Family:
-    """Kernels that take the same arrays and give the same answers. `name` is the family's, or the first kernel's."""
+    """Kernels that take the same arrays and give the same answers. `name` is the family's, or the first kernel's.
+    `address` is what finds it in another process; None where it is a list, or a folder."""
 
     name: str
     spaces: tuple[Space, ...]
+    address: str | None = None
 
     @property
     def operation(self) -> Operation:
@@ -48,7 +50,8 @@ def find(kernels: Kernels) -> Family:
                 f"family {quoted(name or spaces[0].name)}: {spaces[0].name} and {space.name} differ in {difference}; "
                 "name kernels of one operation, as a list"
             )
-    return Family(name if len(spaces) > 1 and name else spaces[0].name, spaces)
+    is_named = len(spaces) > 1 and name and all(space.name.startswith(f"{name.rstrip('/')}/") for space in spaces)
+    return Family(name or spaces[0].name, spaces, name.rstrip("/") if is_named else None)
 
 
 def _members(name: str) -> list[str]:
