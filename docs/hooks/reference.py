@@ -30,8 +30,6 @@ OF_MODELS = {
     "DivisorsModel": "grid_divisors",
     "RequirementsModel": "requires",
 }
-
-
 _WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
 
 

@@ -56,9 +56,9 @@ class Defaults:
     ) -> dict[str, Any]:
         """The defaults of `command`, which the file calls `name`, as click's `default_map`.
 
-        `words` follow it on the command line. `verbs` are all names in the file and of the commands, which `get` gives.
-        Raises RequestError, with the file and
-        the key, for what no option is called, or what an option cannot be.
+        `words` follow it on the command line. `verbs` are the names of the commands, by what the file calls them; `get`
+        gives the command of a name. Raises RequestError, with the file and the key, for what no option is called, or
+        what an option cannot be.
         """
         self._find(is_told=name == "list")
         table = self._table(name, command, verbs, get) if self._home else {}

@@ -98,8 +98,6 @@ TYPES = click.option(
 SEED = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Random seed of the strategy."
 )
-
-
 VERBOSE = click.option(
     "-v", "--verbose", is_flag=True, help="Tell on standard error what is built, verified and measured, with its times."
 )

@@ -59,7 +59,7 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
     subject = f"{problem.space.name} at {problem_text(problem.sizes, problem.types)}{where}"
     if url:
         raise RequestError(f"--storage {address.shown(url)}: nothing of {subject} in it; name another, or leave it out")
-    raise RequestError(f"{subject}: nothing has been measured; tune it first, or name another device")
+    raise RequestError(f"{subject}: nothing has been measured; tune it first, or name another --device")
 
 
 def with_device(problem: Problem, trials: Trials) -> Trials:
@@ -95,7 +95,7 @@ def latest_study(problem: Problem, device: str | None = None, url: str | None = 
         subject = f"{problem.space.name} at {problem_text(problem.sizes, problem.types)}{where}"
         raise RequestError(
             f"{subject}: no ledger has trials of this version of the kernel; tune it first, or name another size, "
-            "device or --storage"
+            "--device or --storage"
         )
     ordered = [replace(study, trials=sorted(study.trials, key=_finished)) for study in matches]
     return max(ordered, key=lambda study: _finished(study.trials[-1]))
