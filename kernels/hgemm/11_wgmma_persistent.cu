@@ -14,6 +14,8 @@
 // - band, by_columns: tiles are walked in bands of so many rows of tiles, or of columns, which the L2 cache holds.
 // - tma_store: sums go to shared memory by stmatrix, and the TMA stores them, whole lines at once, while products go
 //   on. store_slots is how many boxes of 16 rows each warp has for that.
+// - late_store: a warp group rounds its sums to 16 bits, which takes half of their registers, and stores them box by
+//   box while it multiplies the next tile. Then tensor cores wait for no store.
 // On the border, what lies outside of A and B is read as 0, and the TMA writes nothing outside of C. A block beyond the
 // last row or column of tiles, whose cluster has another one inside, multiplies zeros.
 // Ideas: CUTLASS (persistent, cooperative, pingpong, multicast, tile order), fast.cu (128 multiprocessors, the
@@ -75,6 +77,9 @@
 #ifndef store_slots
 #define store_slots 1 // boxes of 16 rows per warp, for tma_store
 #endif
+#ifndef late_store
+#define late_store 0 // 1: a tile is stored, box by box, while the next one is multiplied
+#endif
 
 #define ROWS (pingpong ? block_m : block_m / consumers) // of a warp group
 #define HEIGHT (ROWS / 64)
@@ -83,6 +88,8 @@
 static_assert(ROWS % 64 == 0 && (pingpong || ROWS * consumers == block_m), "a warp group has a multiple of 64 rows");
 static_assert(!pingpong || consumers == 2, "two warp groups take turns");
 static_assert(stages > in_flight, "a slot is freed only when later products have begun");
+static_assert(!late_store || tma_store && store_slots == 1 && !float_out,
+              "what is stored late is packed, and goes through one slot");
 static_assert(consumers == 1 || producer_registers + consumers * consumer_registers <= 65536 / THREADS / 8 * 8 *
                                                                                           (consumers + 1),
               "the warp groups have the registers that the block was launched with");
@@ -177,8 +184,15 @@ KERNEL void __launch_bounds__(THREADS, 1)
             ring.skip(count);
             is_first = false;
         }
+#if late_store
+        Result::Packed held; // the tile before this one
+        int held_row, held_column, held_matrix;
+        bool is_held = false;
+        const auto store_held = [&](int box) {
+            Result::store_packed(box, held, &map_c, store, held_row, held_column, held_matrix);
+        };
+#endif
         for (; tile < total; tile += pingpong ? 2 * step : step) {
-            locate(tile);
             float sum[HEIGHT][block_n / 2];
             if (pingpong && !is_first) {
                 wait_named(group, 256); // until the other warp group has begun its last product
@@ -187,6 +201,14 @@ KERNEL void __launch_bounds__(THREADS, 1)
             for (int k = 0; k < count; k++) {
                 wait(&arrived[ring.slot], ring.parity);
                 Slot::multiply<real>(sum, slots + ring.slot * Slot::SIZE, first_row, k > 0);
+                if (k == 0) {
+                    locate(tile); // its divisions take no time while products go on
+                }
+#if late_store
+                if (is_held && k < Result::BOXES) {
+                    store_held(k);
+                }
+#endif
                 wait_for_products<in_flight>();
                 if (k >= in_flight) {
                     release(in_flight == 0 ? ring.slot : ring.slot > 0 ? ring.slot - 1 : stages - 1);
@@ -207,14 +229,28 @@ KERNEL void __launch_bounds__(THREADS, 1)
 
             Output *const C_here = C + (size_t)matrix * M * N;
             Result::scale(sum, C_here, row + first_row, column, M, N, alpha, beta);
+#if late_store
+            for (int box = count; is_held && box < Result::BOXES; box++) {
+                store_held(box);
+            }
+            Result::pack(sum, held);
+            held_row = row + first_row, held_column = column, held_matrix = matrix;
+            is_held = true;
+#else
             if (tma_store) {
                 Result::store<store_slots>(sum, &map_c, store, row + first_row, column, matrix);
             } else {
                 Result::write(sum, C_here, row + first_row, column, M, N);
             }
+#endif
         }
+#if late_store
+        for (int box = 0; is_held && box < Result::BOXES; box++) {
+            store_held(box);
+        }
+#endif
         if (tma_store && thread % 32 == 0) {
-            wait_for_reads<0>(); // shared memory lasts no longer than this block
+            wait_for_reads(); // shared memory lasts no longer than this block
         }
     }
     if (CLUSTER > 1) {

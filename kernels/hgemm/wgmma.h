@@ -95,10 +95,8 @@ INLINE void store_box(const CUtensorMap *map, int column, int row, int matrix, u
                  : "memory");
 }
 
-// Wait until all boxes that this thread stores are read from shared memory, but for the latest `boxes`.
-template <int boxes> INLINE void wait_for_reads() {
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(boxes) : "memory");
-}
+// Wait until all boxes that this thread stores are read from shared memory.
+INLINE void wait_for_reads() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
 // Shows what this thread has written to shared memory to the TMA.
 INLINE void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -276,12 +274,12 @@ template <int ROWS, int COLUMNS, int DEPTH, bool ROW_MAJOR_B, int SHARES_OF_A = 
         const unsigned same_column = every<SHARES_OF_B>(1) << beside * SHARES_OF_B;
         const int first_a = beside * share_a, first_b = below * share_b;
         expect(arrived, SIZE);
-#pragma unroll
+#pragma unroll 1 // the warp group that fetches has few registers
         for (int panel = 0; panel < DEPTH / 64; panel++) {
             const unsigned to = slot + panel * PANEL_A + first_a * 128;
             box<SHARES_OF_A>(same_row, to, map_a, k + panel * 64, row + first_a, matrix, arrived);
         }
-#pragma unroll
+#pragma unroll 1
         for (int panel = 0; panel < (ROW_MAJOR_B ? COLUMNS / PART : DEPTH / 64); panel++) {
             const unsigned to = slot + SIZE_A + panel * PANEL_B + first_b * ROW_BYTES_B;
             if (ROW_MAJOR_B) {
@@ -363,13 +361,16 @@ template <class T, int HEIGHT, int COLUMNS> struct Outputs {
     static constexpr int ROW_BYTES = PART * WIDTH, SLOT = 16 * ROW_BYTES; // of a box that a warp stores
     static constexpr int BOXES = HEIGHT * (COLUMNS / PART);               // of a warp
     using Sums = float[HEIGHT][COLUMNS / 2];
+    using Packed = unsigned[HEIGHT][COLUMNS / 4]; // the same as 16-bit numbers
 
     // sum = alpha sum + beta C. At beta = 0, C is not read.
     static INLINE void scale(Sums &sum, const T *C, int row, int column, int M, int N, float alpha, float beta) {
-        each(row, column, M, N, [&](int i, int j, size_t, bool) {
-            sum[i][j] *= alpha;
-            sum[i][j + 1] *= alpha;
-        });
+        if (alpha != 1.0f) {
+            each(row, column, M, N, [&](int i, int j, size_t, bool) {
+                sum[i][j] *= alpha;
+                sum[i][j + 1] *= alpha;
+            });
+        }
         if (beta != 0.0f) {
             each(row, column, M, N, [&](int i, int j, size_t at, bool is_inside) {
                 if (is_inside) {
@@ -401,22 +402,69 @@ template <class T, int HEIGHT, int COLUMNS> struct Outputs {
         static_assert(SLOTS <= BOXES && BOXES % SLOTS == 0, "the slots take turns");
         const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
 #pragma unroll
-        for (int box = 0; box < BOXES; box++) {
-            const int i = box / (COLUMNS / PART), first = box % (COLUMNS / PART) * PART;
-            const unsigned slot = slots + box % SLOTS * SLOT;
+        for (int turn = 0; turn < BOXES; turn += SLOTS) {
             if (lane == 0) {
-                wait_for_reads<SLOTS - 1>(); // the TMA has read what this slot held
+                wait_for_reads(); // the TMA has read what the slots held
             }
             __syncwarp();
 #pragma unroll
-            for (int j = 0; j < PART; j += 16) {
-                stage(sum[i], first + j, slot, j, lane);
+            for (int slot = 0; slot < SLOTS; slot++) {
+                const int i = (turn + slot) / (COLUMNS / PART), first = (turn + slot) % (COLUMNS / PART) * PART;
+#pragma unroll
+                for (int j = 0; j < PART; j += 16) {
+                    stage(sum[i], first + j, slots + slot * SLOT, j, lane);
+                }
             }
             fence_shared();
             __syncwarp();
             if (lane == 0) {
-                store_box(map_c, column + first, row + 64 * i + 16 * warp, matrix, slot);
+#pragma unroll
+                for (int slot = 0; slot < SLOTS; slot++) {
+                    const int i = (turn + slot) / (COLUMNS / PART), first = (turn + slot) % (COLUMNS / PART) * PART;
+                    store_box(map_c, column + first, row + 64 * i + 16 * warp, matrix, slots + slot * SLOT);
+                }
             }
+        }
+    }
+
+    // Round sums to 16 bits, which takes half as many registers, so that others can be summed beside them.
+    static INLINE void pack(const Sums &sum, Packed &held) {
+        static_assert(!is_float<T>, "floats do not become smaller");
+#pragma unroll
+        for (int i = 0; i < HEIGHT; i++) {
+#pragma unroll
+            for (int j = 0; j < COLUMNS / 4; j++) {
+                held[i][j] = packed<T>(sum[i][2 * j], sum[i][2 * j + 1]);
+            }
+        }
+    }
+
+    // Write one of the BOXES of what pack() gave, as store() does; this warp has one slot.
+    static INLINE void store_packed(int number, const Packed &held, const CUtensorMap *map_c, unsigned slot, int row,
+                                    int column, int matrix) {
+        const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+        if (lane == 0) {
+            wait_for_reads();
+        }
+        __syncwarp();
+#pragma unroll
+        for (int box = 0; box < BOXES; box++) { // registers have no indices: each box has code of its own
+            const int i = box / (COLUMNS / PART), first = box % (COLUMNS / PART) * PART;
+            if (box == number) {
+#pragma unroll
+                for (int j = 0; j < PART; j += 16) {
+                    const unsigned(&from)[COLUMNS / 4] = held[i];
+                    const int at = (first + j) / 4;
+                    const unsigned four[4] = {from[at], from[at + 1], from[at + 2], from[at + 3]};
+                    stmatrix_4(slot + swizzled(lane % 16, 2 * j + lane / 16 * 16), four);
+                }
+            }
+        }
+        fence_shared();
+        __syncwarp();
+        if (lane == 0) {
+            const int i = number / (COLUMNS / PART), first = number % (COLUMNS / PART) * PART;
+            store_box(map_c, column + first, row + 64 * i + 16 * warp, matrix, slot);
         }
     }
 

@@ -338,7 +338,7 @@ void sgemm_split_k(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict_
 #if splits > 1 && meet == 1
     // Of two blocks, or of two groups of `span` splits, whoever comes first leaves its sums, and the other adds them to
     // its own. A group has the place of its first split in the workspace, and a pair the semaphore of the second's.
-#pragma unroll
+#pragma unroll 1
     for (int span = 1; span < splits; span *= 2) {
         const int first = split / span * span, other = (split / span ^ 1) * span;
         if (other < splits) {

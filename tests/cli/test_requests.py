@@ -166,6 +166,24 @@ def test_the_command_line_says_what_it_lacks() -> None:
     assert "the command line needs click" in done.stderr
 
 
+WRONG_FROM_THE_START = ("failures nope 12", "history 03_naive 0", "report nope 12", "explain nope 12", "record nope 12")
+
+
+def test_a_wrong_request_does_not_wait_for_what_it_would_need() -> None:
+    script = f"""
+import contextlib, sys
+from tuner.__main__ import main
+for words in {WRONG_FROM_THE_START}:
+    sys.argv = ["tune", *words.split()]
+    with contextlib.suppress(SystemExit):
+        main()
+print(*sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr.count("error: ") == len(WRONG_FROM_THE_START)
+    assert not {"optuna", "sqlalchemy", "kernel_tuner", "vl_convert"} & set(done.stdout.split())
+
+
 @pytest.mark.skipif(bool(devices.count("cuda")), reason="a GPU is here")
 def test_configurations_are_counted_for_a_gpu_that_meets_what_the_kernel_needs(tune: Tune) -> None:
     shown = tune("show", "gallery/tma_copy", "1024", "--json").json

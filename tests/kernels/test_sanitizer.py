@@ -25,13 +25,23 @@ from helpers import ROOT
 def test_the_sanitizer_finds_nothing_in_any_stage(tool: str, tests: tuple[str, ...]) -> None:
     """The defaults and the shipped bests, where the size is a multiple of nothing; steps, scratch and every kind of
     argument through the launcher."""
+    done = sanitized(tool, *tests)
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert "passed" in done.stdout
+    clean = "RACECHECK SUMMARY: 0 hazards" if tool == "racecheck" else "ERROR SUMMARY: 0 errors"
+    assert clean in done.stdout
+
+
+@pytest.mark.gpu
+def test_the_sanitizer_finds_barriers_that_are_used_before_they_are_initialised() -> None:
+    done = sanitized("synccheck", "tests/kernels/test_wgmma.py", "-k", "not_there_yet")
+    assert "Missing init" in done.stdout
+
+
+def sanitized(tool: str, *tests: str) -> subprocess.CompletedProcess[str]:
     sanitizer = shutil.which("compute-sanitizer")
     if sanitizer is None:
         pytest.skip("compute-sanitizer is not installed")
     pytest_ = sys.executable, "-m", "pytest", "-m", "gpu", "-n", "0", *tests
     command = [sanitizer, "--tool", tool, "--error-exitcode", "9", *pytest_]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stdout[-5000:]
-    assert "passed" in done.stdout
-    clean = "RACECHECK SUMMARY: 0 hazards" if tool == "racecheck" else "ERROR SUMMARY: 0 errors"
-    assert clean in done.stdout
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)

@@ -47,9 +47,9 @@ def command(
     """
     from tuner.report import comparison, comparison_page, vega
 
+    suffix = vega.suffix_of(output_) if output_ is not None else None
     found = comparison.compare(kernels, sizes, on, stores, lambda problem: warn([problem]))
-    if output_ is not None:
-        suffix = vega.suffix_of(output_)
+    if output_ is not None and suffix is not None:
         whole = comparison_page.html(found).encode() if suffix == ".html" else comparison_page.picture(found, suffix)
         write_figure(output_, whole)
     header, rows = comparison_page.table(found)

@@ -48,12 +48,14 @@ def command(
     """
     from tuner.exchange.target import Problem
     from tuner.report import counters as counting
-    from tuner.report import explanation, subject
+    from tuner.report import explanation
     from tuner.space import catalog
 
     if counters:
         counting.program()
     problem = Problem.parse(catalog.load(kernel), size, options, types, results)
+    from tuner.report import subject  # imports Optuna, for which a wrong request does not wait
+
     found = subject.of_problem(problem, device, storage)
     needed = explanation.rows(found)
     in_turns: dict[Any, float] = {}

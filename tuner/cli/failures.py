@@ -44,11 +44,12 @@ def command(
     Example: tune failures sgemm/07_tiled_1xn 4096
     """
     from tuner.exchange.target import Problem
-    from tuner.exchange.trials import latest_study
     from tuner.space import catalog
     from tuner.space.texts import problem_text
 
     problem = Problem.parse(catalog.load(kernel), size, {}, types, results)
+    from tuner.exchange.trials import latest_study  # imports Optuna, for which a wrong request does not wait
+
     study = latest_study(problem, device, storage)
     trials = study.trials
     by_reason: dict[str, list[Trial]] = {}

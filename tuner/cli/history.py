@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from tuner.tuning.trial import Trial
 
-BARS = 60  # of the sparkline
+LONGEST_BAR = 60  # columns
 
 
 class _Step(NamedTuple):
@@ -56,11 +57,12 @@ def command(
     Example: tune history sgemm/07_tiled_1xn 4096
     """
     from tuner.exchange.target import Problem
-    from tuner.exchange.trials import latest_study
     from tuner.space import catalog
     from tuner.space.texts import problem_text
 
     problem = Problem.parse(catalog.load(kernel), size, {}, types, results)
+    from tuner.exchange.trials import latest_study  # imports Optuna, for which a wrong request does not wait
+
     study = latest_study(problem, device, storage)
     steps = _steps(study.trials)
     data = {
@@ -96,8 +98,9 @@ def _bars(steps: list[_Step]) -> list[str]:
     known = [step.best_ms for step in steps if step.best_ms is not None]
     if not known:
         return []
-    bars = sparkline(known, BARS, BLOCKS if can_write(sys.stdout.encoding, BLOCKS) else PLAIN)
-    return [f"best so far: {known[0]:.4g} {bars} {known[-1]:.4g} ms"]
+    before, after = f"best so far: {known[0]:.4g} ", f" {known[-1]:.4g} ms"
+    width = min(LONGEST_BAR, shutil.get_terminal_size().columns - len(before + after))
+    return [before + sparkline(known, width, BLOCKS if can_write(sys.stdout.encoding, BLOCKS) else PLAIN) + after]
 
 
 def _row(step: _Step) -> list[str]:

@@ -34,18 +34,20 @@ def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_
     Example: tune record sgemm/07_tiled_1xn 4096 --output 07_tiled_1xn.json.gz
     """
     from tuner.cli import logs, progress
-    from tuner.exchange import recording as recordings
-    from tuner.exchange import t4
     from tuner.measure.method import Method
     from tuner.space import catalog
     from tuner.space.texts import short_size
-    from tuner.tuning.driver import tune
-    from tuner.tuning.request import TuningRequest
 
     space = catalog.load(kernel)
     if path is not None:
         check_writable("--output", path.parent, path.name)
     with progress.shown(request["results"]) as listener, logs.shown(verbose, listener.noted):
+        listener.begun("loading the tuner")
+        from tuner.exchange import recording as recordings
+        from tuner.exchange import t4
+        from tuner.tuning.driver import tune
+        from tuner.tuning.request import TuningRequest
+
         method = Method(race=False)
         result = tune(TuningRequest(kernel, size, strategy="brute_force", method=method, **request), listener)
     recording = recordings.of_trials(space, result.sizes, result.types, result.device.name, result.trials)

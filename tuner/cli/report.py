@@ -72,9 +72,8 @@ def command(
         raise RequestError(f"{wrong}: is for the page of one kernel; write `tune report KERNEL SIZE {wrong} ...`")
     rows = report.rows(device or "", results, lambda problem: warn([problem]))
     tables = report.tables(rows)
-    if write and not as_json:
-        for file in write:
-            report.put_into(file, tables)
-    else:
+    for file in write:
+        report.put_into(file, tables)
+    if as_json or not write:
         records = [{"kernel": row.kernel, "record": row.record.to_json()} for row in rows]
         output.answer(as_json, records, "\n\n".join(filter(None, tables.values())))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner import paths
 from tuner.cli import output
 from tuner.cli.options import check_writable, write_figure
 from tuner.errors import RequestError
@@ -28,32 +29,44 @@ def write(
     measure: bool,
 ) -> None:
     """Write the page, or print its data."""
-    from tuner.report import study_page, subject, vega
-    from tuner.report.findings import Findings
-    from tuner.space.texts import short_size
+    from tuner.report import vega
 
+    suffix = vega.suffix_of(file) if file is not None else ".html"
+    if file is not None or not as_json:
+        vega.check()
     if recording is not None:
-        if kernel is not None or storage is not None or measure:
-            raise RequestError(f"--recording {recording}: is all that is reported on; leave out KERNEL and the rest")
+        others: dict[str, object] = {
+            "KERNEL": kernel, "--device": device, "--storage": storage, "--measure": measure, "--set": options,
+            "--type": types,
+        }  # fmt: skip
+        if given := [name for name, value in others.items() if value]:
+            raise RequestError(
+                f"--recording {paths.shown(recording)}: is all that is reported on; leave out {' and '.join(given)}"
+            )
+        from tuner.report import subject
+
         found = subject.of_recording(recording, results)
         stem = recording.name.split(".")[0]
     else:
         from tuner.exchange.target import Problem
         from tuner.space import catalog
+        from tuner.space.texts import short_size
 
         problem = Problem.parse(catalog.load(kernel or ""), size, options, types, results)
+        from tuner.report import subject  # imports Optuna, for which a wrong request does not wait
+
         found = subject.of_problem(problem, device, storage)
         stem = "-".join([problem.space.name.rpartition("/")[2], short_size(problem.sizes), *problem.types.values()])
-    if not as_json or file is not None:
+    if file is not None or not as_json:
         file = file or Path(f"{stem}.html")
-        vega.check()
-        vega.suffix_of(file)
         check_writable("--output", file.parent, file.name)
+    from tuner.report import study_page
+    from tuner.report.findings import Findings
+
     if measure:
         found = _measured(found, storage)
     findings = Findings.of(found)
     if file is not None:
-        suffix = vega.suffix_of(file)
         if suffix == ".html":
             write_figure(file, study_page.html(findings).encode())
         else:
