@@ -58,7 +58,10 @@ def _members(name: str) -> list[str]:
     """What `catalog.load` finds the kernels of a family by, in the order of their names."""
     if Path(name).suffix in (".yaml", ".yml"):
         return [name]
-    found = _called(name, catalog.shipped()) or _called(name, catalog.own()[0])
+    shipped, own = catalog.shipped(), catalog.own()[0]
+    found = _called(name, shipped) or _called(name, own)
+    if not found and any(entry.name == name for entry in (*shipped, *own)):
+        return [name]  # wheels, which take long to look at, are not asked
     if not found and os.path.isdir(name):
         problems: list[str] = []
         found = sorted(str(file) for file in space_files(Path(name), problems))
