@@ -61,7 +61,7 @@ class Array:
 
 def dispatched(kernel: tuner.Kernel) -> Callable[..., object]:
     """The same kernel through a handle for any size, which has loaded it."""
-    return tuner.dispatch(kernel.space.name, device=kernel.device)
+    return tuner.dispatch(kernel.space.name, device=kernel.device, library=False)
 
 
 def function_of(kernel: tuner.Kernel) -> Function:

@@ -21,7 +21,7 @@ ORDER = [
     ("search",),
     ("measure",),
     ("store",),
-    ("launcher", "kernel", "families"),
+    ("launcher", "kernel", "families", "torch"),
     ("tuning",),
     ("__init__",),
     ("exchange",),

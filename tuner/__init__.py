@@ -7,6 +7,7 @@
 Importing this imports nothing heavy: Kernel Tuner, Optuna, pydantic and YAML belong to tuning.
 """
 
+import importlib
 from typing import TYPE_CHECKING
 
 from tuner.errors import (
@@ -61,6 +62,8 @@ def __getattr__(name: str) -> object:
         from tuner.families.matmul import matmul
 
         return matmul
+    if name == "torch":
+        return importlib.import_module("tuner.torch")
     if name == "warm_up":
         from tuner.tuning.misses import warm_up
 

@@ -30,7 +30,8 @@ MOST_STRIDES = 64  # sets of strides whose launches are kept
 class Kernel:
     """A kernel in one configuration, loaded on a device: call it with the arrays of its operation.
 
-    `device` is where it is loaded, `config` its configuration, `match` how well the look-up fitted. `record` is the
+    `device` is where it is loaded, `config` its configuration, `match` how well the look-up fitted; `regret` is the
+    share that is expected to be lost over the best that is known, where the match is `predicted`. `record` is the
     record that holds the configuration as its best or as a runner-up; None where it is the default, was exported, or
     was passed to `load`. Threads and signal handlers may share a Kernel. A pickled Kernel is loaded again where it is
     unpickled.
@@ -87,6 +88,10 @@ class Kernel:
     @property
     def record(self) -> Record | None:
         return self.candidate.record
+
+    @property
+    def regret(self) -> float | None:
+        return self.candidate.regret
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

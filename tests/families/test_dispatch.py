@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tuner
+from helpers import ROOT
 from helpers.kernels import MULTIPLY, c_kernel
 from helpers.own_kernels import scaled
 from helpers.records import record, sizes
@@ -21,6 +22,7 @@ from tuner.errors import ArgumentError, DeviceError, RequestError
 from tuner.space import catalog
 from tuner.space.model import Config, Space
 from tuner.space.source import Version
+from tuner.store import missed
 from tuner.store.record import Record
 from tuner.store.store import Store
 
@@ -33,6 +35,7 @@ languages: [c]
 parameters: {{mode: [0, 1, 2, 3], fixed: [0, 1]}}
 derived:
   fixed_m: M if fixed else 0
+  wide: mode == 1 and M % 4 == 0
   rows: M + 1                          # of nothing that the source names
 restrictions:
   - {{that: mode < 3 or M < 50, because: larger ones are not for mode 3}}
@@ -55,7 +58,7 @@ reference: alpha * (A @ B) + beta * C if beta != 0 else alpha * (A @ B)
 tolerance: epsilon * (16 * abs(alpha) * K + 16 * abs(beta))
 flops: 2 * M * N * K * batch
 """
-CHECKED = "#if fixed_m\nif (M != fixed_m) return;\n#endif\nint chosen = mode; (void)chosen;\n"
+CHECKED = "#if fixed_m\nif (M != fixed_m) return;\n#endif\nint chosen = mode + wide; (void)chosen;\n"
 
 
 @pytest.fixture
@@ -113,6 +116,12 @@ def test_one_handle_multiplies_at_any_size(shape: tuple[int, int, int, int], hos
     np.testing.assert_allclose(C, A @ B, rtol=1e-5)
     gemm(C, A, B, alpha=2.0, beta=1.0)
     np.testing.assert_allclose(C, 3 * (A @ B), rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", sorted(path.parent.name for path in (ROOT / "spaces").glob("*/operation.yaml")))
+def test_kernels_that_ship_with_one_operation_are_a_family(family: str) -> None:
+    stages = [path for path in (ROOT / "spaces" / family).glob("*.yaml") if path.stem != "operation"]
+    assert len(tuner.dispatch(family).family.spaces) == len(stages)
 
 
 def test_the_arrays_say_where_a_call_runs(opencl: Device) -> None:
@@ -179,6 +188,19 @@ def test_a_first_call_at_a_size_that_nobody_measured_compiles_nothing(products: 
     assert builds() == before
 
 
+def test_code_for_another_kind_of_size_is_compiled_only_where_nothing_is_built_yet(
+    products: Path, host: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = stored(products, host, plain=[(16, [(mode(1), 1.0), (mode(2), 1.5)])])
+    (products / "plain.c").write_text((products / "plain.c").read_text() + f"// {products}\n")  # built by no other test
+    tuner.load(products / "plain.yaml", 16, config=mode(2))
+    assert tuner.dispatch(products, results=records).kernel(*matrices(17)).config == mode(2), "which is built"
+    tuner.load(products / "plain.yaml", 17, config=mode(1))
+    assert tuner.dispatch(products, results=records).kernel(*matrices(19)).config == mode(1), "which is built since"
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "empty"))
+    assert tuner.dispatch(products, results=records).kernel(*matrices(21)).config == mode(1), "as nothing is built"
+
+
 def test_the_times_at_other_sizes_predict_which_stage_is_best(products: Path, host: Device) -> None:
     steady, quick_at_110 = [], []
     for size in (100, 110, 121):
@@ -194,6 +216,29 @@ def test_the_times_at_other_sizes_predict_which_stage_is_best(products: Path, ho
 def test_without_a_record_it_is_the_default_of_the_last_stage(products: Path) -> None:
     told = tuner.dispatch(products).explain(*matrices(16))
     assert (told.kernel.rpartition("/")[2], told.config, told.match) == ("quick", mode(0), "default")
+
+
+def test_sizes_without_an_exact_match_are_noted_and_looked_up_again_where_they_were_tuned(
+    products: Path, host: Device
+) -> None:
+    records = stored(products, host, plain=[(16, [(mode(1), 1.0)])])
+    gemm = tuner.dispatch(products, results=records)
+    for size in (16, 17, 17):
+        gemm(*matrices(size))
+    tuner.dispatch(["sgemm/00_host_simple"])(*matrices(9))
+    noted = [(miss.kernel, miss.sizes["M"], miss.device, miss.results) for miss in missed.read()]
+    assert noted == [
+        (str(products / "plain.yaml"), 17, host.name, str(records)),
+        ("sgemm/00_host_simple", 9, host.name, None),
+    ]
+
+    def tuned(miss: missed.Miss, device: str) -> bool:
+        stored(products, host, quick=[(miss.sizes["M"], [(mode(2), 0.1)])])
+        return True
+
+    with missed.handled(tuned):
+        told = gemm.explain(*matrices(18))
+    assert (told.kernel.rpartition("/")[2], told.config, told.match) == ("quick", mode(2), "exact")
 
 
 def test_sizes_that_no_shape_tells_are_given_or_solved(tmp_path: Path) -> None:

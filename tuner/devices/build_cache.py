@@ -43,6 +43,11 @@ def read(name: str) -> bytes | None:
     return None
 
 
+def holds(name: str) -> bool:
+    """Whether there is a build called `name`, which may be damaged."""
+    return (folder() / name).is_file()
+
+
 def _checksum(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 

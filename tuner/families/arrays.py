@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tuner import devices
+from tuner.devices.cuda import driver
 from tuner.errors import ArgumentError
 from tuner.families.problem import dtype_name
 from tuner.space.dtypes import DTYPES
@@ -14,6 +18,8 @@ from tuner.space.dtypes import DTYPES
 
 class Arrays:
     """Arrays of NumPy and CuPy, which have the same methods."""
+
+    _hands = False  # whether `handed` does anything
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -50,12 +56,43 @@ class Arrays:
         """What a launch takes for it."""
         return array
 
+    def layout(self, array: Any) -> tuple[Any, ...]:
+        """Where it lies, and how."""
+        device = getattr(array, "device", None)  # of CuPy
+        return array.shape, array.strides, array.dtype, None if self.module is np else getattr(device, "id", None)
+
+    def preparation(
+        self, axes: int, is_swapped: bool, batch: int | None, dtype: str | None, is_handed: bool = True
+    ) -> Callable[[Any], Any]:
+        """A function of an array of so many axes: the last two exchanged, as a stack, repeated for a batch, copied to a
+        type, and handed to a launch; of these, those that are needed."""
+        steps: list[Callable[[Any], Any]] = []
+        if is_swapped:
+            steps.append(self.transposed)
+        if axes == 2:
+            steps.append(self.stacked)
+        if batch is not None:
+            steps.append(lambda array: self.repeated(array, batch))
+        if dtype is not None:
+            steps.append(lambda array: self.copied(array, dtype))
+        if is_handed and self._hands:
+            steps.append(self.handed)
+        return steps[0] if len(steps) == 1 else lambda array: functools.reduce(lambda x, step: step(x), steps, array)
+
 
 class TorchTensors(Arrays):
     """Tensors of torch; on the processor, a launch takes their memory as an array of NumPy."""
 
+    _hands = True
+
     def strides(self, array: Any) -> tuple[int, ...]:
         return tuple(array.stride())
+
+    def layout(self, array: Any) -> tuple[Any, ...]:
+        return array.shape, array.stride(), array.dtype, array.get_device()
+
+    def stacked(self, array: Any) -> Any:
+        return array if array.ndim == 3 else array.unsqueeze(0)
 
     def repeated(self, array: Any, batch: int) -> Any:
         return array.expand(batch, -1, -1)
@@ -109,6 +146,10 @@ class PycudaArrays(Arrays):
         if not target.flags.c_contiguous:
             raise ArgumentError(f"out: has strides {target.strides} (bytes), which PyCUDA cannot write; pass another")
         target.set(values.astype(target.dtype))
+
+    def layout(self, array: Any) -> tuple[Any, ...]:
+        number = driver.device_of(int(array.gpudata)) if devices.count("cuda") > 1 else 0
+        return array.shape, array.strides, array.dtype, number
 
     def _view(self, array: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
         return self.module.GPUArray(shape, array.dtype, base=array, gpudata=array.gpudata, strides=strides)

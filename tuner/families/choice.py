@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tuner.devices import Device
-from tuner.errors import NoConfiguration
+from tuner.devices import Device, build_cache
+from tuner.errors import DeviceError, NoConfiguration, TrialError
+from tuner.families.code import Code, SizedCode
 from tuner.kernel import fixed_options
 from tuner.space import source
 from tuner.space.model import Config, ConfigKey, Space, config_key
@@ -26,12 +27,10 @@ LOSING = 2.0  # times the best of the family wherever it was measured: such a co
 
 @dataclass(frozen=True)
 class Choice:
-    """A kernel in a configuration; or, where `space` is None, the vendor's library. `is_built`: its code here is that
-    of a size at which it was measured, so that it need not be compiled again."""
+    """A kernel in a configuration; or, where `space` is None, the vendor's library."""
 
     space: Space | None
     candidate: Candidate
-    is_built: bool = True
 
 
 @dataclass(eq=False)
@@ -43,22 +42,32 @@ class _Known:
     config: Config
     times: dict[Sizes, float] = field(default_factory=dict)
     records: dict[Sizes, tuple[Record, int]] = field(default_factory=dict)  # and the rank in it
-    codes: set[tuple[Any, ...]] = field(default_factory=set)  # at the sizes where it was measured
+    codes: set[Code] = field(default_factory=set)  # at the sizes where it was measured
+
+
+_Entry = tuple[_Known, Sizes, Match, float | None]  # the size that it was measured at, and the expected regret
 
 
 class FamilyTable:
     """What the records of a family say of one device, with one set of options and types."""
 
     def __init__(
-        self, spaces: Iterable[Space], device: Device, scope: Scope, library: bool, results: Path | None = None
+        self,
+        spaces: Iterable[Space],
+        device: Device,
+        scope: Scope,
+        library: bool,
+        results: Path | None = None,
+        exported: Collection[str] = (),
     ) -> None:
-        """`scope` has options and types; its sizes do not matter. `library`: whether the vendor's is a candidate."""
+        """`scope` has options and types; its sizes do not matter. `library`: whether the vendor's is a candidate.
+        `exported` are the digests of sources of which there are builds besides those in the cache."""
         self._spaces = [space for space in spaces if device.language in space.languages]
         self._scope, self.device = scope, device
         self._stores = [Store.of(space, results) for space in self._spaces]
         self._queries = [Query.of(space, scope, device) for space in self._spaces]
-        self._sized = {id(space): _sized(space) for space in self._spaces}
-        self._faster: dict[Sizes, tuple[float, float]] = {}  # the library's time, and ours of the same record
+        self._code = {id(space): SizedCode(space) for space in self._spaces}
+        self._exported, self._library = exported, library
         self._known = _without_losers(self._read(library))
         entries = [Measured(known.space, known.config, known.times) for known in self._known]
         self._model = TimeModel(entries, scope, device.units) if len(entries) > 1 else None
@@ -73,11 +82,12 @@ class FamilyTable:
         return replace(self._scope, sizes=dict(sizes))
 
     def choices(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
-        """What may run at these sizes, best first. Where there is no exact match, what need not be compiled precedes
-        the rest. Raises NoConfiguration where nothing is valid."""
+        """What may run at these sizes, best first, with exceptions: where there is no exact match, what need not be
+        compiled precedes what must be, and code that is for one size alone comes last. Raises NoConfiguration where
+        nothing is valid."""
         scope, key = self.scope(sizes), tuple(sizes.values())
         found = False
-        for choice in _built_first(self._comparable(scope, key)):
+        for choice in self._by_code(self._comparable(scope, key), scope):
             found = True
             yield choice
         seen: list[tuple[tuple[Any, ...], Choice]] = []
@@ -90,32 +100,70 @@ class FamilyTable:
                 failure = error
                 continue
             order = MATCHES.index(candidate.match), candidate.stale, -position
-            seen.append((order, Choice(query.space, candidate, is_built=False)))
+            seen.append((order, Choice(query.space, candidate)))
+        yield from (choice for _, choice in sorted(seen, key=lambda entry: entry[0]))
+        if self._library:
+            yield Choice(None, Candidate({}, "default"))  # it may take what no kernel does
         if not seen and not found:
             raise failure or NoConfiguration(f"no kernel of the family runs on {self.device.id}")
-        yield from (choice for _, choice in sorted(seen, key=lambda entry: entry[0]))
 
-    def _comparable(self, scope: Scope, key: Sizes) -> Iterator[Choice]:
-        """The choices whose times were measured on this device: exact ones, or predicted ones, or those of the nearest
+    def _by_code(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
+        """`entries`, the best first, as valid choices in the order of `choices`."""
+        uncompiled: list[_Entry] = []
+        for_one_size: list[_Entry] = []
+        for entry in entries:
+            known, _, match, _ = entry
+            if known.space is None or match == "exact" or self._is_known(known, scope):
+                for choice in self._valid([entry], scope):
+                    better = list(itertools.islice(self._valid(uncompiled, scope), 1))
+                    # Where this is not built either, something is to be compiled anyway.
+                    if better and (self._is_built(better[0], scope) or not self._is_built(choice, scope)):
+                        yield from self._valid(uncompiled, scope)
+                        uncompiled = []
+                    yield choice
+            elif self._code[id(known.space)].is_for_one_size(known.config, scope):
+                for_one_size.append(entry)
+            else:
+                uncompiled.append(entry)
+        yield from self._valid([*uncompiled, *for_one_size], scope)
+
+    def _is_known(self, known: _Known, scope: Scope) -> bool:
+        """Whether its code here is that of a size at which it was measured."""
+        assert known.space is not None
+        return self._code[id(known.space)].at(known.config, scope) in known.codes
+
+    def _is_built(self, choice: Choice, scope: Scope) -> bool:
+        """Whether there is a build of a choice."""
+        if choice.space is None:
+            return True
+        try:
+            sources = {step.source for step in source.render(choice.space, choice.candidate.config, scope)}
+            compiler = self.device.compiler
+            return all(s.digest in self._exported or build_cache.holds(compiler.key(s)) for s in sources)
+        except (TrialError, DeviceError, OSError):
+            return False
+
+    def _comparable(self, scope: Scope, key: Sizes) -> Iterator[_Entry]:
+        """What was measured on this device, best first: exact ones; then predicted ones, or those of the nearest
         sizes."""
         exact = [known for known in self._known if key in known.times]
         if exact:
             best = min((known.times[key] for known in exact if known.space is not None), default=math.inf)
             order = sorted(exact, key=lambda known: self._exact_time(known, key, best))
-            yield from self._valid(((known, key, "exact") for known in order), scope, None)
+            yield from ((known, key, "exact", None) for known in order)
         regret = self._model.regret if self._model is not None else None
         if self._model is not None and regret is not None:
             times = self._model.times(scope.sizes)
             order = [
                 self._known[position] for position in times.argsort(kind="stable") if math.isfinite(times[position])
             ]
-            yield from self._valid(((known, _nearest(known.times, key), "predicted") for known in order), scope, regret)
+            yield from ((known, _nearest(known.times, key), "predicted", regret) for known in order)
             return
         for sizes in sorted({size for known in self._known for size in known.times}, key=lambda s: _distance(s, key)):
             there = [known for known in self._known if sizes in known.times]
             best = min((known.times[sizes] for known in there if known.space is not None), default=math.inf)
             there.sort(key=lambda known: self._exact_time(known, sizes, best))
-            yield from self._valid(((known, sizes, "nearest_size") for known in there), scope, None)
+            yield from ((known, sizes, "nearest_size", None) for known in there)
 
     def _exact_time(self, known: _Known, sizes: Sizes, best: float) -> float:
         """Its time; of the library, what it would be in the run of the best of ours, where both were measured."""
@@ -123,22 +171,14 @@ class FamilyTable:
             return known.times[sizes]
         return best * known.times[sizes] / known.records[sizes][0].time_ms
 
-    def _valid(
-        self, entries: Iterable[tuple[_Known, Sizes, Match]], scope: Scope, regret: float | None
-    ) -> Iterator[Choice]:
-        for known, sizes, match in entries:
+    def _valid(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
+        """Those of `entries` that are valid here."""
+        for known, sizes, match, regret in entries:
             record, rank = known.records[sizes]
             if known.space is None:
                 yield Choice(None, Candidate({}, match, record, regret=regret))
             elif known.space.valid(known.config, scope):
-                candidate = Candidate(known.config, match, record, rank=rank, regret=regret)
-                is_built = match == "exact" or self._code(known.space, known.config, scope) in known.codes
-                yield Choice(known.space, candidate, is_built)
-
-    def _code(self, space: Space, config: Config, scope: Scope) -> tuple[Any, ...]:
-        """The macros of a configuration that depend on sizes: equal ones make the same code."""
-        names = space.names(config, scope)
-        return tuple(names[name] for name in self._sized[id(space)])
+                yield Choice(known.space, Candidate(known.config, match, record, rank=rank, regret=regret))
 
     def _read(self, library: bool) -> list[_Known]:
         """The configurations in records whose times may be compared, and the library."""
@@ -159,7 +199,7 @@ class FamilyTable:
                     known = found.setdefault((number, config_key(config)), _Known(query.space, config))
                     if sizes not in known.times:
                         known.times[sizes], known.records[sizes] = time_ms, (fit.record, rank)
-                        known.codes.add(self._code(query.space, config, scope))
+                        known.codes.add(self._code[id(query.space)].at(config, scope))
                 if library and fit.record.library_ms:
                     held = vendor.records.get(sizes)
                     if held is None or fit.record.time_ms < held[0].time_ms:  # beside the best of ours
@@ -177,11 +217,6 @@ def _same_options(fit: Fit, query: Query) -> bool:
     return all(fit.record.options.get(name) == options[name] for name in fixed)
 
 
-def _sized(space: Space) -> list[str]:
-    """The macros, and other names that reach the code, whose values depend on sizes."""
-    return sorted(source.size_dependent(space) - source.unused(space))
-
-
 def _without_losers(known: list[_Known]) -> list[_Known]:
     """Those that were within LOSING times of the best of all at one size at least."""
     best: dict[Sizes, float] = {}
@@ -189,17 +224,6 @@ def _without_losers(known: list[_Known]) -> list[_Known]:
         for sizes, time_ms in each.times.items():
             best[sizes] = min(best.get(sizes, math.inf), time_ms)
     return [each for each in known if any(time_ms <= LOSING * best[sizes] for sizes, time_ms in each.times.items())]
-
-
-def _built_first(choices: Iterable[Choice]) -> Iterator[Choice]:
-    """`choices` in their order, those that need not be compiled first."""
-    others: list[Choice] = []
-    for choice in choices:
-        if choice.is_built:
-            yield choice
-        else:
-            others.append(choice)
-    yield from others
 
 
 def _nearest(times: Mapping[Sizes, float], key: Sizes) -> Sizes:

@@ -19,10 +19,11 @@ from tuner.families.places import Places, device_name
 from tuner.families.vendor import LibraryKernel
 from tuner.kernel import Kernel
 from tuner.paths import quoted
-from tuner.space import operation
+from tuner.space import kernel_names, operation
 from tuner.space.model import Config
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text, size_text, types_text
+from tuner.store import missed
 
 MOST_KERNELS = 1024  # that a handle keeps loaded; then it begins anew
 Loaded = Kernel | LibraryKernel
@@ -139,6 +140,13 @@ class Dispatcher:
                 self._loaded[key] = kernel
         return kernel
 
+    def with_sizes(self, sizes: Mapping[str, int]) -> Dispatcher:
+        """The same with these sizes, which no shape tells. It shares what the records say."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other._given, other._loaded = {**self._given, **sizes}, {}
+        return other
+
     def explain(self, *arrays: Any) -> Explanation:
         """What a call with these arrays runs, and why."""
         return explained(self.kernel(*arrays))
@@ -151,21 +159,34 @@ class Dispatcher:
         if len(arrays) != len(op.arrays):
             names = ", ".join(a.name for a in op.arrays)
             raise ArgumentError(f"{len(arrays)} arrays given; it takes {len(op.arrays)}: {names}")
-        for argument, array in zip(op.arrays, arrays, strict=True):
-            if not isinstance(getattr(array, "shape", None), tuple):
+        shapes = [problem.shape_of(array) for array in arrays]
+        for argument, array, shape in zip(op.arrays, arrays, shapes, strict=True):
+            if shape is None:
                 raise ArgumentError(f"{argument.name}: of type {type(array).__name__}; pass an array")
         place = self._places[type(arrays[0])](arrays[0])
-        key = (place, *[array.shape for array in arrays])
-        return (*key, *[arrays[position].dtype for position in self._typed]), place
+        types = [getattr(arrays[at], "dtype", None) or problem.dtype_name(arrays[at]) for at in self._typed]
+        return (place, *shapes, *types), place
 
     def _load(self, arrays: tuple[Any, ...], place: int | str) -> Loaded:
         op = self.family.operation
-        sizes = problem.sizes_of(op, [array.shape for array in arrays], self._given)
+        sizes = problem.sizes_of(op, [problem.shape_of(array) or () for array in arrays], self._given)
         types = problem.types_of(op, arrays)
         operation.parse_size(sizes, op, types)
         device = self._fixed or self._device_at(device_name(place))
         table = self._table(device, types)
+        if not self._exported and self._missed(table, sizes):
+            self._tables.clear()  # it has been tuned
+            table = self._table(device, types)
         return self._first(table, table.choices(sizes), sizes)
+
+    def _missed(self, table: FamilyTable, sizes: Mapping[str, int]) -> bool:
+        """Note a size that has no exact match; whether it is to be looked up again (`missed.note`)."""
+        best = next(table.choices(sizes), None)
+        if best is None or best.candidate.match == "exact":
+            return False
+        scope = table.scope(sizes)
+        where = self.family.address or kernel_names.address(best.space or self.family.spaces[0])
+        return missed.note(where, scope.sizes, table.device, scope.options, scope.types, self._results)
 
     def _first(self, table: FamilyTable, choices: Any, sizes: Mapping[str, int]) -> Loaded:
         """The first of `choices` that builds and loads. Raises the error of the very first where none does."""
@@ -198,7 +219,9 @@ class Dispatcher:
         if key not in self._tables:
             settings = operation.parse_options(self._options, op, types)
             scope = Scope(dict.fromkeys(op.sizes, 1), settings, device.language, device.limits, types)
-            self._tables[key] = FamilyTable(self.family.spaces, device, scope, self._library, self._results)
+            self._tables[key] = FamilyTable(
+                self.family.spaces, device, scope, self._library, self._results, self._exported
+            )
         return self._tables[key]
 
     def _device_at(self, name: str) -> Device:

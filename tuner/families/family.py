@@ -18,10 +18,12 @@ Kernels = str | Path | Sequence[str | Path]
 
 @dataclass(frozen=True)
 class Family:
-    """Kernels that take the same arrays and give the same answers. `name` is the family's, or the first kernel's."""
+    """Kernels that take the same arrays and give the same answers. `name` is the family's, or the first kernel's.
+    `address` is what finds it in another process; None where it is a list, or a folder."""
 
     name: str
     spaces: tuple[Space, ...]
+    address: str | None = None
 
     @property
     def operation(self) -> Operation:
@@ -48,14 +50,18 @@ def find(kernels: Kernels) -> Family:
                 f"family {quoted(name or spaces[0].name)}: {spaces[0].name} and {space.name} differ in {difference}; "
                 "name kernels of one operation, as a list"
             )
-    return Family(name if len(spaces) > 1 and name else spaces[0].name, spaces)
+    is_named = len(spaces) > 1 and name and all(space.name.startswith(f"{name.rstrip('/')}/") for space in spaces)
+    return Family(name or spaces[0].name, spaces, name.rstrip("/") if is_named else None)
 
 
 def _members(name: str) -> list[str]:
     """What `catalog.load` finds the kernels of a family by, in the order of their names."""
     if Path(name).suffix in (".yaml", ".yml"):
         return [name]
-    found = _called(name, catalog.shipped()) or _called(name, catalog.own()[0])
+    shipped, own = catalog.shipped(), catalog.own()[0]
+    found = _called(name, shipped) or _called(name, own)
+    if not found and any(entry.name == name for entry in (*shipped, *own)):
+        return [name]  # wheels, which take long to look at, are not asked
     if not found and os.path.isdir(name):
         problems: list[str] = []
         found = sorted(str(file) for file in space_files(Path(name), problems))

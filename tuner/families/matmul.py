@@ -16,7 +16,7 @@ from tuner import devices
 from tuner.devices import Device
 from tuner.devices.arguments import ArraySpec
 from tuner.devices.product import Matrices, MatrixProduct
-from tuner.errors import ArgumentError, RequestError
+from tuner.errors import ArgumentError, NoConfiguration, RequestError, TrialError
 from tuner.families import arrays, family, vendor
 from tuner.families.dispatcher import Dispatcher, Explanation, dispatch, explained
 from tuner.families.places import Places, device_name
@@ -29,6 +29,7 @@ from tuner.store.lookup import Candidate
 TYPES = ("float32", "float16", "bfloat16")
 FAMILIES = ("sgemm", "hgemm", "gemm16", "gemm16_nt")  # of which those are asked that ship
 MOST_PLANS = 1024
+_LAYOUTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}  # by type of array: what tells two of them apart
 _CONTIGUOUS, _TRANSPOSED, _APART, _OTHER = "contiguous", "transposed", "rows apart", "other"
 
 
@@ -78,13 +79,27 @@ class Stack:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How one combination of arrays is multiplied. `run` takes the stacks C, A, B and the factors. `types` are those
-    that operands are copied to first, None if they are taken as they lie; that of C is written back."""
+class Way:
+    """How one combination of stacks is multiplied. `run` takes the stacks C, A, B. `types` are those that they are
+    copied to first, None if they are taken as they lie; that of C is written back. `turned`: whether `run` takes A and
+    B stored transposed, as contiguous arrays."""
 
     run: Callable[..., None]
-    types: tuple[str | None, str | None, str | None]  # of C, A, B
-    turned: tuple[bool, bool]  # whether `run` takes A and B stored transposed, as contiguous arrays
+    types: tuple[str | None, str | None, str | None]
+    turned: tuple[bool, bool]
+    explanation: Explanation
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The same for arrays as they are passed: what makes stacks of them. `result` is the shape and the type of a new
+    output, and `temporary` the type of what is written in its place."""
+
+    run: Callable[..., None]
+    prepare: tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any]]  # C, A, B
+    result: tuple[tuple[int, ...], str]
+    temporary: str | None
+    treatment: arrays.Arrays
     explanation: Explanation
 
 
@@ -114,90 +129,103 @@ class Matmul:
         of three; a stack of one serves all matrices of the other. Sums are in float32. An `out` of float32 takes the
         sums of halves as they are. Raises ArgumentError for arrays that do not fit.
         """
-        treatment, stacks, plan, result = self._planned(a, b, out, beta, transpose_a, transpose_b)
-        target, left, right = stacks
-        c_type, a_type, b_type = plan.types
-        if a_type is not None:
-            left = treatment.copied(left, a_type)
-        if b_type is not None:
-            right = treatment.copied(right, b_type)
-        left, right = (
-            treatment.transposed(each) if turned else each
-            for each, turned in zip((left, right), plan.turned, strict=True)
+        plan = self._planned(a, b, out, transpose_a, transpose_b)
+        if out is None:
+            if beta:
+                raise RequestError(f"matmul(beta={quoted(beta)}): there is no out to add to; pass one")
+            out = plan.treatment.empty(*plan.result, a)
+        on_c, on_a, on_b = plan.prepare
+        options = {} if alpha == 1 and beta == 0 else {"alpha": alpha, "beta": beta}
+        if plan.temporary is None:
+            plan.run(on_c(out), on_a(a), on_b(b), **options)
+            return out
+        treatment, target = plan.treatment, on_c(out)
+        written = (
+            treatment.copied(target, plan.temporary) if beta else treatment.empty(target.shape, plan.temporary, target)
         )
-        written = target
-        if c_type is not None:
-            written = treatment.copied(target, c_type) if beta else treatment.empty(target.shape, c_type, target)
-        plan.run(*map(treatment.handed, (written, left, right)), alpha=alpha, beta=beta)
-        if written is not target:
-            treatment.assign(target, written)
-        return result
+        plan.run(treatment.handed(written), on_a(a), on_b(b), **options)
+        treatment.assign(target, written)
+        return out
 
     def explain(
-        self,
-        a: Any,
-        b: Any,
-        out: Any = None,
-        *,
-        beta: float = 0.0,
-        transpose_a: bool = False,
-        transpose_b: bool = False,
+        self, a: Any, b: Any, out: Any = None, *, transpose_a: bool = False, transpose_b: bool = False
     ) -> Explanation:
         """What the same call runs, and why: kernel, configuration, match, expected regret, and what became of arrays
         that lie in another way."""
-        return self._planned(a, b, out, beta, transpose_a, transpose_b)[2].explanation
+        return self._planned(a, b, out, transpose_a, transpose_b).explanation
 
-    def _planned(
-        self, a: Any, b: Any, out: Any, beta: float, transpose_a: bool, transpose_b: bool
-    ) -> tuple[arrays.Arrays, tuple[Any, Any, Any], Plan, Any]:
+    def _planned(self, a: Any, b: Any, out: Any, transpose_a: bool, transpose_b: bool) -> Plan:
+        kind = a.__class__
+        try:
+            layout = _LAYOUTS[kind]
+            key = (kind, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b)
+            return self._plans[key]
+        except (KeyError, AttributeError, TypeError):
+            pass
         treatment = arrays.of(a)
         for name, other in (("b", b), ("out", out)):
-            if other is not None and type(other) is not type(a):
-                raise ArgumentError(f"{name}: of type {type(other).__name__}; pass one of {type(a).__name__}, as a is")
+            if other is not None and type(other) is not kind:
+                raise ArgumentError(f"{name}: of type {type(other).__name__}; pass one of {kind.__name__}, as a is")
+        layout = _LAYOUTS[kind] = treatment.layout
+        key = (kind, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b)
+        with self._lock:
+            plan = self._of_arrays(treatment, a, b, out, transpose_a, transpose_b)
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
+        return plan
+
+    def _of_arrays(
+        self, treatment: arrays.Arrays, a: Any, b: Any, out: Any, transpose_a: bool, transpose_b: bool
+    ) -> Plan:
+        """The plan for these arrays. Raises ArgumentError where they do not fit."""
         for name, array in (("a", a), ("b", b)):
             if len(array.shape) not in (2, 3):
                 raise ArgumentError(f"{name}: has shape {tuple(array.shape)}; pass a matrix, or a stack of matrices")
-        if out is None and beta:
-            raise RequestError(f"matmul(beta={quoted(beta)}): there is no out to add to; pass one")
-        left = treatment.transposed(a) if transpose_a else a
-        right = treatment.transposed(b) if transpose_b else b
-        left, right = treatment.stacked(left), treatment.stacked(right)
+        left, right = (
+            treatment.stacked(treatment.transposed(x) if is_transposed else x)
+            for x, is_transposed in ((a, transpose_a), (b, transpose_b))
+        )
         batch, shape = _result_shape(a, b, left, right)
         if out is None:
-            out = treatment.empty(shape, arrays.element(a), a)
+            target = treatment.empty(shape, arrays.element(a), a)
         elif tuple(out.shape) != shape:
             raise ArgumentError(f"out: has shape {tuple(out.shape)}; needed is {shape}")
-        target = treatment.stacked(out)
-        left, right = (each if each.shape[0] == batch else treatment.repeated(each, batch) for each in (left, right))
-        stacks = target, left, right
-        place = self._places[type(a)](a)
-        key = (type(a), place, *[(x.shape, treatment.strides(x), x.dtype) for x in stacks])
-        plan = self._plans.get(key)
-        if plan is None:
-            with self._lock:
-                plan = self._plan(treatment, stacks, device_name(place))
-                if len(self._plans) >= MOST_PLANS:
-                    self._plans.clear()
-                self._plans[key] = plan
-        return treatment, stacks, plan, out
+        else:
+            target = out
+        repeats = [None if x.shape[0] == batch else batch for x in (left, right)]
+        left, right = (
+            x if repeat is None else treatment.repeated(x, repeat)
+            for x, repeat in zip((left, right), repeats, strict=True)
+        )
+        way = self._way(treatment, (treatment.stacked(target), left, right), device_name(self._places[type(a)](a)))
+        prepare = [
+            treatment.preparation(len(x.shape), is_transposed != turned, repeat, copied)
+            for x, is_transposed, turned, repeat, copied in zip(
+                (a, b), (transpose_a, transpose_b), way.turned, repeats, way.types[1:], strict=True
+            )
+        ]
+        on_out = treatment.preparation(len(shape), False, None, None, is_handed=way.types[0] is None)
+        result = shape, arrays.element(a)
+        return Plan(way.run, (on_out, prepare[0], prepare[1]), result, way.types[0], treatment, way.explanation)
 
-    def _plan(self, treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str) -> Plan:
+    def _way(self, treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str) -> Way:
         C, A, B = (Stack(tuple(x.shape), tuple(treatment.strides(x)), arrays.element(x)) for x in stacks)
         for name, operand in (("a", A), ("b", B), ("out", C)):
             if operand.dtype not in TYPES or (name == "b" and operand.dtype != A.dtype):
                 allowed = A.dtype if name == "b" and A.dtype in TYPES else ", ".join(TYPES)
                 raise ArgumentError(f"{name}: has dtype {operand.dtype}; allowed: {allowed}")
         if (
-            (plan := self._by_kernel(treatment, stacks, (C, A, B), device))
-            or (plan := _by_library((C, A, B), device))
-            or (plan := self._by_copies(treatment, stacks, (C, A, B), device))
+            (way := self._by_kernel(treatment, stacks, (C, A, B), device))
+            or (way := _by_library((C, A, B), device))
+            or (way := self._by_copies(treatment, stacks, (C, A, B), device))
         ):
-            return plan
+            return way
         raise RequestError(f"matmul: no kernel multiplies {A.dtype} on {device}; see `tune list`")
 
     def _by_kernel(
         self, treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str
-    ) -> Plan | None:
+    ) -> Way | None:
         """The plan without a copy by a family that takes matrices as these lie; None if there is none."""
         C, A, B = operands
         types = tuple(operand.dtype for operand in operands)
@@ -214,12 +242,15 @@ class Matmul:
         if handle is None:
             return None
         views = _views(treatment, stacks, turned)
-        explanation = explained(handle.kernel(*map(treatment.handed, views)), how)
-        return Plan(handle, (None, None, None), turned, explanation)
+        try:
+            explanation = explained(handle.kernel(*map(treatment.handed, views)), how)
+        except (NoConfiguration, TrialError):
+            return None
+        return Way(handle, (None, None, None), turned, explanation)
 
     def _by_copies(
         self, treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str
-    ) -> Plan | None:
+    ) -> Way | None:
         """The plan by copies that are contiguous; of halves perhaps as float32, where no kernel takes them."""
         C, A, _ = operands
         for c_type, type_ in ((C.dtype, A.dtype), ("float32", A.dtype), ("float32", "float32")):
@@ -239,9 +270,12 @@ class Matmul:
                 treatment.empty(stack.shape, wanted, stack) if wanted else stack
                 for stack, wanted in zip(stacks, needed, strict=True)
             ]
-            explanation = explained(handle.kernel(*map(treatment.handed, samples)), ", ".join(copied))
+            try:
+                explanation = explained(handle.kernel(*map(treatment.handed, samples)), ", ".join(copied))
+            except (NoConfiguration, TrialError):
+                continue
             why = f"{explanation.why}; no kernel and no library takes {_words(operands)} as they lie"
-            return Plan(handle, (needed[0], needed[1], needed[2]), (False, False), replace(explanation, why=why))
+            return Way(handle, (needed[0], needed[1], needed[2]), (False, False), replace(explanation, why=why))
         return None
 
 
@@ -295,7 +329,7 @@ def _handle(types: tuple[str, ...], turned: tuple[bool, bool], device: str, stri
     return None
 
 
-def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Plan | None:
+def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Way | None:
     """The plan by the vendor's library, which takes transposes and rows that lie apart; None if it does not."""
     C, A, B = operands
     if _OTHER in (A.lies, B.lies) or not C.is_row_major or C.strides[0] == 0:
@@ -316,7 +350,7 @@ def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Plan | Non
     scope = Scope({"M": M, "N": N, "K": K, "batch": batch}, {"alpha": 1.0, "beta": 0.0}, opened.language, opened.limits)
     kernel = LibraryKernel(space, scope, opened, Candidate({}, "default"), launch)
     why = f"no kernel takes {_words(operands)} of {A.dtype} as they lie, and the library does"
-    return Plan(kernel, (None, None, None), (False, False), explained(kernel, because=why))
+    return Way(kernel, (None, None, None), (False, False), explained(kernel, because=why))
 
 
 matmul = Matmul()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tuner.errors import ArgumentError, ExpressionError, RequestError
 from tuner.paths import quoted
 from tuner.space import dtypes
@@ -18,8 +20,8 @@ def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str,
     """The sizes at which the operation's arrays have these shapes. `given` are those that no shape tells.
 
     An extent that is the name of a size is that size. Where it is an expression with one size that is not known yet,
-    the size is looked for, as if the extent grew with it. Raises ArgumentError where shapes do not fit, RequestError
-    where a size cannot be told.
+    the size is looked for, as if the extent grew with it. Extents may be symbols. Raises ArgumentError where shapes do
+    not fit, RequestError where a size cannot be told.
     """
     arrays = op.arrays
     if len(shapes) != len(arrays):
@@ -32,7 +34,7 @@ def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str,
         if len(extents) != len(shape):
             needed = ", ".join(extent.text for extent in extents)
             raise ArgumentError(f"{argument.name}: has shape {tuple(shape)}; needed is ({needed})")
-        pairs += [(argument.name, extent, int(value)) for extent, value in zip(extents, shape, strict=True)]
+        pairs += [(argument.name, extent, value) for extent, value in zip(extents, shape, strict=True)]
     for _, extent, value in pairs:
         if extent.is_name and extent.text in op.sizes:
             sizes.setdefault(extent.text, value)
@@ -53,7 +55,15 @@ def sizes_of(op: Operation, shapes: Sequence[Sequence[int]], given: Mapping[str,
 
 
 def _solved(extent: Expression, name: str, names: Mapping[str, Any], value: int) -> int | None:
-    """The size at which an extent that grows with it has this value; None if there is none."""
+    """The size at which an extent that grows with it has this value; None if there is none. Where the extent is a
+    multiple of the size and something more, the value may be a symbol."""
+    try:
+        at_0, at_1, at_2 = (extent.evaluate({**names, name: size}) for size in range(3))
+        if at_2 - at_1 == at_1 - at_0 != 0:
+            size: int = (value - at_0) // (at_1 - at_0)
+            return size
+    except ExpressionError:
+        pass
     low, high = 1, MOST_EXTENT
     try:
         while low < high:
@@ -67,8 +77,22 @@ def _solved(extent: Expression, name: str, names: Mapping[str, Any], value: int)
         return None
 
 
+def shape_of(array: Any) -> tuple[int, ...] | None:
+    """The shape of an array of any library, or of one that has the CUDA array interface alone; None if it is none."""
+    shape = getattr(array, "shape", None)
+    if shape is None:
+        try:
+            shape = array.__cuda_array_interface__["shape"]
+        except (AttributeError, KeyError, TypeError):
+            return None
+    return tuple(shape) if isinstance(shape, Sequence) else None
+
+
 def dtype_name(array: Any) -> str:
     """The name of an array's dtype, whichever library it is of."""
+    if not hasattr(array, "dtype") and hasattr(array, "__cuda_array_interface__"):
+        name: str = np.dtype(array.__cuda_array_interface__["typestr"]).name
+        return name
     text = str(getattr(array, "dtype", type(array).__name__)).rpartition(".")[2]
     return text if text in dtypes.DTYPES else dtypes.canonical(text)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tuner.devices import Device
 from tuner.devices.arguments import ArraySpec, check_count
 from tuner.devices.product import MatrixProduct, ProductLaunch, matrices
-from tuner.kernel import fixed_options
-from tuner.space import operation
+from tuner.kernel import MOST_OPTIONS, fixed_options
+from tuner.space import operation, routines
 from tuner.space.chosen_types import dtype
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
@@ -22,6 +23,8 @@ class LibraryKernel:
     def __init__(self, space: Space, scope: Scope, device: Device, candidate: Candidate, launch: ProductLaunch) -> None:
         self.space, self.scope, self.device, self.candidate = space, scope, device, candidate
         self._launch, self._count = launch, len(space.operation.arrays)
+        self._plain = scope.options["alpha"], scope.options["beta"]
+        self._factors: dict[str, tuple[float, float]] = {}
 
     @property
     def config(self) -> Config:
@@ -37,12 +40,20 @@ class LibraryKernel:
 
     def __call__(self, *arrays: Any, stream: Any = None, **options: float) -> None:
         """Enqueue the routine on these arrays, as `Kernel.__call__` does. Raises the same."""
-        values = self.scope.options
-        if options:
-            values = {**values, **operation.parse_options(options, self.space.operation, self.scope.types)}
+        factors = self._plain if not options else self._factors.get(repr(options)) or self._of(options)
         if len(arrays) != self._count:
             check_count(specs(self.space, self.scope), arrays)
-        self._launch(arrays, stream, values["alpha"], values["beta"])
+        self._launch(arrays, stream, *factors)
+
+    def _of(self, options: Mapping[str, float]) -> tuple[float, float]:
+        """Alpha and beta with these options, kept because programs repeat them."""
+        values = {**self.scope.options, **operation.parse_options(options, self.space.operation, self.scope.types)}
+        for name in self.scope.options.keys() - options.keys():
+            values[name] = self.scope.options[name]
+        if len(self._factors) >= MOST_OPTIONS:
+            self._factors.clear()
+        factors = self._factors[repr(options)] = values["alpha"], values["beta"]
+        return factors
 
     def __repr__(self) -> str:
         return f"<the vendor's library on {self.device.name}, {self.match}>"
@@ -77,6 +88,4 @@ def product(space: Space, scope: Scope) -> MatrixProduct | None:
 
 def is_turned(space: Space, name: str) -> bool:
     """Whether the operation stores an operand transposed, as its shape says: [batch, N, K] for B."""
-    argument = next(a for a in space.operation.arrays if a.name == name)
-    extents = [extent.text for extent in argument.shape or ()][1:]
-    return extents == (["K", "M"] if name == "A" else ["N", "K"])
+    return name in routines.transposed(space.operation)

@@ -21,7 +21,7 @@ In `benchmarks/lookup.py`, which compares both on recordings, the look-up was ne
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,7 +35,8 @@ from tuner.space.scope import Scope
 LEAST_SIZES = 3  # that were left out in turn
 MOST_SIZES = 64  # that a model learns from, the most measured first
 NEAR = 1e-3  # added to squared distances, so that a size that was measured counts most and not infinitely
-MAGNIFIED = 1 << 10  # sizes times this have next to whole blocks alone
+MAGNIFIED = 1 << 16  # sizes times this have next to whole blocks alone
+ROUNDING = 1e-4  # of a block: more than the error of what follows from that, less than any part of a block
 Sizes = tuple[int, ...]  # in the order of the operation
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -55,15 +56,14 @@ class TimeModel:
 
     def __init__(self, measured: Sequence[Measured], scope: Scope, units: int) -> None:
         """All are of one operation. `scope` has options, types and limits; `units` are the multiprocessors."""
-        self._measured, self._scope = measured, scope
-        self._loads = _Loads(units)
         counts: dict[Sizes, int] = {}
         for entry in measured:
             for sizes in entry.times:
                 counts[sizes] = counts.get(sizes, 0) + 1
         self.sizes = sorted(counts, key=lambda sizes: (-counts[sizes], sizes))[:MOST_SIZES]
         self._logs = np.log(np.array(self.sizes, float).reshape(len(self.sizes), -1))
-        columns = [self._load_at(sizes) for sizes in self.sizes]
+        self._loads = _Loads(measured, scope, units, self.sizes)
+        columns = [self._loads.at(sizes) for sizes in self.sizes]
         loads = np.array(columns).T if columns else np.empty((len(measured), 0))
         times = np.array([[entry.times.get(sizes, np.nan) for sizes in self.sizes] for entry in measured])
         self._times = times.reshape(loads.shape)
@@ -74,10 +74,7 @@ class TimeModel:
         """The predicted time of each, in ms; infinite where there is none."""
         key = tuple(sizes.values())
         weights = self._weights(np.log(np.array(key, float)))
-        return self._predicted(self._load_at(key), weights)
-
-    def _load_at(self, sizes: Sizes) -> Array:
-        return self._loads.at(self._measured, self._scope, sizes)
+        return self._predicted(self._loads.at(key), weights)
 
     def _weights(self, point: Array) -> Array:
         weights: Array = 1 / (((self._logs - point) ** 2).sum(axis=1) + NEAR)
@@ -120,66 +117,116 @@ def _least(values: Array, among: np.ndarray[Any, np.dtype[np.bool_]]) -> int:
     return int(np.argmin(np.where(among, values, np.inf)))
 
 
+@dataclass(frozen=True)
+class _Grid:
+    """The blocks of a step along x, y and z, without rounding up: `factors` times the powers of sizes (a row each)."""
+
+    factors: Array
+    powers: Array
+
+    def whole(self, sizes: Array) -> Array:
+        """The blocks along each axis at these sizes, which need not be whole numbers."""
+        blocks: Array = self.factors * np.prod(sizes**self.powers, axis=1)
+        return blocks
+
+
 class _Loads:
     """The loads of configurations. Those with the same grid share their computation."""
 
-    def __init__(self, units: int) -> None:
-        self._units = units
-        self._grids: dict[tuple[object, ...], list[tuple[Sequence[Expression], Callable[[Sizes], float]]]] = {}
-        self._parameters: dict[int, list[str]] = {}
-
-    def at(self, measured: Sequence[Measured], scope: Scope, sizes: Sizes) -> Array:
-        """The load of each at these sizes; not a number where it has none."""
-        shares: dict[tuple[object, ...], float] = {}
-        loads, work = np.empty(len(measured)), 0.0
-        for position, entry in enumerate(measured):
-            space = entry.space
-            if space is None:
-                loads[position] = 1.0
+    def __init__(self, measured: Sequence[Measured], scope: Scope, units: int, sizes: Sequence[Sizes]) -> None:
+        """`sizes` are those at which grids must be as they are thought to be."""
+        self._units, self._scope = units, scope
+        self._space = next((entry.space for entry in measured if entry.space is not None), None)
+        parameters: dict[int, list[str]] = {}
+        samples: dict[tuple[object, ...], tuple[Space, Config]] = {}
+        keys: list[tuple[object, ...] | None] = []
+        for entry in measured:
+            if entry.space is None:
+                keys.append(None)
                 continue
-            key = self._key(space, entry.config)
-            if key not in shares:
-                there = replace(scope, sizes=_named(space, sizes))
-                shares[key] = self._waste(key, space, entry.config, there, sizes)
-                work = work or _work(space, there)
-            loads[position] = shares[key]
-        return loads * (work or 1.0)
+            names = parameters.setdefault(id(entry.space), []) or _parameters_of_grids(entry.space)
+            parameters[id(entry.space)] = names
+            keys.append(key := (id(entry.space), *(entry.config.get(name) for name in names)))
+            samples.setdefault(key, (entry.space, entry.config))
+        numbers = {key: number for number, key in enumerate(samples)}
+        self._members = np.array([len(samples) if key is None else numbers[key] for key in keys], int)
+        # Grids that are products of rounded powers are computed all at once, any others one by one.
+        self._others: dict[int, tuple[Space, Config]] = {}
+        rows: list[_Grid] = []
+        self._owners: list[int] = []
+        for number, (space, config) in enumerate(samples.values()):
+            grids = self._grids(space, config, sizes)
+            if grids is None:
+                self._others[number] = (space, config)
+            else:
+                rows += grids
+                self._owners += [number] * len(grids)
+        self._count = len(samples)
+        self._factors = np.array([grid.factors for grid in rows]).reshape(-1, 3, 1)
+        self._powers = np.array([grid.powers for grid in rows]).reshape(len(rows), 3, -1)
 
-    def _key(self, space: Space, config: Config) -> tuple[object, ...]:
-        names = self._parameters.get(id(space))
-        if names is None:
-            names = self._parameters[id(space)] = _parameters_of_grids(space)
-        return (id(space), *(config.get(name) for name in names))
+    def at(self, sizes: Sizes) -> Array:
+        """The load of each at these sizes; not a number where it has none."""
+        wastes = np.full(self._count + 1, np.nan)
+        wastes[self._count] = 1.0  # of a library's routine
+        if len(self._owners):
+            point = np.array(sizes, float)
+            whole = (self._factors * np.prod(point**self._powers, axis=2, keepdims=True))[:, :, 0]
+            blocks = np.ceil(whole - ROUNDING).prod(axis=1)
+            waits = np.ceil(blocks / self._units) * self._units / whole.prod(axis=1)
+            counts = np.bincount(self._owners, minlength=self._count)
+            sums = np.bincount(self._owners, weights=waits, minlength=self._count)
+            wastes[: self._count] = np.divide(sums, counts, out=wastes[: self._count], where=counts > 0)
+        for number, (space, config) in self._others.items():
+            wastes[number] = self._waste(space, config, sizes)
+        loads: Array = wastes[self._members] * self._work(sizes)
+        return loads
 
-    def _waste(self, key: tuple[object, ...], space: Space, config: Config, scope: Scope, sizes: Sizes) -> float:
-        """Whole blocks' worth of time over whole blocks: 1 if no multiprocessor ever waits."""
+    def _grids(self, space: Space, config: Config, sizes: Sequence[Sizes]) -> list[_Grid] | None:
+        """The grids of its steps as products; None if one is none."""
         try:
-            if key not in self._grids:
-                self._grids[key] = [(step.grid, _whole(step.grid, space, config, scope)) for step in space.steps]
-            names = space.names(config, scope)
+            grids = [_grid(step.grid, space, config, self._at(space, sizes[0])) for step in space.steps]
+            for point in sizes:
+                names = space.names(config, self._at(space, point))
+                for step, grid in zip(space.steps, grids, strict=True):
+                    blocks = [extent.integer(names) for extent in step.grid]
+                    if (np.ceil(grid.whole(np.array(point, float)) - ROUNDING) != blocks).any():
+                        return None
+        except (ExpressionError, ArithmeticError, ValueError):
+            return None
+        return grids
+
+    def _waste(self, space: Space, config: Config, sizes: Sizes) -> float:
+        """What whole blocks take over what they do, where a grid is no product: then no block is thought to be cut."""
+        try:
+            names = space.names(config, self._at(space, sizes))
             waits = []
-            for grid, whole in self._grids[key]:
-                blocks = math.prod(extent.integer(names) for extent in grid)
-                waits.append(math.ceil(blocks / self._units) * self._units / whole(sizes))
-        except (ExpressionError, ZeroDivisionError, OverflowError, ValueError):
+            for step in space.steps:
+                blocks = math.prod(extent.integer(names) for extent in step.grid)
+                waits.append(math.ceil(blocks / self._units) * self._units / blocks)
+        except (ExpressionError, ArithmeticError):
             return math.nan
         return sum(waits) / len(waits)
 
+    def _work(self, sizes: Sizes) -> float:
+        return 1.0 if self._space is None else _work(self._space, self._at(self._space, sizes))
 
-def _whole(grid: Sequence[Expression], space: Space, config: Config, scope: Scope) -> Callable[[Sizes], float]:
-    """The number of blocks without rounding up, as a function of sizes: a product of their powers."""
+    def _at(self, space: Space, sizes: Sizes) -> Scope:
+        return replace(self._scope, sizes=dict(zip(space.operation.sizes, sizes, strict=True)))
 
-    def blocks(sizes: Sequence[int]) -> int:
-        names = space.names(config, replace(scope, sizes=_named(space, sizes)))
-        return math.prod(extent.integer(names) for extent in grid)
+
+def _grid(grid: Sequence[Expression], space: Space, config: Config, scope: Scope) -> _Grid:
+    """A grid as products of powers of sizes, as far as it grows so."""
+
+    def blocks(sizes: Sequence[int]) -> list[int]:
+        names = space.names(config, replace(scope, sizes=dict(zip(scope.sizes, sizes, strict=True))))
+        return [extent.integer(names) for extent in grid]
 
     large = [MAGNIFIED * size for size in scope.sizes.values()]
     there = blocks(large)
-    doubled = (blocks([*large[:i], 2 * large[i], *large[i + 1 :]]) for i in range(len(large)))
-    powers = [round(math.log2(more / there)) for more in doubled]
-    factor = there / math.prod(float(size) ** power for size, power in zip(large, powers, strict=True))
-    used = [(i, power) for i, power in enumerate(powers) if power]
-    return lambda sizes: factor * math.prod(float(sizes[i]) ** power for i, power in used)
+    doubled = [blocks([*large[:i], 2 * large[i], *large[i + 1 :]]) for i in range(len(large))]
+    powers = np.array([[round(math.log2(more[axis] / there[axis])) for more in doubled] for axis in range(3)], float)
+    return _Grid(np.array(there, float) / np.prod(np.array(large, float) ** powers, axis=1), powers)
 
 
 def _parameters_of_grids(space: Space) -> list[str]:
@@ -201,7 +248,3 @@ def _work(space: Space, scope: Scope) -> float:
         return float(amount.evaluate(scope.names)) if amount is not None else float(math.prod(scope.sizes.values()))
     except (ExpressionError, TypeError, ValueError):
         return float(math.prod(scope.sizes.values()))
-
-
-def _named(space: Space, sizes: Sequence[int]) -> dict[str, int]:
-    return dict(zip(space.operation.sizes, sizes, strict=True))

@@ -111,7 +111,7 @@ def cover(
     with Crews(progress.noted) as crews:
         work = _Work(crews, request, {space.name: space for space in spaces}, progress, TrialTable())
         began = time.monotonic()
-        found = Cover(tuned=work.tune(sizes, began, seconds))
+        found = Cover(tuned=work.tune(sizes, TUNING * seconds))
         winners = work.winners(sizes, within)
         found.winners = sum(map(len, winners.values()))
         work.measure(winners, sizes, found, began + MEASURING * seconds)
@@ -161,22 +161,24 @@ class _Work:
     history: TrialTable = field(default_factory=TrialTable)  # at any size, of records too
     scopes: list[Scope] = field(default_factory=list)  # one, at whatever size, once a device is open
 
-    def tune(self, sizes: Sequence[WeightedSize], began: float, seconds: float) -> int:
-        """Tune at as many sizes as half of the time allows, far apart first. Returns how many."""
-        share = max(LEAST_SECONDS, TUNING * seconds / len(sizes))
+    def tune(self, sizes: Sequence[WeightedSize], seconds: float) -> int:
+        """Tune at as many sizes as there is time for, in `seconds`, far apart first. Returns how many."""
+        share, deadline = max(LEAST_SECONDS, seconds / len(sizes)), time.monotonic() + seconds
         count = 0
         for count, size in enumerate(spread_out(sizes), 1):
             self.progress.noted(f"tuning at {short_size(size.sizes)}, {count} of {len(sizes)}")
             requests = requests_at(self.request, self.spaces.values(), size.sizes)
             if len(requests) > 1:
                 budget = Budget(evaluations=LEAST_TRIAL).text()
-                dropped, trials = tried(self.crews, requests, size.sizes, self.history, self.progress, budget)
+                at = size.sizes, self.history, self.progress, budget, deadline
+                dropped, trials = tried(self.crews, requests, *at)
                 for gone in dropped:
                     del requests[gone.kernel]
                 self.table.take(size.sizes, trials)
             for name, each in requests.items():
-                self.explore(name, replace(each, budget=Budget(seconds=share / len(requests)).text()), size.sizes)
-            if time.monotonic() - began > TUNING * seconds:
+                if len(requests) == 1 or time.monotonic() < deadline:
+                    self.explore(name, replace(each, budget=Budget(seconds=share / len(requests)).text()), size.sizes)
+            if time.monotonic() > deadline:
                 break
         return count
 
@@ -225,9 +227,10 @@ class _Work:
                 self.progress.noted(f"measuring every winner at {short_size(size.sizes)}, {count} of {len(sizes)}")
                 for name, request in requests_at(self.request, self.spaces.values(), size.sizes).items():
                     new = [config for config in due[name] if not self.table.has(size.sizes, name, config)]
-                    if new:
-                        self.explore(name, replace(request, budget=None), size.sizes, new)
-                found.measured += sum(map(len, due.values()))
+                    if time.monotonic() < deadline:
+                        if new:
+                            self.explore(name, replace(request, budget=None), size.sizes, new)
+                        found.measured += len(due[name])
 
     def _valid(self, kernel: str, configs: Sequence[Config], size: WeightedSize) -> list[Config]:
         return [config for config in configs if self.spaces[kernel].valid(config, self._scope(size))]

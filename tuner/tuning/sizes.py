@@ -7,6 +7,8 @@ behind the best are dropped.
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -125,17 +127,22 @@ def tried(
     history: TrialTable,
     progress: Progress,
     budget: str | None,
+    deadline: float = math.inf,
 ) -> tuple[list[Dropped | Untuned], TrialTable]:
     """Those that drop out when each kernel of a family is tried at a size with a small `budget`, and the trials.
 
-    `history` knows how they did at other sizes, in this run and in the records of the device; the trials are added.
+    `history` knows how they did at other sizes, in this run and in the records of the device; the trials are added. The
+    last stages are tried first. What is still to be tried at the `deadline`, on the monotonic clock, drops out.
     """
     gone: list[Dropped | Untuned] = []
     trials = TrialTable()
     checked = {name: CheckedRequest.of(replace(request, budget=budget)) for name, request in requests.items()}
-    for name, each in checked.items():
+    for name, each in reversed(checked.items()):
         if hopeless := _hopeless(name, sizes, history):
             gone.append(hopeless)
+            continue
+        if time.monotonic() > deadline:
+            gone.append(Untuned(name, sizes, "the time was over"))
             continue
         try:
             with explored(crews, each, progress) as search:

@@ -294,10 +294,8 @@ class CudaDevice(Device):
         return cublas_lt.algorithms(routine, arguments, dtypes, transposed, allocate)
 
     def product(self, product: MatrixProduct) -> ProductLaunch | None:
-        from tuner.devices.cuda import gemm, products
+        from tuner.devices.cuda import products
 
-        if not gemm.is_installed():
-            return None
         is_ours = driver.membership(self._context) if gpu.count() > 1 else None
         readers = Readers(product.specs, self._number, is_ours, functools.partial(self.handles, product.specs))
         return products.launch(product, readers, self._context)

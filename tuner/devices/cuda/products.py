@@ -1,4 +1,4 @@
-"""cuBLAS on the caller's arrays, through nvmath-python's bindings."""
+"""cuBLAS on the caller's arrays, by ctypes: bindings in Python take longer than the driver does for a launch."""
 
 from __future__ import annotations
 
@@ -9,78 +9,93 @@ from collections.abc import Sequence
 from typing import Any
 
 from tuner.devices.arguments import address_check
-from tuner.devices.cuda import gemm
+from tuner.devices.cuda import driver, gemm
 from tuner.devices.cuda.arrays import Readers, stream_handle
 from tuner.devices.product import Matrices, MatrixProduct, ProductLaunch
-from tuner.errors import LaunchError
+from tuner.errors import DeviceError, LaunchError
 
-MOST_CHECKED = 64  # sets of addresses that a launch remembers as checked
+# cudaDataType, cublasComputeType_t, cublasOperation_t and cublasGemmAlgo_t. TF32 is never used.
+_TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
+_SUMMED_32F, _SUMMED_64F, _DEFAULT = 68, 70, -1
+_PLAIN, _TRANSPOSED = 0, 1
+MOST_KEPT = 64  # sets of addresses that a launch remembers as checked, and pairs of factors
 
 
-def launch(product: MatrixProduct, readers: Readers, context: Any) -> ProductLaunch | None:
-    """The call that enqueues `product` on arrays of `readers` in a context. All are summed in float32 without TF32, but
-    doubles. None where cuBLAS lacks it for these types, or where nvmath-python or cuBLAS is not installed."""
-    if not gemm.has(*product.dtypes):
+def launch(product: MatrixProduct, readers: Readers, context: driver.Context) -> ProductLaunch | None:
+    """The call that enqueues `product` on arrays of `readers` in a context. All are summed in float32, but doubles.
+    None where cuBLAS lacks it for these types, or where it is not installed."""
+    if not gemm.has(*product.dtypes) or _library() is None:
         return None
+    handles = _handles(context.handle.value or 0)
     try:
-        with context.active():
-            handles = _handles(context.handle.value)
-            handles.at(0)
-    except (ImportError, RuntimeError):  # nvmath-python is installed, but cuBLAS is not
+        handles.at(0, context)
+    except DeviceError:
         return None
     return _call(product, readers, context, handles)
 
 
-def _call(product: MatrixProduct, readers: Readers, context: Any, handles: _Handles) -> ProductLaunch:
-    from nvmath import CudaDataType
-    from nvmath.bindings import cublas
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    """cuBLAS; None where it is not installed. One that another package has loaded is taken."""
+    try:
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+    except ImportError:
+        return None
+    try:
+        return ctypes.CDLL(str(load_nvidia_dynamic_lib("cublas").abs_path))
+    except (RuntimeError, OSError):  # it is not found, or needs what is not there
+        return None
 
-    a, b, c = (int(CudaDataType[gemm.TYPES[name]]) for name in product.dtypes)
+
+def _call(product: MatrixProduct, readers: Readers, context: driver.Context, handles: _Handles) -> ProductLaunch:
+    cublas: Any = _library()
+    pointer, at_handle, number = ctypes.c_void_p, handles.at, context.handle.value
     kind: Any = ctypes.c_double if product.dtypes[2] == "float64" else ctypes.c_float
-    kinds, default = cublas.ComputeType, cublas.GemmAlgo.DFALT
-    summed = kinds.COMPUTE_64F if kind is ctypes.c_double else kinds.COMPUTE_32F
-    A, B, C, sizes = product.A, product.B, product.C, (product.N, product.M, product.K)
+    # cuBLAS is column-major: the row-major C = A B is its C' = B' A'.
+    a, b, c = (
+        (type_, matrices.leading, *([ctypes.c_longlong(matrices.stride)] if product.batch > 1 else []))
+        for type_, matrices in zip(map(_TYPES.get, product.dtypes), (product.A, product.B, product.C), strict=True)
+    )
+    enqueue = cublas.cublasGemmStridedBatchedEx if product.batch > 1 else cublas.cublasGemmEx
+    first = _operation(product.B), _operation(product.A), product.N, product.M, product.K
+    batch = (product.batch,) if product.batch > 1 else ()
+    last = (*batch, _SUMMED_64F if kind is ctypes.c_double else _SUMMED_32F, _DEFAULT)
     check = address_check(product.specs)
     checked: set[tuple[int, ...]] = set()
-    factors: dict[tuple[float, float], tuple[Any, Any]] = {}
+    factors: dict[tuple[float, float], tuple[Any, ...]] = {}
 
-    def operation(matrices: Matrices) -> Any:
-        return cublas.Operation.T if matrices.is_transposed else cublas.Operation.N
-
-    left, right = operation(B), operation(A)  # cuBLAS is column-major: the row-major C = A B is its C' = B' A'
+    def scaled(alpha: float, beta: float) -> tuple[Any, ...]:
+        if len(factors) >= MOST_KEPT:
+            factors.clear()
+        cells = kind(alpha), kind(beta)
+        kept = factors[(alpha, beta)] = *map(ctypes.byref, cells), cells
+        return kept
 
     def call(arrays: Sequence[Any], stream: Any, alpha: float, beta: float) -> None:
         read, current = readers[type(arrays[0])]
         addresses = tuple(read(arrays))
         if addresses not in checked:
             check(addresses)
-            if len(checked) >= MOST_CHECKED:
+            if len(checked) >= MOST_KEPT:
                 checked.clear()
             checked.add(addresses)
-        scaled = factors.get((alpha, beta))
-        if scaled is None:
-            if len(factors) >= MOST_CHECKED:
-                factors.clear()
-            scaled = factors[(alpha, beta)] = kind(alpha), kind(beta)
-        one, other = map(ctypes.addressof, scaled)
-        at_c, at_a, at_b = addresses
-        handle = handles.at(current(arrays[0]) if stream is None else stream_handle(stream))
-        try:
+        one, other, _ = factors.get((alpha, beta)) or scaled(alpha, beta)
+        at_c, at_a, at_b = map(pointer, addresses)
+        handle = at_handle(current(arrays[0]) if stream is None else stream_handle(stream), context)
+        arguments = handle, *first, one, at_b, *b, at_a, *a, other, at_c, *c, *last
+        if driver.current_context() == number:
+            status = enqueue(*arguments)
+        else:
             with context.active(stay=True):
-                if product.batch == 1:
-                    cublas.gemm_ex(
-                        handle, left, right, *sizes, one, at_b, b, B.leading, at_a, a, A.leading, other,
-                        at_c, c, C.leading, summed, default,
-                    )  # fmt: skip
-                else:
-                    cublas.gemm_strided_batched_ex(
-                        handle, left, right, *sizes, one, at_b, b, B.leading, B.stride, at_a, a, A.leading, A.stride,
-                        other, at_c, c, C.leading, C.stride, product.batch, summed, default,
-                    )  # fmt: skip
-        except cublas.cuBLASError as error:
-            raise LaunchError(f"launching cuBLAS: {error}") from None
+                status = enqueue(*arguments)
+        if status:
+            raise LaunchError(f"launching cuBLAS: status {status}")
 
     return call
+
+
+def _operation(matrices: Matrices) -> int:
+    return _TRANSPOSED if matrices.is_transposed else _PLAIN
 
 
 class _Handles(threading.local):
@@ -88,15 +103,19 @@ class _Handles(threading.local):
     They live as long as the process."""
 
     def __init__(self) -> None:
-        self._by_stream: dict[int, int] = {}
+        self._by_stream: dict[int, ctypes.c_void_p] = {}
 
-    def at(self, stream: int) -> int:
+    def at(self, stream: int, context: driver.Context) -> ctypes.c_void_p:
+        """The handle for a stream. Raises DeviceError where cuBLAS cannot begin."""
         handle = self._by_stream.get(stream)
         if handle is None:
-            from nvmath.bindings import cublas
-
-            handle = cublas.create()
-            cublas.set_stream(handle, stream)
+            cublas: Any = _library()
+            handle = ctypes.c_void_p()
+            with context.apart_from_capture(), context.active():
+                status = cublas.cublasCreate_v2(ctypes.byref(handle))
+                status = status or cublas.cublasSetStream_v2(handle, ctypes.c_void_p(stream))
+            if status:
+                raise DeviceError(f"cuBLAS: status {status}; is there memory left on cuda:{context.number}?")
             self._by_stream[stream] = handle
         return handle
 

@@ -1,0 +1,196 @@
+"""Dispatch, matrices as they lie, and operators of torch on an NVIDIA GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tuner
+from helpers.arrays import installed_libraries, on_gpu, on_host
+from helpers.processes import Tune
+from tuner.devices import Device, build_cache
+from tuner.errors import ArgumentError
+
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:.*earlier version")]
+SHAPES = [(1, 1, 5, 7), (3, 333, 77, 129), (1, 16, 1000, 513), (1, 700, 900, 1100)]
+SCALE = """\
+title: Multiply
+operation:
+  sizes: {n: }
+  options: {by: 2.0}
+  extent: [n]
+  arguments:
+    - {name: y, dtype: float32, shape: [n], role: out}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - {name: n, dtype: int32}
+    - {name: by, dtype: float32}
+  reference: by * x
+kernel: scale
+languages: [cuda]
+parameters: {threads: [128, 256]}
+grid_divisors: {x: [threads]}
+block: [threads]
+"""
+SOURCE = """\
+extern "C" __global__ void scale(float *y, const float *x, int n, float by) {
+    int i = blockIdx.x * threads + threadIdx.x;
+    if (i < n) y[i] = by * x[i];
+}
+"""
+
+
+def matrices(batch: int, m: int, n: int, k: int) -> list[np.ndarray[Any, Any]]:
+    random = np.random.default_rng(m)
+    return [random.standard_normal((batch, *s)).astype(np.float32) for s in ((m, n), (m, k), (k, n))]
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture(params=[True, False], ids=["library", "ours"])
+def gemm(request: pytest.FixtureRequest) -> Any:
+    return tuner.dispatch("sgemm", library=request.param)
+
+
+@pytest.mark.parametrize("library", installed_libraries())
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_handle_multiplies_arrays_of_every_library_at_any_size(shape: Any, library: str, gemm: Any) -> None:
+    C, A, B = matrices(*shape)
+    there = [on_gpu(library, x) for x in (C, A, B)]
+    gemm(*there, alpha=2.0, beta=0.5)
+    expected = 2.0 * (A.astype(float) @ B) + 0.5 * C
+    np.testing.assert_allclose(on_host(there[0]), expected, atol=1e-5 * shape[3])
+
+
+def test_the_library_is_taken_where_it_was_faster_and_left_out_where_that_is_asked() -> None:
+    arrays = [on_gpu("own", x) for x in matrices(1, 2048, 2048, 2048)]
+    names = [tuner.dispatch("sgemm", library=library).explain(*arrays).kernel for library in (True, False)]
+    assert names[1] == "sgemm/13_double_buffered"
+    assert names[0] in (names[1], "library (cuBLAS 13.1.0)")
+
+
+def test_a_graph_captures_kernels_and_the_library(torch: Any, gemm: Any) -> None:
+    C, A, B = (torch.from_numpy(x).cuda() for x in matrices(1, 300, 200, 100))
+    gemm(C, A, B)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        gemm(C, A, B)
+    A.mul_(2)
+    C.zero_()
+    graph.replay()
+    torch.testing.assert_close(C, A @ B, rtol=1e-4, atol=1e-4)
+
+
+def test_a_call_goes_to_the_stream_that_is_named_or_current(torch: Any, gemm: Any) -> None:
+    C, A, B = (torch.from_numpy(x).cuda() for x in matrices(1, 300, 200, 100))
+    gemm(C, A, B)
+    for way in ("current", "named"):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        C.zero_()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream if way == "current" else None):
+            gemm(C, A, B, stream=None if way == "current" else stream)
+        stream.synchronize()
+        torch.testing.assert_close(C, A @ B, rtol=1e-4, atol=1e-4)
+
+
+def test_wrong_arrays_are_refused_by_the_library_as_by_kernels(torch: Any, gemm: Any) -> None:
+    C, A, B = (torch.from_numpy(x).cuda() for x in matrices(1, 30, 30, 30))
+    for arrays, told in (((C, C, B), "C: shares memory"), ((C, A, B.double()), "B: has shape"), ((C, A), "2 arrays")):
+        with pytest.raises(ArgumentError, match=told):
+            gemm(*arrays)
+
+
+def test_a_bundle_serves_a_family_without_a_compiler(
+    tune: Tune, tmp_path: Path, cuda: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for stage in ("03_naive", "06_tiled"):
+        done = tune("export", f"sgemm/{stage}", "1024", "--to", "cubin", "--output", tmp_path / "bundles" / stage)
+        assert done.status == 0, done.err
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(type(cuda.compiler), "compile", lambda *_: pytest.fail("it compiles"))
+    gemm = tuner.dispatch(["sgemm/03_naive", "sgemm/06_tiled"], binaries=tmp_path / "bundles", library=False)
+    C, A, B = matrices(1, 1024, 1024, 1024)
+    there = [on_gpu("own", x) for x in (C, A, B)]
+    gemm(*there)
+    np.testing.assert_allclose(on_host(there[0]), A @ B, atol=1e-2)
+    assert not list(build_cache.folder().iterdir())
+
+
+LYING: dict[str, Callable[[Any, Any], tuple[Any, Any, dict[str, Any]]]] = {
+    "matrices": lambda x, dtype: (x(333, 517), x(517, 129), {}),
+    "stacks": lambda x, dtype: (x(4, 33, 57), x(4, 57, 29), {}),
+    "one for all": lambda x, dtype: (x(4, 33, 57), x(57, 29), {}),
+    "a transposed": lambda x, dtype: (x(517, 333), x(517, 129), {"transpose_a": True}),
+    "b transposed": lambda x, dtype: (x(333, 517), x(129, 517), {"transpose_b": True}),
+    "rows apart": lambda x, dtype: (x(600, 600)[:333, :517], x(517, 129), {}),
+    "rows apart, transposed": lambda x, dtype: (x(600, 600)[:517, :333], x(517, 129), {"transpose_a": True}),
+    "every other column": lambda x, dtype: (x(333, 1034)[:, ::2], x(517, 129), {}),
+    "scaled": lambda x, dtype: (x(333, 517), x(517, 129), {"alpha": 2.0}),
+    "an output in a wider one": lambda x, dtype: (x(333, 517), x(517, 129), {"out": x(333, 200)[:, :129]}),
+}
+
+
+@pytest.mark.parametrize("name", LYING)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_tensors_are_multiplied_however_they_lie(name: str, dtype: str, torch: Any) -> None:
+    kind = getattr(torch, dtype)
+    a, b, keywords = LYING[name](lambda *shape: torch.randn(*shape, device="cuda").to(kind), kind)
+    product = tuner.matmul(a, b, **keywords)
+    left = a.mT if keywords.get("transpose_a") else a
+    right = b.mT if keywords.get("transpose_b") else b
+    expected = keywords.get("alpha", 1.0) * (left.double() @ right.double())
+    error = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}[dtype]
+    assert product.dtype == kind
+    assert (product.double() - expected).abs().max() <= error * expected.abs().max()
+
+
+@pytest.mark.parametrize("library", [name for name in ("cupy", "pycuda") if name in installed_libraries()])
+def test_arrays_of_other_libraries_are_multiplied_too(library: str) -> None:
+    _, A, B = matrices(1, 65, 33, 17)
+    a, b = (on_gpu(library, x[0]) for x in (A, B))
+    np.testing.assert_allclose(on_host(tuner.matmul(a, b)), A[0] @ B[0], atol=1e-4)
+    turned = on_gpu(library, np.ascontiguousarray(B[0].T))
+    np.testing.assert_allclose(on_host(tuner.matmul(a, turned, transpose_b=True)), A[0] @ B[0], atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def scale(torch: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("scale")
+    (folder / "scale.cu").write_text(SOURCE)
+    (folder / "scale.yaml").write_text(SCALE)
+    return tuner.torch.operator("tuner_gpu::scale", folder / "scale.yaml")
+
+
+def test_an_operator_passes_the_checks_of_torch(torch: Any, scale: Any) -> None:
+    x = torch.randn(1000, device="cuda")
+    torch.testing.assert_close(scale(x, by=3.0), 3 * x)
+    for overload, arguments in ((scale.default, (x,)), (scale.out, (torch.empty_like(x), x))):
+        told = torch.library.opcheck(overload, arguments, {"by": 3.0})
+        assert set(told.values()) == {"SUCCESS"}, told
+
+
+def test_an_operator_is_compiled_with_dynamic_shapes_and_captured(torch: Any, scale: Any) -> None:
+    @torch.compile(dynamic=True, fullgraph=True)
+    def function(x: Any) -> Any:
+        return scale(x + 1) - 1
+
+    for n in (100, 101, 5000):
+        x = torch.randn(n, device="cuda")
+        torch.testing.assert_close(function(x), 2 * (x + 1) - 1)
+    x, y = torch.randn(64, device="cuda"), torch.empty(64, device="cuda")
+    scale.out(y, x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        scale.out(y, x)
+        z = scale(y)
+    x.copy_(torch.arange(64.0))
+    graph.replay()
+    torch.testing.assert_close(z, 4 * torch.arange(64.0, device="cuda"))

@@ -1,0 +1,179 @@
+"""`tuner.torch.operator`: the schema that follows from a space file, and the operator on the processor."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tuner
+from tuner.errors import ArgumentError, RequestError
+from tuner.space import catalog
+from tuner.torch.signature import Signature
+
+SPACE = """\
+title: of a test
+operation:
+  sizes: {sizes}
+  options: {{by: 2.0}}
+  types: {{real: [float32, float64]}}
+  arguments:
+{arrays}
+    - {{name: n, dtype: int32}}
+    - {{name: by, dtype: float32}}
+  reference: {reference}
+kernel: k
+source: k.c
+languages: [c]
+parameters: {{mode: [0, 1]}}
+"""
+KERNELS = {  # sizes, reference, arrays, and what a call does
+    "scale": ("{n: }", "by * x", "y out [n], x in [n]", "while (n--) y[n] = by * x[n];"),
+    "add": ("{n: }", "y + by * x", "y inout [n], x in [n]", "while (n--) y[n] += by * x[n];"),
+    "steps": (
+        "{n: }",
+        "{d: 'x[1:] - x[:-1]', s: by * x}",
+        "d out [n], x in [n + 1], s out [n + 1]",
+        "s[n] = by * x[n]; while (n--) { s[n] = by * x[n]; d[n] = x[n + 1] - x[n]; }",
+    ),
+    "fill": ("{m: , n: 8}", "by * x[0]", "y out [n], x in [m]", "while (n--) y[n] = by * x[0];"),
+}
+SCHEMAS = {
+    "scale": ("(Tensor x, *, float by=2.0) -> Tensor", "(Tensor(a!) y, Tensor x, *, float by=2.0) -> ()"),
+    "add": ("(Tensor y, Tensor x, *, float by=2.0) -> Tensor", "(Tensor(a!) y, Tensor x, *, float by=2.0) -> ()"),
+    "steps": (
+        "(Tensor x, *, float by=2.0) -> (Tensor, Tensor)",
+        "(Tensor(a!) d, Tensor x, Tensor(c!) s, *, float by=2.0) -> ()",
+    ),
+    "fill": ("(Tensor x, *, SymInt n=8, float by=2.0) -> Tensor", "(Tensor(a!) y, Tensor x, *, float by=2.0) -> ()"),
+}
+
+
+def written(folder: Path, name: str) -> Path:
+    """The space file of a kernel of a test's own."""
+    sizes, reference, arrays, body = KERNELS[name]
+    parts = [array.split(maxsplit=2) for array in arrays.split(", ")]
+    passed = "".join(f"{'const ' if role == 'in' else ''}real *{array}, " for array, role, _ in parts)
+    (folder / "k.c").write_text(f"void k({passed}int n, float by) {{ {body} }}")
+    file = folder / f"{name}.yaml"
+    listed = "\n".join(
+        f"    - {{name: {array}, dtype: real, shape: {shape}, role: {role}}}" for array, role, shape in parts
+    )
+    file.write_text(SPACE.format(sizes=sizes, arrays=listed, reference=reference))
+    return file
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def operator(torch: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Any:
+    """The operator of the kernel that the test names."""
+    return tuner.torch.operator(f"tuner_test::{request.param}_{tmp_path.name}", written(tmp_path, request.param))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_schema_follows_from_the_space_file(name: str, tmp_path: Path) -> None:
+    signature = Signature.of(catalog.load(str(written(tmp_path, name))).operation)
+    assert (signature.functional, signature.out) == SCHEMAS[name]
+
+
+def test_shapes_and_types_of_results_follow_from_those_of_the_inputs(tmp_path: Path) -> None:
+    signature = Signature.of(catalog.load(str(written(tmp_path, "steps"))).operation)
+    assert signature.result_shapes([(6,)], {}) == [(5,), (6,)]
+    assert signature.types(["float64"]) == ["float64", "float64"]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is installed")
+def test_without_torch_one_message_says_so() -> None:
+    with pytest.raises(RequestError, match="needs torch, which is not installed; pip install torch"):
+        _ = tuner.torch.operator
+
+
+def expected(torch: Any, name: str, by: float, *inputs: Any) -> tuple[Any, ...]:
+    match name:
+        case "scale":
+            return (by * inputs[0],)
+        case "add":
+            return (inputs[0] + by * inputs[1],)
+        case "steps":
+            return inputs[0].diff(), by * inputs[0]
+    return (by * inputs[0][:1].expand(8),)
+
+
+@pytest.mark.parametrize("operator", KERNELS, indirect=True)
+def test_both_variants_compute_what_the_kernel_does_and_pass_the_checks_of_torch(
+    operator: Any, torch: Any, request: pytest.FixtureRequest
+) -> None:
+    name = request.node.callspec.params["operator"]
+    for dtype in (torch.float32, torch.float64):
+        inputs = [torch.randn(50, dtype=dtype) for _ in range(2 if name == "add" else 1)]
+        kept = [x.clone() for x in inputs]
+        given = operator(*inputs, by=3.0)
+        wanted = expected(torch, name, 3.0, *inputs)
+        torch.testing.assert_close(given if isinstance(given, tuple) else (given,), wanted)
+        torch.testing.assert_close(inputs, kept, rtol=0, atol=0)
+    results = [x.clone() if name == "add" else torch.empty_like(x) for x in wanted]
+    if name == "add":
+        results = [inputs[0].clone()]
+    arrays = [results[0], inputs[-1], *results[1:]]
+    assert operator.out(*arrays, by=3.0) is None
+    torch.testing.assert_close(tuple(results), wanted)
+    for overload, tensors in ((operator.default, inputs), (operator.out, arrays)):
+        told = torch.library.opcheck(overload, tensors, {"by": 3.0})
+        assert set(told.values()) == {"SUCCESS"}, told
+
+
+@pytest.mark.parametrize("operator", ["scale"], indirect=True)
+def test_it_is_compiled_once_for_all_sizes(operator: Any, torch: Any) -> None:
+    compiled = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        compiled.append(graph)
+        return graph.forward
+
+    @torch.compile(dynamic=True, fullgraph=True, backend=backend)
+    def function(x: Any) -> Any:
+        y = operator(x + 1, by=3.0)
+        operator.out(x, y)
+        return y
+
+    for n in (10, 11, 500):
+        x = torch.randn(n)
+        before = x.clone()
+        torch.testing.assert_close(function(x), 3 * (before + 1))
+        torch.testing.assert_close(x, 6 * (before + 1))
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("operator", ["add"], indirect=True)
+def test_tensors_that_are_not_contiguous_are_taken(operator: Any, torch: Any) -> None:
+    y, x = torch.randn(20)[::2], torch.randn(30)[::3]
+    torch.testing.assert_close(operator(y, x), y + 2 * x)
+    wanted = y + 2 * x
+    operator.out(y, x)
+    torch.testing.assert_close(y, wanted)
+
+
+@pytest.mark.parametrize("operator", ["fill"], indirect=True)
+def test_a_size_that_no_shape_tells_is_passed_by_name(operator: Any, torch: Any) -> None:
+    x = torch.randn(3)
+    assert [tuple(operator(x, n=n).shape) for n in (5, 8)] == [(5,), (8,)]
+    torch.testing.assert_close(operator(x, n=5), 2 * x[:1].expand(5))
+
+
+@pytest.mark.parametrize("operator", ["scale"], indirect=True)
+def test_what_does_not_fit_is_one_message(operator: Any, torch: Any, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"x: has shape \(2, 2\); needed is \(n\)"):
+        operator(torch.randn(2, 2))
+    with pytest.raises(ArgumentError, match="has dtype 'int64'; needed is float32 or float64"):
+        operator(torch.arange(3))
+    name = f"tuner_test::scale_{tmp_path.name}"
+    with pytest.raises(RequestError, match="there is one of this name already"):
+        tuner.torch.operator(name, tmp_path / "scale.yaml")
+    with pytest.raises(RequestError, match="write namespace and name, as mylib::scale"):
+        tuner.torch.operator("scale", tmp_path / "scale.yaml")

@@ -1,0 +1,63 @@
+"""How the code of a kernel depends on sizes: what is compiled once may serve many of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tuner.errors import ExpressionError
+from tuner.space import source
+from tuner.space.model import Config, Space
+from tuner.space.scope import Scope
+
+MOST_KEPT = 4096
+FACTOR = 1009  # sizes times a prime are odd, even, or multiples of a tile as they were, and are no others
+
+Code = tuple[Any, ...]
+
+
+class SizedCode:
+    """The macros of a kernel whose values depend on sizes: equal ones make the same code."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._names = sorted(source.size_dependent(space) - source.unused(space))
+        self._parameters = _parameters_of(space, self._names)
+        self._kept: dict[tuple[Any, ...], Code] = {}
+
+    def at(self, config: Config, scope: Scope) -> Code:
+        """Their values in a configuration at a size."""
+        if not self._names:
+            return ()
+        key = (*scope.sizes.values(), *(config[name] for name in self._parameters))
+        code = self._kept.get(key)
+        if code is None:
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            code = self._kept[key] = self._evaluated(config, scope)
+        return code
+
+    def is_for_one_size(self, config: Config, scope: Scope) -> bool:
+        """Whether the code holds a size itself, and not only what kind of size it is."""
+        if not self._names:
+            return False
+        other = replace(scope, sizes={name: FACTOR * size for name, size in scope.sizes.items()})
+        return self.at(config, scope) != self.at(config, other)
+
+    def _evaluated(self, config: Config, scope: Scope) -> Code:
+        names = self._space.names(config, scope)
+        try:
+            return tuple([names[name] for name in self._names])
+        except ExpressionError:
+            return (object(),)  # equal to none
+
+
+def _parameters_of(space: Space, names: list[str]) -> list[str]:
+    """The parameters that derived values depend on."""
+    queue, visited = list(names), set[str]()
+    while queue:
+        name = queue.pop()
+        if name not in visited:
+            visited.add(name)
+            queue += space.derived[name].names if name in space.derived else ()
+    return [name for name in space.parameters if name in visited]

@@ -1,0 +1,20 @@
+"""Kernels as operators of torch: `tuner.torch.operator`, which imports torch when it is first asked for."""
+
+from typing import TYPE_CHECKING
+
+from tuner.errors import RequestError
+
+if TYPE_CHECKING:
+    from tuner.torch.operators import operator
+
+__all__ = ["operator"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "operator":
+        try:
+            from tuner.torch.operators import operator
+        except ModuleNotFoundError as missing:
+            raise RequestError(f"tuner.torch needs {missing.name}, which is not installed; pip install torch") from None
+        return operator
+    raise AttributeError(f"module 'tuner.torch' has no attribute {name!r}")

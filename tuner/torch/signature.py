@@ -1,0 +1,101 @@
+"""The schema of an operator, as it follows from what a kernel computes. It needs no torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tuner.errors import RequestError
+from tuner.families import problem
+from tuner.paths import quoted
+from tuner.space.model import Argument, Operation
+
+NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The two variants of an operator.
+
+    `functional` takes the arrays that a kernel reads, and gives new ones for those that it writes. `out` takes all
+    arrays in the kernel's order. Both take, by name, the options and `sizes`: those that no shape of the arrays tells.
+    """
+
+    op: Operation
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    functional_sizes: tuple[str, ...]
+    out_sizes: tuple[str, ...]
+
+    @staticmethod
+    def of(op: Operation) -> Signature:
+        """Raises RequestError for an operation that no operator can have."""
+        inputs = tuple(a for a in op.arrays if a.role != "out")
+        if not op.outputs or not inputs:
+            raise RequestError("an operator needs an array that it reads, and one that it writes")
+        return Signature(op, inputs, op.outputs, _untold(op, inputs), _untold(op, op.arrays))
+
+    @property
+    def functional(self) -> str:
+        """The schema of the functional variant, without the operator's name."""
+        results = ", ".join("Tensor" for _ in self.outputs)
+        returned = results if len(self.outputs) == 1 else f"({results})"
+        tensors = [f"Tensor {a.name}" for a in self.inputs]
+        return f"({', '.join([*tensors, *self._named(self.functional_sizes)])}) -> {returned}"
+
+    @property
+    def out(self) -> str:
+        """The schema of the variant that writes into arrays of the caller's."""
+        tensors = [
+            f"Tensor {a.name}" if a.role == "in" else f"Tensor({chr(ord('a') + position)}!) {a.name}"
+            for position, a in enumerate(self.op.arrays)
+        ]
+        return f"({', '.join([*tensors, *self._named(self.out_sizes)])}) -> ()"
+
+    def _named(self, sizes: Sequence[str]) -> list[str]:
+        """What is passed by name alone."""
+        defaults = self.op.sizes
+        given = [f"SymInt {name}" + ("" if defaults[name] is None else f"={defaults[name]}") for name in sizes]
+        options = [f"float {name}={float(value)!r}" for name, value in self.op.options.items()]
+        return ["*", *given, *options] if given or options else []
+
+    def result_shapes(self, shapes: Sequence[Sequence[Any]], named: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """The shapes of the results where the inputs have these, which may be of symbols. `named` has sizes and
+        options."""
+        sizes = self._sizes(shapes, {name: named[name] for name in self.functional_sizes if name in named})
+        names = {**self.op.options, **named, **sizes}
+        return [tuple(extent.evaluate(names) for extent in a.shape or ()) for a in self.outputs]
+
+    def _sizes(self, shapes: Sequence[Sequence[Any]], given: Mapping[str, Any]) -> dict[str, Any]:
+        return problem.sizes_of(_of_arrays(self.op, self.inputs), shapes, given)
+
+    def types(self, names: Sequence[str]) -> list[str]:
+        """The names of the results' types where the inputs have types of these names."""
+        chosen = {a.dtype: name for a, name in zip(self.inputs, names, strict=True) if a.dtype in self.op.types}
+        return [chosen.get(a.dtype, self.op.types.get(a.dtype, (a.dtype,))[0]) for a in self.outputs]
+
+
+def check_name(name: object) -> str:
+    """`name`. Raises RequestError unless it is one that an operator may have."""
+    if not isinstance(name, str) or NAME.fullmatch(name) is None:
+        raise RequestError(f"operator {quoted(name)}: write namespace and name, as mylib::scale")
+    return name
+
+
+def _untold(op: Operation, arrays: Sequence[Argument]) -> tuple[str, ...]:
+    """The sizes that the shapes of `arrays` do not tell."""
+    extents = [extent for a in arrays for extent in a.shape or ()]
+    told = {extent.text for extent in extents if extent.is_name}
+    for extent in extents:
+        unknown = [name for name in extent.names if name in op.sizes and name not in told]
+        if len(unknown) == 1:
+            told.add(unknown[0])
+    return tuple(name for name in op.sizes if name not in told)
+
+
+def _of_arrays(op: Operation, arrays: Sequence[Argument]) -> Operation:
+    """The operation as far as these arrays go."""
+    names = {a.name for a in arrays}
+    return replace(op, arguments=tuple(a for a in op.arguments if a.name in names))
