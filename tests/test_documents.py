@@ -43,7 +43,12 @@ PROGRAMS = {  # that a shell block of a page may call
 READING = {"best", "compare", "list", "replay", "report", "schema", "show", "validate"}  # verbs that touch no device
 EXPORT = re.compile(r"export \S+ \S+ --to \S+ --device H200( --\S+ \S+)*")
 NEEDS_GPU = "# needs a GPU"  # the first words of a block in Python that does
-TABLES = {**dict.fromkeys(("results", "gains", "ladder"), "docs/results.md"), "gallery": "docs/gallery.md"}
+TABLES = {
+    "results": "docs/results.md",
+    "gains": "docs/results.md",
+    "ladder": "docs/results.md",
+    "gallery": "docs/gallery.md",
+}
 MOST_LINES = 150
 _CONTEXT = click.Context(app.cli)
 VERBS = {name: app.cli.get_command(_CONTEXT, name) for name in app.cli.list_commands(_CONTEXT)}
