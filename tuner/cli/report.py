@@ -54,7 +54,7 @@ def command(
     With KERNEL, a page shows the trials of its largest ledger, else of a recording: convergence, importance of
     parameters, neighbours of the best, roofline, and more. With --json, a page is written only where --output names it.
 
-    Example: tune report --device H200 --write README.md --write docs/results.md
+    Example: tune report --device H200 --write docs/results.md
     """
     if kernel is not None or recording is not None:
         if write:
