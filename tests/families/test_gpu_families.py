@@ -177,6 +177,7 @@ def test_an_operator_passes_the_checks_of_torch(torch: Any, scale: Any) -> None:
         assert set(told.values()) == {"SUCCESS"}, told
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch uses what it deprecates
 def test_an_operator_is_compiled_with_dynamic_shapes_and_captured(torch: Any, scale: Any) -> None:
     @torch.compile(dynamic=True, fullgraph=True)
     def function(x: Any) -> Any:

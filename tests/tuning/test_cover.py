@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from helpers.own_kernels import scaled
+import pytest
+
+from helpers.own_kernels import project, scaled
 from helpers.processes import Tune
 from tuner.tuning.cover import SizedBuild, choose
 
@@ -47,6 +49,18 @@ def test_a_cover_says_what_it_had_no_time_for(tune: Tune, tmp_path: Path) -> Non
     assert "tuned at 1 of 2 sizes; measured" in done.out
     assert "no record, for the time was over: 500; a longer --budget goes on from here" in done.out
     assert "not served: 600; a longer" in done.out
+
+
+def test_a_cover_of_a_family_goes_on_where_the_trials_of_its_kernels_took_all_the_time(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = project(tmp_path, 'name = "mine"\nspaces = ["tuning"]\n', "scales/one", "scales/other")
+    late = "static int called; if (!called++) sleep(4);\n    usleep("  # in the trial that comes last
+    (root / "tuning" / "scales" / "other.c").write_text(CROSSING)
+    (root / "tuning" / "scales" / "one.c").write_text(CROSSING.replace("usleep(", late))
+    monkeypatch.chdir(root)
+    done = tune("cover", "mine/scales", "500", "600", "--budget", "6s")
+    assert "tuned at 1 of 2 sizes; measured" in done.out, done.err
 
 
 def test_a_cover_takes_a_time(tune: Tune) -> None:

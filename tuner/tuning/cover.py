@@ -176,7 +176,8 @@ class _Work:
                     del requests[gone.kernel]
                 self.table.take(size.sizes, trials)
             for name, each in requests.items():
-                if len(requests) == 1 or time.monotonic() < deadline:
+                # One search at least, however long the trials took: it tells what only an open device does.
+                if not self.scopes or len(requests) == 1 or time.monotonic() < deadline:
                     self.explore(name, replace(each, budget=Budget(seconds=share / len(requests)).text()), size.sizes)
             if time.monotonic() > deadline:
                 break
@@ -220,6 +221,8 @@ class _Work:
         self, winners: Mapping[str, Sequence[Config]], sizes: Sequence[WeightedSize], found: Cover, deadline: float
     ) -> None:
         """Measure every winner at every size, until the deadline; count what was, and what there is."""
+        if not self.scopes:  # nothing could be searched
+            return
         for count, size in enumerate(spread_out(sizes), 1):
             due = {name: self._valid(name, configs, size) for name, configs in winners.items()}
             found.pairs += sum(map(len, due.values()))
