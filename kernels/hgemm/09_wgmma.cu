@@ -1,15 +1,15 @@
-// C[b] = alpha * A[b] B[b] + beta * C[b], row-major, halves multiplied by wgmma, from tiles that the TMA
-// fetches.
+// C[b] = alpha * A[b] B[b] + beta * C[b], row-major, halves multiplied by wgmma, from tiles that the TMA fetches.
 //
-// A is M x K and B is K x N, of halves; C is M x N, of floats; blocks are (columns, rows, batch). A
-// block has `consumers` warp groups of 128 threads, each with as many of its block_m rows, and all its block_n columns.
+// A is M x K and B is K x N, of halves; C is M x N, of floats; blocks are (columns, rows, batch). A block has
+// `consumers` warp groups of 128 threads, each with as many of its block_m rows, and all its block_n columns.
 //
 // Against 08_mma_pipelined:
 // - The tensor memory accelerator fetches tiles: one thread asks for a box, and a barrier in shared memory tells when
 //   its bytes have arrived. No thread computes addresses, and the TMA swizzles. It also cuts boxes off at the border.
 // - wgmma: four warps together multiply 64 x 16 by 16 x block_n, straight from shared memory. Fragments need no
 //   registers and no ldmatrix, and the sums of 64 x 256 outputs fit in the registers of 128 threads.
-// mma.sync makes at most some 65 % of what wgmma does on this hardware. The default is the tile of CUTLASS's examples.
+// mma.sync makes at most some 65 % of what wgmma does on this hardware. On an H200 at 4096, the best of 08 takes 0.317
+// ms, and a tile of 128 x 256 here 0.223. The default is the tile of CUTLASS's examples.
 // On the border, what lies outside of A and B is read as 0, and each thread looks where it writes C.
 // Ideas: CUTLASS, and fast.cu, which has this as its first step from wgmma on. Compute capability 9.0: see hopper.h.
 #include "portable.h"

@@ -1,8 +1,7 @@
-// C[b] = alpha * A[b] B[b] + beta * C[b], row-major, halves multiplied by wgmma: some warps fetch, some
-// multiply.
+// C[b] = alpha * A[b] B[b] + beta * C[b], row-major, halves multiplied by wgmma: some warps fetch, others multiply.
 //
-// A is M x K and B is K x N, of halves; C is M x N, of floats; blocks are (columns, rows, batch). A
-// block has one warp group that fetches, and `consumers` that multiply, each with as many of its block_m rows.
+// A is M x K and B is K x N, of halves; C is M x N, of floats; blocks are (columns, rows, batch). A block has one warp
+// group that fetches, and `consumers` that multiply, each with as many of its block_m rows.
 //
 // Against 09_wgmma, where a thread asks for the next tile when all have finished with one, and all wait for each other:
 // - One thread of the first warp group asks for tiles, as long as there are free slots. Two barriers for each slot make
@@ -13,7 +12,7 @@
 // - in_flight = 1: the products of a slot are begun before those of the slot before have ended, so that the tensor
 //   cores always have work. That slot is freed one step later.
 // - band: blocks are walked in bands of so many block rows, which share tiles of A and B in the L2 cache.
-// The default is the tile of fast.cu's step of this kind.
+// On an H200 at 4096 that is 0.201 ms instead of 0.223. The default is the tile of fast.cu's step of this kind.
 // On the border, what lies outside of A and B is read as 0, and each thread looks where it writes C.
 // Ideas: CUTLASS ("warp-specialized"), and fast.cu. Compute capability 9.0: see hopper.h.
 #include "portable.h"

@@ -16,6 +16,10 @@
 //   on. store_slots is how many boxes of 16 rows each warp has for that.
 // - late_store: a warp group rounds its sums to 16 bits, which takes half of their registers, and stores them box by
 //   box while it multiplies the next tile. Then tensor cores wait for no store.
+// On an H200 at 4096, the best with floats takes 0.194 ms instead of 0.201. With 16 bits out and B transposed it takes
+// 0.177, and the best of cuBLASLt beside it 0.180. The tensor cores have no gap then: a tile of 128 x 256 takes 1023
+// cycles for 64 of the depth, and they need 1024. Four such tiles, with their stores and the first wait, are 276,000
+// cycles, or 0.139 ms at 1980 MHz. So the clock is lower while it runs: what saves power makes it faster.
 // On the border, what lies outside of A and B is read as 0, and the TMA writes nothing outside of C. A block beyond the
 // last row or column of tiles, whose cluster has another one inside, multiplies zeros.
 // Ideas: CUTLASS (persistent, cooperative, pingpong, multicast, tile order), fast.cu (128 multiprocessors, the

@@ -63,7 +63,7 @@ def test_bfloat16_and_a_width_of_no_multiple_of_32_compile() -> None:
     space = catalog.load("gemm16_nt/wgmma_persistent")
     scope = on(space, {"M": 4096, "N": 4096, "K": 4096, "batch": 1}, H200)
     scope = with_type(scope, "bfloat16")
-    config = {**space.default, "block_n": 208, "in_flight": 1}
+    config = {**space.default, "block_n": 208, "pingpong": 0, "cluster_m": 1}
     assert space.valid(config, scope)
     (step,) = source.render(space, config, scope)
     built = compiler.compile_cubin(step.source, "sm_90a")
