@@ -221,7 +221,7 @@ def test_a_table_is_written_between_the_markers(tmp_path: Path, tune: Callable[.
     for name in ("results", "gains"):
         file.write_text(f"a\n<!-- {name}: begin -->\nold\n<!-- {name}: end -->\nb\n")
         assert tune("report", "--write", file).status == 0
-        assert file.read_text().startswith(f"a\n<!-- {name}: begin -->\n| hgemm on NVIDIA H200 |")
+        assert file.read_text().startswith(f"a\n<!-- {name}: begin -->\n| gemm16 on NVIDIA H200 |")
         assert file.read_text().endswith(f"|\n<!-- {name}: end -->\nb\n")
     file.write_text("<!-- gains: begin -->")
     assert "<!-- gains: end -->" in tune("report", "--write", file).err

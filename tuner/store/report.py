@@ -29,7 +29,8 @@ class ReportRow:
 def rows(
     device: str = "", results: Path | None = None, say: Callable[[str], None] = lambda text: None
 ) -> list[ReportRow]:
-    """The records of all kernels, by kernel, device and size. `device` is a kind of device, or part of a name.
+    """The records of all kernels, by kernel, device and size, the latest of a problem first. `device` is a kind of
+    device, or part of a name.
 
     `say` gets a message for each line that holds no record. Raises RequestError if there are records, but none of
     `device`.
@@ -48,7 +49,7 @@ def rows(
             if problem not in told:  # one of a folder is each kernel's
                 say(problem)
             told.add(problem)
-        records = [record for record in store.records if record.is_plain]
+        records = sorted((record for record in store.records if record.is_plain), key=lambda r: r.date, reverse=True)
         table += [ReportRow(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
     current = {entry.name for entry in catalog.every()[0]}
     known = {row.record.key for row in table if row.kernel in current}
