@@ -77,15 +77,15 @@ def remembered() -> int:
 
 
 def test_a_run_goes_on_after_a_ledger_that_was_cut(tune: Tune, stage: Stage, tmp_path: Path) -> None:
-    request = (stage(c_kernel("cut", MULTIPLY), "cut", "{a: [0, 1, 2]}"), "8", "--json", "--repeats", "1")
+    request = (stage(c_kernel("cut", MULTIPLY), "cut", "{a: [0, 1, 2, 3, 4]}"), "8", "--json", "--repeats", "1")
     assert tune(*request).status == 0
     (journal,) = (tmp_path / "state").rglob("*.log")
     lines = journal.read_text().splitlines()
     journal.write_text("\n".join([*lines[:-2], lines[-2][:40]]))
     again = tune(*request)
-    assert (again.status, again.json["evaluated"]) == (0, 3)
-    assert "2 measured before" in again.err
-    assert "3 measured before" in tune(*request).err
+    assert (again.status, again.json["evaluated"]) == (0, 5)
+    assert "4 measured before" in again.err
+    assert "5 measured before" in tune(*request).err
 
 
 def test_two_runs_of_one_problem_do_not_share_a_ledger(tune: Tune, stage: Stage) -> None:
