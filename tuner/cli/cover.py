@@ -9,7 +9,6 @@ import click
 
 from tuner.cli import output
 from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, SIZES_HELP, TYPES, VERBOSE, storage_option
-from tuner.errors import RequestError
 from tuner.measure.method import TIMEOUT
 
 if TYPE_CHECKING:
@@ -65,9 +64,7 @@ def command(
     from tuner.tuning.request import TuningRequest
     from tuner.tuning.sizes import members
 
-    seconds = Budget.parse(budget).seconds
-    if seconds is None:
-        raise RequestError(f"--budget {budget}: a cover has a time for all of it; write 90s, 10m or 1h")
+    seconds = Budget.parse_time(budget)
     spaces, device, notes = members(kernel, device)
     for note in notes:
         output.say(note)

@@ -9,7 +9,6 @@ import click
 
 from tuner.cli import output
 from tuner.cli.options import JSON, VERBOSE
-from tuner.errors import RequestError
 
 if TYPE_CHECKING:
     from tuner.store.missed import Miss
@@ -31,9 +30,7 @@ def command(budget: str | None, verbose: bool, as_json: bool) -> int:
     from tuner.search.strategies import Budget
     from tuner.tuning import misses
 
-    seconds = Budget.parse(budget).seconds
-    if budget is not None and seconds is None:
-        raise RequestError(f"--budget {budget}: write a time for all of them: 90s, 10m or 1h")
+    seconds = None if budget is None else Budget.parse_time(budget)
     found = misses.remaining()
     if seconds is None:
         output.answer(as_json, [asdict(miss) for miss in found], _table(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +51,14 @@ class Budget:
                 f"--budget {quoted(text)}: write a number of configurations such as 100, or a time: 90s, 2m, 1h"
             )
         return Budget(seconds=value * units[unit]) if unit else Budget(evaluations=int(value))
+
+    @staticmethod
+    def parse_time(text: str, name: str = "--budget") -> float:
+        """`90s`, `2m` or `1h` in seconds. `name` is what the text is for. Raises RequestError for anything else."""
+        with contextlib.suppress(RequestError):
+            if (seconds := Budget.parse(text).seconds) is not None:
+                return seconds
+        raise RequestError(f"{name} {quoted(text)}: write a time for all of it: 90s, 10m or 1h")
 
     def text(self) -> str | None:
         """What `parse` reads as this budget."""

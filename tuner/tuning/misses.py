@@ -14,7 +14,6 @@ from tuner import devices
 from tuner.errors import DeviceError, RequestError, TunerError
 from tuner.families import family
 from tuner.kernel import fixed_options
-from tuner.paths import quoted
 from tuner.search.strategies import Budget
 from tuner.space.model import Space
 from tuner.space.source import Version
@@ -85,10 +84,7 @@ def warm_up(budget: str = "2m") -> Iterator[None]:
     is spent, look-ups are noted again, and take what there is. Nowhere else does a call tune. It holds for the thread
     that enters it. Raises RequestError for another budget.
     """
-    seconds = Budget.parse(budget).seconds
-    if seconds is None:
-        raise RequestError(f"warm_up(budget={quoted(budget)}): write a time: 90s, 2m, 1h")
-    deadline, tables = time.monotonic() + seconds, dict[str, TrialTable]()
+    deadline, tables = time.monotonic() + Budget.parse_time(budget, "warm_up: budget"), dict[str, TrialTable]()
     with Crews(logger.info) as crews:
 
         def tune_now(miss: Miss, device: str) -> bool:
