@@ -94,7 +94,7 @@ def test_configurations_are_right_where_tiles_reach_over_the_border(
         bench.verify(bench.bind(Program(cuda, space, config, scope, build(cuda.compiler, space, config, scope))))
 
 
-# Each lacks what a hazard of the TMA needs: the file of kernels/hgemm, what it says, what it says instead, and the size.
+# Each lacks what a hazard of the TMA needs: the file of kernels/hgemm, its text, the text instead, and a size.
 BROKEN = {
     "sums are not shown to the TMA": ("wgmma.h", "            fence_shared();\n", "", MANY_TILES),
     "a box of C is written over while the TMA reads it":

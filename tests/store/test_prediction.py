@@ -81,8 +81,8 @@ def test_every_kernel_with_records_is_found_at_a_size_between_them(name: str) ->
     store = Store.of(space)
     limits = Limits(compute_capability=9, max_shared_memory=227 * 1024)
     measured_there = [one for one in store.records if one.device == H200]
-    for sizes in {tuple(one.sizes.items()): one.sizes for one in measured_there}.values():
-        between = {size: length + 16 if length > 16 else length for size, length in sizes.items()}
+    for measured_at in {tuple(one.sizes.items()) for one in measured_there}:
+        between = {size: length + 16 if length > 16 else length for size, length in measured_at}
         scope = replace(on(space, between, limits), language="cuda")
         query = Query(space, scope, H200, "cuda", "sm_90a", Version.of(space), UNITS)
         assert list(lookup.candidates(store.records, query))
