@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 LOOK_AHEAD = 256  # likely configurations that are considered for compiling ahead
+READY = 1  # configurations that are built before a device needs them
 POLL_SECONDS = 0.5  # between looks at the trials of other processes
 MOST_IN_TROUBLE = 3  # configurations, one after the other; after that each is tried only once
 
@@ -61,9 +62,10 @@ class Shift:
         self._changed = threading.Condition()
         self._in_trouble = 0  # configurations since the last one that was measured
         self.trouble: EnvironmentTrouble | None = None  # the latest
-        self._measuring = 0
+        self._measuring = 0  # configurations that are claimed
         self._retries: list[Config] = []  # asked for by the search before
         self._elsewhere: list[Config] = []  # claimed by other processes
+        self._ahead: list[Config] = []  # claimed by this one, to be measured as soon as they are built
         self._best: Trial | None = None
         self._stopping = False
         self._ended = threading.Event()  # all threads have
@@ -94,9 +96,9 @@ class Shift:
         """The thread of one worker."""
         try:
             patiently(lead.get_ready, self._noted, self._pause)  # computes the products, which the others read
-            while (config := self._claim_next()) is not None:
+            while (config := self._take(watch := StageWatch())) is not None:
                 try:
-                    trial = self._measure(worker, config)
+                    trial = self._measure(worker, config, watch)
                 except DeviceError as error:
                     with self._changed:
                         self.at_work.discard(worker)
@@ -124,31 +126,71 @@ class Shift:
         """Tell all threads to finish, which look for it at every poll. Takes no lock, and so never waits."""
         self._stopping = True
 
-    def _claim_next(self) -> Config | None:
-        """Claim the next configuration for this process; None when the search is over."""
-        while (config := self._next()) is not None:
+    def _take(self, watch: StageWatch) -> Config | None:
+        """The next configuration to measure, claimed and built; None when the search is over.
+
+        A build may take longer than a measurement. So as many are under way as keep the device busy: others are asked
+        for until one, and READY more, are built. `watch` hears how long the device has had to wait for a build.
+        """
+        while not self._stopping:
+            with self._changed:
+                self._drop_late()
+                ahead = list(self._ahead)
+            built = [config for config in ahead if self._compile_pool.is_ready(config)]
+            if len(ahead) < self._compile_pool.depth and len(built) <= READY * len(self.at_work):
+                config = self._claim_next(is_urgent=not ahead)
+                if config is not None:
+                    with self._changed:
+                        self._ahead.append(config)
+                    continue
+                if not ahead:
+                    return None
+            with self._changed:
+                for config in built:
+                    if config in self._ahead:  # no other device has taken it
+                        self._ahead.remove(config)
+                        return config
+            if not built:
+                with watch.stage(BUILD):
+                    self._compile_pool.wait_for_any(ahead, POLL_SECONDS)
+        return None
+
+    def _drop_late(self) -> None:
+        """Give up what is not measured when time is over, once anything is."""
+        if self._search.is_late() and self._reported:
+            for config in self._ahead:
+                self._compile_pool.forget(config)
+                self._ledger.release(config)
+            self._measuring -= len(self._ahead)
+            self._ahead.clear()
+
+    def _claim_next(self, is_urgent: bool) -> Config | None:
+        """Claim the next configuration for this process. None when the search is over; and when it has to wait, unless
+        `is_urgent`: then this waits."""
+        while (config := self._next(is_urgent)) is not None:
             if self._ledger.claim(config, self._task.timeout):
                 return config
             with self._changed:
+                self._compile_pool.forget(config)
                 self._measuring -= 1
                 self._elsewhere.append(config)
         return None
 
-    def _next(self) -> Config | None:
-        """The next configuration without a trial, counted in `_measuring`; None when the search is over.
-
-        Waits while the search depends on configurations that others are measuring.
-        """
+    def _next(self, is_urgent: bool) -> Config | None:
+        """The next configuration without a trial, counted in `_measuring`, and its build begun; None as `_claim_next`
+        says. The search waits where it depends on configurations that others are measuring."""
         with self._changed:
             while not self._stopping:
                 if self._ledger.shared:
                     self._read_news()
                 if not self._retries and not self._search.ready():
+                    if not is_urgent:
+                        return None
                     self._wait_for_search()
                     continue
                 config = self._retries.pop() if self._retries else self._search.ask()
                 if config is None:
-                    if not self._measuring and not self._elsewhere and not self._retries:
+                    if not is_urgent or (not self._measuring and not self._elsewhere and not self._retries):
                         return None
                     self._changed.wait(POLL_SECONDS)
                     continue
@@ -157,8 +199,8 @@ class Shift:
                     self._report(trial)
                     continue
                 self._measuring += 1
-                ahead = [config, *self._search.likely(LOOK_AHEAD)]
-                self._compile_pool.prepare(c for c in ahead if self._trial(c) is None)
+                likely = self._search.likely(LOOK_AHEAD)
+                self._compile_pool.prepare(config, (c for c in likely if self._trial(c) is None))
                 return config
         return None
 
@@ -183,13 +225,12 @@ class Shift:
                 self._elsewhere.remove(config)
                 self._retries.append(config)
 
-    def _measure(self, worker: Supervisor, config: Config) -> Trial | None:
-        """The trial of a claimed configuration; None where the claim was lost before the measurement began."""
+    def _measure(self, worker: Supervisor, config: Config, watch: StageWatch) -> Trial | None:
+        """The trial of a claimed configuration; None where the claim was lost before the measurement began. `watch` has
+        the seconds that it has taken so far."""
         best_ms = None
         if self._task.method.races:
             best_ms = (self._best and self._best.time_ms) or math.inf
-
-        watch = StageWatch()
 
         def attempt() -> Outcome | None:
             with watch.stage(BUILD):
