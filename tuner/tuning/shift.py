@@ -19,6 +19,7 @@ from tuner.measure.process.attempts import patiently
 from tuner.measure.results import BUILD, VERIFY, Outcome
 from tuner.measure.timing import StageWatch
 from tuner.space.model import Config, ConfigKey, config_key
+from tuner.tuning.queue import Queue
 from tuner.tuning.trial import Trial
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger import Ledger
 
 logger = logging.getLogger(__name__)
-LOOK_AHEAD = 256  # likely configurations that are considered for compiling ahead
-READY = 1  # configurations that are built before a device needs them
-POLL_SECONDS = 0.5  # between looks at the trials of other processes
+POLL_SECONDS = 0.5  # between looks at what other threads have done
 MOST_IN_TROUBLE = 3  # configurations, one after the other; after that each is tried only once
 
 
@@ -43,10 +42,7 @@ class TrialListener(Protocol):
 
 
 class Shift:
-    """One run of a crew: a thread for each worker, and the state that they share.
-
-    `_changed` guards that state; threads that depend on the trials of others wait for it.
-    """
+    """One run of a crew: a thread for each worker, and what they share, which the queue's `changed` guards."""
 
     def __init__(
         self,
@@ -59,15 +55,10 @@ class Shift:
     ) -> None:
         self._task, self._compile_pool, self._search = task, compile_pool, search
         self._ledger, self._progress, self._noted = ledger, progress, noted
-        self._changed = threading.Condition()
+        self._queue = Queue(search, ledger, compile_pool, task.timeout, self._report)
         self._in_trouble = 0  # configurations since the last one that was measured
         self.trouble: EnvironmentTrouble | None = None  # the latest
-        self._measuring = 0  # configurations that are claimed
-        self._retries: list[Config] = []  # asked for by the search before
-        self._elsewhere: list[Config] = []  # claimed by other processes
-        self._ahead: list[Config] = []  # claimed by this one, to be measured as soon as they are built
         self._best: Trial | None = None
-        self._stopping = False
         self._ended = threading.Event()  # all threads have
         self._reported: set[ConfigKey] = set()
         self.at_work: set[Supervisor] = set()
@@ -86,7 +77,7 @@ class Shift:
 
     def wait(self, seconds: float = math.inf) -> None:
         """Return when every worker has finished, or after `seconds`."""
-        # Thread.join, once interrupted, may take a running thread for dead (CPython issue 90882). `_changed` is not to
+        # Thread.join, once interrupted, may take a running thread for dead (CPython issue 90882). `changed` is not to
         # be waited for: an interrupt would have to wait for whoever holds it.
         deadline = time.monotonic() + seconds
         while self.at_work and time.monotonic() < deadline:
@@ -96,134 +87,33 @@ class Shift:
         """The thread of one worker."""
         try:
             patiently(lead.get_ready, self._noted, self._pause)  # computes the products, which the others read
-            while (config := self._take(watch := StageWatch())) is not None:
+            while (config := self._queue.take(len(self.at_work), watch := StageWatch())) is not None:
                 try:
                     trial = self._measure(worker, config, watch)
                 except DeviceError as error:
-                    with self._changed:
+                    with self._queue.changed:
                         self.at_work.discard(worker)
-                        if self._stopping or not self.at_work:
+                        if self._queue.stopping or not self.at_work:
                             raise
-                        self._retries.append(config)
-                        self._ledger.release(config)
-                        self._measuring -= 1
+                        self._queue.put_back(config)
                         self._noted(f"{error}; the other devices go on")
                         return
-                if self._stopping:
+                if self._queue.stopping:
                     return
                 self._finish(config, trial)
         except BaseException as error:
             self.error = self.error or error
             self.stop()
         finally:
-            with self._changed:
+            with self._queue.changed:
                 self.at_work.discard(worker)
-                self._changed.notify_all()
+                self._queue.changed.notify_all()
                 if not self.at_work:
                     self._ended.set()
 
     def stop(self) -> None:
         """Tell all threads to finish, which look for it at every poll. Takes no lock, and so never waits."""
-        self._stopping = True
-
-    def _take(self, watch: StageWatch) -> Config | None:
-        """The next configuration to measure, claimed and built; None when the search is over.
-
-        A build may take longer than a measurement. So as many are under way as keep the device busy: others are asked
-        for until one, and READY more, are built. `watch` hears how long the device has had to wait for a build.
-        """
-        while not self._stopping:
-            with self._changed:
-                self._drop_late()
-                ahead = list(self._ahead)
-            built = [config for config in ahead if self._compile_pool.is_ready(config)]
-            if len(ahead) < self._compile_pool.depth and len(built) <= READY * len(self.at_work):
-                config = self._claim_next(is_urgent=not ahead)
-                if config is not None:
-                    with self._changed:
-                        self._ahead.append(config)
-                    continue
-                if not ahead:
-                    return None
-            with self._changed:
-                for config in built:
-                    if config in self._ahead:  # no other device has taken it
-                        self._ahead.remove(config)
-                        return config
-            if not built:
-                with watch.stage(BUILD):
-                    self._compile_pool.wait_for_any(ahead, POLL_SECONDS)
-        return None
-
-    def _drop_late(self) -> None:
-        """Give up what is not measured when time is over, once anything is."""
-        if self._search.is_late() and self._reported:
-            for config in self._ahead:
-                self._compile_pool.forget(config)
-                self._ledger.release(config)
-            self._measuring -= len(self._ahead)
-            self._ahead.clear()
-
-    def _claim_next(self, is_urgent: bool) -> Config | None:
-        """Claim the next configuration for this process. None when the search is over; and when it has to wait, unless
-        `is_urgent`: then this waits."""
-        while (config := self._next(is_urgent)) is not None:
-            if self._ledger.claim(config, self._task.timeout):
-                return config
-            with self._changed:
-                self._compile_pool.forget(config)
-                self._measuring -= 1
-                self._elsewhere.append(config)
-        return None
-
-    def _next(self, is_urgent: bool) -> Config | None:
-        """The next configuration without a trial, counted in `_measuring`, and its build begun; None as `_claim_next`
-        says. The search waits where it depends on configurations that others are measuring."""
-        with self._changed:
-            while not self._stopping:
-                if self._ledger.shared:
-                    self._read_news()
-                if not self._retries and not self._search.ready():
-                    if not is_urgent:
-                        return None
-                    self._wait_for_search()
-                    continue
-                config = self._retries.pop() if self._retries else self._search.ask()
-                if config is None:
-                    if not is_urgent or (not self._measuring and not self._elsewhere and not self._retries):
-                        return None
-                    self._changed.wait(POLL_SECONDS)
-                    continue
-                trial = self._trial(config)
-                if trial is not None:
-                    self._report(trial)
-                    continue
-                self._measuring += 1
-                likely = self._search.likely(LOOK_AHEAD)
-                self._compile_pool.prepare(config, (c for c in likely if self._trial(c) is None))
-                return config
-        return None
-
-    def _wait_for_search(self) -> None:
-        """Let others have `_changed` while the search thinks."""
-        self._changed.release()
-        try:
-            self._search.wait(POLL_SECONDS)
-        finally:
-            self._changed.acquire()
-
-    def _trial(self, config: Config) -> Trial | None:
-        return self._ledger.known(config, self._task.timeout)
-
-    def _read_news(self) -> None:
-        """Report the trials of other processes, and retry the configurations that they no longer claim."""
-        for trial in self._ledger.news():
-            if self._search.pool.find(trial.config) is not None:  # another process may have other restrictions
-                self._report(trial)
-        for config in list(self._elsewhere):
-            if self._trial(config) is not None or not self._ledger.is_claimed(config):
-                self._elsewhere.remove(config)
-                self._retries.append(config)
+        self._queue.stopping = True
 
     def _measure(self, worker: Supervisor, config: Config, watch: StageWatch) -> Trial | None:
         """The trial of a claimed configuration; None where the claim was lost before the measurement began. `watch` has
@@ -274,8 +164,8 @@ class Shift:
 
     def _pause(self, seconds: float) -> bool:
         """Wait before another attempt. Returns whether the run is over."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._stopping, seconds)
+        with self._queue.changed:
+            return self._queue.changed.wait_for(lambda: self._queue.stopping, seconds)
 
     def _finish(self, config: Config, trial: Trial | None) -> None:
         """Write the trial and report it. Where the claim was lost, another process measures the configuration."""
@@ -286,13 +176,7 @@ class Shift:
             written = True
         else:
             written = trial is not None and self._ledger.finish(trial)
-        with self._changed:
-            self._measuring -= 1
-            if trial is not None and written:
-                self._report(trial)
-            else:
-                self._elsewhere.append(config)
-            self._changed.notify_all()
+        self._queue.end(config, trial if written else None)
 
     def _report(self, trial: Trial) -> None:
         """Report a trial to search and progress, once."""
