@@ -131,8 +131,10 @@ class Bench:
         seconds: float = FINAL_SECONDS,
         with_library: bool = True,
         sustained: float | None = None,
+        with_algorithms: bool = True,
     ) -> Finals:
-        """Verify and time the configurations again, interleaved with one another and with the vendor's library.
+        """Verify and time the configurations again, interleaved with one another and with the vendor's library: its
+        default and, with `with_algorithms`, the best of those that it offers.
 
         They are verified on inputs that the search has not used, with other options, and with padding behind rows,
         where they take leading dimensions. The best of them, and the library, then run back to back, for `sustained`
@@ -148,7 +150,8 @@ class Bench:
                 failures[position] = f"{error.reason}: {error}"
         end = len(configs)
         default = self._anchors.default if calls and with_library else None
-        libraries = [] if default is None else [default, *self._anchors.qualified]
+        algorithms = self._anchors.qualified if default is not None and with_algorithms else ()
+        libraries = [] if default is None else [default, *algorithms]
         calls |= enumerate(libraries, end)
         rounds = interleave(self.device, self._stopwatch, list(calls.values()), seconds)
         times = dict(zip(calls, rounds.times, strict=True))

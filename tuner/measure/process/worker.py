@@ -113,9 +113,8 @@ def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
         if "verify" in request:
             return {"failures": bench.verify(request["verify"])}
         if "finals" in request:
-            finals = bench.finals(
-                request["finals"], with_library=request["with_library"], sustained=request["sustained"]
-            )
+            options = {name: request[name] for name in ("with_library", "sustained", "with_algorithms")}
+            finals = bench.finals(request["finals"], **options)
             return finals.to_json()
         return bench.measure(request["measure"], request["best_ms"]).to_json()
 
