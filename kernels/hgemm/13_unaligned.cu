@@ -27,6 +27,7 @@
 #include "portable.h"
 #include "background.h"
 #include "hgemm.h"
+#include "shifted.h"
 
 #ifndef splits
 #define splits 1 // parts of the depth
@@ -99,28 +100,6 @@
 
 using TileA = SwizzledTile<block_m, block_k, THREADS>;
 using TileB = SwizzledTile<block_k, block_n, THREADS>;
-
-// How many halves behind a multiple of 16 bytes.
-INLINE int shift_of(const half *address) { return (int)((size_t)address / 2 % 8); }
-
-// Eight neighbours, of which the first lies `shift` halves behind the first of the sixteen halves `low` and `high`.
-INLINE uint4 moved(const uint4 &low, const uint4 &high, int shift) {
-    const unsigned words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    unsigned by_two[6], by_one[5], out[4];
-#pragma unroll
-    for (int i = 0; i < 6; i++) {
-        by_two[i] = shift & 4 ? words[i + 2] : words[i];
-    }
-#pragma unroll
-    for (int i = 0; i < 5; i++) {
-        by_one[i] = shift & 2 ? by_two[i + 1] : by_two[i];
-    }
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        out[i] = __funnelshift_r(by_one[i], by_one[i + 1], shift % 2 * 16);
-    }
-    return make_uint4(out[0], out[1], out[2], out[3]);
-}
 
 // A thread's pieces of a tile, on their way through registers, all from one column and from rows of one shift.
 template <class Tile> struct Pieces {
