@@ -7,11 +7,12 @@
 // reads what it multiplies one step ahead.
 //
 // Against 08_mma_pipelined: where C has fewer tiles than the device has places for blocks, most of it would idle. Here
-// the depth is cut into `splits`, and each tile of C has a block for each of them. How their sums meet, in the order of
-// the splits and so with the same bits each time, is as in sgemm/14_split_k:
-// - in_cluster = 0: in a workspace, where the last block of a tile adds up all.
-// - in_cluster = 1: the blocks of a tile are a cluster. Each adds up an equal part of the outputs, from the shared memory
-//   of all (from sm_90 on).
+// the depth is cut into `splits`, and each tile of C has a block for each of them. Their sums meet as in
+// sgemm/14_split_k, with the same bits each time:
+// - meet = 0: in a workspace, where the last block of a tile adds up all.
+// - meet = 1: in pairs, and pairs of pairs.
+// - meet = 2: as a cluster, where each block adds up an equal part of the outputs, from the shared memory of all (from
+//   sm_90 on).
 // Tiles go down to 16 rows, the least of an mma. For M up to 16, B is read once and bounds the time: many slots and
 // splits then keep as much of it on its way as memory takes to answer.
 // Idea: split-K, as in CUTLASS.
@@ -22,8 +23,8 @@
 #ifndef splits
 #define splits 4 // parts of the depth
 #endif
-#ifndef in_cluster
-#define in_cluster 0 // 1: the blocks of a tile are a cluster; 0: they meet in global memory
+#ifndef meet
+#define meet 0 // how the blocks of a tile meet: 0 all at once, 1 in pairs, 2 as a cluster
 #endif
 #ifndef block_m
 #define block_m 64 // rows per block
@@ -62,7 +63,7 @@
 #define wide_n 0 // 1 where N is a multiple of 8: 16-byte copies from the rows of B
 #endif
 
-#if splits < 1 || (in_cluster && (splits < 2 || splits > 8))
+#if splits < 1 || meet < 0 || meet > 2 || (meet == 2 && (splits < 2 || splits > 8))
 #error "splits: at least 1; a cluster has 2 to 8 blocks"
 #endif
 #if warp_m % 16 != 0 || warp_n % 16 != 0
@@ -113,7 +114,7 @@ INLINE void copy_in_background(half *tile, const half *matrix, int pitch, int ro
     }
 }
 
-#if in_cluster
+#if meet == 2
 #define CLUSTER __cluster_dims__(1, 1, splits)
 #else
 #define CLUSTER
