@@ -1,4 +1,4 @@
-"""Exported builds that `tuner.dispatch` takes in place of compiling."""
+"""Binaries builds that `tuner.dispatch` takes in place of compiling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_CHARACTERS = 10_000_000  # of a dispatch.json
 
 
 @dataclass(frozen=True)
-class Exported:
+class Binaries:
     """Builds by the digests of their sources. Of a folder that serves a family at any size there is the folder of its
     records, and the architecture that all its builds are for."""
 
@@ -26,7 +26,7 @@ class Exported:
     folder: Path | None = None
 
     @staticmethod
-    def read(folder: Path) -> Exported:
+    def read(folder: Path) -> Binaries:
         """What `tune export --to dispatch` wrote, or `--to cubin`, or a folder of several of the latter. Raises
         RequestError."""
         if (folder / DISPATCH_FILE).is_file():
@@ -40,7 +40,7 @@ class Exported:
                 "--to dispatch"
             )
         bundled = (build for bundle in files for build in build_cache.read_bundle(bundle, None))
-        return Exported(_by_source(binary for each in bundled for binary in each.binaries))
+        return Binaries(_by_source(binary for each in bundled for binary in each.binaries))
 
     def check(self, kind: str, architecture: str) -> None:
         """Raise DeviceError where its builds are for another architecture."""
@@ -54,7 +54,7 @@ def _by_source(binaries: Any) -> dict[str, Build]:
     return {each.source: Build(each.binary, entries=each.entries) for each in binaries}
 
 
-def _of_family(folder: Path) -> Exported:
+def _of_family(folder: Path) -> Binaries:
     try:
         data = json.loads(paths.read_text(folder / DISPATCH_FILE, MOST_CHARACTERS))
         if (data["format"], data["version"]) != DISPATCH:
@@ -66,5 +66,5 @@ def _of_family(folder: Path) -> Exported:
     except (ValueError, LookupError, TypeError, RecursionError):
         why = f"{DISPATCH_FILE} is damaged, or of another version"
     else:
-        return Exported(_by_source(binaries), folder / RECORDS, architecture, folder)
+        return Binaries(_by_source(binaries), folder / RECORDS, architecture, folder)
     raise RequestError(f"{folder}: not a folder that `tune export --to dispatch` wrote: {why}; export it again")

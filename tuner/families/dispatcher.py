@@ -13,7 +13,7 @@ from tuner import devices
 from tuner.devices import Device
 from tuner.errors import ArgumentError, DeviceError, NoConfiguration, RequestError, TrialError
 from tuner.families import problem, vendor
-from tuner.families.bundles import Exported
+from tuner.families.bundles import Binaries
 from tuner.families.choice import Choice, FamilyTable
 from tuner.families.family import Family, Kernels, find
 from tuner.families.places import Places, device_name
@@ -108,7 +108,7 @@ class Dispatcher:
         self._options = dict(options)
         operation.parse_options(self._options, op)
         self._typed = [position for position, a in enumerate(op.arrays) if a.dtype in op.types]
-        self._exported = Exported.read(binaries) if binaries else Exported()
+        self._exported = Binaries.read(binaries) if binaries else Binaries()
         self._results = results or self._exported.records
         self._fixed = None if device is None else self._opened(device)
         self._devices: dict[str, Device] = {}
