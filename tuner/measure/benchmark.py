@@ -50,12 +50,14 @@ class Bench:
         scope: Scope,
         method: Method = STANDARD,
         cache: ReferenceCache | None = None,
+        after: Workbench | None = None,
     ) -> None:
-        """`cache` keeps the reference's matrix products. Raises DeviceError where the arrays do not fit, and SpaceError
+        """`cache` keeps the reference's matrix products; of a workbench `after` which this one comes, the arrays are
+        taken over. Raises DeviceError where the arrays do not fit, and SpaceError
         where reference or tolerance have no value, or would accept a wrong output."""
         self.device, self.space, self.scope, self.method = device, space, scope, method
         try:
-            self.workbench = Workbench(device, space, scope, cache=cache)
+            self.workbench = Workbench(device, space, scope, cache=cache, after=after)
             self._skipped_mutants = mutants.check(space.operation, scope, self.workbench.inputs)
         except SpaceError as error:
             raise SpaceError(_placed(str(error), space)) from None
