@@ -33,6 +33,14 @@ def folders(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
 
 
 @pytest.fixture
+def unoptimized(folders: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PoCL builds without its optimizer, which would take most of the time where a kernel runs once. These builds have
+    a cache of their own."""
+    monkeypatch.setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
+    monkeypatch.setenv("TUNER_CACHE", f"{os.environ['TUNER_CACHE']}-unoptimized")
+
+
+@pytest.fixture
 def tune(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Tune:
     """The `tune` command, in this process. What it says of its start-up is left out of `err`: that depends on time."""
 
@@ -52,6 +60,14 @@ def postgresql() -> Iterator[Server]:
     server = Server()
     yield server
     server.close()
+
+
+@pytest.fixture
+def server(postgresql: Server) -> Iterator[Server]:
+    """The same server, which a test may stop."""
+    yield postgresql
+    if not postgresql.is_running():
+        postgresql.start()
 
 
 @pytest.fixture(scope="session")
