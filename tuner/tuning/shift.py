@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from statistics import median
@@ -93,6 +93,7 @@ class Shift:
     def work(self, worker: Supervisor, lead: Supervisor) -> None:
         """The thread of one worker."""
         try:
+            self._build_ahead([])  # while the inputs are made
             patiently(lead.get_ready, self._noted, self._pause)  # computes the products, which the others read
             while (config := self._claim_next()) is not None:
                 try:
@@ -157,10 +158,15 @@ class Shift:
                     self._report(trial)
                     continue
                 self._measuring += 1
-                ahead = [config, *self._search.likely(LOOK_AHEAD)]
-                self._compile_pool.prepare(c for c in ahead if self._trial(c) is None)
+                self._build_ahead([config])
                 return config
         return None
+
+    def _build_ahead(self, first: Sequence[Config]) -> None:
+        """Queue builds of `first`, and of what the search is likely to ask for."""
+        with self._changed:
+            ahead = [*first, *self._search.likely(LOOK_AHEAD)]
+            self._compile_pool.prepare(c for c in ahead if self._trial(c) is None)
 
     def _wait_for_search(self) -> None:
         """Let others have `_changed` while the search thinks."""
