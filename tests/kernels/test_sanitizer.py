@@ -42,6 +42,6 @@ def sanitized(tool: str, *tests: str) -> subprocess.CompletedProcess[str]:
     sanitizer = shutil.which("compute-sanitizer")
     if sanitizer is None:
         pytest.skip("compute-sanitizer is not installed")
-    pytest_ = sys.executable, "-m", "pytest", "-m", "gpu", "-n", "0", *tests
+    pytest_ = sys.executable, "-m", "pytest", "-m", "gpu", "-n", "0", "-p", "no:benchmark", *tests
     command = [sanitizer, "--tool", tool, "--error-exitcode", "9", *pytest_]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)

@@ -22,7 +22,6 @@ restrictions: ["fault == 0 or v < 2", "fault not in [%s] or v == 0"]
 """
 
 SLOW_FAULTS = "2, 4"  # those that cost a whole --timeout
-TIMEOUT = "4"
 
 HOST_REASONS = {
     "compile": 2, "compile timeout": 1, "crash": 10, "timeout": 1, "wrong result": 2, "writes outside": 2,
@@ -66,14 +65,16 @@ def test_no_fault_of_a_cuda_kernel_ends_the_run_or_wins(tune: Tune, stage: Stage
     faults = ", ".join(str(i) for i in range(1, 13))
     more = MORE % (SLOW_FAULTS, "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]")
     space = SPACE % (", ".join(map(str, range(20))), faults)
-    taken = cuda.allocate((cuda.free_memory() or 0) - (8 << 30))  # so that a quarter of a megabyte a thread is too much
-    survives(tune, stage(ENDLESS_MACRO + GPU, "faulty", space, "cuda", more), "cuda", CUDA_REASONS, tmp_path)
+    taken = cuda.allocate(
+        max(0, (cuda.free_memory() or 0) - (120 << 30))
+    )  # so that half a megabyte per thread is too much
+    survives(tune, stage(ENDLESS_MACRO + GPU, "faulty", space, "cuda", more), "cuda", CUDA_REASONS, tmp_path, "12")
     del taken
 
 
-def survives(tune: Tune, file: Path, device: str, reasons: dict[str, int], folder: Path) -> None:
+def survives(tune: Tune, file: Path, device: str, reasons: dict[str, int], folder: Path, timeout: str = "4") -> None:
     """Every configuration gets its end, its own reason, and leaves nothing behind."""
-    done = tune(file, "24", "--device", device, "--timeout", TIMEOUT, "--json")
+    done = tune(file, "24", "--device", device, "--timeout", timeout, "--json")
     assert done.status == 0, done.err
     result = done.json
     assert result["failed"] == reasons, done.err

@@ -143,9 +143,10 @@ def test_devices_and_sizes_are_compared(tmp_path: Path, tune: Tune) -> None:
     found = tune("compare", "07_tiled", "--results", folder, "--json").json
     assert found["varying"] == ["size", "device"]
     assert len(found["records"]) == 3
-    shown = tune("compare", KERNEL, "--results", folder, "--size", "4096")
-    assert shown.status == 0
-    assert [line.split("  ")[0] for line in shown.out.splitlines()[2:]] == [H100, H200]
+    for size in ("4096", "4096x4096x4096", "M=4096,N=4096,K=4096"):
+        shown = tune("compare", KERNEL, "--results", folder, "--size", size)
+        assert shown.status == 0
+        assert [line.split("  ")[0] for line in shown.out.splitlines()[2:]] == [H100, H200]
     only = tune("compare", KERNEL, "--results", folder, "--device", "H200", "--json").json
     assert only["varying"] == ["size"]
     assert {record["as_fast_as_the_first"] for record in only["records"]} == {None}

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyopencl.array
 import pytest
 import yaml
 
@@ -151,8 +150,10 @@ def test_the_name_of_a_kernel_and_an_option_may_say_a_parameter(
         x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
         if device == "opencl":
             queue = opencl.queue
-            there = pyopencl.array.to_device(queue, y)
-            kernel(there, pyopencl.array.to_device(queue, x))
+            from pyopencl import array as opencl_array
+
+            there = opencl_array.to_device(queue, y)
+            kernel(there, opencl_array.to_device(queue, x))
             y = there.get()
         else:
             kernel(y, x)

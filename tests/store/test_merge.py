@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from helpers.ceilings import CEILINGS
 from helpers.processes import Tune, nobody
 from helpers.records import KERNEL, RTX, at, config, imported, stored
+from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.record import Record
 from tuner.store.store import Store
 
@@ -31,7 +33,7 @@ def test_merging_keeps_the_better_verified_record_in_any_order(tune: Tune, tmp_p
     before = {file: file.read_bytes() for folder in (one, two) for file in folder.rglob("*.jsonl")}
     for name, order in (("a", (one, two)), ("b", (two, one))):
         done = tune("merge", *order, "--results", tmp_path / name, "--json")
-        assert done.json == {"files": 2, "records": 9, "written": {KERNEL: 5}}, done.err
+        assert done.json == {"files": 2, "records": 9, "written": {KERNEL: 5}, "ceilings": 0}, done.err
         assert {size: record.time_ms for size, record in held(tmp_path / name).items()} == expected
         again = tune("merge", *order, "--results", tmp_path / name, "--json")
         assert again.json["written"] == {KERNEL: 0}
@@ -46,6 +48,21 @@ def test_what_cannot_be_read_is_told_and_stays(tune: Tune, tmp_path: Path) -> No
     file.write_bytes(file.read_bytes() + b"torn\x1b]0;owned\x07\n")
     done = tune("merge", folder, "--results", tmp_path / "all")
     assert (done.status, f"{file}:3: skipped" in done.err, "\x1b" in done.err) == (0, True, False)
+
+
+def test_the_latest_ceilings_of_a_device_come_along(tune: Tune, tmp_path: Path) -> None:
+    for name, date, cache in (("1", "2026-03-01", 1), ("2", "2026-05-01", 2), ("3", "2026-04-01", 3)):
+        KeptCeilings(stored(tmp_path / name, at(64, RTX))).keep(replace(CEILINGS, date=date, cache=cache))
+    (tmp_path / "4").mkdir()
+    (tmp_path / "4" / "ceilings.json").write_text("{}")
+    stored(tmp_path / "4", at(64, RTX))
+    done = tune("merge", *(tmp_path / name for name in "1234"), "--results", tmp_path / "all", "--json")
+    assert (done.status, done.json["ceilings"]) == (0, 1), done.err
+    assert f"{tmp_path / '4' / 'ceilings.json'}: format is not 'tuner ceilings'" in done.err
+    kept = KeptCeilings(tmp_path / "all").of_name(CEILINGS.kind, CEILINGS.device)
+    assert kept is not None
+    assert kept.cache == 2
+    assert tune("merge", tmp_path / "1", "--results", tmp_path / "all", "--json").json["ceilings"] == 0
 
 
 HEADER = '{"format": "tuner results", "version": 1, "kernel": "%s"}\n'

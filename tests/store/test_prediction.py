@@ -12,6 +12,7 @@ import tuner
 from helpers import ROOT
 from helpers.processes import Tune
 from helpers.records import H200, HOST_KERNEL, HOST_SIGNATURE, record, sizes
+from helpers.spaces import on
 from tuner.devices import Device
 from tuner.exchange import recording
 from tuner.space import catalog
@@ -72,6 +73,19 @@ def test_the_model_is_right_at_sizes_of_a_recorded_space_where_the_nearest_size_
     assert taken.record in records
     assert taken.config in taken.record.configs
     assert {one.match for one in others} <= {"predicted", "nearest_size", "default"}
+
+
+@pytest.mark.parametrize("name", [name for name in catalog.names() if "cuda" in catalog.load(name).languages])
+def test_every_kernel_with_records_is_found_at_a_size_between_them(name: str) -> None:
+    space = catalog.load(name)
+    store = Store.of(space)
+    limits = Limits(compute_capability=9, max_shared_memory=227 * 1024)
+    measured_there = [one for one in store.records if one.device == H200]
+    for measured_at in {tuple(one.sizes.items()) for one in measured_there}:
+        between = {size: length + 16 if length > 16 else length for size, length in measured_at}
+        scope = replace(on(space, between, limits), language="cuda")
+        query = Query(space, scope, H200, "cuda", "sm_90a", Version.of(space), UNITS)
+        assert list(lookup.candidates(store.records, query))
 
 
 def test_an_exact_record_is_never_predicted() -> None:

@@ -16,7 +16,8 @@ def command(sources: tuple[Path, ...], results: Path | None, as_json: bool) -> N
     """Merge other stores into yours.
 
     SOURCES are folders or files of records; they stay as they are. Of two records about the same problem on the same
-    device, the verified one stays, else the faster.
+    device, the verified one stays, else the faster. What `tune devices --measure` found out comes along with a folder;
+    the latest stays.
 
     Example: tune merge node1/results node2/results --results results
     """
@@ -24,5 +25,10 @@ def command(sources: tuple[Path, ...], results: Path | None, as_json: bool) -> N
 
     summary = merge.merge(sources, results)
     warn(summary.problems)
-    data = {"files": summary.files, "records": summary.records, "written": summary.written}
+    data = {
+        "files": summary.files,
+        "records": summary.records,
+        "written": summary.written,
+        "ceilings": summary.ceilings,
+    }
     output.answer(as_json, data, str(summary))

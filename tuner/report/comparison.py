@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import math
 import os
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from tuner import devices, paths
 from tuner.errors import ExpressionError, RequestError
-from tuner.space import catalog
+from tuner.space import catalog, operation
 from tuner.space.scope import Scope
 from tuner.space.texts import short_size, types_text
 from tuner.store import rates
@@ -91,7 +92,8 @@ def compare(
     latest: dict[tuple[str, ...], Competitor] = {}
     for store, kernel, record in found:
         at = short_size(record.sizes) + types_text(record.types)
-        if kernel in chosen and (not sizes or at in sizes) and (not on or any(_is_on(record, name) for name in on)):
+        fits = (not sizes or _is_at(record, kernel, sizes)) and (not on or any(_is_on(record, name) for name in on))
+        if kernel in chosen and fits:
             one = Competitor(kernel, at, record.device, store, record, _rates(kernel, record, ceilings))
             old = latest.get(one.place(DIMENSIONS))
             if old is None or old.record.date < record.date:
@@ -146,6 +148,21 @@ def _named(text: str, names: list[str]) -> list[str]:
     raise RequestError(
         f"kernel {paths.quoted(text)}: the store has no record of such a kernel; `tune report` shows all"
     )
+
+
+def _is_at(record: Record, kernel: str, texts: Sequence[str]) -> bool:
+    """Whether a text means the sizes of a record: as they are shown, or in any other form that the kernel takes."""
+    if {short_size(record.sizes), short_size(record.sizes) + types_text(record.types)} & set(texts):
+        return True
+    try:
+        op = catalog.load(kernel).operation
+    except (RequestError, LookupError):
+        return False
+    for text in texts:
+        with contextlib.suppress(RequestError):
+            if operation.parse_size(text, op, record.types) == record.sizes:
+                return True
+    return False
 
 
 def _is_on(record: Record, name: str) -> bool:

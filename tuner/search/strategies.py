@@ -285,9 +285,13 @@ class Search:
         """Stop. Nothing may be asked or told afterwards."""
         self._proposer.close()
 
+    def is_late(self) -> bool:
+        """Whether the budget is a time, and over."""
+        return time.monotonic() >= self._deadline
+
     def _is_spent(self) -> bool:
         """Whether the budget is."""
-        return self._remaining < 1 or time.monotonic() >= self._deadline
+        return self._remaining < 1 or self.is_late()
 
     def _next_leader(self) -> int | None:
         while self._leaders:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,9 @@ class KeptCeilings:
         self.problems: list[str] = []
         self._all: list[Ceilings] = []
         for path in dict.fromkeys(path.resolve() for path in self._paths):
-            try:
-                entries = _entries(path)
-            except RequestError as error:
-                self.problems.append(str(error))
-                continue
-            for position, entry in enumerate(entries):
-                try:
-                    self._all.append(Ceilings.from_json(entry))
-                except ValueError as error:
-                    self.problems.append(f"{paths.shown(path)}: devices: {position + 1}: {error}; it is ignored")
+            ceilings, problems = read(path)
+            self._all += ceilings
+            self.problems += problems
 
     def of(self, device: Device | DeviceInfo) -> Ceilings | None:
         """The ceilings of a device: measured with its toolchain, else with another one; the user's own first. None
@@ -60,16 +54,46 @@ class KeptCeilings:
     def keep(self, ceilings: Ceilings) -> Path:
         """Write `ceilings` in place of those with the same key, and return the file. Raises RequestError if it cannot
         be written, or holds something else."""
-        path = self._paths[0]
+        return self._write([ceilings])
+
+    def merge(self, ceilings: Iterable[Ceilings]) -> int:
+        """Write those that are new here, or later than those with the same key; return how many. Raises as `keep`."""
+        dates = {kept.key: kept.date for kept in read(self._paths[0])[0]}
+        later: dict[tuple[str, str, str], Ceilings] = {}
+        for one in ceilings:
+            if one.date > dates.get(one.key, ""):
+                later[one.key], dates[one.key] = one, one.date
+        if later:
+            self._write(list(later.values()))
+        return len(later)
+
+    def _write(self, ceilings: Sequence[Ceilings]) -> Path:
+        path, keys = self._paths[0], {one.key for one in ceilings}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with locks.held(path):
-                others = [entry for entry in _entries(path) if _key(entry) != ceilings.key]
-                document = {"format": FORMAT, "version": VERSION, "devices": [ceilings.to_json(), *others]}
+                others = [entry for entry in _entries(path) if _key(entry) not in keys]
+                entries = [*(one.to_json() for one in ceilings), *others]
+                document = {"format": FORMAT, "version": VERSION, "devices": entries}
                 paths.replace(path, (json.dumps(document, indent=1) + "\n").encode())
         except OSError as error:
             raise _unwritable(path, error) from None
         return path
+
+
+def read(path: Path) -> tuple[list[Ceilings], list[str]]:
+    """The ceilings of a file, none if it is not there; and messages about what holds none."""
+    try:
+        entries = _entries(path)
+    except RequestError as error:
+        return [], [str(error)]
+    found, problems = [], []
+    for position, entry in enumerate(entries):
+        try:
+            found.append(Ceilings.from_json(entry))
+        except ValueError as error:
+            problems.append(f"{paths.shown(path)}: devices: {position + 1}: {error}; it is ignored")
+    return found, problems
 
 
 def _entries(path: Path) -> list[Any]:

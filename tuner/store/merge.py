@@ -9,32 +9,37 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner import devices, paths
+from tuner.devices.ceilings import Ceilings
 from tuner.errors import RequestError, TunerError
 from tuner.space import catalog
 from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.source import Version
 from tuner.space.texts import config_text
+from tuner.store import kept_ceilings
+from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.record import Record
 from tuner.store.store import Store, read
 
 
 @dataclass(frozen=True)
 class MergeSummary:
-    """How many files and records were read, how many records were written for each kernel, and messages about those
-    that were not used."""
+    """How many files and records were read, how many records were written for each kernel, and ceilings of devices; and
+    messages about what was not used."""
 
     files: int
     records: int
     written: dict[str, int]
     problems: list[str]
-    unverified: int = 0  # of those written
+    unverified: int = 0  # of the records written
+    ceilings: int = 0  # written
 
     def __str__(self) -> str:
         total = sum(self.written.values())
         doubt = f"; {self.unverified} of them unverified" if self.unverified else ""
         counts = f"{_count(self.records, 'record')} in {_count(self.files, 'file')}"
-        return f"{counts}; {total} {'is' if total == 1 else 'are'} new or better{doubt}"
+        ceilings = f"; ceilings of {_count(self.ceilings, 'device')} are new" if self.ceilings else ""
+        return f"{counts}; {total} {'is' if total == 1 else 'are'} new or better{doubt}{ceilings}"
 
 
 def _count(number: int, noun: str) -> str:
@@ -42,7 +47,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
-    """Put the records of `sources`, files or folders, into the store.
+    """Put the records of `sources`, files or folders, into the store, and the ceilings of their devices.
 
     A record that is valid on no device is left out, and loses its place in the store to a valid one. Everything is read
     before anything is written, and no source is changed. Raises RequestError for a source that is missing, cannot be
@@ -52,6 +57,7 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
     problems: list[str] = []
     tests: dict[str, Callable[[Record], bool]] = {}
     count = 0
+    sources = list(sources)
     files = {file.resolve(): (file, is_named) for path in sources for file, is_named in _files(path)}
     for file, is_named in files.values():
         file_records, file_problems = read(file)
@@ -72,10 +78,18 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
             example = f"such as {config_text(useless[0].config)[:200]}"
             problems.append(f"{paths.shown(file)}: {len(useless)} left out that {kernel} allows nowhere, {example}")
         records.setdefault(kernel, []).extend(record for record in file_records if test(record))
+    ceilings = [one for path in sources for one in _ceilings(path, problems)]
     merged = {kernel: Store(kernel, results).merge(group, tests[kernel]) for kernel, group in sorted(records.items())}
     unverified = sum(record.doubt == "unverified" for group in merged.values() for record in group)
     written = {kernel: len(group) for kernel, group in merged.items()}
-    return MergeSummary(len(files), count, written, problems, unverified)
+    return MergeSummary(len(files), count, written, problems, unverified, KeptCeilings(results).merge(ceilings))
+
+
+def _ceilings(folder: Path, problems: list[str]) -> list[Ceilings]:
+    """The ceilings of a folder, with messages about what holds none."""
+    found, unread = kept_ceilings.read(folder / kept_ceilings.FILE) if folder.is_dir() else ([], [])
+    problems += unread
+    return found
 
 
 def usable(kernel: str) -> Callable[[Record], bool]:

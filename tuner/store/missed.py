@@ -139,7 +139,7 @@ def read() -> list[Miss]:
 def forget(keys: Iterable[str]) -> None:
     """Remove the misses with these keys. A file that cannot be written stays as it is."""
     gone = set(keys)
-    with contextlib.suppress(OSError), _locked(os.O_RDONLY, patience=1.0) as descriptor:
+    with contextlib.suppress(OSError), _locked(os.O_RDONLY, fcntl.LOCK_EX, patience=1.0) as descriptor:
         _rewrite([miss for miss in _summed(_content(descriptor)) if miss.key not in gone])
 
 
@@ -151,16 +151,20 @@ def _append_once(miss: Miss) -> None:
     line = miss.to_line()
     if len(line) > LONGEST:
         return
-    with _locked(os.O_RDWR | os.O_CREAT | os.O_APPEND, PATIENCE_SECONDS) as descriptor:
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+    # Lines that are appended at once do not mix; the lock is against a process that replaces the file.
+    with _locked(flags, fcntl.LOCK_SH, PATIENCE_SECONDS) as descriptor:
         if os.fstat(descriptor).st_size + len(line) <= MOST_BYTES:
             os.write(descriptor, line)
-        else:
-            _rewrite(_most_used([*_summed(_content(descriptor)), miss]))
+            return
+    with _locked(flags, fcntl.LOCK_EX, PATIENCE_SECONDS) as descriptor:
+        _rewrite(_most_used([*_summed(_content(descriptor)), miss]))
 
 
 @contextlib.contextmanager
-def _locked(flags: int, patience: float) -> Iterator[int]:
-    """A descriptor of the file, whose lock is held. Raises OSError where it is not to be had within `patience` s."""
+def _locked(flags: int, lock: int, patience: float) -> Iterator[int]:
+    """A descriptor of the file, whose lock, shared or exclusive, is held. Raises OSError where it is not to be had
+    within `patience` s."""
     deadline = time.monotonic() + patience
     while True:
         file = path()
@@ -168,7 +172,7 @@ def _locked(flags: int, patience: float) -> Iterator[int]:
         try:
             while True:
                 try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
                     if time.monotonic() > deadline:

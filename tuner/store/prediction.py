@@ -163,7 +163,7 @@ class _Loads:
                 self._owners += [number] * len(grids)
         self._count = len(samples)
         self._factors = np.array([grid.factors for grid in rows]).reshape(-1, 3, 1)
-        self._powers = np.array([grid.powers for grid in rows]).reshape(len(rows), 3, -1)
+        self._powers = np.array([grid.powers for grid in rows])
 
     def at(self, sizes: Sizes) -> Array:
         """The load of each at these sizes; not a number where it has none."""

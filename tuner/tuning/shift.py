@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from statistics import median
@@ -19,6 +19,7 @@ from tuner.measure.process.attempts import patiently
 from tuner.measure.results import BUILD, VERIFY, Outcome
 from tuner.measure.timing import StageWatch
 from tuner.space.model import Config, ConfigKey, config_key
+from tuner.tuning.queue import Queue
 from tuner.tuning.trial import Trial
 
 if TYPE_CHECKING:
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from tuner.tuning.ledger import Ledger
 
 logger = logging.getLogger(__name__)
-LOOK_AHEAD = 256  # likely configurations that are considered for compiling ahead
-POLL_SECONDS = 0.5  # between looks at the trials of other processes
+POLL_SECONDS = 0.5  # between looks at what other threads have done
 MOST_IN_TROUBLE = 3  # configurations, one after the other; after that each is tried only once
 
 
@@ -42,10 +42,7 @@ class TrialListener(Protocol):
 
 
 class Shift:
-    """One run of a crew: a thread for each worker, and the state that they share.
-
-    `_changed` guards that state; threads that depend on the trials of others wait for it.
-    """
+    """One run of a crew: a thread for each worker, and what they share, which the queue's `changed` guards."""
 
     def __init__(
         self,
@@ -58,14 +55,10 @@ class Shift:
     ) -> None:
         self._task, self._compile_pool, self._search = task, compile_pool, search
         self._ledger, self._progress, self._noted = ledger, progress, noted
-        self._changed = threading.Condition()
+        self._queue = Queue(search, ledger, compile_pool, task.timeout, self._report)
         self._in_trouble = 0  # configurations since the last one that was measured
         self.trouble: EnvironmentTrouble | None = None  # the latest
-        self._measuring = 0
-        self._retries: list[Config] = []  # asked for by the search before
-        self._elsewhere: list[Config] = []  # claimed by other processes
         self._best: Trial | None = None
-        self._stopping = False
         self._ended = threading.Event()  # all threads have
         self._reported: set[ConfigKey] = set()
         self.at_work: set[Supervisor] = set()
@@ -84,7 +77,7 @@ class Shift:
 
     def wait(self, seconds: float = math.inf) -> None:
         """Return when every worker has finished, or after `seconds`."""
-        # Thread.join, once interrupted, may take a running thread for dead (CPython issue 90882). `_changed` is not to
+        # Thread.join, once interrupted, may take a running thread for dead (CPython issue 90882). `changed` is not to
         # be waited for: an interrupt would have to wait for whoever holds it.
         deadline = time.monotonic() + seconds
         while self.at_work and time.monotonic() < deadline:
@@ -93,109 +86,42 @@ class Shift:
     def work(self, worker: Supervisor, lead: Supervisor) -> None:
         """The thread of one worker."""
         try:
-            self._build_ahead([])  # while the inputs are made
+            self._queue.build_ahead()  # while the inputs are made
             patiently(lead.get_ready, self._noted, self._pause)  # computes the products, which the others read
-            while (config := self._claim_next()) is not None:
+            while (config := self._queue.take(len(self.at_work), watch := StageWatch())) is not None:
                 try:
-                    trial = self._measure(worker, config)
+                    trial = self._measure(worker, config, watch)
                 except DeviceError as error:
-                    with self._changed:
+                    with self._queue.changed:
                         self.at_work.discard(worker)
-                        if self._stopping or not self.at_work:
+                        if self._queue.stopping or not self.at_work:
                             raise
-                        self._retries.append(config)
-                        self._ledger.release(config)
-                        self._measuring -= 1
+                        self._queue.put_back(config)
                         self._noted(f"{error}; the other devices go on")
                         return
-                if self._stopping:
+                if self._queue.stopping:
                     return
                 self._finish(config, trial)
         except BaseException as error:
             self.error = self.error or error
             self.stop()
         finally:
-            with self._changed:
+            with self._queue.changed:
                 self.at_work.discard(worker)
-                self._changed.notify_all()
+                self._queue.changed.notify_all()
                 if not self.at_work:
                     self._ended.set()
 
     def stop(self) -> None:
         """Tell all threads to finish, which look for it at every poll. Takes no lock, and so never waits."""
-        self._stopping = True
+        self._queue.stopping = True
 
-    def _claim_next(self) -> Config | None:
-        """Claim the next configuration for this process; None when the search is over."""
-        while (config := self._next()) is not None:
-            if self._ledger.claim(config, self._task.timeout):
-                return config
-            with self._changed:
-                self._measuring -= 1
-                self._elsewhere.append(config)
-        return None
-
-    def _next(self) -> Config | None:
-        """The next configuration without a trial, counted in `_measuring`; None when the search is over.
-
-        Waits while the search depends on configurations that others are measuring.
-        """
-        with self._changed:
-            while not self._stopping:
-                if self._ledger.shared:
-                    self._read_news()
-                if not self._retries and not self._search.ready():
-                    self._wait_for_search()
-                    continue
-                config = self._retries.pop() if self._retries else self._search.ask()
-                if config is None:
-                    if not self._measuring and not self._elsewhere and not self._retries:
-                        return None
-                    self._changed.wait(POLL_SECONDS)
-                    continue
-                trial = self._trial(config)
-                if trial is not None:
-                    self._report(trial)
-                    continue
-                self._measuring += 1
-                self._build_ahead([config])
-                return config
-        return None
-
-    def _build_ahead(self, first: Sequence[Config]) -> None:
-        """Queue builds of `first`, and of what the search is likely to ask for."""
-        with self._changed:
-            ahead = [*first, *self._search.likely(LOOK_AHEAD)]
-            self._compile_pool.prepare(c for c in ahead if self._trial(c) is None)
-
-    def _wait_for_search(self) -> None:
-        """Let others have `_changed` while the search thinks."""
-        self._changed.release()
-        try:
-            self._search.wait(POLL_SECONDS)
-        finally:
-            self._changed.acquire()
-
-    def _trial(self, config: Config) -> Trial | None:
-        return self._ledger.known(config, self._task.timeout)
-
-    def _read_news(self) -> None:
-        """Report the trials of other processes, and retry the configurations that they no longer claim."""
-        for trial in self._ledger.news():
-            if self._search.pool.find(trial.config) is not None:  # another process may have other restrictions
-                self._report(trial)
-        for config in list(self._elsewhere):
-            if self._trial(config) is not None or not self._ledger.is_claimed(config):
-                self._elsewhere.remove(config)
-                self._retries.append(config)
-
-    def _measure(self, worker: Supervisor, config: Config) -> Trial | None:
-        """The trial of a claimed configuration; None where the claim was lost before the measurement began."""
+    def _measure(self, worker: Supervisor, config: Config, watch: StageWatch) -> Trial | None:
+        """The trial of a claimed configuration; None where the claim was lost before the measurement began. `watch` has
+        the seconds that it has taken so far."""
         best_ms = None
         if self._task.method.races:
             best_ms = (self._best and self._best.time_ms) or math.inf
-
-        watch = StageWatch()
 
         def attempt() -> Outcome | None:
             with watch.stage(BUILD):
@@ -239,8 +165,8 @@ class Shift:
 
     def _pause(self, seconds: float) -> bool:
         """Wait before another attempt. Returns whether the run is over."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._stopping, seconds)
+        with self._queue.changed:
+            return self._queue.changed.wait_for(lambda: self._queue.stopping, seconds)
 
     def _finish(self, config: Config, trial: Trial | None) -> None:
         """Write the trial and report it. Where the claim was lost, another process measures the configuration."""
@@ -251,13 +177,7 @@ class Shift:
             written = True
         else:
             written = trial is not None and self._ledger.finish(trial)
-        with self._changed:
-            self._measuring -= 1
-            if trial is not None and written:
-                self._report(trial)
-            else:
-                self._elsewhere.append(config)
-            self._changed.notify_all()
+        self._queue.end(config, trial if written else None)
 
     def _report(self, trial: Trial) -> None:
         """Report a trial to search and progress, once."""

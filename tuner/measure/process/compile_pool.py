@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable
+from concurrent import futures
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
@@ -29,6 +30,9 @@ class CompilePool:
     """Compile workers for one space and size after the other, each driven by a thread of its own. The first starts at
     once, while a device opens; the others start when there is something for them to build.
 
+    What a search has asked for is built before what it may ask for. `depth` is how many configurations may be asked for
+    before they are built.
+
     Where the device is this machine's processor, compiling would disturb the times. There the whole queue is built
     first, on all cores, then measured, and then refilled.
     """
@@ -44,19 +48,24 @@ class CompilePool:
         self._processes = [_compile_worker()]
         self._idle = list(self._processes)
         self._builds: dict[ConfigKey, Future[None]] = {}
+        self._asked = set[ConfigKey]()  # those that the search has asked for
+        self._queueing = threading.Lock()  # guards both
         self._starting, self._closed = threading.Lock(), False
 
     def turn_to(self, space: Space, scope: Scope, device: DeviceInfo) -> None:
         """Build for this space and size from now on. Builds under way come to their end."""
-        for build in self._builds.values():
-            build.cancel()
-        self._builds.clear()
+        with self._queueing:
+            for build in self._builds.values():
+                build.cancel()
+            self._builds.clear()
+            self._asked.clear()
         self._task = self._task_of(space, scope, device)
         if self._pool is None:
             self._alternate = device.on_processor
             cores = len(os.sched_getaffinity(0))
             free = cores if self._alternate else cores - self._devices
             self.count = max(1, min(MOST_WORKERS * self._devices, free, most_builders() - self._devices))
+            self.depth = 1 if self._alternate else max(self.count, self._devices)
             self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="compile-pool")
 
     def _task_of(self, space: Space, scope: Scope, device: DeviceInfo) -> dict[str, Any]:
@@ -72,14 +81,31 @@ class CompilePool:
             "allowance": asdict(Allowance.shared(self._timeout)),
         }
 
-    def prepare(self, configs: Iterable[Config]) -> None:
-        """Queue builds of the first of `configs`, AHEAD for each compile worker."""
-        if self._alternate and self._builds:
-            return
-        for config, _ in zip(configs, range(AHEAD * self.count), strict=False):
-            key = config_key(config)
-            if key not in self._builds:
-                self._builds[key] = self._submit(config)
+    def prepare(self, asked: Config | None, likely: Iterable[Config]) -> None:
+        """Queue the build of a configuration that has been asked for, if one has, and then those of what is likely to
+        be asked for next, in place of what was likely before. AHEAD configurations for each compile worker are enough.
+        """
+        with self._queueing:
+            if self._alternate and self._builds:
+                return
+            if asked is not None:
+                self._begin(asked)
+            for config, _ in zip(likely, range(AHEAD * self.count - len(self._asked)), strict=False):
+                key = config_key(config)
+                if key not in self._builds:
+                    self._builds[key] = self._submit(config)
+
+    def is_ready(self, config: Config) -> bool:
+        """Whether a device may be given `config` now: it is built, or `wait` builds the whole queue."""
+        with self._queueing:
+            build = self._builds.get(config_key(config))
+            return self._alternate or build is None or build.done()
+
+    def wait_for_any(self, configs: Iterable[Config], seconds: float) -> None:
+        """Return when one of these configurations is ready, or after `seconds`."""
+        with self._queueing:
+            builds = [build for config in configs if (build := self._builds.get(config_key(config))) is not None]
+        futures.wait(builds, seconds, futures.FIRST_COMPLETED)
 
     def wait(self, config: Config) -> None:
         """Return when `config` has been built, or the pool is closed.
@@ -88,24 +114,45 @@ class CompilePool:
         times out, DeviceError where no compile worker starts, EnvironmentTrouble where the machine is to blame: the
         next call builds it again.
         """
-        with contextlib.suppress(CancelledError):
-            self._wait(config)
-
-    def _wait(self, config: Config) -> None:
         if self._alternate:
-            for build in list(self._builds.values()):
-                build.exception()  # futures.wait would wait for a cancelled one for ever
-        queued = self._builds.pop(config_key(config), None)
-        if queued is None:
-            with self._starting:
-                if self._closed:
-                    return
-                queued = self._submit(config)
-        queued.result()
+            for other in list(self._builds.values()):
+                with contextlib.suppress(CancelledError):
+                    other.exception()  # futures.wait would wait for a cancelled one for ever
+        with self._queueing:
+            build = self._begin(config)
+        try:
+            with contextlib.suppress(CancelledError):
+                build.result()
+        finally:
+            self.forget(config)
+
+    def forget(self, config: Config) -> None:
+        """Build `config` no more, unless that is under way: nobody waits for it."""
+        with self._queueing:
+            self._asked.discard(config_key(config))
+            build = self._builds.pop(config_key(config), None)
+            if build is not None:
+                build.cancel()
+
+    def _begin(self, config: Config) -> Future[None]:
+        """The build of what has been asked for. It comes before all that is only likely, and has not begun."""
+        key = config_key(config)
+        self._asked.add(key)
+        if not self._alternate:
+            for other in self._builds.keys() - self._asked | {key} & self._builds.keys():
+                if self._builds[other].cancel():
+                    del self._builds[other]
+        if key not in self._builds:
+            self._builds[key] = self._submit(config)
+        return self._builds[key]
 
     def _submit(self, config: Config) -> Future[None]:
-        assert self._pool is not None
-        return self._pool.submit(self._build, config, self._task)
+        with self._starting:
+            if not self._closed and self._pool is not None:
+                return self._pool.submit(self._build, config, self._task)
+        build = Future[None]()
+        build.cancel()
+        return build
 
     def close(self) -> None:
         """Stop all compile workers, even in the middle of a build."""
