@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tuner.measure.results import BUILD
@@ -44,6 +44,11 @@ class Queue:
         self._ahead: list[Config] = []  # those of them that no device has
         self._retries: list[Config] = []  # asked for by the search before
         self._elsewhere: list[Config] = []  # claimed by other processes
+
+    def build_ahead(self) -> None:
+        """Begin to build what the search is likely to ask for first."""
+        with self.changed:
+            self._compile_pool.prepare(None, self._likely())
 
     def put_back(self, config: Config) -> None:
         """Give up a configuration that `take` gave: another device is to measure it. `changed` is held."""
@@ -134,8 +139,7 @@ class Queue:
                     self._report(trial)
                     continue
                 self._outstanding += 1
-                likely = self._search.likely(LOOK_AHEAD)
-                self._compile_pool.prepare(config, (c for c in likely if self._trial(c) is None))
+                self._compile_pool.prepare(config, self._likely())
                 return config
         return None
 
@@ -146,6 +150,9 @@ class Queue:
             self._search.wait(POLL_SECONDS)
         finally:
             self.changed.acquire()
+
+    def _likely(self) -> Iterator[Config]:
+        return (config for config in self._search.likely(LOOK_AHEAD) if self._trial(config) is None)
 
     def _trial(self, config: Config) -> Trial | None:
         return self._ledger.known(config, self._timeout)
