@@ -56,10 +56,7 @@
 #define by_columns 1 // 1: bands of columns of tiles
 #endif
 #ifndef pack_rows
-#define pack_rows 4 // rows per thread of `pack`
-#endif
-#ifndef streaming
-#define streaming 1 // 1: pack tells the L2 cache that nobody reads A and B again, so that it keeps what was copied
+#define pack_rows 2 // rows per thread of `pack`
 #endif
 
 #define HEIGHT (block_m / consumers / 64)
@@ -101,10 +98,6 @@ INLINE uint4 load_each(const half *source, int count) {
     return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
 }
 
-INLINE uint4 load_vector(const half *source) {
-    return streaming ? __ldcs((const uint4 *)source) : *(const uint4 *)source;
-}
-
 // Copies A and B to panels. A warp copies 256 columns of pack_rows rows. Blocks are (those of A, then those of B;
 // batch).
 KERNEL void __launch_bounds__(PACK_WARPS * 32)
@@ -133,8 +126,8 @@ KERNEL void __launch_bounds__(PACK_WARPS * 32)
         const int row = first_row + i * PACK_WARPS;
         const half *const source = matrix + (size_t)row * columns + column, *const vectors = source - shift_of(source);
         at_once[i] = row < rows && in_row >= 8 && vectors + 16 <= end;
-        low[i] = at_once[i] ? load_vector(vectors) : make_uint4(0, 0, 0, 0);
-        high[i] = at_once[i] ? load_vector(vectors + 8) : make_uint4(0, 0, 0, 0);
+        low[i] = at_once[i] ? *(const uint4 *)vectors : make_uint4(0, 0, 0, 0);
+        high[i] = at_once[i] ? *(const uint4 *)(vectors + 8) : make_uint4(0, 0, 0, 0);
     }
 #pragma unroll
     for (int i = 0; i < pack_rows; i++) {
