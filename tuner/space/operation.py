@@ -32,7 +32,8 @@ def parse_size(text: Size, operation: Operation, types: Types | None = None) -> 
     """Sizes from `4096`, `4096x2048x1024`, `M=100,N=37,K=53` or `1000,batch=100`; (4096, 2048, 1024) or a dictionary.
 
     A single number sets every size that has no default; several numbers set the sizes in order; sizes that are named
-    beside them are left out, as in `32,batch=1000`. `types` are chosen, or the defaults. Raises RequestError for a size that is unknown, missing, or not a whole number from 1 to MAX_SIZE.
+    beside them are left out, as in `32,batch=1000`. `types` are chosen, or the defaults. Raises RequestError for a size
+    that is unknown, missing, or not a whole number from 1 to MAX_SIZE.
     """
     if isinstance(text, Mapping):
         text = ",".join(f"{name}={value}" for name, value in text.items())
