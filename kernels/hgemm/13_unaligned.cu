@@ -9,9 +9,9 @@
 // elsewhere, and the stages before load half by half. Here nearly all loads are of 16 bytes:
 //
 // - How far a row begins behind such a multiple, its shift, is the same for every eighth row. A thread loads the two
-//   vectors that cover a piece of eight halves, and moves the piece out of them in registers. A warp takes rows of one
-//   shift at once, so that moving is a choice among eight ways, four of which are free. It loads one tile ahead, and
-//   stores when this one has been multiplied.
+//   vectors that cover a piece of eight halves, from rows that are a multiple of eight apart, and moves all its pieces
+//   by the same shift, in registers. While a tile is multiplied, each step stores a part of the next one, and loads the
+//   same part of the one behind.
 // - sort_rows = 1: A needs no moving if a block takes rows of one shift, `classes` rows apart. Its tiles begin `shift`
 //   halves before the rows do, at depth -shift, where all of them can be copied in the background. What lies before the
 //   begin of a row or behind its end becomes 0. The tiles of B begin at the same depth, which for B is only another row:
@@ -27,12 +27,16 @@
 #include "portable.h"
 #include "background.h"
 #include "hgemm.h"
+#include "shifted.h"
 
 #ifndef splits
 #define splits 1 // parts of the depth
 #endif
-#ifndef in_cluster
-#define in_cluster 0 // 1: the blocks of a tile are a cluster; 0: they meet in global memory
+#ifndef together
+#define together 1 // splits whose blocks are a cluster: 1, or all
+#endif
+#ifndef meet
+#define meet 0 // how others meet in the workspace: 0 all at once, 1 in pairs
 #endif
 #ifndef block_m
 #define block_m 128 // rows per block
@@ -77,9 +81,6 @@
 #define wide_n 0 // 1 where N is a multiple of 8: 16-byte copies from the rows of B
 #endif
 
-#if splits < 1 || (in_cluster && (splits < 2 || splits > 8))
-#error "splits: at least 1; a cluster has 2 to 8 blocks"
-#endif
 #if warp_m % 16 != 0 || warp_n % 16 != 0
 #error "a warp's outputs are made of pairs of mma tiles, 16 x 8"
 #endif
@@ -100,115 +101,52 @@
 using TileA = SwizzledTile<block_m, block_k, THREADS>;
 using TileB = SwizzledTile<block_k, block_n, THREADS>;
 
-// How many halves behind a multiple of 16 bytes.
-INLINE int shift_of(const half *address) { return (int)((size_t)address / 2 % 8); }
-
-// Eight neighbours, of which the first lies `shift` halves behind the first of the sixteen halves `low` and `high`.
-template <int shift> INLINE uint4 moved(const uint4 &low, const uint4 &high) {
-    const unsigned words[9] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w, 0};
-    unsigned out[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const int first = i + shift / 2;
-        out[i] = shift % 2 ? __funnelshift_r(words[first], words[first + 1], 16) : words[first];
-    }
-    return make_uint4(out[0], out[1], out[2], out[3]);
-}
-
-// The same, where the shift is known late.
-INLINE uint4 moved(const uint4 &low, const uint4 &high, int shift) {
-    const unsigned words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    unsigned by_two[6], by_one[5], out[4];
-#pragma unroll
-    for (int i = 0; i < 6; i++) {
-        by_two[i] = shift & 4 ? words[i + 2] : words[i];
-    }
-#pragma unroll
-    for (int i = 0; i < 5; i++) {
-        by_one[i] = shift & 2 ? by_two[i + 1] : by_two[i];
-    }
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        out[i] = __funnelshift_r(by_one[i], by_one[i + 1], shift % 2 * 16);
-    }
-    return make_uint4(out[0], out[1], out[2], out[3]);
-}
-
-// A thread's pieces of a tile, on their way through registers, all from one column. Where the tile has rows enough, each
-// piece of a warp is from rows of one shift, so that the warp moves it in one of eight ways; there are KINDS of shifts
-// among the pieces of a thread, which take turns.
+// A thread's pieces of a tile, on their way through registers, all from one column and from rows of one shift.
 template <class Tile> struct Pieces {
-    enum { WARPS = THREADS / 32, ROWS_AT_ONCE = 32 / Tile::PER_ROW };
-    enum { UNIFORM = Tile::PER_ROW <= 32 && Tile::ROWS % (8 * (ROWS_AT_ONCE > 0 ? ROWS_AT_ONCE : 1)) == 0 };
-    enum { KINDS = !UNIFORM || WARPS % 8 == 0 ? 1 : WARPS % 4 == 0 ? 2 : WARPS % 2 == 0 ? 4 : 8 };
-    enum { ROW_STEP = UNIFORM ? WARPS * KINDS * ROWS_AT_ONCE : Tile::ROW_STEP }; // a multiple of 8
     uint4 low[Tile::PIECES], high[Tile::PIECES];
-    // For the first piece of each kind; others follow every ROW_STEP rows. `from` is where its vectors lie from the
-    // begin of the tile in the matrix, `to` where it is stored in the tile, in halves.
-    int column, row[KINDS], shift[KINDS], to[KINDS];
-    ptrdiff_t from[KINDS];
+    int row, column, shift;
+    ptrdiff_t from; // where the vectors of the first piece lie from the begin of the tile in the matrix, in halves
+    int to;         // where it is stored in the tile
 
-    // The first tile that is loaded begins at `matrix`; rows of the matrix begin `pitch` halves apart. Where pieces are
-    // uniform, warp w takes rows w, w + WARPS, .. of the eight shifts, then those that lie 8 * ROWS_AT_ONCE behind.
-    INLINE Pieces(const half *matrix, int pitch) : column(threadIdx.x % Tile::PER_ROW * 8) {
-#pragma unroll
-        for (int i = 0; i < KINDS; i++) {
-            const int turn = threadIdx.x / 32 + i * WARPS;
-            row[i] = UNIFORM
-                         ? threadIdx.x % 32 / Tile::PER_ROW * 8 + turn % 8 + turn / 8 * (8 * ROWS_AT_ONCE)
-                         : threadIdx.x / Tile::PER_ROW;
-            shift[i] = shift_of(matrix + (ptrdiff_t)row[i] * pitch);
-            from[i] = (ptrdiff_t)row[i] * pitch + column - shift[i];
-            to[i] = (int)(Tile::at((half *)0, row[i], column) - (half *)0);
-        }
+    // The first tile that is loaded begins at `matrix`; rows of the matrix begin `pitch` halves apart.
+    INLINE Pieces(const half *matrix, int pitch)
+        : row(threadIdx.x / Tile::PER_ROW), column(threadIdx.x % Tile::PER_ROW * 8),
+          shift(shift_of(matrix + (ptrdiff_t)row * pitch)), from((ptrdiff_t)row * pitch + column - shift),
+          to((int)(Tile::at((half *)0, row, column) - (half *)0)) {}
+
+    // Loads piece i of the tile that begins at `matrix`, whose vectors lie in it, if its row is `there`.
+    INLINE void load(int i, const half *matrix, int pitch, bool there) {
+        const half *const vectors = matrix + from + (ptrdiff_t)(i * Tile::ROW_STEP) * pitch;
+        low[i] = there ? *(const uint4 *)vectors : make_uint4(0, 0, 0, 0);
+        high[i] = there ? *(const uint4 *)(vectors + 8) : make_uint4(0, 0, 0, 0);
     }
 
-    // Loads the tile that begins at `matrix`, and of which the matrix has the rows from `first` on, `rows` of them. All
-    // vectors lie in the matrix.
-    INLINE void load(const half *matrix, int pitch, int first, int rows) {
-        const bool inside = first <= 0 && rows >= Tile::ROWS - first; // the whole block goes one way
+    // Loads all, where the matrix has `rows` rows from row `first` of the tile on.
+    INLINE void load_all(const half *matrix, int pitch, int first, int rows) {
 #pragma unroll
         for (int i = 0; i < Tile::PIECES; i++) {
-            const int down = i / KINDS * ROW_STEP;
-            const uint4 *const vectors = (const uint4 *)(matrix + from[i % KINDS] + (ptrdiff_t)down * pitch);
-            if (inside) {
-                low[i] = vectors[0], high[i] = vectors[1];
-            } else {
-                const bool there = (unsigned)(row[i % KINDS] + down - first) < (unsigned)rows;
-                low[i] = there ? vectors[0] : make_uint4(0, 0, 0, 0);
-                high[i] = there ? vectors[1] : make_uint4(0, 0, 0, 0);
-            }
+            load(i, matrix, pitch, (unsigned)(row + i * Tile::ROW_STEP - first) < (unsigned)rows);
         }
     }
 
-    template <int by> INLINE void store_moved(half *tile, int kind) const {
+    INLINE void store(int i, half *tile) const {
+        *(uint4 *)(tile + to + i * (Tile::ROW_STEP * Tile::COLUMNS)) = moved(low[i], high[i], shift);
+    }
+
+    INLINE void store_all(half *tile) const {
 #pragma unroll
         for (int i = 0; i < Tile::PIECES; i++) {
-            if (i % KINDS == kind) {
-                *(uint4 *)(tile + to[kind] + i / KINDS * (ROW_STEP * Tile::COLUMNS)) = moved<by>(low[i], high[i]);
-            }
+            store(i, tile);
         }
     }
 
-    INLINE void store(half *tile) const {
-        if (UNIFORM) {
+    // In step `step` of STEPS, stores its part of the pieces and loads the same pieces of another tile.
+    INLINE void turn(int step, half *tile, const half *matrix, int pitch) {
 #pragma unroll
-            for (int kind = 0; kind < KINDS; kind++) {
-                switch (shift[kind]) {
-                case 0: store_moved<0>(tile, kind); break;
-                case 1: store_moved<1>(tile, kind); break;
-                case 2: store_moved<2>(tile, kind); break;
-                case 3: store_moved<3>(tile, kind); break;
-                case 4: store_moved<4>(tile, kind); break;
-                case 5: store_moved<5>(tile, kind); break;
-                case 6: store_moved<6>(tile, kind); break;
-                default: store_moved<7>(tile, kind);
-                }
-            }
-        } else {
-#pragma unroll
-            for (int i = 0; i < Tile::PIECES; i++) {
-                *(uint4 *)(tile + to[0] + i * (ROW_STEP * Tile::COLUMNS)) = moved(low[i], high[i], shift[0]);
+        for (int i = 0; i < Tile::PIECES; i++) {
+            if (i * STEPS / Tile::PIECES == step) {
+                store(i, tile);
+                load(i, matrix, pitch, true);
             }
         }
     }
@@ -217,15 +155,15 @@ template <class Tile> struct Pieces {
     INLINE void copy(half *tile, const half *matrix, int pitch, int first, int rows, int columns) const {
 #pragma unroll 1
         for (int i = 0; i < Tile::PIECES; i++) {
-            const int place = threadIdx.x / Tile::PER_ROW + i * Tile::ROW_STEP;
+            const int place = row + i * Tile::ROW_STEP;
             const int count = (unsigned)(place - first) < (unsigned)rows ? columns - column : 0;
             *(uint4 *)Tile::at(tile, place, column) = load8(matrix + (ptrdiff_t)place * pitch + column, count, false);
         }
     }
 };
 
-static_assert(sort_rows || Pieces<TileA>::UNIFORM || TileA::ROW_STEP % 8 == 0, "rows of A take turns with their shifts");
-static_assert(wide_n || Pieces<TileB>::UNIFORM || TileB::ROW_STEP % 8 == 0, "rows of B take turns with their shifts");
+static_assert(sort_rows || TileA::ROW_STEP % 8 == 0, "all rows of A that a thread loads have the same shift");
+static_assert(wide_n || TileB::ROW_STEP % 8 == 0, "all rows of B that a thread loads have the same shift");
 
 // The first eight halves of a tile's row, which begins `shift` halves before the row of `count` halves at `source` does.
 INLINE uint4 load_first8(const half *source, int shift, int count) {
@@ -242,11 +180,11 @@ INLINE uint4 load_first8(const half *source, int shift, int count) {
 
 // Begins to copy the tile of A from depth k on, where rows are sorted: -shift, or a multiple of block_k behind that. The
 // tile's first row begins at *A, which is `shift` halves behind a multiple of 16 bytes; the next row is `pitch` halves
-// behind it, and there are `rows` of them, of K halves.
-INLINE void copy_sorted(half *tile, const half *A, int pitch, int rows, int k, int shift, int K) {
+// behind it, and there are `rows` of them, of K halves. `inside` tells that the tile lies in them.
+INLINE void copy_sorted(half *tile, const half *A, int pitch, int rows, int k, int shift, int K, bool inside) {
     const int row = threadIdx.x / TileA::PER_ROW, column = threadIdx.x % TileA::PER_ROW * 8;
     const half *const source = A + (ptrdiff_t)row * pitch + k + column;
-    if (k >= 0 && k + block_k <= K && rows >= block_m) { // the whole block goes one way
+    if (inside) {
 #pragma unroll
         for (int i = 0; i < TileA::PIECES; i++) {
             copy_async(shared_address(TileA::at(tile, row + i * TileA::ROW_STEP, column)),
@@ -270,23 +208,18 @@ INLINE void copy_sorted(half *tile, const half *A, int pitch, int rows, int k, i
     }
 }
 
-// Begins to copy the tile of B from depth k on, where N is a multiple of 8. `columns` are there from *B on.
-INLINE void copy_wide(half *tile, const half *B, int N, int K, int k, int columns) {
+// Begins to copy the tile of B from depth k on, where N is a multiple of 8. `columns` are there from *B on. `inside`
+// tells that all rows are there.
+INLINE void copy_wide(half *tile, const half *B, int N, int K, int k, int columns, bool inside) {
     const int row = threadIdx.x / TileB::PER_ROW, column = threadIdx.x % TileB::PER_ROW * 8;
 #pragma unroll
     for (int i = 0; i < TileB::PIECES; i++) {
         const int in_b = k + row + i * TileB::ROW_STEP;
-        const bool there = (unsigned)in_b < (unsigned)K && column < columns;
+        const bool there = (inside || (unsigned)in_b < (unsigned)K) && column < columns;
         copy_async(shared_address(TileB::at(tile, row + i * TileB::ROW_STEP, column)),
                    there ? B + (size_t)in_b * N + column : B, there ? 16 : 0);
     }
 }
-
-#if in_cluster
-#define CLUSTER __cluster_dims__(1, 1, splits)
-#else
-#define CLUSTER
-#endif
 
 KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
     hgemm_unaligned(float *__restrict__ C, const half *__restrict__ A, const half *__restrict__ B,
@@ -329,10 +262,10 @@ KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
     // Loads the tiles from depth k on that come through registers.
     const auto load = [&](int k) {
         if (!sort_rows && k < depths.end && !is_last_a(k)) {
-            pieces_a.load(A + k, K, 0, rows);
+            pieces_a.load_all(A + k, K, 0, rows);
         }
         if (!wide_n && k < depths.end && !is_last_b(k)) {
-            pieces_b.load(B + (ptrdiff_t)k * N, N, -k, K);
+            pieces_b.load_all(B + (ptrdiff_t)k * N, N, -k, K);
         }
     };
     // Stores them to a slot.
@@ -342,7 +275,7 @@ KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
             if (is_last_a(k)) {
                 pieces_a.copy(tile, A + k, K, 0, rows, K - k);
             } else {
-                pieces_a.store(tile);
+                pieces_a.store_all(tile);
             }
         }
         if (!wide_n && k < depths.end) {
@@ -350,28 +283,29 @@ KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
             if (is_last_b(k)) {
                 pieces_b.copy(tile, B + (ptrdiff_t)k * N, N, -k, K, columns);
             } else {
-                pieces_b.store(tile);
+                pieces_b.store_all(tile);
             }
         }
     };
     // Begins to copy the others from depth k on to a slot; a group for each slot, so that they can be counted.
-    const auto fetch = [&](int slot, int k) {
-        if (sort_rows && k < depths.end) {
-            copy_sorted(tile_a + slot * SIZE_A, A, K * classes, rows, k, shift_a, K);
+    const auto fetch = [&](int slot, int k, bool inside) {
+        if (sort_rows && (inside || k < depths.end)) {
+            copy_sorted(tile_a + slot * SIZE_A, A, K * classes, rows, k, shift_a, K, inside);
         }
-        if (wide_n && k < depths.end) {
-            copy_wide(tile_b + slot * SIZE_B, B, N, K, k, columns);
+        if (wide_n && (inside || k < depths.end)) {
+            copy_wide(tile_b + slot * SIZE_B, B, N, K, k, columns, inside);
         }
         commit_copies();
     };
 
-    // Have the first tiles in shared memory.
+    // Have the first tiles in shared memory, and the second ones in registers.
 #pragma unroll 1
     for (int slot = 0; slot < stages - 1; slot++) {
-        fetch(slot, depths.begin + slot * block_k);
+        fetch(slot, depths.begin + slot * block_k, false);
     }
     load(depths.begin);
     store(0, depths.begin);
+    load(depths.begin + block_k);
     wait_for_copies<stages - 2>();
     __syncthreads();
 
@@ -381,11 +315,16 @@ KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
         reader.read(held[0], 0);
     }
     int slot = 0; // of the tile that is multiplied
-    for (int k0 = depths.begin; k0 < depths.end; k0 += block_k) {
+    // Multiplies the tiles from k0 on, stores the next ones, and loads those behind them. `inside` is a constant: whether
+    // all that it touches lies in the matrices and among the depths of the block. Then each step does a part of this.
+    const auto multiply_tiles = [&](int k0, bool inside) {
         const int next = slot + 1 < stages ? slot + 1 : 0;
         // Into the slot before this one, which was read last before the latest barrier.
-        fetch(slot > 0 ? slot - 1 : stages - 1, k0 + (stages - 1) * block_k);
-        load(k0 + block_k);
+        fetch(slot > 0 ? slot - 1 : stages - 1, k0 + (stages - 1) * block_k, inside);
+        if (!inside) {
+            store(next, k0 + block_k);
+            load(k0 + 2 * block_k);
+        }
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
             const int set = step % fragments;
@@ -394,8 +333,13 @@ KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
             } else if (step + 1 < STEPS) {
                 reader.read(held[1 - set], step + 1, slot);
             }
+            if (inside && !sort_rows) {
+                pieces_a.turn(step, tile_a + next * SIZE_A, A + k0 + 2 * block_k, K);
+            }
+            if (inside && !wide_n) {
+                pieces_b.turn(step, tile_b + next * SIZE_B, B + (ptrdiff_t)(k0 + 2 * block_k) * N, N);
+            }
             if (step + 1 == STEPS) { // this warp has read the last of this tile
-                store(next, k0 + block_k);
                 wait_for_copies<stages - 2>();
                 __syncthreads();
                 if (fragments == 2) {
@@ -405,6 +349,16 @@ KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
             multiply_fragments<16>(sum, held[set]);
         }
         slot = next;
+    };
+    int k0 = depths.begin;
+    const int reach = (stages > 3 ? stages : 3) * block_k; // of what multiplying at k0 touches
+    if (rows >= block_m) {
+        for (; k0 + block_k > 0 && k0 + reach + 8 <= depths.end && !is_last_b(k0 + 2 * block_k); k0 += block_k) {
+            multiply_tiles(k0, true);
+        }
+    }
+    for (; k0 < depths.end; k0 += block_k) {
+        multiply_tiles(k0, false);
     }
 
     add_and_write(Rows{C, rows, classes}, sum, place, N, alpha, beta, split, (float4 *)shared, workspace, semaphores,

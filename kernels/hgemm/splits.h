@@ -1,7 +1,21 @@
-// How blocks that have each computed the sums of a tile of C over a part of the depth add them up, in the order of the
-// parts, and write them: for 12 and 13. The file that includes this one defines `splits`, `in_cluster` and THREADS first.
+// How blocks that have each computed the sums of a tile of C over a part of the depth add them up, in an order that does
+// not depend on who was last, and write them: for 12 and 13. The file that includes this one defines `splits`,
+// `together`, `meet`, block_k and THREADS first.
 #ifndef SPLITS_H
 #define SPLITS_H
+
+#if splits < 1 || meet < 0 || meet > 1
+#error "splits: at least 1; meet: 0 or 1"
+#endif
+#if together < 1 || together > 8 || (together > 1 && (together != splits || meet == 1))
+#error "together: 1, or all splits, at most 8"
+#endif
+
+#if together > 1
+#define CLUSTER __cluster_dims__(1, 1, together)
+#else
+#define CLUSTER
+#endif
 
 #include "cluster.h"
 #include "hgemm.h"
@@ -39,6 +53,26 @@ INLINE void write_mma_rows(const Rows &to, const float (&sum)[TILES][4], int row
     }
 }
 
+// Leaves a thread's sums for another block, those of neighbouring threads beside one another.
+template <int TILES_M, int TILES_N>
+INLINE void leave_sums(float *to, const float (&sum)[TILES_M][TILES_N][4]) {
+#pragma unroll
+    for (int f = 0; f < TILES_M * TILES_N; f++) {
+        const float(&four)[4] = sum[f / TILES_N][f % TILES_N];
+        WRITE_PART4(to + (f * THREADS + threadIdx.x) * 4, make_float4(four[0], four[1], four[2], four[3]));
+    }
+}
+
+// Adds what a block has left so.
+template <int TILES_M, int TILES_N> INLINE void add_sums(float (&sum)[TILES_M][TILES_N][4], const float *from) {
+#pragma unroll
+    for (int f = 0; f < TILES_M * TILES_N; f++) {
+        const float4 part = READ_PART4(from + (f * THREADS + threadIdx.x) * 4);
+        float(&four)[4] = sum[f / TILES_N][f % TILES_N];
+        four[0] += part.x, four[1] += part.y, four[2] += part.z, four[3] += part.w;
+    }
+}
+
 // Adds up the sums of all splits of a tile, and writes them. `shared` has room for a cluster's; `tile` is the number of
 // the tile in the workspace, and of its semaphore.
 template <int TILES_M, int TILES_N>
@@ -46,7 +80,7 @@ INLINE void add_and_write(const Rows &to, float (&sum)[TILES_M][TILES_N][4], con
                           float beta, int split, float4 *shared, float *workspace, int *semaphores, size_t tile) {
     const int column = place.block_column + place.warp_column + place.lane % 4 * 2;
     const int row = place.warp_row + place.lane / 4;
-#if in_cluster
+#if together > 1
     // Leave the sums for the cluster, and add up every splits-th mma tile of this warp's.
     __syncthreads(); // nobody reads tiles any more
 #pragma unroll
@@ -67,16 +101,15 @@ INLINE void add_and_write(const Rows &to, float (&sum)[TILES_M][TILES_N][4], con
     synchronize_cluster(); // the others may still read what this block has left
 #else
 #if splits > 1
-    // Leave the sums in the workspace. The last block of the tile adds them up.
     __shared__ int last;
     const int size = TILES_M * TILES_N * THREADS * 4;
-    float *const left_sums = workspace + tile * splits * size + threadIdx.x * 4;
-#pragma unroll
-    for (int f = 0; f < TILES_M * TILES_N; f++) {
-        const float(&four)[4] = sum[f / TILES_N][f % TILES_N];
-        WRITE_PART4(left_sums + split * size + f * THREADS * 4, make_float4(four[0], four[1], four[2], four[3]));
-    }
-    if (!is_last_block(semaphores + tile, &last, splits)) {
+    float *const left_sums = workspace + tile * splits * size;
+    semaphores += tile * splits;
+#endif
+#if splits > 1 && meet == 0
+    // Leave the sums in the workspace. The last block of the tile adds them up.
+    leave_sums(left_sums + split * size, sum);
+    if (!is_last_block(semaphores, &last, splits)) {
         return;
     }
 #pragma unroll
@@ -87,11 +120,21 @@ INLINE void add_and_write(const Rows &to, float (&sum)[TILES_M][TILES_N][4], con
         }
     }
     for (int s = 0; s < splits; s++) {
-#pragma unroll
-        for (int f = 0; f < TILES_M * TILES_N; f++) {
-            const float4 part = READ_PART4(left_sums + s * size + f * THREADS * 4);
-            float(&four)[4] = sum[f / TILES_N][f % TILES_N];
-            four[0] += part.x, four[1] += part.y, four[2] += part.z, four[3] += part.w;
+        add_sums(sum, left_sums + s * size);
+    }
+#endif
+#if splits > 1 && meet == 1
+    // Of two blocks, or of two groups of `span` splits, whoever comes first leaves its sums, and the other adds them to
+    // its own. A group has the place of its first split in the workspace, and a pair the semaphore of the second's.
+#pragma unroll 1
+    for (int span = 1; span < splits; span *= 2) {
+        const int first = split / span * span, other = (split / span ^ 1) * span;
+        if (other < splits) {
+            leave_sums(left_sums + first * size, sum);
+            if (!is_last_block(semaphores + max(first, other), &last, 2)) {
+                return;
+            }
+            add_sums(sum, left_sums + other * size);
         }
     }
 #endif

@@ -12,14 +12,16 @@
 //     sums of a tile        block     block     block              added up as 0 + 1 + 2 + ..
 //
 // How these sums meet:
-// - in_cluster = 0: each block leaves its sums in a workspace. The semaphore of a tile counts those that have done so,
-//   and the last one adds up all of them.
-// - in_cluster = 1: the blocks of a tile are a cluster. Each leaves its sums in its own shared memory, and adds up an
-//   equal part of the outputs, from the shared memory of all. That spares the way through global memory, and the last
-//   block does not work alone (CUDA, from sm_90 on).
-// Either way sums are added in the order of the splits, so that C does not depend on who was last: the same bits each
-// time. Tiles need no powers of two: 96 fits some sizes better than 64 or 128, and the threads copy in rounds of which
-// the last may be a part.
+// - meet = 0: each block leaves its sums in a workspace. The semaphore of a tile counts those that have done so, and the
+//   last one adds up all of them.
+// - meet = 1: blocks meet in pairs, and those that come last in pairs of pairs: (0 + 1) + (2 + 3), .. So the last block
+//   reads as many sums as there are rounds, not as there are splits. Each pair has a semaphore.
+// - together > 1: so many blocks of a tile are a cluster. Each leaves its sums in its own shared memory, and adds up an
+//   equal part of the outputs, from the shared memory of all. That spares the way through global memory, and no block
+//   works alone (CUDA, from sm_90 on). Where there are several clusters, each part then meets as with meet = 0.
+// Each adds sums in an order that does not depend on who was last, so that C has the same bits each time. Tiles need no
+// powers of two: 96 fits some sizes better than 64 or 128, and the threads copy in rounds of which the last may be a
+// part.
 // Idea: split-K, as in CUTLASS; the workspace and the semaphores are those of gallery/split_k.
 #include "portable.h"
 #include "cluster.h"
@@ -31,8 +33,11 @@
 #ifndef splits
 #define splits 4 // parts of the depth
 #endif
-#ifndef in_cluster
-#define in_cluster 0 // 1: the blocks of a tile are a cluster; 0: they meet in global memory
+#ifndef meet
+#define meet 0 // how those of a tile meet in the workspace: 0 all at once, 1 in pairs
+#endif
+#ifndef together
+#define together 1 // splits whose blocks are a cluster, and have met before
 #endif
 #ifndef BM
 #define BM 64 // rows per block
@@ -102,8 +107,11 @@
 #define ROUNDS_A ((BM + COPY_ROWS_A - 1) / COPY_ROWS_A)
 #define ROUNDS_B ((BK + COPY_ROWS_B - 1) / COPY_ROWS_B)
 
-#if splits < 1 || (in_cluster && (splits < 2 || splits > 8))
-#error "splits: at least 1; a cluster has 2 to 8 blocks"
+#if splits < 1 || meet < 0 || meet > 1
+#error "splits: at least 1; meet: 0 or 1"
+#endif
+#if together < 1 || together > 8 || splits % together != 0 || (meet == 1 && together > 1)
+#error "together: a cluster has at most 8 blocks, the splits are whole clusters, and these meet all at once"
 #endif
 #if BM % WM != 0 || BN % WN != 0
 #error "the warps must fill the block: WM must divide BM, and WN BN"
@@ -120,8 +128,8 @@
 #if stages < 2 || cp_async < 0 || cp_async > 2 || (stages > 2 && !cp_async)
 #error "stages: at least 2, and 2 without cp.async; cp_async: 0, 1 or 2"
 #endif
-#if (cp_async || in_cluster) && defined __OPENCL_VERSION__
-#error "cp_async and in_cluster are CUDA's"
+#if (cp_async || together > 1) && defined __OPENCL_VERSION__
+#error "cp_async and clusters are CUDA's"
 #endif
 
 #include "outputs.h"
@@ -207,10 +215,24 @@ INLINE void read_fragments(float *fragment_a, float *fragment_b, LOCAL const flo
         STORE((out) + (f * THREADS + thread) * 4,                                                                      \
               make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));                                    \
     }
+// Add what another block, or this one, has left so.
+#define ADD_SUMS(from)                                                                                                 \
+    _Pragma("unroll") for (int f = 0; f < FOURS; f++) {                                                                \
+        const float4 part = READ_PART4((from) + (f * THREADS + thread) * 4);                                           \
+        const int i = f / (COLUMNS / 4), j = f % (COLUMNS / 4) * 4;                                                    \
+        sum[i][j] += part.x, sum[i][j + 1] += part.y, sum[i][j + 2] += part.z, sum[i][j + 3] += part.w;                \
+    }
 #define STORE_SHARED4(p, four) (SHARED4(p) = (four))
+// Write four of a thread's outputs.
+#define WRITE_FOUR(f, four)                                                                                            \
+    {                                                                                                                  \
+        const int row = block_row + thread_row + ROW((f) / (COLUMNS / 4));                                             \
+        const int column = block_column + thread_column + COLUMN((f) % (COLUMNS / 4) * 4);                             \
+        write4(C + (size_t)row * N + column, four, alpha, beta, row < M ? N - column : 0, wide_n);                     \
+    }
 
-#if in_cluster
-#define CLUSTER __cluster_dims__(1, 1, splits)
+#if together > 1
+#define CLUSTER __cluster_dims__(1, 1, together)
 #else
 #define CLUSTER
 #endif
@@ -224,7 +246,7 @@ void sgemm_split_k(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict_
 #else
     extern __shared__ ALIGNED float shared[]; // as many, and for a cluster BM * BN at least
 #endif
-#if splits > 1 && !in_cluster
+#if splits > together
     __shared__ int last;
 #endif
 
@@ -293,52 +315,78 @@ void sgemm_split_k(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict_
         }
     }
 
-#if in_cluster
-    // Leave the sums for the cluster, and add up every splits-th four of this thread's outputs.
+#if splits > 1
+    const size_t tile = (b * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    GLOBAL float *left_sums = workspace + tile * (splits / together) * (BM * BN);
+    semaphores += tile * splits;
+#endif
+#if together > 1
+    // Leave the sums for the cluster, and add up every together-th four of this thread's outputs.
+    const int rank = split % together;
     __syncthreads(); // nobody reads tiles any more
     LEAVE_SUMS(STORE_SHARED4, shared)
     synchronize_cluster();
-    for (int f = split; f < FOURS; f += splits) {
+    for (int f = rank; f < FOURS; f += together) {
         float4 all = read_block4(shared + (f * THREADS + thread) * 4, 0);
 #pragma unroll
-        for (int s = 1; s < splits; s++) {
+        for (int s = 1; s < together; s++) {
             const float4 part = read_block4(shared + (f * THREADS + thread) * 4, s);
             all.x += part.x, all.y += part.y, all.z += part.z, all.w += part.w;
         }
-        const int row = block_row + thread_row + ROW(f / (COLUMNS / 4));
-        const int column = block_column + thread_column + COLUMN(f % (COLUMNS / 4) * 4);
-        write4(C + (size_t)row * N + column, all, alpha, beta, row < M ? N - column : 0, wide_n);
+#if splits == together
+        WRITE_FOUR(f, all)
+#else
+        WRITE_PART4(left_sums + split / together * (BM * BN) + (f * THREADS + thread) * 4, all);
+#endif
     }
+#if splits > together
+    // The last of the clusters' blocks that have these fours adds up what they have left.
+    if (is_last_block(semaphores + rank, &last, splits / together)) {
+        for (int f = rank; f < FOURS; f += together) {
+            float4 all = READ_PART4(left_sums + (f * THREADS + thread) * 4);
+#pragma unroll
+            for (int s = 1; s < splits / together; s++) {
+                const float4 part = READ_PART4(left_sums + s * (BM * BN) + (f * THREADS + thread) * 4);
+                all.x += part.x, all.y += part.y, all.z += part.z, all.w += part.w;
+            }
+            WRITE_FOUR(f, all)
+        }
+    }
+#endif
     synchronize_cluster(); // the others may still read what this block has left
 #else
-#if splits > 1
+#if splits > 1 && meet == 0
     // Leave the sums in the workspace. The last block of the tile adds them up.
-    const size_t tile = (b * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-    GLOBAL float *left_sums = workspace + tile * splits * (BM * BN);
     LEAVE_SUMS(WRITE_PART4, left_sums + split * (BM * BN))
-    if (!is_last_block(semaphores + tile, &last, splits)) {
+    if (!is_last_block(semaphores, &last, splits)) {
         return;
     }
     clear(sum);
     for (int s = 0; s < splits; s++) {
-#pragma unroll
-        for (int f = 0; f < FOURS; f++) {
-            const float4 part = READ_PART4(left_sums + s * (BM * BN) + (f * THREADS + thread) * 4);
-            const int i = f / (COLUMNS / 4), j = f % (COLUMNS / 4) * 4;
-            sum[i][j] += part.x, sum[i][j + 1] += part.y, sum[i][j + 2] += part.z, sum[i][j + 3] += part.w;
+        ADD_SUMS(left_sums + s * (BM * BN))
+    }
+#endif
+#if splits > 1 && meet == 1
+    // Of two blocks, or of two groups of `span` splits, whoever comes first leaves its sums, and the other adds them to
+    // its own. A group has the place of its first split in the workspace, and a pair the semaphore of the second's.
+#pragma unroll 1
+    for (int span = 1; span < splits; span *= 2) {
+        const int first = split / span * span, other = (split / span ^ 1) * span;
+        if (other < splits) {
+            LEAVE_SUMS(WRITE_PART4, left_sums + first * (BM * BN))
+            if (!is_last_block(semaphores + max(first, other), &last, 2)) {
+                return;
+            }
+            ADD_SUMS(left_sums + other * (BM * BN))
         }
     }
 #endif
 
     // Write.
 #pragma unroll
-    for (int i = 0; i < ROWS; i++) {
-#pragma unroll
-        for (int j = 0; j < COLUMNS; j += 4) {
-            const int row = block_row + thread_row + ROW(i), column = block_column + thread_column + COLUMN(j);
-            const float4 four = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
-            write4(C + (size_t)row * N + column, four, alpha, beta, row < M ? N - column : 0, wide_n);
-        }
+    for (int f = 0; f < FOURS; f++) {
+        const int i = f / (COLUMNS / 4), j = f % (COLUMNS / 4) * 4;
+        WRITE_FOUR(f, make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]))
     }
 #endif
 }

@@ -95,9 +95,9 @@ KERNEL void faulty(GLOBAL float *C, GLOBAL const float *A, GLOBAL const float *B
 #elif fault == 11
     if (i == 0) *(GLOBAL float *)((GLOBAL char *)C + 2) = 1; // an address that is no multiple of 4
 #elif fault == 12
-    float large[1 << 16]; // a quarter of a megabyte for each of many threads
-    for (int j = 0; j < 1 << 16; j++) large[j] = A[0] + j;
-    for (int j = 0; j < M * N; j++) C[j] += large[(j * 7919 + i) & ((1 << 16) - 1)] * 0.0f;
+    float large[130000]; // nearly as much as a thread may have: 140 GB for all that an H200 runs at a time
+    for (int j = 0; j < 130000; j++) large[j] = A[0] + j;
+    for (int j = 0; j < M * N; j++) C[j] += large[(j * 7919 + i) % 130000] * 0.0f;
 #endif
 }
 """

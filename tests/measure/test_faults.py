@@ -65,7 +65,9 @@ def test_no_fault_of_a_cuda_kernel_ends_the_run_or_wins(tune: Tune, stage: Stage
     faults = ", ".join(str(i) for i in range(1, 13))
     more = MORE % (SLOW_FAULTS, "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]")
     space = SPACE % (", ".join(map(str, range(20))), faults)
-    taken = cuda.allocate((cuda.free_memory() or 0) - (8 << 30))  # so that a quarter of a megabyte a thread is too much
+    taken = cuda.allocate(
+        max(0, (cuda.free_memory() or 0) - (120 << 30))
+    )  # so that half a megabyte per thread is too much
     survives(tune, stage(ENDLESS_MACRO + GPU, "faulty", space, "cuda", more), "cuda", CUDA_REASONS, tmp_path, "12")
     del taken
 

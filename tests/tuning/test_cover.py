@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import tuner
 from helpers.own_kernels import project, scaled
 from helpers.processes import Tune
+from tuner.devices import Device, build_cache
+from tuner.search.listing import listed
+from tuner.space import catalog
+from tuner.space.scope import Scope
 from tuner.tuning.cover import SizedBuild, choose
+from tuner.tuning.general import general, generalised
 
 A, B, C, D = (SizedBuild((name, ())) for name in "abcd")
 
@@ -20,6 +27,7 @@ void scale(float *y, const float *x, int n) {
     usleep(unroll == 3 ? 9000 : (unroll == 1) == (n < 3000) ? 500 : 3000);
 }
 """
+FIXED, ALWAYS = "derived: {fixed_n: n if fixed else 0}\n", "derived: {fixed_n: n}\n"
 
 
 def test_a_cover_serves_every_size_with_few_configurations_and_records_them(tune: Tune, tmp_path: Path) -> None:
@@ -39,6 +47,43 @@ def test_a_cover_serves_every_size_with_few_configurations_and_records_them(tune
     for size, unroll in (("1000", 1), ("9000", 2)):
         best = tune("best", file, size, "--json").json
         assert (best["match"], best["config"]) == ("exact", {"unroll": unroll})
+
+
+def test_after_a_cover_a_first_call_at_another_size_compiles_nothing(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
+    file = scaled(tmp_path, "twice")
+    text = CROSSING.replace("usleep(", "usleep(fixed_n ? 100 : ")  # what is compiled for one size is the fastest there
+    (tmp_path / "twice.c").write_text(text)
+    file.write_text(file.read_text().replace("[1, 2]", "[1, 2], fixed: [0, 1]") + FIXED)
+    done = tune("cover", file, "1000", "2000", "9000", "--within", "2", "--budget", "60s", "--json")
+    assert [(each["config"], each["builds"]) for each in done.json["chosen"]] == [
+        ({"unroll": 1, "fixed": 0}, 1), ({"unroll": 2, "fixed": 0}, 1),
+    ]  # fmt: skip
+    built = {path.name for path in build_cache.folder().iterdir()}
+    scale, x = tuner.dispatch(file), np.ones(1500, np.float32)
+    y = np.empty_like(x)
+    scale(y, x)
+    assert (y == 2).all()
+    assert scale.explain(y, x).config == {"unroll": 1, "fixed": 0}
+    assert {path.name for path in build_cache.folder().iterdir()} == built
+
+
+def test_what_serves_many_sizes_is_left_of_a_pool_and_all_where_nothing_does(tmp_path: Path, host: Device) -> None:
+    file = scaled(tmp_path, "twice")
+    (tmp_path / "twice.c").write_text(CROSSING.replace("i < n;", "i < fixed_n;"))
+    plain, more = file.read_text(), "[1, 2], fixed: [0, 1]"
+    for text, left in (
+        (plain.replace("[1, 2]", more) + FIXED, [0, 0]),
+        (plain.replace("[1, 2]", more) + ALWAYS, [0, 1] * 2),
+    ):
+        file.write_text(text)
+        space = catalog.load(file)
+        scope = Scope({"n": 1000}, {}, host.language, host.limits)
+        pool = general(space, scope, listed(space, scope))
+        assert sorted(pool.config(row)["fixed"] for row in range(len(pool))) == sorted(left)
+        assert generalised(space, scope, {"unroll": 2, "fixed": 1}) == {"unroll": 2, "fixed": left[1]}
 
 
 def test_a_cover_says_what_it_had_no_time_for(tune: Tune, tmp_path: Path) -> None:

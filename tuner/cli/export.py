@@ -18,7 +18,9 @@ from tuner.cli.options import (
     storage_option,
     warn,
 )
+from tuner.errors import RequestError
 from tuner.exchange.formats import FORMATS
+from tuner.paths import quoted
 
 
 @click.command()
@@ -56,21 +58,37 @@ def command(
     """Export the results of KERNEL at SIZE for other programs.
 
     A format holds the best configuration for a device, ready to build or launch without tuner, or all trials, for other
-    tuners and for analysis: see --to.
+    tuners and for analysis: see --to. That of `dispatch` holds a family, named in place of KERNEL, at any size.
 
     Example: tune export sgemm/12_warptiled 4096 --to cubin --device H200
     """
     from tuner.exchange import formats
     from tuner.exchange.target import Problem
+    from tuner.families import family
     from tuner.space import catalog
 
-    problem = Problem.parse(catalog.load(kernel), size, options, types, results)
-    export = formats.export(to, formats.ExportRequest(problem, **request))
+    about: dict[str, Any]
+    if FORMATS[to].holds_family:
+        if size is not None:
+            raise RequestError(f"--to {to}: it serves every size; leave out {quoted(size)}")
+        found = family.find(kernel)
+        problem = Problem.sizeless(found.spaces[0], options, types, results)
+        asked = formats.ExportRequest(problem, spaces=found.spaces, name=found.name, **request)
+        about = {"family": found.name, "types": problem.types}
+    else:
+        problem = Problem.parse(catalog.load(kernel), size, options, types, results)
+        asked = formats.ExportRequest(problem, **request)
+        about = {"kernel": problem.space.name, "size": problem.sizes, "types": problem.types}
+    export = formats.export(to, asked)
     warn(export.notes)
     files = [str(file) for file in export.files]
-    about = {"kernel": problem.space.name, "size": problem.sizes, "types": problem.types}
     data = {**about, "to": to, "files": files, **export.summary}
     lines = [*files]
+    if "builds" in export.summary:
+        lines = [
+            lines[-1],
+            "{builds} builds of {count} kernels".format(count=len(export.summary["kernels"]), **export.summary),
+        ]
     if "from" in export.summary:
         lines.append("{trials} trials on {device}, from a {from}".format(**export.summary))
     output.answer(as_json, data, "\n".join(lines))

@@ -19,6 +19,8 @@ from tuner.errors import RequestError
 
 MAX_BYTES = 2 << 30
 BUNDLE = ("tuner bundle", 2)  # format and version of launch.json
+DISPATCH = ("tuner dispatch bundle", 1)  # format and version of DISPATCH_FILE
+DISPATCH_FILE, RECORDS = "dispatch.json", "records"  # in the folder that serves a family
 FIGURES = ".figures"  # suffix of the file with a build's figures
 _CHECKSUM = 32  # bytes; loaders ignore trailing data
 _SWEEP_EVERY = 200
@@ -112,7 +114,7 @@ def read_bundle(bundle: Path, kernel: str | None) -> list[ExportedBuild]:
             ExportedBuild(
                 str(build["architecture"]),
                 dict(build["config"]),
-                tuple(_exported_binary(bundle, cubin) for cubin in build["cubins"]),
+                tuple(exported_binary(bundle, cubin) for cubin in build["cubins"]),
             )
             for build in data["builds"]
         ]
@@ -123,7 +125,7 @@ def read_bundle(bundle: Path, kernel: str | None) -> list[ExportedBuild]:
     raise RequestError(f"{bundle}: not a folder that `tune export --to cubin` wrote: {why}; export it again")
 
 
-def _exported_binary(bundle: Path, data: dict[str, Any]) -> ExportedBinary:
+def exported_binary(bundle: Path, data: dict[str, Any]) -> ExportedBinary:
     """A binary of a bundle. Raises RequestError where it is not the one that was exported."""
     file = bundle / Path(data["file"]).name
     binary = file.read_bytes()

@@ -15,6 +15,7 @@ from tuner.space.texts import short_size
 if TYPE_CHECKING:
     from tuner.exchange.target import Problem, Target
     from tuner.exchange.trials import Trials
+    from tuner.space.model import Space
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class ExportRequest:
 
     device: a device of this machine, or part of the name of one in the store.
     output: the file to write, or the folder of a bundle.
+    spaces: the kernels of a family, whose name is `name`, where the format holds one; `problem` is of the first, and
+        has no sizes.
     architectures: those of a bundle, as in `sm_80,sm_90a`.
     storage: the URL of a shared ledger.
     """
@@ -32,10 +35,14 @@ class ExportRequest:
     output: Path | None = None
     architectures: str | None = None
     storage: str | None = None
+    spaces: tuple[Space, ...] = ()
+    name: str = ""
 
     def path(self, suffix: str) -> Path:
         """`output`, or a file in the current folder, named after the kernel, the size and the types, with this
         suffix."""
+        if self.spaces:
+            return self.output or Path(f"{self.name.strip('/').rpartition('/')[2]}-dispatch{suffix}")
         stem, problem = self.problem.space.name.rpartition("/")[2], self.problem
         return self.output or Path("-".join([stem, short_size(problem.sizes), *problem.types.values()]) + suffix)
 
@@ -76,6 +83,7 @@ class Format:
     module: has a function `export` from ExportRequest to Export, which writes the files. It raises RequestError where
         there is nothing to write, and OSError.
     holds_trials: whether it holds all trials, which may come from a shared ledger.
+    holds_family: whether it holds the kernels of a family, at any size.
     has_architectures: whether it holds a binary for each architecture.
     """
 
@@ -83,6 +91,7 @@ class Format:
     description: str
     module: str
     holds_trials: bool = False
+    holds_family: bool = False
     has_architectures: bool = False
 
 
@@ -91,6 +100,9 @@ FORMATS: Mapping[str, Format] = {
     for form in (
         Format("header", "the best as a C header of macros", "tuner.exchange.header"),
         Format("cubin", "the best as cubins, with a C example", "tuner.exchange.bundle", has_architectures=True),
+        Format(
+            "dispatch", "a family at any size, for tuner.dispatch", "tuner.exchange.dispatch_bundle", holds_family=True
+        ),
         Format("cu", "the best as one specialised source", "tuner.exchange.single_file"),
         Format("kernel-tuner", "all trials as its cache", "tuner.exchange.kernel_tuner_files", holds_trials=True),
         Format("t4", "all trials as FAIR T4 results", "tuner.exchange.t4", holds_trials=True),

@@ -39,6 +39,14 @@ class Problem:
         sizes = chosen_size.parse(size, space.operation, chosen)
         return Problem(space, sizes, operation.parse_options(options, space.operation, chosen), chosen, results)
 
+    @staticmethod
+    def sizeless(
+        space: Space, options: Mapping[str, float], types: Mapping[str, str], results: Path | None = None
+    ) -> Problem:
+        """The problem at no size of its own. Raises RequestError as `parse` does."""
+        chosen = chosen_types.parse(types, space.operation)
+        return Problem(space, {}, operation.parse_options(options, space.operation, chosen), chosen, results)
+
     def scope(self, language: str, limits: Limits) -> Scope:
         """The problem on a device."""
         return Scope(self.sizes, self.options, language, limits, self.types)

@@ -67,7 +67,7 @@ class FamilyTable:
         self._stores = [Store.of(space, results) for space in self._spaces]
         self._queries = [Query.of(space, scope, device) for space in self._spaces]
         self._code = {id(space): SizedCode(space) for space in self._spaces}
-        self._exported, self._library = exported, library
+        self._exported, self._library = frozenset(exported), library
         self._known = _without_losers(self._read(library))
         entries = [Measured(known.space, known.config, known.times) for known in self._known]
         self._model = TimeModel(entries, scope, device.units) if len(entries) > 1 else None
@@ -83,8 +83,21 @@ class FamilyTable:
 
     def choices(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
         """What may run at these sizes, best first, with exceptions: where there is no exact match, what need not be
-        compiled precedes what must be, and code that is for one size alone comes last. Raises NoConfiguration where
-        nothing is valid."""
+        compiled precedes what must be, and code that is for one size alone comes last. Where there are exported builds,
+        these precede all else. Raises NoConfiguration where nothing is valid."""
+        if not self._exported:
+            yield from self._ranked(sizes)
+            return
+        others: list[Choice] = []
+        for choice in self._ranked(sizes):
+            if choice.space is None or self._sources(choice, self.scope(sizes)) <= self._exported:
+                yield choice
+            else:
+                others.append(choice)
+        yield from others
+
+    def _ranked(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
+        """The same without regard to exported builds."""
         scope, key = self.scope(sizes), tuple(sizes.values())
         found = False
         for choice in self._by_code(self._comparable(scope, key), scope):
@@ -142,6 +155,15 @@ class FamilyTable:
             return all(s.digest in self._exported or build_cache.holds(compiler.key(s)) for s in sources)
         except (TrialError, DeviceError, OSError):
             return False
+
+    def _sources(self, choice: Choice, scope: Scope) -> frozenset[str]:
+        """The digests of the sources of a choice, which is not the library."""
+        assert choice.space is not None
+        try:
+            steps = source.render(choice.space, choice.candidate.config, scope)
+        except TrialError:
+            return frozenset([""])  # no build is of that
+        return frozenset(step.source.digest for step in steps)
 
     def _comparable(self, scope: Scope, key: Sizes) -> Iterator[_Entry]:
         """What was measured on this device, best first: exact ones; then predicted ones, or those of the nearest

@@ -22,14 +22,14 @@ class SizedCode:
     def __init__(self, space: Space) -> None:
         self._space = space
         self._names = sorted(source.size_dependent(space) - source.unused(space))
-        self._parameters = _parameters_of(space, self._names)
+        self.parameters = _parameters_of(space, self._names)  # that they depend on
         self._kept: dict[tuple[Any, ...], Code] = {}
 
     def at(self, config: Config, scope: Scope) -> Code:
         """Their values in a configuration at a size."""
         if not self._names:
             return ()
-        key = (*scope.sizes.values(), *(config[name] for name in self._parameters))
+        key = (*scope.sizes.values(), *(config[name] for name in self.parameters))
         code = self._kept.get(key)
         if code is None:
             if len(self._kept) >= MOST_KEPT:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tuner import devices
-from tuner.devices import Build, Device, build_cache
+from tuner.devices import Device
 from tuner.errors import ArgumentError, DeviceError, NoConfiguration, RequestError, TrialError
 from tuner.families import problem, vendor
+from tuner.families.bundles import Binaries
 from tuner.families.choice import Choice, FamilyTable
 from tuner.families.family import Family, Kernels, find
 from tuner.families.places import Places, device_name
@@ -65,8 +66,8 @@ def dispatch(
     which sizes, with which types and on which device a call runs; `device` names one for all calls. `sizes` are those
     that no shape of an array tells. `options` are the operation's; a call may override them. `library=False` leaves out
     the vendor's library, which is else taken where it was faster when it was measured. `results` is a folder of
-    records, instead of the user's own. `binaries` is a folder that `tune export --to cubin` wrote, or one of such
-    folders.
+    records, instead of the user's own. `binaries` is a folder that `tune export --to dispatch` wrote, whose records
+    then serve, or one that `--to cubin` wrote, or one of such folders. What they hold needs no compiler.
 
     Raises RequestError where there is no such family.
     """
@@ -103,11 +104,12 @@ class Dispatcher:
         for name, size in sizes.items():
             if name not in op.sizes or not isinstance(size, int) or size < 1:
                 raise RequestError(f"dispatch(sizes={{{name!r}: {quoted(size)}}}): the sizes are {', '.join(op.sizes)}")
-        self.family, self._library, self._given, self._results = family, library, dict(sizes), results
+        self.family, self._library, self._given = family, library, dict(sizes)
         self._options = dict(options)
         operation.parse_options(self._options, op)
         self._typed = [position for position, a in enumerate(op.arrays) if a.dtype in op.types]
-        self._exported = _exported(binaries) if binaries else {}
+        self._exported = Binaries.read(binaries) if binaries else Binaries()
+        self._results = results or self._exported.records
         self._fixed = None if device is None else self._opened(device)
         self._devices: dict[str, Device] = {}
         self._tables: dict[tuple[str, str], FamilyTable] = {}
@@ -174,7 +176,7 @@ class Dispatcher:
         operation.parse_size(sizes, op, types)
         device = self._fixed or self._device_at(device_name(place))
         table = self._table(device, types)
-        if not self._exported and self._missed(table, sizes):
+        if not self._exported.builds and self._missed(table, sizes):
             self._tables.clear()  # it has been tuned
             table = self._table(device, types)
         return self._first(table, table.choices(sizes), sizes)
@@ -212,15 +214,16 @@ class Dispatcher:
     def _built(self, choice: Choice, scope: Scope, device: Device) -> Loaded | None:
         if choice.space is None:
             return vendor.load(self.family.spaces[0], scope, device, choice.candidate)
-        return Kernel(choice.space, scope, device, choice.candidate, self._exported)
+        return Kernel(choice.space, scope, device, choice.candidate, self._exported.builds)
 
     def _table(self, device: Device, types: Mapping[str, str]) -> FamilyTable:
         op, key = self.family.operation, (device.id, types_text(types))
         if key not in self._tables:
             settings = operation.parse_options(self._options, op, types)
             scope = Scope(dict.fromkeys(op.sizes, 1), settings, device.language, device.limits, types)
+            self._exported.check(device.kind, device.architecture)
             self._tables[key] = FamilyTable(
-                self.family.spaces, device, scope, self._library, self._results, self._exported
+                self.family.spaces, device, scope, self._library, self._results, self._exported.builds
             )
         return self._tables[key]
 
@@ -264,12 +267,3 @@ def _reason(kernel: Loaded) -> str:
         case "default":
             return "nothing of the family was measured; the default"
     return f"measured on {record.device if record else 'another device'} at {where}"
-
-
-def _exported(folder: Path) -> dict[str, Build]:
-    """The builds in a bundle, or in a folder of bundles, by the digests of their sources."""
-    files = [folder] if (folder / "launch.json").is_file() else sorted(f.parent for f in folder.glob("*/launch.json"))
-    if not files:
-        raise RequestError(f"{folder}: neither it nor a folder in it was written by `tune export --to cubin`")
-    builds = (build for bundle in files for build in build_cache.read_bundle(bundle, None))
-    return {b.source: Build(b.binary, entries=b.entries) for build in builds for b in build.binaries}

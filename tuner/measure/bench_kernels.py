@@ -13,6 +13,7 @@ from tuner.space.dtypes import DType
 
 _WORD = 16  # bytes that a thread reads at once
 _COUNTERS = 6  # for each array
+_ROOM = 32  # arrays that there are counters for, at least
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,18 @@ class BenchKernels:
         self._device = device
         self._kernels = DeviceKernels(device, "bench_kernels.cu")
         self._names = list(arrays)
-        self._counters = device.allocate(max(1, len(self._names)) * _COUNTERS * 4, guard=0)
+        self._room = max(_ROOM, len(self._names))
+        self._counters = device.allocate(self._room * _COUNTERS * 4, guard=0)
         self.clear()
+
+    def add(self, arrays: Sequence[str]) -> bool:
+        """Count for these arrays, too. Returns whether there is room for that."""
+        names = list(dict.fromkeys([*self._names, *arrays]))
+        if len(names) > self._room:
+            return False
+        self._names = names
+        self.clear()
+        return True
 
     def restore(self, array: Buffer, copy: Buffer) -> Call:
         """Copies `copy` into `array`."""

@@ -50,12 +50,14 @@ class Bench:
         scope: Scope,
         method: Method = STANDARD,
         cache: ReferenceCache | None = None,
+        after: Workbench | None = None,
     ) -> None:
-        """`cache` keeps the reference's matrix products. Raises DeviceError where the arrays do not fit, and SpaceError
+        """`cache` keeps the reference's matrix products; of a workbench `after` which this one comes, the arrays are
+        taken over. Raises DeviceError where the arrays do not fit, and SpaceError
         where reference or tolerance have no value, or would accept a wrong output."""
         self.device, self.space, self.scope, self.method = device, space, scope, method
         try:
-            self.workbench = Workbench(device, space, scope, cache=cache)
+            self.workbench = Workbench(device, space, scope, cache=cache, after=after)
             self._skipped_mutants = mutants.check(space.operation, scope, self.workbench.inputs)
         except SpaceError as error:
             raise SpaceError(_placed(str(error), space)) from None
@@ -131,8 +133,10 @@ class Bench:
         seconds: float = FINAL_SECONDS,
         with_library: bool = True,
         sustained: float | None = None,
+        with_algorithms: bool = True,
     ) -> Finals:
-        """Verify and time the configurations again, interleaved with one another and with the vendor's library.
+        """Verify and time the configurations again, interleaved with one another and with the vendor's library: its
+        default and, with `with_algorithms`, the best of those that it offers.
 
         They are verified on inputs that the search has not used, with other options, and with padding behind rows,
         where they take leading dimensions. The best of them, and the library, then run back to back, for `sustained`
@@ -148,7 +152,8 @@ class Bench:
                 failures[position] = f"{error.reason}: {error}"
         end = len(configs)
         default = self._anchors.default if calls and with_library else None
-        libraries = [] if default is None else [default, *self._anchors.qualified]
+        algorithms = self._anchors.qualified if default is not None and with_algorithms else ()
+        libraries = [] if default is None else [default, *algorithms]
         calls |= enumerate(libraries, end)
         rounds = interleave(self.device, self._stopwatch, list(calls.values()), seconds)
         times = dict(zip(calls, rounds.times, strict=True))

@@ -24,8 +24,9 @@ from tuner.space import derivation, routines
 from tuner.space.chosen_types import dtype
 from tuner.space.default import nominal
 from tuner.space.elements import Held, held
-from tuner.space.model import Space
+from tuner.space.model import Operation, Space
 from tuner.space.reference_cache import ReferenceCache
+from tuner.space.reference_forms import ExpressionReference
 from tuner.space.scope import Scope
 
 FREEZE_EVERY = 3  # the first of so many timed runs that is compared in a frozen copy, and the mean distance of others
@@ -56,6 +57,7 @@ class Workbench:
     buffers: Mapping[str, Buffer]
     _kernels: BenchKernels
     _layouts: list[Layout]
+    _drawn: int  # sets, by their seeds from 0 on
 
     def __init__(
         self,
@@ -64,11 +66,13 @@ class Workbench:
         scope: Scope,
         cache: ReferenceCache | None = None,
         of: Workbench | None = None,
+        after: Workbench | None = None,
     ) -> None:
         """Makes the inputs and computes their references.
 
         `cache` keeps the references' matrix products. `of` is a workbench with other options, whose arrays and first
-        set this one shares. Raises DeviceError where arrays and references do not fit in memory.
+        set this one shares. `after` is one that nobody uses any more, and that `serves` this kernel: its arrays and
+        sets are taken over. Raises DeviceError where arrays and references do not fit in memory.
         """
         self.device, self.op, self.scope = device, space.operation, scope
         self.nominal = nominal(space, scope)
@@ -83,6 +87,9 @@ class Workbench:
             self.buffers, self._kernels, first = of.buffers, of._kernels, of._layouts[0]
             inputs = input_sets.answered(self._referee, self.nominal, first.inputs.contents, first.inputs.seed)
             self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs, first.copies)]
+        elif after is not None:
+            after.release()
+            self.buffers, self._kernels, self._layouts = after.buffers, after._kernels, after._layouts
         else:
             with_padding = padded.nbytes(space, self.nominal)
             input_sets.check_fits(device, self.op, self.nominal, with_padding)
@@ -93,6 +100,7 @@ class Workbench:
             more = range(1, input_sets.affordable(device, self.op, self.nominal, inputs, self.cache, with_padding))
             drawn = [inputs, *(input_sets.draw(self._referee, self.nominal, seed) for seed in more)]
             self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs) for inputs in drawn]
+        self._drawn = after._drawn if after is not None else len(self._layouts)
         self._guard_checks = [
             self._kernels.check_guards(name, buffer, self._guard(name)) for name, buffer in self.buffers.items()
         ]
@@ -117,11 +125,19 @@ class Workbench:
         first = self._layouts[0]
         if self._is_renewed or not input_sets.is_renewable(self.op, first.inputs, self.cache):
             return
-        inputs = input_sets.draw(self._referee, self.nominal, len(self._layouts))
+        inputs = input_sets.draw(self._referee, self.nominal, self._drawn)
         self._layouts[0] = Layout(
             self._referee.placer, self._kernels, self.buffers, inputs, first.copies, first.references
         )
-        self._is_renewed = True
+        self._is_renewed, self._drawn = True, self._drawn + 1
+
+    def serves(self, space: Space, scope: Scope) -> bool:
+        """Whether a kernel may be measured on these arrays, because it is of the same problem: all but its scratch is
+        the same, and neither shapes nor answers depend on a configuration."""
+        own = self._referee.space
+        if scope != self.scope or any(_is_varied(each) for each in (own, space)) or _problem(own) != _problem(space):
+            return False
+        return self._kernels.add([argument.name for argument in space.operation.arguments])
 
     def with_other_options(self) -> Workbench | None:
         """The same arrays, with other options: a kernel that ignores one, or rounds it, is right with its default.
@@ -341,6 +357,19 @@ class Workbench:
             self.device.synchronize()
             rates.append(nbytes / timer.milliseconds())
         return max(rates)
+
+
+def _is_varied(space: Space) -> bool:
+    """Whether arrays or answers of a kernel may depend on its configuration."""
+    arrays = {argument.name for argument in space.operation.arrays}
+    return bool(space.varying & arrays) or not isinstance(space.operation.reference, ExpressionReference)
+
+
+def _problem(space: Space) -> Operation:
+    """What a kernel computes, without what is its own."""
+    op = space.operation
+    arrays = tuple(a for a in op.arguments if a.role != "scratch" and (a.is_array or (a.shape is None and not a.kind)))
+    return replace(op, arguments=arrays, extent=())
 
 
 def _drawn(deck: list[int], everything: Iterable[int]) -> int:

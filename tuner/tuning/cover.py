@@ -9,27 +9,34 @@ Set-Covering Problem, Mathematics of Operations Research 4, 1979).
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.search.strategies import Budget
 from tuner.space import source
-from tuner.space.model import Config, Space, config_key
+from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize
-from tuner.space.texts import short_size
+from tuner.space.texts import short_size, size_text
 from tuner.store.lookup import size_distance
 from tuner.tuning.crew import Crew, Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.exploration import Progress, explored
+from tuner.tuning.general import general, generalised
 from tuner.tuning.request import CheckedRequest, TuningRequest
-from tuner.tuning.sizes import LEAST_TRIAL, UNTUNABLE, requests_at, tried
+from tuner.tuning.sizes import LEAST_TRIAL, NEAR, UNTUNABLE, requests_at
 from tuner.tuning.table import Pair, TrialTable
 
 TUNING, MEASURING = 0.5, 0.8  # shares of the time after which tuning, and then measuring, begins nothing more
 LEAST_SECONDS = 5.0  # of tuning at a size
 MOST_WINNERS = 4  # of a size
+BEHIND = 1.25  # times the best of the family: a kernel that is as slow after its trial is not searched
+MOST_SEARCHED = 3  # kernels at a size
+JUDGED = 3  # near sizes at which a kernel was behind: then it is not even tried
+SEVERAL = 6  # sizes: a kernel that was behind at as many, and nowhere else, is not tried wherever that was
+WARM = 8  # configurations that a search begins with, of those that were best at the nearest sizes
 
 
 @dataclass(frozen=True)
@@ -168,31 +175,82 @@ class _Work:
         for count, size in enumerate(spread_out(sizes), 1):
             self.progress.noted(f"tuning at {short_size(size.sizes)}, {count} of {len(sizes)}")
             requests = requests_at(self.request, self.spaces.values(), size.sizes)
-            if len(requests) > 1:
-                budget = Budget(evaluations=LEAST_TRIAL).text()
-                at = size.sizes, self.history, self.progress, budget, deadline
-                dropped, trials = tried(self.crews, requests, *at)
-                for gone in dropped:
-                    del requests[gone.kernel]
-                self.table.take(size.sizes, trials)
-            for name, each in requests.items():
+            for name in [*self._searched(requests, size.sizes, deadline)]:
                 # One search at least, however long the trials took: it tells what only an open device does.
                 if not self.scopes or len(requests) == 1 or time.monotonic() < deadline:
-                    self.explore(name, replace(each, budget=Budget(seconds=share / len(requests)).text()), size.sizes)
+                    budget = Budget(seconds=share / min(len(requests), MOST_SEARCHED)).text()
+                    self.explore(name, replace(requests[name], budget=budget), size.sizes)
             if time.monotonic() > deadline:
                 break
         return count
 
+    def _searched(self, requests: Mapping[str, TuningRequest], sizes: dict[str, int], deadline: float) -> list[str]:
+        """The kernels that are to be searched at a size: of a family, those that do best in a trial, the last stages
+        first, until the deadline. Who was behind at near sizes has none."""
+        if len(requests) == 1:
+            return [*requests]
+        trial = Budget(evaluations=LEAST_TRIAL).text()
+        for name in reversed([*requests]):
+            if time.monotonic() < deadline and not self._is_behind(name, sizes):
+                self.explore(name, replace(requests[name], budget=trial), sizes)
+        bests = self.table.best(sizes)  # best first
+        least = min(bests.values(), default=0.0)
+        return [name for name, value in bests.items() if value <= BEHIND * least][:MOST_SEARCHED] or [*requests][-1:]
+
+    def _is_behind(self, kernel: str, sizes: dict[str, int]) -> bool:
+        """Whether a kernel was far behind the best of its family at the nearest sizes, or at all of many."""
+        tried = {size_text(other): other for table in self._tables for other in table.sizes_of(kernel)}
+        tried.pop(size_text(sizes), None)
+        nearest = sorted(tried.values(), key=lambda other: size_distance(other, sizes))
+        judged = [other for other in nearest[:JUDGED] if size_distance(other, sizes) <= NEAR]
+        if len(judged) < JUDGED:
+            judged = nearest if len(nearest) >= SEVERAL else []
+        return bool(judged) and all(self._ratio(kernel, other) > BEHIND for other in judged)
+
+    def _ratio(self, kernel: str, sizes: dict[str, int]) -> float:
+        """The best value of a kernel at a size over that of its family."""
+        bests: dict[str, float] = {}
+        for table in self._tables:
+            for name, value in table.best(sizes).items():
+                bests[name] = min(bests.get(name, value), value)
+        return bests[kernel] / min(bests.values())
+
+    @property
+    def _tables(self) -> tuple[TrialTable, TrialTable]:
+        return self.table, self.history
+
     def explore(
         self, kernel: str, request: TuningRequest, sizes: dict[str, int], configs: Sequence[Config] | None = None
     ) -> None:
-        """Search, or measure `configs`, and take the trials into the table."""
+        """Search, or measure `configs`, and take the trials into the table. A search leaves out what is compiled for
+        one size alone, and begins with what was best at the nearest sizes."""
         try:
-            with explored(self.crews, CheckedRequest.of(request), self.progress, configs) as search:
+            checked, warm = CheckedRequest.of(request), self._warm(kernel, sizes)
+            with explored(self.crews, checked, self.progress, configs, general, warm) as search:
                 self.table.add(sizes, kernel, search.trials)
                 self._look_around(search.crew)
         except UNTUNABLE as error:
             self.progress.noted(f"{kernel} at {short_size(sizes)}: {error}")
+
+    def _warm(self, kernel: str, sizes: dict[str, int]) -> list[Config]:
+        """The best configurations of a kernel at the nearest sizes: the best of each, then the second best of each."""
+        if not self.scopes:
+            return []
+        space, scope = self.spaces[kernel], replace(self.scopes[0], sizes=sizes)
+        places = [
+            (size_distance(other, sizes), table, other) for table in self._tables for other in table.sizes_of(kernel)
+        ]
+        rankings = [
+            [trial.config for (name, _), trial in table.ranking(other) if name == kernel][:WARM]
+            for _, table, other in sorted(places, key=lambda place: place[0])[:WARM]
+        ]
+        configs: dict[ConfigKey, Config] = {}
+        for config in itertools.chain.from_iterable(itertools.zip_longest(*rankings)):
+            if config is not None and len(configs) < WARM and space.declares(config):
+                config = self._generalised(kernel, config, sizes)
+                if space.valid(config, scope):
+                    configs.setdefault(config_key(config), config)
+        return [*configs.values()]
 
     def _look_around(self, crew: Crew) -> None:
         """Learn what only an open device tells, once: the scope, and which records are of this device."""
@@ -208,14 +266,20 @@ class _Work:
         """
         recorded = [*self.history.rows()]
         nearest = [min(recorded, key=lambda row: size_distance(row, size.sizes)) for size in sizes if recorded]
-        found: dict[Pair, Config] = {}
+        found: dict[str, dict[ConfigKey, Config]] = {name: {} for name in self.spaces}
         for table, rows in ((self.table, self.table.rows()), (self.history, nearest)):
             for row in rows:
                 ranking = table.ranking(row)
-                for pair, trial in ranking[:MOST_WINNERS]:
+                for (kernel, _), trial in ranking[:MOST_WINNERS]:
                     if (trial.value or 0.0) <= within * (ranking[0][1].value or 0.0):
-                        found[pair] = trial.config
-        return {name: [config for (kernel, _), config in found.items() if kernel == name] for name in self.spaces}
+                        config = self._generalised(kernel, trial.config, row)
+                        found[kernel][config_key(config)] = config
+        return {name: [*configs.values()] for name, configs in found.items()}
+
+    def _generalised(self, kernel: str, config: Config, sizes: dict[str, int]) -> Config:
+        if not self.scopes:
+            return config
+        return generalised(self.spaces[kernel], replace(self.scopes[0], sizes=sizes), config)
 
     def measure(
         self, winners: Mapping[str, Sequence[Config]], sizes: Sequence[WeightedSize], found: Cover, deadline: float
@@ -259,7 +323,8 @@ class _Work:
 
     def concluded(self, served: Sequence[Served], deadline: float) -> Iterator[Served]:
         """Each size with its final round and record, until the deadline. The round has all chosen configurations of the
-        kernel; what is fastest there serves the size."""
+        kernel; what is fastest there serves the size. Then, while there is time, each size gets the records of other
+        kernels that were chosen: they tell the look-up where these are slower."""
         chosen: dict[str, dict[Pair, Config]] = {}
         for each in served:
             chosen.setdefault(each.build.pair[0], {})[each.build.pair] = each.build.config
@@ -269,13 +334,21 @@ class _Work:
                 continue
             kernel, sizes = each.build.pair[0], each.size.sizes
             self.progress.noted(f"final round at {short_size(sizes)}, {count} of {len(served)}")
-            configs = [config for pair, config in chosen[kernel].items() if self.table.value(sizes, pair) is not None]
-            request = requests_at(self.request, [self.spaces[kernel]], sizes)[kernel]
-            result = tune_with(self.crews, replace(request, budget=None), self.progress, configs)
+            result = self._final(kernel, sizes, chosen[kernel])
             config = result.record.config if result.record else each.build.config
             build = self._build((kernel, config_key(config)), config, each.size)
             time_ms = self.table.value(sizes, build.pair) or each.time_ms
             yield replace(each, build=build, time_ms=time_ms, result=result)
+        for each in served:
+            for kernel in chosen.keys() - {each.build.pair[0]}:
+                if time.monotonic() < deadline and any(self.table.value(each.size.sizes, p) for p in chosen[kernel]):
+                    self._final(kernel, each.size.sizes, chosen[kernel])
+
+    def _final(self, kernel: str, sizes: dict[str, int], chosen: Mapping[Pair, Config]) -> Result:
+        """The final round of those chosen configurations of a kernel that were measured at a size."""
+        configs = [config for pair, config in chosen.items() if self.table.value(sizes, pair) is not None]
+        request = requests_at(self.request, [self.spaces[kernel]], sizes)[kernel]
+        return tune_with(self.crews, replace(request, budget=None), self.progress, configs)
 
 
 def spread_out(sizes: Sequence[WeightedSize]) -> list[WeightedSize]:

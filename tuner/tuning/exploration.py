@@ -25,6 +25,8 @@ from tuner.store.lookup import Query
 from tuner.tuning.shift import TrialListener
 from tuner.tuning.trial import Trial
 
+Narrowing = Callable[[Space, Scope, Pool], Pool]  # the configurations of a pool that a search may try
+
 if TYPE_CHECKING:
     from tuner.tuning.crew import Crew, Crews
     from tuner.tuning.ledger import Ledger
@@ -97,9 +99,15 @@ class Exploration:
 
 @contextlib.contextmanager
 def explored(
-    crews: Crews, checked: CheckedRequest, progress: Progress, configs: Sequence[Config] | None = None
+    crews: Crews,
+    checked: CheckedRequest,
+    progress: Progress,
+    configs: Sequence[Config] | None = None,
+    narrowed: Narrowing | None = None,
+    warm: Sequence[Config] = (),
 ) -> Iterator[Exploration]:
-    """A block after the search that was asked for; or, if given, after the measurement of these `configs`.
+    """A block after the search that was asked for, among what `narrowed` leaves, beginning with `warm`; or, if given,
+    after the measurement of these `configs`.
 
     An interrupt at any moment leaves every finished trial in the ledger, and the same request continues from there.
     """
@@ -119,12 +127,15 @@ def explored(
         from tuner.tuning.study import StudyKey
 
         pool = listed(space, crew.scope) if configs is None else Pool.of(space.parameters, configs)
+        if narrowed is not None and configs is None:
+            pool = narrowed(space, crew.scope, pool)
         strategy = strategies.choose(request.strategy if configs is None else None, budget, len(pool))
         query = Query.of(space, crew.scope, crew.device)
         key = StudyKey(
             task.sizes, task.options, crew.device.name, signature, crew.device.toolchain, method, types=task.types
         )
-        hints = Hints.of(space, crew.scope, checked.store.similar(query))
+        warm = [*warm, *checked.store.similar(query)]
+        hints = Hints.of(space, crew.scope, warm)
         with (
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
             Search(strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted) as search,

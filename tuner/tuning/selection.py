@@ -62,8 +62,10 @@ def select(
     noted: Callable[[str], None],
     among: Pool | None = None,
     sustained: float | None = None,
+    with_algorithms: bool = True,
 ) -> Selection:
-    """Measure the best trials again, interleaved with the vendor's library and with the space's default.
+    """Measure the best trials again, interleaved with the space's default, with the vendor's library and, with
+    `with_algorithms`, the best of the algorithms that it offers.
 
     With several objectives these are the trials of the front. A trial that fails, or takes the worker down, becomes a
     failed one. Where all of them fail, the next best are measured. Any failure repeats the finals of a front, since the
@@ -81,7 +83,8 @@ def select(
         trials = ranked + (_comparable_default(ranked, worker, ledger) if among is None else [])
         try:
             configs = [trial.config for trial in trials]
-            finals = patiently(functools.partial(worker.finals, configs, sustained=sustained), noted, time.sleep)
+            measure = functools.partial(worker.finals, configs, sustained=sustained, with_algorithms=with_algorithms)
+            finals = patiently(measure, noted, time.sleep)
         except (WorkerDied, TrialError, EnvironmentTrouble):  # measured one by one, each shows whether it was the cause
             finals = Finals([_final_alone(worker, trial, noted) for trial in trials])
         if len(trials) > 1:  # beside the scratch of others there may have been no room

@@ -40,8 +40,9 @@ class TrialTable:
                 here = (record.kind, record.device, record.types) == (device.kind, device.name, scope.types)
                 is_plain = record.is_plain and record.is_verified and record.is_of(version)
                 if here and is_plain and record.sizes.keys() == scope.sizes.keys():
-                    trial = Trial(record.config, Outcome(times=(record.time_ms,)), (record.time_ms,))
-                    self.add(record.sizes, space.name, [trial])
+                    timed = [(record.config, record.time_ms), *((r["config"], r["time_ms"]) for r in record.next)]
+                    trials = [Trial(config, Outcome(times=(ms,)), (ms,)) for config, ms in timed]
+                    self.add(record.sizes, space.name, trials)
 
     def take(self, sizes: dict[str, int], other: TrialTable) -> None:
         """Take in what another table has at a size."""

@@ -134,16 +134,25 @@ class Supervisor:
         """
         return self._ask(Outcome.from_json, {"measure": config, "best_ms": best_ms}, self.task.timeout)
 
-    def finals(self, configs: Sequence[Config], with_library: bool = True, sustained: float | None = None) -> Finals:
-        """The configurations measured again, interleaved, with the vendor's library if there is one; then the best and
-        the library back to back, for `sustained` seconds a turn.
+    def finals(
+        self,
+        configs: Sequence[Config],
+        with_library: bool = True,
+        sustained: float | None = None,
+        with_algorithms: bool = True,
+    ) -> Finals:
+        """The configurations measured again, interleaved, with the vendor's library if there is one, and with the best
+        of its algorithms; then the best and the library back to back, for `sustained` seconds a turn.
 
         Raises WorkerDied where one of them takes the worker down.
         """
         self._renew()
         seconds = LONGER * FINAL_SECONDS + 2 * self.task.timeout * (len(configs) + 1)
         seconds += MOST_TURNS * (1 + len(configs)) * (sustained or 0.0)
-        request = {"finals": list(configs), "with_library": with_library, "sustained": sustained}
+        request = {
+            "finals": list(configs), "with_library": with_library, "sustained": sustained,
+            "with_algorithms": with_algorithms,
+        }  # fmt: skip
         return self._ask(Finals.from_json, request, seconds)
 
     def verify(self, configs: Sequence[Config]) -> list[str | None]:

@@ -29,6 +29,7 @@ from tuner.space.scope import Scope
 if TYPE_CHECKING:
     from tuner.devices import Device
     from tuner.measure.benchmark import Bench
+    from tuner.measure.workbench import Workbench
 
 MOST_LEAKED = 64  # descriptors that kernels leave open, until a new process takes over
 
@@ -43,9 +44,9 @@ def main() -> None:
         products = _reopen(task["products"])
         device = devices.open_device(task["device"])
         device.compiler.allowance = Allowance(**task["allowance"])
+    kept: list[Workbench] = []  # that of the last task
     while task is not None:
-        task = _serve(task, device, products, channel, requests)
-        gc.collect()  # the arrays of the last task go before those of the next one come
+        task = _serve(task, device, products, channel, requests, kept)
 
 
 def _serve(
@@ -54,19 +55,26 @@ def _serve(
     products: BinaryIO,
     channel: answers.Channel,
     requests: Iterator[dict[str, Any]],
+    kept: list[Workbench],
 ) -> dict[str, Any] | None:
-    """Answer the requests of one task. Returns the next task; None when the supervisor is gone."""
+    """Answer the requests of one task. Returns the next task; None when the supervisor is gone. The workbench that is
+    kept serves this task if it can; then that of this task is kept."""
     with channel.reporting():
         space, method = launch_form.from_json(task["space"]), Method.from_json(task["method"])
         scope = Scope(task["sizes"], task["options"], device.language, device.limits, task["types"])
         feasibility.check(device, space, scope, method)
         channel.reply(asdict(device.info))
+        after = kept.pop() if kept else None
+        if after is not None and not after.serves(space, scope):
+            after = None
+        gc.collect()  # the arrays of the last task go before those of this one come
         with channel.reporting_to(requests):  # the supervisor lists configurations meanwhile
             # Kernel Tuner imports torch where it is installed. That takes seconds, and its loop has no use for it.
             with _Hidden("torch"):
                 from tuner.measure.benchmark import Bench
 
-            bench = Bench(device, space, scope, method, ReferenceCache(products))
+            bench = Bench(device, space, scope, method, ReferenceCache(products), after)
+            kept.append(bench.workbench)
         channel.reply({})
     files = answers.open_files()
     for request in requests:
@@ -113,9 +121,8 @@ def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
         if "verify" in request:
             return {"failures": bench.verify(request["verify"])}
         if "finals" in request:
-            finals = bench.finals(
-                request["finals"], with_library=request["with_library"], sustained=request["sustained"]
-            )
+            options = {name: request[name] for name in ("with_library", "sustained", "with_algorithms")}
+            finals = bench.finals(request["finals"], **options)
             return finals.to_json()
         return bench.measure(request["measure"], request["best_ms"]).to_json()
 

@@ -1,0 +1,318 @@
+"""What `tuner.dispatch` takes at sizes that no record has, beside cuBLAS, and beside what tuning finds there.
+
+    python benchmarks/any_size.py --draw 20 > benchmarks/any_size.txt       # once, before anything was tuned
+    tune sgemm --sizes benchmarks/any_size.txt --budget 20 --results tuned  # what could be had there
+    python benchmarks/any_size.py sgemm --tuned tuned
+
+The 24 sizes are of four kinds: square, skinny (few rows), deep (a long sum) and batched. `--draw SEED` draws others. At
+each size all take turns on the same arrays: the dispatched call, with the vendor's library among its candidates and
+without; cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; and, of `--tuned`, the winner of every
+size at every size. Every element is compared after every run, timed ones too; what is wrong is left out, and said.
+
+Regret is by how much a dispatched call takes longer than the best: without the library, the best of all kernels that
+were measured there; with it, cuBLAS's default too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import json
+import random
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+import numpy as np
+
+import tuner
+from tuner import devices
+from tuner.devices import Device
+from tuner.devices.program import Program, build
+from tuner.errors import NoConfiguration, TunerError
+from tuner.families.dispatcher import Dispatcher
+from tuner.families.family import Family, find
+from tuner.measure.process import turns
+from tuner.measure.timing import Stopwatch, interleave, spread
+from tuner.measure.workbench import Workbench
+from tuner.space import operation, size_lists
+from tuner.space.chosen_types import dtype
+from tuner.space.model import Config, Space, config_key
+from tuner.space.scope import Scope
+from tuner.space.texts import config_text, short_size
+from tuner.store.store import Store
+
+SIZES = Path(__file__).with_suffix(".txt")
+OF_EACH_KIND = 6
+HOPEFUL = 1.15  # times the fastest of a heat: what takes longer does not go on
+WITH, WITHOUT, DEFAULT = "dispatch", "without the library", "cuBLAS"
+Call = Callable[[], Any]
+
+
+def drawn(seed: int) -> Iterator[tuple[str, tuple[int, int, int, int]]]:
+    """The kind of each size, and M, N, K and batch. Each size of a kind has its own part of the range of one number."""
+    numbers = random.Random(seed)  # noqa: S311
+
+    def one(low: int, high: int, step: int, part: int | None = None) -> int:
+        """A number between both, as often in each octave, and a multiple of the step."""
+        share = numbers.random() if part is None else (part + numbers.random()) / OF_EACH_KIND
+        return max(1, round(low * (high / low) ** share / step)) * step
+
+    for part in range(OF_EACH_KIND):
+        n = one(200, 9000, numbers.choice((1, 1, 8, 64)), part)
+        yield "square", (n, n, n, 1)
+    for part in range(OF_EACH_KIND):
+        step = numbers.choice((1, 8, 64))
+        yield "skinny", (one(1, 128, 1, part), one(512, 16384, step), one(512, 16384, step), 1)
+    for part in range(OF_EACH_KIND):
+        step = numbers.choice((1, 8, 64))
+        k = one(4096, 32768, step, part)
+        yield "deep", (one(32, 1024, step), one(32, 1024, step), k, 1)
+    for part in range(OF_EACH_KIND):
+        step = numbers.choice((1, 8, 64))
+        batch = one(2, 64, 1, part)
+        yield "batched", (one(64, 1024, step), one(64, 1024, step), one(64, 1024, step), batch)
+
+
+@dataclass(frozen=True)
+class Winner:
+    """A configuration that was the best, or next to it, of a kernel at a size."""
+
+    space: Space
+    config: Config
+
+
+@dataclass
+class Row:
+    """What was measured at a size: medians in ms and spreads by name, and what the dispatched calls run."""
+
+    size: str
+    times: dict[str, float]
+    spreads: dict[str, float]
+    runs: dict[str, str]
+    best: float  # of all kernels, without the library
+    best_is: str
+    offered: float | None  # the best of cuBLASLt
+    first_ms: float  # of the first call's look-up and loading
+    notes: list[str]
+
+    def regret(self, name: str) -> float:
+        """Of a dispatched call, over the best of what it may take."""
+        best = self.best
+        if name == WITH and DEFAULT in self.times:
+            best = min(best, self.times[DEFAULT])
+        return self.times[name] / min(best, self.times[name]) - 1
+
+    def ratio(self, name: str) -> float | None:
+        """How many times as fast as cuBLAS's default."""
+        return self.times[DEFAULT] / self.times[name] if DEFAULT in self.times else None
+
+
+class Array:
+    """An array of a workbench, as an array of a library that nobody knows."""
+
+    def __init__(self, address: int, shape: tuple[int, ...], element: np.dtype[Any]) -> None:
+        self.shape, self.dtype = shape, element
+        self.__cuda_array_interface__ = {
+            "shape": shape, "typestr": element.str, "data": (address, False), "version": 3
+        }  # fmt: skip
+
+
+def arrays_of(bench: Workbench) -> list[Any]:
+    """The arrays of a workbench, for a dispatched call."""
+    found = []
+    for argument in bench.op.arrays:
+        buffer, element = bench.buffers[argument.name], dtype(argument, bench.scope).numpy
+        shape = operation.shape(argument, bench.scope)
+        if bench.device.kind == "host":
+            memory = (ctypes.c_char * buffer.nbytes).from_address(int(buffer.handle))
+            found.append(np.frombuffer(memory, element).reshape(shape))
+        else:
+            found.append(Array(int(buffer.handle), shape, element))
+    return found
+
+
+def winners(family: Family, folder: Path, sizes: Sequence[Mapping[str, int]], device: Device) -> list[Winner]:
+    """The best two of each kernel at each size, by the records of a folder."""
+    found: dict[tuple[str, Any], Winner] = {}
+    for space in family.spaces:
+        for record in Store.of(space, folder).records:
+            if record.device == device.name and record.sizes in sizes:
+                for config in record.configs[:2]:
+                    found[space.name, config_key(config)] = Winner(space, config)
+    return list(found.values())
+
+
+def measured(
+    family: Family, sizes: dict[str, int], device: Device, rivals: Sequence[Winner], options: argparse.Namespace
+) -> Row:
+    """All of them at one size. Raises TunerError where that cannot be measured."""
+    op = family.operation
+    space = next(s for s in family.spaces if device.language in s.languages)
+    scope = Scope(sizes, operation.parse_options({}, op), device.language, device.limits, {})
+    with turns.taken():
+        bench = Workbench(device, space, scope)
+    arrays, notes, calls, runs = arrays_of(bench), list[str](), dict[str, Call](), dict[str, str]()
+    took = 0.0
+    for name, library in ((WITH, True), (WITHOUT, False)):
+        began = time.perf_counter()
+        gemm = tuner.dispatch(options.family, device=device, library=library, results=options.results)
+        runs[name] = _described(gemm, arrays)
+        took = took or time.perf_counter() - began
+        calls[name] = lambda gemm=gemm: gemm(*arrays)
+    if (library_call := bench.library()) is not None:
+        calls[DEFAULT] = library_call
+    programs = {_name(winner): winner for winner in rivals}
+    stopwatch = Stopwatch(device, bench)
+    with turns.taken():
+        for name in list(calls):
+            bench.verify(calls[name])
+        offered = {f"{call.name} {i}": call for i, call in enumerate(bench.library_algorithms())}
+        calls |= _hopeful(bench, stopwatch, offered, notes)
+        bound = dict(_bound(bench, programs, scope, notes))
+        kept = _hopeful(bench, stopwatch, bound, notes)
+        calls |= kept
+        rounds = interleave(device, stopwatch, list(calls.values()), options.seconds)
+    times, spreads = {}, {}
+    for position, (name, taken) in enumerate(zip(calls, rounds.times, strict=True)):
+        if position in rounds.errors:
+            notes.append(f"{name}: {rounds.errors[position]}")
+        else:
+            times[name], spreads[name] = median(taken), spread(taken)
+    missing = {WITH, WITHOUT} - times.keys()
+    if missing:
+        raise TunerError(f"{', '.join(sorted(missing))}: {'; '.join(notes)}")
+    ours = {name: times[name] for name in (WITHOUT, *kept) if name in times}
+    if not runs[WITH].startswith("library"):
+        ours[WITH] = times[WITH]
+    best = min(ours, key=lambda name: ours[name])
+    lt = min((times[name] for name in offered if name in times), default=None)
+    return Row(
+        short_size(sizes), times, spreads, runs, ours[best], runs.get(best, best), lt, took * 1e3, notes
+    )  # fmt: skip
+
+
+def _described(gemm: Dispatcher, arrays: Sequence[Any]) -> str:
+    """What a dispatched call runs."""
+    told = gemm.explain(*arrays)
+    expected = "" if told.regret is None else f", expected regret {told.regret:.1%}"
+    return f"{told.kernel} {config_text(told.config) if told.config else ''} ({told.match}{expected})"
+
+
+def _name(winner: Winner) -> str:
+    return f"{winner.space.name} {config_text(winner.config)}"
+
+
+def _bound(
+    bench: Workbench, programs: Mapping[str, Winner], scope: Scope, notes: list[str]
+) -> Iterator[tuple[str, Call]]:
+    """Launches of the winners that are valid and load here."""
+    for name, winner in programs.items():
+        if winner.space.declares(winner.config) and winner.space.valid(winner.config, scope):
+            try:
+                built = build(bench.device.compiler, winner.space, winner.config, scope)
+                yield name, bench.bind(Program(bench.device, winner.space, winner.config, scope, built))
+            except (TunerError, NoConfiguration) as error:
+                notes.append(f"{name}: {str(error).partition(chr(10))[0]}")
+
+
+def _hopeful(bench: Workbench, stopwatch: Stopwatch, calls: Mapping[str, Call], notes: list[str]) -> dict[str, Call]:
+    """Those that are right, and not far behind the fastest of them in two looks."""
+    looks: dict[str, float] = {}
+    for name, call in calls.items():
+        try:
+            bench.verify(call)
+            looks[name] = min(stopwatch.time(call), stopwatch.time(call))
+        except Exception as error:  # a library has errors of its own
+            notes.append(f"{name}: {str(error).partition(chr(10))[0]}")
+    fastest = min(looks.values(), default=0.0)
+    return {name: calls[name] for name, look in looks.items() if look <= HOPEFUL * fastest}
+
+
+def summary(rows: Sequence[Row]) -> Iterator[str]:
+    """Lines about all sizes."""
+    for name in (WITH, WITHOUT):
+        regrets = [row.regret(name) for row in rows]
+        line = f"{name}: regret median {median(regrets):.1%}, worst {max(regrets):.1%}"
+        ratios = [ratio for row in rows if (ratio := row.ratio(name)) is not None]
+        if ratios:
+            line += f"; {geometric_mean(ratios):.3f} x cuBLAS (geometric mean), at least {min(ratios):.3f} x"
+        against = [row.offered / row.times[name] for row in rows if row.offered]
+        if against:
+            line += f"; {geometric_mean(against):.3f} x the best of cuBLASLt, at least {min(against):.3f} x"
+        yield line
+    spreads = [row.spreads[name] for row in rows for name in (WITH, WITHOUT, DEFAULT) if name in row.spreads]
+    yield f"{len(rows)} sizes; spreads median {median(spreads):.1%}, worst {max(spreads):.1%}"
+
+
+def line(row: Row) -> str:
+    """A line of a table in Markdown."""
+    ratio, own = row.ratio(WITH), row.ratio(WITHOUT)
+    lt = f"{row.offered / row.times[WITH]:.2f}" if row.offered else ""
+    return (
+        f"| {row.size} | {row.times[WITH]:.4g} ({row.spreads[WITH]:.1%}) | {_short(row.runs[WITH])} "
+        f"| {row.regret(WITH):.1%} | {f'{ratio:.3f}' if ratio else ''} | {lt} "
+        f"| {row.regret(WITHOUT):.1%} | {f'{own:.3f}' if own else ''} |"
+    )
+
+
+def _short(described: str) -> str:
+    """`sgemm/13_double_buffered (predicted)`."""
+    match = described.rpartition("(")[2].partition(",")[0].rstrip(")")
+    return f"{described.partition(' ')[0]} ({match})"
+
+
+HEAD = (
+    "| size | ms (spread) | dispatched | regret | x cuBLAS | x cuBLASLt | regret without the library | x cuBLAS |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
+
+
+def main() -> None:
+    """Print a line for each size, and a summary."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("family", nargs="?", default="sgemm")
+    parser.add_argument("--sizes", default=str(SIZES), help="a file of sizes, or a grid")
+    parser.add_argument("--draw", type=int, metavar="SEED", help="print 24 sizes, and measure nothing")
+    parser.add_argument("--most", type=int, help="so many of the sizes, of all kinds")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of the rounds at a size")
+    parser.add_argument("--results", type=Path, help="a folder of records to dispatch by, in place of the user's")
+    parser.add_argument("--tuned", type=Path, help="a folder of records of these very sizes")
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    options = parser.parse_args()
+    if options.draw is not None:
+        print(f"# python benchmarks/any_size.py --draw {options.draw}")
+        for kind, (m, n, k, batch) in drawn(options.draw):
+            print(f"{f'M={m},N={n},K={k},batch={batch}':<36} 1  # {kind}")
+        return
+    warnings.simplefilter("ignore")  # each line says the match
+    family = find(options.family)
+    sizes = [each.sizes for each in size_lists.read(options.sizes, family.operation)]
+    sizes = sizes[:: max(1, len(sizes) // options.most)][: options.most] if options.most else sizes
+    device = devices.open_device(options.device)
+    rivals = winners(family, options.tuned, sizes, device) if options.tuned else []
+    print(f"{options.family} on {device.name}, {len(rivals)} configurations tuned there\n\n{HEAD}", flush=True)
+    rows = []
+    for each in sizes:
+        try:
+            rows.append(measured(family, each, device, rivals, options))
+        except TunerError as error:
+            print(f"{short_size(each)}: left out: {error}", flush=True)
+            continue
+        print(line(rows[-1]), flush=True)
+        if options.json:
+            with contextlib.suppress(TypeError):
+                options.json.write_text(json.dumps([vars(row) for row in rows], indent=1) + "\n")
+    print()
+    for text in summary(rows) if rows else ():
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

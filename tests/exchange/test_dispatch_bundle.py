@@ -1,0 +1,122 @@
+"""A family is exported with its records, and served at any size without a compiler."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tuner
+from helpers.own_kernels import scaled
+from helpers.processes import Tune
+from helpers.records import record
+from tuner.devices import Device, build_cache
+from tuner.errors import DeviceError, RequestError
+from tuner.space import catalog
+from tuner.space.model import Config
+from tuner.space.source import Version
+from tuner.store.store import Store
+
+# One parameter makes code for one size, another for a kind of size.
+SPACE = "[1, 2, 4], fixed: [0, 1]}\nderived: {fixed_n: n if fixed else 0, even: unroll == 2 and n % 2 == 0"
+CODE = """\
+int used = fixed_n + even; (void)used;
+    for (int i = 0; i < n; i += unroll)"""
+
+
+@pytest.fixture
+def scales(tmp_path: Path) -> Path:
+    """A folder with a kernel."""
+    file = scaled(tmp_path / "scales", "twice")
+    file.write_text(file.read_text().replace("[1, 2]", SPACE))
+    source = file.with_suffix(".c")
+    source.write_text(source.read_text().replace("for (int i = 0; i < n; i += unroll)", CODE))
+    return file
+
+
+def measured(file: Path, device: Device, n: int, *timed: tuple[Config, float]) -> None:
+    space = catalog.load(str(file))
+    (config, time_ms), *others = timed
+    version = Version.of(space)
+    made = record(
+        device=device.name, kind=device.kind, architecture=device.architecture, sizes={"n": n}, options={},
+        config=config, time_ms=time_ms, signature=version.signature, code=version.code,
+        next=[{"config": config, "time_ms": time_ms} for config, time_ms in others],
+    )  # fmt: skip
+    assert Store(space.name).add(made)
+
+
+def config(unroll: int, fixed: int = 0) -> Config:
+    return {"unroll": unroll, "fixed": fixed}
+
+
+def builds() -> set[str]:
+    return {path.name for path in build_cache.folder().iterdir()}
+
+
+@pytest.fixture
+def exported(tune: Tune, scales: Path, host: Device, tmp_path: Path) -> Path:
+    """The folder, of two sizes."""
+    for n in (1000, 2000):
+        measured(scales, host, n, (config(4, fixed=1), 1.0), (config(2), 1.05), (config(1), 1.2))
+    done = tune("export", scales, "--to", "dispatch", "--device", "host", "--output", tmp_path / "bundle", "--json")
+    assert done.status == 0, done.err
+    assert (done.json["builds"], done.json["family"]) == (3, str(scales))
+    return tmp_path / "bundle"
+
+
+def test_an_exported_family_runs_at_any_size_and_compiles_nothing(
+    exported: Path, scales: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setenv("TUNER_RESULTS", str(tmp_path / "none"))
+    moved = shutil.move(exported, tmp_path / "elsewhere")
+    scale = tuner.dispatch(scales, binaries=moved)
+    for n, chosen, match in ((1000, config(4, fixed=1), "exact"), (1500, config(2), "nearest_size")):
+        x = np.ones(n, np.float32)
+        y = np.empty_like(x)
+        scale(y, x)
+        assert (y == 2).all()
+        told = scale.explain(y, x)
+        assert (told.config, told.match) == (chosen, match)
+    assert builds() == set()
+    y, x = (np.ones(1501, np.float32) for _ in "yx")
+    assert scale.explain(y, x).config == config(2), "which nothing was measured for, and is compiled"
+    assert len(builds()) >= 1
+
+
+def test_what_is_far_behind_everywhere_is_not_in_it(exported: Path) -> None:
+    held = json.loads((exported / "dispatch.json").read_text())
+    files = {each["file"] for each in held["binaries"]}
+    assert len(files) == 3, "two for one size each, and one for both"
+    assert files | {"dispatch.json", "records"} == {path.name for path in exported.iterdir()}
+
+
+def test_a_bundle_that_is_not_what_was_exported_is_refused(exported: Path, scales: Path, host: Device) -> None:
+    file = exported / "dispatch.json"
+    text = file.read_text()
+    held = json.loads(text)
+    (exported / held["binaries"][0]["file"]).write_bytes(b"other")
+    with pytest.raises(RequestError, match="is not what was exported; export it again"):
+        tuner.dispatch(scales, binaries=exported)
+    file.write_text(json.dumps({**held, "binaries": [], "architecture": "other"}))
+    with pytest.raises(DeviceError, match=f"its builds are for host other, not for host {host.architecture}"):
+        tuner.dispatch(scales, binaries=exported)(np.ones(8, np.float32), np.ones(8, np.float32))
+    for damaged in (text[:40], "[]", text.replace('"version": 1', '"version": 9')):
+        file.write_text(damaged)
+        with pytest.raises(RequestError, match="is damaged, or of another version; export it again"):
+            tuner.dispatch(scales, binaries=exported)
+
+
+def test_what_cannot_be_exported_is_one_message(tune: Tune, scales: Path) -> None:
+    for arguments, message in (
+        (["1000"], "--to dispatch: it serves every size; leave out '1000'"),
+        (["--device", "host"], "run `tune cover"),
+        (["--device", "H300"], "nor one that the store has records of"),
+    ):
+        done = tune("export", scales, *arguments, "--to", "dispatch")
+        assert done.status == 2, done.out
+        assert message in done.err

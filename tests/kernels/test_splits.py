@@ -1,0 +1,49 @@
+"""Stages whose blocks share the depth of a tile: every way in which many splits meet."""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.spaces import scope_of, sized
+from tuner.devices import Device
+from tuner.devices.program import Program, build
+from tuner.measure.workbench import Workbench
+from tuner.space import catalog
+from tuner.space.model import Value
+
+DEEP = (70, 45, 1100, 2)  # deep enough for 24 splits, and a multiple of no tile
+SMALL_TILES: dict[str, dict[str, Value]] = {
+    "sgemm/14_split_k": {},
+    "hgemm/12_split_k": {"block_k": 32, "block_m": 32, "block_n": 64, "warp_m": 16, "warp_n": 64},
+}
+
+
+def right(kernel: str, device: Device, **values: Value) -> None:
+    space = catalog.load(kernel)
+    scope = scope_of(space, device, sized(space, DEEP), alpha=1.5, beta=-0.75)
+    config = {**space.default, **SMALL_TILES[kernel], **values}
+    assert space.valid(config, scope)
+    bench = Workbench(device, space, scope)
+    built = build(device.compiler, space, config, scope)
+    bound = bench.bind(Program(device, space, config, scope, built))
+    bench.verify(bound)
+    bench.verify(bound)  # the semaphores are as they were
+
+
+def test_an_odd_number_of_splits_meets_in_pairs_on_opencl(opencl: Device) -> None:
+    right("sgemm/14_split_k", opencl, splits=11, meet=1)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("splits", "together", "meet"),
+    [(24, 1, 0), (24, 1, 1), (5, 5, 0), (8, 8, 0), (8, 2, 0), (16, 4, 0), (24, 8, 0)],
+)
+def test_splits_meet_on_cuda(splits: int, together: int, meet: int, cuda: Device) -> None:
+    right("sgemm/14_split_k", cuda, splits=splits, together=together, meet=meet)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("splits", "together", "meet"), [(16, 1, 0), (16, 1, 1), (6, 6, 0), (8, 8, 0)])
+def test_splits_of_halves_meet_on_cuda(splits: int, together: int, meet: int, cuda: Device) -> None:
+    right("hgemm/12_split_k", cuda, splits=splits, together=together, meet=meet)

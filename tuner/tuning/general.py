@@ -1,0 +1,35 @@
+"""Configurations whose code serves many sizes, in place of those that are compiled for one size alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tuner.families.code import SizedCode
+from tuner.search.pool import Pool
+from tuner.space.model import Config, Space
+from tuner.space.scope import Scope
+
+
+def general(space: Space, scope: Scope, pool: Pool) -> Pool:
+    """The configurations of a pool that serve many sizes; all of them where none does."""
+    code = SizedCode(space)
+    columns = [pool.names.index(name) for name in code.parameters]
+    if not columns:
+        return pool
+    # What depends on sizes is the same wherever these parameters are.
+    _, first, members = np.unique(pool.rows[:, columns], axis=0, return_index=True, return_inverse=True)
+    serves_many = np.array([not code.is_for_one_size(pool.config(int(row)), scope) for row in first])
+    kept = serves_many[members.reshape(-1)]
+    return Pool.of_rows(space.parameters, pool.rows[kept]) if kept.any() and not kept.all() else pool
+
+
+def generalised(space: Space, scope: Scope, config: Config) -> Config:
+    """`config`, or one that serves many sizes and differs in a single parameter, if there is one."""
+    code = SizedCode(space)
+    if space.valid(config, scope) and code.is_for_one_size(config, scope):
+        for name in code.parameters:
+            for value in space.parameters[name]:
+                other = {**config, name: value}
+                if space.valid(other, scope) and not code.is_for_one_size(other, scope):
+                    return other
+    return config
