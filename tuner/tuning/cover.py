@@ -35,7 +35,7 @@ MOST_WINNERS = 4  # of a size
 BEHIND = 1.25  # times the best of the family: a kernel that is as slow after its trial is not searched
 MOST_SEARCHED = 3  # kernels at a size
 JUDGED = 3  # near sizes at which a kernel was behind: then it is not even tried
-SEVERAL = 6  # sizes: a kernel that was behind at as many, and nowhere else, is not tried wherever that was
+SEVERAL = 4  # sizes: a kernel that was behind at as many, and nowhere else, is not tried wherever that was
 WARM = 8  # configurations that a search begins with, of those that were best at the nearest sizes
 
 

@@ -9,7 +9,6 @@ open. A kill at any moment loses nothing but the request under way.
 from __future__ import annotations
 
 import functools
-import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -19,9 +18,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tuner import devices
 from tuner.devices.compiler import Allowance
+from tuner.errors import OutOfMemory
 from tuner.measure import feasibility
 from tuner.measure.method import Method
 from tuner.measure.process import answers, turns
+from tuner.measure.process.kept import KeptWorkbenches
 from tuner.space import launch_form
 from tuner.space.reference_cache import ReferenceCache
 from tuner.space.scope import Scope
@@ -29,7 +30,6 @@ from tuner.space.scope import Scope
 if TYPE_CHECKING:
     from tuner.devices import Device
     from tuner.measure.benchmark import Bench
-    from tuner.measure.workbench import Workbench
 
 MOST_LEAKED = 64  # descriptors that kernels leave open, until a new process takes over
 
@@ -44,7 +44,7 @@ def main() -> None:
         products = _reopen(task["products"])
         device = devices.open_device(task["device"])
         device.compiler.allowance = Allowance(**task["allowance"])
-    kept: list[Workbench] = []  # that of the last task
+    kept = KeptWorkbenches(device)
     while task is not None:
         task = _serve(task, device, products, channel, requests, kept)
 
@@ -55,26 +55,29 @@ def _serve(
     products: BinaryIO,
     channel: answers.Channel,
     requests: Iterator[dict[str, Any]],
-    kept: list[Workbench],
+    kept: KeptWorkbenches,
 ) -> dict[str, Any] | None:
-    """Answer the requests of one task. Returns the next task; None when the supervisor is gone. The workbench that is
-    kept serves this task if it can; then that of this task is kept."""
+    """Answer the requests of one task, with the workbench of an earlier one if that serves it. Returns the next task;
+    None when the supervisor is gone."""
     with channel.reporting():
         space, method = launch_form.from_json(task["space"]), Method.from_json(task["method"])
         scope = Scope(task["sizes"], task["options"], device.language, device.limits, task["types"])
         feasibility.check(device, space, scope, method)
         channel.reply(asdict(device.info))
-        after = kept.pop() if kept else None
-        if after is not None and not after.serves(space, scope):
-            after = None
-        gc.collect()  # the arrays of the last task go before those of this one come
+        after = kept.take(space, scope)
         with channel.reporting_to(requests):  # the supervisor lists configurations meanwhile
             # Kernel Tuner imports torch where it is installed. That takes seconds, and its loop has no use for it.
             with _Hidden("torch"):
                 from tuner.measure.benchmark import Bench
 
-            bench = Bench(device, space, scope, method, ReferenceCache(products), after)
-            kept.append(bench.workbench)
+            make = functools.partial(Bench, device, space, scope, method, ReferenceCache(products))
+            try:
+                bench = make(after)
+            except OutOfMemory:
+                if not kept.clear():
+                    raise
+                bench = make(after)
+            kept.keep(bench.workbench)
         channel.reply({})
     files = answers.open_files()
     for request in requests:
