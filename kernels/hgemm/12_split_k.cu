@@ -11,8 +11,8 @@
 // sgemm/14_split_k, with the same bits each time:
 // - meet = 0: in a workspace, where the last block of a tile adds up all.
 // - meet = 1: in pairs, and pairs of pairs.
-// - meet = 2: as a cluster, where each block adds up an equal part of the outputs, from the shared memory of all (from
-//   sm_90 on).
+// - together = splits: as a cluster, where each block adds up an equal part of the outputs, from the shared memory of all
+//   (from sm_90 on).
 // Tiles go down to 16 rows, the least of an mma. For M up to 16, B is read once and bounds the time: many slots and
 // splits then keep as much of it on its way as memory takes to answer.
 // Idea: split-K, as in CUTLASS.
@@ -23,8 +23,11 @@
 #ifndef splits
 #define splits 4 // parts of the depth
 #endif
+#ifndef together
+#define together 1 // splits whose blocks are a cluster: 1, or all
+#endif
 #ifndef meet
-#define meet 0 // how the blocks of a tile meet: 0 all at once, 1 in pairs, 2 as a cluster
+#define meet 0 // how others meet in the workspace: 0 all at once, 1 in pairs
 #endif
 #ifndef block_m
 #define block_m 64 // rows per block
@@ -63,9 +66,6 @@
 #define wide_n 0 // 1 where N is a multiple of 8: 16-byte copies from the rows of B
 #endif
 
-#if splits < 1 || meet < 0 || meet > 2 || (meet == 2 && (splits < 2 || splits > 8))
-#error "splits: at least 1; a cluster has 2 to 8 blocks"
-#endif
 #if warp_m % 16 != 0 || warp_n % 16 != 0
 #error "a warp's outputs are made of pairs of mma tiles, 16 x 8"
 #endif
@@ -113,12 +113,6 @@ INLINE void copy_in_background(half *tile, const half *matrix, int pitch, int ro
         }
     }
 }
-
-#if meet == 2
-#define CLUSTER __cluster_dims__(1, 1, splits)
-#else
-#define CLUSTER
-#endif
 
 KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
     hgemm_split_k(float *__restrict__ C, const half *__restrict__ A, const half *__restrict__ B,

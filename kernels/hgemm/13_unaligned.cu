@@ -32,8 +32,11 @@
 #ifndef splits
 #define splits 1 // parts of the depth
 #endif
+#ifndef together
+#define together 1 // splits whose blocks are a cluster: 1, or all
+#endif
 #ifndef meet
-#define meet 0 // how the blocks of a tile meet: 0 all at once, 1 in pairs, 2 as a cluster
+#define meet 0 // how others meet in the workspace: 0 all at once, 1 in pairs
 #endif
 #ifndef block_m
 #define block_m 128 // rows per block
@@ -78,9 +81,6 @@
 #define wide_n 0 // 1 where N is a multiple of 8: 16-byte copies from the rows of B
 #endif
 
-#if splits < 1 || meet < 0 || meet > 2 || (meet == 2 && (splits < 2 || splits > 8))
-#error "splits: at least 1; a cluster has 2 to 8 blocks"
-#endif
 #if warp_m % 16 != 0 || warp_n % 16 != 0
 #error "a warp's outputs are made of pairs of mma tiles, 16 x 8"
 #endif
@@ -220,12 +220,6 @@ INLINE void copy_wide(half *tile, const half *B, int N, int K, int k, int column
                    there ? B + (size_t)in_b * N + column : B, there ? 16 : 0);
     }
 }
-
-#if meet == 2
-#define CLUSTER __cluster_dims__(1, 1, splits)
-#else
-#define CLUSTER
-#endif
 
 KERNEL void __launch_bounds__(THREADS, min_blocks) CLUSTER
     hgemm_unaligned(float *__restrict__ C, const half *__restrict__ A, const half *__restrict__ B,

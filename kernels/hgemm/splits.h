@@ -1,8 +1,21 @@
 // How blocks that have each computed the sums of a tile of C over a part of the depth add them up, in an order that does
-// not depend on who was last, and write them: for 12 and 13. The file that includes this one defines `splits`, `meet`,
-// block_k and THREADS first.
+// not depend on who was last, and write them: for 12 and 13. The file that includes this one defines `splits`,
+// `together`, `meet`, block_k and THREADS first.
 #ifndef SPLITS_H
 #define SPLITS_H
+
+#if splits < 1 || meet < 0 || meet > 1
+#error "splits: at least 1; meet: 0 or 1"
+#endif
+#if together < 1 || together > 8 || (together > 1 && (together != splits || meet == 1))
+#error "together: 1, or all splits, at most 8"
+#endif
+
+#if together > 1
+#define CLUSTER __cluster_dims__(1, 1, together)
+#else
+#define CLUSTER
+#endif
 
 #include "cluster.h"
 #include "hgemm.h"
@@ -67,7 +80,7 @@ INLINE void add_and_write(const Rows &to, float (&sum)[TILES_M][TILES_N][4], con
                           float beta, int split, float4 *shared, float *workspace, int *semaphores, size_t tile) {
     const int column = place.block_column + place.warp_column + place.lane % 4 * 2;
     const int row = place.warp_row + place.lane / 4;
-#if meet == 2
+#if together > 1
     // Leave the sums for the cluster, and add up every splits-th mma tile of this warp's.
     __syncthreads(); // nobody reads tiles any more
 #pragma unroll

@@ -16,9 +16,9 @@
 //   last one adds up all of them.
 // - meet = 1: blocks meet in pairs, and those that come last in pairs of pairs: (0 + 1) + (2 + 3), .. So the last block
 //   reads as many sums as there are rounds, not as there are splits. Each pair has a semaphore.
-// - meet = 2: the blocks of a tile are a cluster. Each leaves its sums in its own shared memory, and adds up an equal
-//   part of the outputs, from the shared memory of all. That spares the way through global memory, and the last block
-//   does not work alone (CUDA, from sm_90 on). More than 8 splits are clusters of 8, whose parts meet as in meet = 0.
+// - together > 1: so many blocks of a tile are a cluster. Each leaves its sums in its own shared memory, and adds up an
+//   equal part of the outputs, from the shared memory of all. That spares the way through global memory, and no block
+//   works alone (CUDA, from sm_90 on). Where there are several clusters, each part then meets as with meet = 0.
 // Each adds sums in an order that does not depend on who was last, so that C has the same bits each time. Tiles need no
 // powers of two: 96 fits some sizes better than 64 or 128, and the threads copy in rounds of which the last may be a
 // part.
@@ -34,10 +34,10 @@
 #define splits 4 // parts of the depth
 #endif
 #ifndef meet
-#define meet 0 // how the blocks of a tile meet: 0 all at once, 1 in pairs, 2 as a cluster
+#define meet 0 // how those of a tile meet in the workspace: 0 all at once, 1 in pairs
 #endif
 #ifndef together
-#define together (meet == 2 ? splits : 1) // blocks of a cluster
+#define together 1 // splits whose blocks are a cluster, and have met before
 #endif
 #ifndef BM
 #define BM 64 // rows per block
@@ -107,11 +107,11 @@
 #define ROUNDS_A ((BM + COPY_ROWS_A - 1) / COPY_ROWS_A)
 #define ROUNDS_B ((BK + COPY_ROWS_B - 1) / COPY_ROWS_B)
 
-#if splits < 1 || meet < 0 || meet > 2
-#error "splits: at least 1; meet: 0, 1 or 2"
+#if splits < 1 || meet < 0 || meet > 1
+#error "splits: at least 1; meet: 0 or 1"
 #endif
-#if splits % together != 0 || together > 8 || (meet == 2 ? together < 2 : together != 1)
-#error "together: a cluster has 2 to 8 blocks, and the splits are whole clusters"
+#if together < 1 || together > 8 || splits % together != 0 || (meet == 1 && together > 1)
+#error "together: a cluster has at most 8 blocks, the splits are whole clusters, and these meet all at once"
 #endif
 #if BM % WM != 0 || BN % WN != 0
 #error "the warps must fill the block: WM must divide BM, and WN BN"
@@ -128,7 +128,7 @@
 #if stages < 2 || cp_async < 0 || cp_async > 2 || (stages > 2 && !cp_async)
 #error "stages: at least 2, and 2 without cp.async; cp_async: 0, 1 or 2"
 #endif
-#if (cp_async || meet == 2) && defined __OPENCL_VERSION__
+#if (cp_async || together > 1) && defined __OPENCL_VERSION__
 #error "cp_async and clusters are CUDA's"
 #endif
 
@@ -231,7 +231,7 @@ INLINE void read_fragments(float *fragment_a, float *fragment_b, LOCAL const flo
         write4(C + (size_t)row * N + column, four, alpha, beta, row < M ? N - column : 0, wide_n);                     \
     }
 
-#if meet == 2
+#if together > 1
 #define CLUSTER __cluster_dims__(1, 1, together)
 #else
 #define CLUSTER
@@ -246,7 +246,7 @@ void sgemm_split_k(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict_
 #else
     extern __shared__ ALIGNED float shared[]; // as many, and for a cluster BM * BN at least
 #endif
-#if splits > 1 && (meet < 2 || splits > together)
+#if splits > together
     __shared__ int last;
 #endif
 
@@ -320,7 +320,7 @@ void sgemm_split_k(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict_
     GLOBAL float *left_sums = workspace + tile * (splits / together) * (BM * BN);
     semaphores += tile * splits;
 #endif
-#if meet == 2
+#if together > 1
     // Leave the sums for the cluster, and add up every together-th four of this thread's outputs.
     const int rank = split % together;
     __syncthreads(); // nobody reads tiles any more
@@ -340,7 +340,7 @@ void sgemm_split_k(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict_
 #endif
     }
 #if splits > together
-    // The last of the clusters' blocks that have these fours adds up what all have left.
+    // The last of the clusters' blocks that have these fours adds up what they have left.
     if (is_last_block(semaphores + rank, &last, splits / together)) {
         for (int f = rank; f < FOURS; f += together) {
             float4 all = READ_PART4(left_sums + (f * THREADS + thread) * 4);

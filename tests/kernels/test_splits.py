@@ -35,12 +35,15 @@ def test_an_odd_number_of_splits_meets_in_pairs_on_opencl(opencl: Device) -> Non
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("splits", "meet"), [(24, 0), (24, 1), (5, 2), (8, 2), (16, 2), (24, 2)])
-def test_splits_meet_on_cuda(splits: int, meet: int, cuda: Device) -> None:
-    right("sgemm/14_split_k", cuda, splits=splits, meet=meet)
+@pytest.mark.parametrize(
+    ("splits", "together", "meet"),
+    [(24, 1, 0), (24, 1, 1), (5, 5, 0), (8, 8, 0), (8, 2, 0), (16, 4, 0), (24, 8, 0)],
+)
+def test_splits_meet_on_cuda(splits: int, together: int, meet: int, cuda: Device) -> None:
+    right("sgemm/14_split_k", cuda, splits=splits, together=together, meet=meet)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("splits", "meet"), [(16, 0), (16, 1), (6, 2), (8, 2)])
-def test_splits_of_halves_meet_on_cuda(splits: int, meet: int, cuda: Device) -> None:
-    right("hgemm/12_split_k", cuda, splits=splits, meet=meet)
+@pytest.mark.parametrize(("splits", "together", "meet"), [(16, 1, 0), (16, 1, 1), (6, 6, 0), (8, 8, 0)])
+def test_splits_of_halves_meet_on_cuda(splits: int, together: int, meet: int, cuda: Device) -> None:
+    right("hgemm/12_split_k", cuda, splits=splits, together=together, meet=meet)
