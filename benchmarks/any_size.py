@@ -177,9 +177,11 @@ def measured(
         bound = dict(_bound(bench, programs, scope, notes))
         kept = _hopeful(bench, stopwatch, bound, notes)
         calls |= kept
-        rounds = interleave(device, stopwatch, list(calls.values()), options.seconds)
+        # The sensors are read between two rounds. What comes first then finds a device that has waited.
+        first, *others = calls.values()
+        rounds = interleave(device, stopwatch, [lambda: first(), first, *others], options.seconds)
     times, spreads = {}, {}
-    for position, (name, taken) in enumerate(zip(calls, rounds.times, strict=True)):
+    for position, (name, taken) in enumerate(zip(calls, rounds.times[1:], strict=True), 1):
         if position in rounds.errors:
             notes.append(f"{name}: {rounds.errors[position]}")
         else:

@@ -124,7 +124,7 @@ def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
         if "verify" in request:
             return {"failures": bench.verify(request["verify"])}
         if "finals" in request:
-            options = {name: request[name] for name in ("with_library", "sustained", "with_algorithms")}
+            options = {name: request[name] for name in ("with_library", "sustained", "quick")}
             finals = bench.finals(request["finals"], **options)
             return finals.to_json()
         return bench.measure(request["measure"], request["best_ms"]).to_json()
