@@ -35,8 +35,7 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ExpressionError
-from tuner.space import operation
-from tuner.space.chosen_types import dtype
+from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
@@ -328,7 +327,11 @@ def _alignments(space: Space, scope: Scope) -> list[float]:
     """The logarithms to base 2 of the powers of two that divide the bytes of the rows of each array."""
     found: list[float] = []
     for argument in space.operation.arrays:
-        if argument.name not in space.varying and argument.shape is not None and len(argument.shape) > 1:
-            row = operation.shape(argument, scope)[-1] * dtype(argument, scope).itemsize
-            found.append(math.log2(math.gcd(row, ALIGNMENT)))
+        element = DTYPES.get(scope.types.get(argument.dtype, argument.dtype))
+        if element is not None and argument.name not in space.varying and len(argument.shape or ()) > 1:
+            try:
+                row = argument.shape[-1].integer(scope.names) if argument.shape else 1
+            except (ExpressionError, ArithmeticError):
+                row = 1
+            found.append(math.log2(math.gcd(row * element.itemsize, ALIGNMENT)))
     return found
