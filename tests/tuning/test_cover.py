@@ -24,7 +24,7 @@ CROSSING = """\
 #include <unistd.h>
 void scale(float *y, const float *x, int n) {
     for (int i = 0; i < n; i++) y[i] = 2 * x[i];
-    usleep(unroll == 3 ? 9000 : (unroll == 1) == (n < 3000) ? 500 : 3000);
+    usleep(unroll == 3 ? 20000 : (unroll == 1) == (n < 3000) ? 1000 : 10000);
 }
 """
 FIXED, ALWAYS = "derived: {fixed_n: n if fixed else 0}\n", "derived: {fixed_n: n}\n"
