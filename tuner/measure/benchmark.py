@@ -25,6 +25,7 @@ from tuner.measure.timing import (
     StageWatch,
     Stopwatch,
     TimedLaunch,
+    evened,
     interleave,
 )
 from tuner.measure.workbench import Workbench
@@ -105,16 +106,20 @@ class Bench:
             return Outcome(**{**fields, "failure": error.reason, "log": str(error), "seconds": watch.seconds})
 
     def _times(self, call: Callable[[], None], config: Config, race: Race) -> tuple[float, ...]:
-        """Times in ms. Where the first of them loses the race, no others follow."""
+        """Times in ms, evened. Where the first of them loses the race, no others follow."""
+        self.workbench.begin()
         times = [self._stopwatch.time(call)]
         while race.is_lost(min(times)) and race.is_doubtful(times) and len(times) < LOOKS:
             times.append(self._stopwatch.time(call))
         if race.is_lost(min(times)):
             return tuple(times)
         times += self._loop.times(call, config, max(0, self.method.repeats - len(times)))
-        while race.is_open(times, self.method.repeats):
+        found = self.workbench.found
+        while race.is_open(evened(times, found), self.method.repeats):
+            self.workbench.begin()
             times += self._loop.times(call, config, self.method.repeats)
-        return tuple(times)
+            found = found + self.workbench.found
+        return evened(times, found)
 
     def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:
         return self._energy_meter.measure(call, time_ms) if self.method.wants_energy else None
