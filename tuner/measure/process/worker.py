@@ -8,9 +8,12 @@ open. A kill at any moment loses nothing but the request under way.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.abc import MetaPathFinder
@@ -42,11 +45,13 @@ def main() -> None:
         task: dict[str, Any] | None = next(requests)
         assert task is not None
         products = _reopen(task["products"])
+        importing = threading.Thread(target=_import_ahead, args=(task,))
+        importing.start()  # while the device opens
         device = devices.open_device(task["device"])
         device.compiler.allowance = Allowance(**task["allowance"])
     kept = KeptWorkbenches(device)
     while task is not None:
-        task = _serve(task, device, products, channel, requests, kept)
+        task = _serve(task, device, products, channel, requests, importing, kept)
 
 
 def _serve(
@@ -55,6 +60,7 @@ def _serve(
     products: BinaryIO,
     channel: answers.Channel,
     requests: Iterator[dict[str, Any]],
+    importing: threading.Thread,
     kept: KeptWorkbenches,
 ) -> dict[str, Any] | None:
     """Answer the requests of one task, with the workbench of an earlier one if that serves it. Returns the next task;
@@ -66,9 +72,8 @@ def _serve(
         channel.reply(asdict(device.info))
         after = kept.take(space, scope)
         with channel.reporting_to(requests):  # the supervisor lists configurations meanwhile
-            # Kernel Tuner imports torch where it is installed. That takes seconds, and its loop has no use for it.
-            with _Hidden("torch"):
-                from tuner.measure.benchmark import Bench
+            importing.join()
+            from tuner.measure.benchmark import Bench
 
             make = functools.partial(Bench, device, space, scope, method, ReferenceCache(products))
             try:
@@ -87,6 +92,17 @@ def _serve(
         is_clean = not answers.has_children() and answers.open_files() < files + MOST_LEAKED
         channel.reply({**answer, "healthy": bench.healthy() and is_clean})
     return None
+
+
+def _import_ahead(task: dict[str, Any]) -> None:
+    """Import what will be used, and takes long: Kernel Tuner's loop, and the vendor's library where there is one."""
+    # Kernel Tuner imports torch where it is installed. That takes seconds, and its loop has no use for it.
+    with _Hidden("torch"):
+        import tuner.measure.benchmark  # noqa: F401
+    if task["space"]["operation"]["library"]:
+        with contextlib.suppress(ImportError, RuntimeError):  # whoever calls it knows what to do without
+            for module in devices.BACKENDS[devices.split(task["device"])[0]].library_modules:
+                importlib.import_module(module)
 
 
 class _Hidden(MetaPathFinder):
