@@ -113,6 +113,12 @@ class Workbench:
         return len(self._layouts) + self._is_renewed
 
     @property
+    def nbytes(self) -> int:
+        """The bytes on the device."""
+        sets = [memory for layout in self._layouts for memory in (layout.copies, layout.references)]
+        return sum(buffer.nbytes for memory in (self.buffers, *sets) for buffer in memory.values())
+
+    @property
     def inputs(self) -> InputSet:
         """The first set, on which kernels are verified."""
         return self._layouts[0].inputs

@@ -90,6 +90,7 @@ class CompilePool:
                 return
             if asked is not None:
                 self._begin(asked)
+            self._drop_likely()
             for config, _ in zip(likely, range(AHEAD * self.count - len(self._asked)), strict=False):
                 key = config_key(config)
                 if key not in self._builds:
@@ -138,13 +139,17 @@ class CompilePool:
         """The build of what has been asked for. It comes before all that is only likely, and has not begun."""
         key = config_key(config)
         self._asked.add(key)
-        if not self._alternate:
-            for other in self._builds.keys() - self._asked | {key} & self._builds.keys():
-                if self._builds[other].cancel():
-                    del self._builds[other]
-        if key not in self._builds:
-            self._builds[key] = self._submit(config)
-        return self._builds[key]
+        build = self._builds.get(key)
+        if build is None or build.cancel():
+            self._drop_likely()
+            build = self._builds[key] = self._submit(config)
+        return build
+
+    def _drop_likely(self) -> None:
+        """Forget the builds that nobody has asked for, and that have not begun."""
+        for key in self._builds.keys() - self._asked:
+            if self._builds[key].cancel():
+                del self._builds[key]
 
     def _submit(self, config: Config) -> Future[None]:
         with self._starting:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import importlib
 import os
 import sys
@@ -22,9 +21,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tuner import devices
 from tuner.devices.compiler import Allowance
+from tuner.errors import OutOfMemory
 from tuner.measure import feasibility
 from tuner.measure.method import Method
 from tuner.measure.process import answers, turns
+from tuner.measure.process.kept import KeptWorkbenches
 from tuner.space import launch_form
 from tuner.space.reference_cache import ReferenceCache
 from tuner.space.scope import Scope
@@ -32,7 +33,6 @@ from tuner.space.scope import Scope
 if TYPE_CHECKING:
     from tuner.devices import Device
     from tuner.measure.benchmark import Bench
-    from tuner.measure.workbench import Workbench
 
 MOST_LEAKED = 64  # descriptors that kernels leave open, until a new process takes over
 
@@ -49,7 +49,7 @@ def main() -> None:
         importing.start()  # while the device opens
         device = devices.open_device(task["device"])
         device.compiler.allowance = Allowance(**task["allowance"])
-    kept: list[Workbench] = []  # that of the last task
+    kept = KeptWorkbenches(device)
     while task is not None:
         task = _serve(task, device, products, channel, requests, importing, kept)
 
@@ -61,25 +61,28 @@ def _serve(
     channel: answers.Channel,
     requests: Iterator[dict[str, Any]],
     importing: threading.Thread,
-    kept: list[Workbench],
+    kept: KeptWorkbenches,
 ) -> dict[str, Any] | None:
-    """Answer the requests of one task. Returns the next task; None when the supervisor is gone. The workbench that is
-    kept serves this task if it can; then that of this task is kept."""
+    """Answer the requests of one task, with the workbench of an earlier one if that serves it. Returns the next task;
+    None when the supervisor is gone."""
     with channel.reporting():
         space, method = launch_form.from_json(task["space"]), Method.from_json(task["method"])
         scope = Scope(task["sizes"], task["options"], device.language, device.limits, task["types"])
         feasibility.check(device, space, scope, method)
         channel.reply(asdict(device.info))
-        after = kept.pop() if kept else None
-        if after is not None and not after.serves(space, scope):
-            after = None
-        gc.collect()  # the arrays of the last task go before those of this one come
+        after = kept.take(space, scope)
         with channel.reporting_to(requests):  # the supervisor lists configurations meanwhile
             importing.join()
             from tuner.measure.benchmark import Bench
 
-            bench = Bench(device, space, scope, method, ReferenceCache(products), after)
-            kept.append(bench.workbench)
+            make = functools.partial(Bench, device, space, scope, method, ReferenceCache(products))
+            try:
+                bench = make(after)
+            except OutOfMemory:
+                if not kept.clear():
+                    raise
+                bench = make(after)
+            kept.keep(bench.workbench)
         channel.reply({})
     files = answers.open_files()
     for request in requests:
@@ -137,7 +140,7 @@ def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
         if "verify" in request:
             return {"failures": bench.verify(request["verify"])}
         if "finals" in request:
-            options = {name: request[name] for name in ("with_library", "sustained", "with_algorithms")}
+            options = {name: request[name] for name in ("with_library", "sustained", "quick")}
             finals = bench.finals(request["finals"], **options)
             return finals.to_json()
         return bench.measure(request["measure"], request["best_ms"]).to_json()
