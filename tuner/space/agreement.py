@@ -18,6 +18,10 @@ from tuner.space.source import macro_names, without_comments
 
 MOST_TEXT = 1 << 20  # characters; of a longer source, nothing is concluded
 
+_DEFINITION = re.compile(
+    r"^\s*#\s*(if|endif|define)\w*(?:[ \t]+(\w+))?|\b(?:const|constexpr)\b[^;{}()=\n]*?\b(\w+)\s*=(?!=)", re.MULTILINE
+)
+
 Where = tuple[str | int, ...]
 
 
@@ -104,13 +108,19 @@ def _key(space: Space, name: str) -> str:
 def _defined(space: Space, path: Path, code: str) -> Iterator[Fault]:
     """Macros that the source defines anew, whatever their values, so that these make no difference."""
     depth = 0
-    for directive, name in re.findall(r"^\s*#\s*(if|endif|define)\w*(?:[ \t]+(\w+))?", code, re.MULTILINE):
+    for directive, defined, constant in _DEFINITION.findall(code):
         depth += (directive == "if") - (directive == "endif")
-        if directive == "define" and depth == 0 and name in macro_names(space):
+        if depth == 0 and directive == "define" and defined in macro_names(space):
             yield Fault(
-                (_key(space, name), name),
-                f"{path.name} defines it itself, so that no value has an effect; write #ifndef {name} before "
+                (_key(space, defined), defined),
+                f"{path.name} defines it itself, so that no value has an effect; write #ifndef {defined} before "
                 "that line, and #endif after it",
+            )
+        if depth == 0 and constant in macro_names(space):
+            yield Fault(
+                (_key(space, constant), constant),
+                f"{path.name} defines it as a constant, whose name the macro replaces; write #ifndef {constant}, "
+                f"#define {constant} with its value, and #endif in its place",
             )
 
 

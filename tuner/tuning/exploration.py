@@ -165,9 +165,10 @@ def _imported_ahead(names: Sequence[str]) -> Iterator[None]:
     is_over = threading.Event()
 
     def import_all() -> None:
-        for name in names:
-            if not is_over.is_set():
-                importlib.import_module(name)
+        with contextlib.suppress(Exception):  # whoever uses it imports it again, and says what is wrong
+            for name in names:
+                if not is_over.is_set():
+                    importlib.import_module(name)
 
     thread = threading.Thread(target=import_all)
     thread.start()

@@ -96,11 +96,11 @@ def _serve(
 
 def _import_ahead(task: dict[str, Any]) -> None:
     """Import what will be used, and takes long: Kernel Tuner's loop, and the vendor's library where there is one."""
-    # Kernel Tuner imports torch where it is installed. That takes seconds, and its loop has no use for it.
-    with _Hidden("torch"):
-        import tuner.measure.benchmark  # noqa: F401
-    if task["space"]["operation"]["library"]:
-        with contextlib.suppress(ImportError, RuntimeError):  # whoever calls it knows what to do without
+    with contextlib.suppress(Exception):  # whoever uses it imports it again, and says what is wrong
+        # Kernel Tuner imports torch where it is installed. That takes seconds, and its loop has no use for it.
+        with _Hidden("torch"):
+            importlib.import_module("tuner.measure.benchmark")
+        if task["space"]["operation"]["library"]:
             for module in devices.BACKENDS[devices.split(task["device"])[0]].library_modules:
                 importlib.import_module(module)
 
