@@ -14,7 +14,7 @@ from tuner.space.model import Value
 DEEP = (70, 45, 1100, 2)  # deep enough for 24 splits, and a multiple of no tile
 SMALL_TILES: dict[str, dict[str, Value]] = {
     "sgemm/14_split_k": {},
-    "hgemm/12_split_k": {"block_k": 32, "block_m": 32, "block_n": 64, "warp_m": 16, "warp_n": 64},
+    "hgemm/12_split_k": {"block_k": 32, "block_m": 64, "block_n": 64, "warp_m": 32, "warp_n": 64},
 }
 
 

@@ -26,16 +26,18 @@ from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.general import general, generalised
 from tuner.tuning.request import CheckedRequest, TuningRequest
-from tuner.tuning.sizes import LEAST_TRIAL, NEAR, UNTUNABLE, requests_at
+from tuner.tuning.sizes import HOPELESS, LEAST_TRIAL, NEAR, UNTUNABLE, requests_at
 from tuner.tuning.table import Pair, TrialTable
 
 TUNING, MEASURING = 0.5, 0.8  # shares of the time after which tuning, and then measuring, begins nothing more
-LEAST_SECONDS = 5.0  # of tuning at a size
+LEAST_SECONDS = 3.0  # of tuning at a size
 MOST_WINNERS = 4  # of a size
 BEHIND = 1.25  # times the best of the family: a kernel that is as slow after its trial is not searched
+NEVER_BEST = 1.05  # times the best wherever it was tried: such a kernel is tried no more
 MOST_SEARCHED = 3  # kernels at a size
 JUDGED = 3  # near sizes at which a kernel was behind: then it is not even tried
-SEVERAL = 6  # sizes: a kernel that was behind at as many, and nowhere else, is not tried wherever that was
+FAR = 3 * NEAR  # from the nearest of all others
+SEVERAL = 4  # sizes: a kernel that was behind at as many, and nowhere else, is not tried wherever that was
 WARM = 8  # configurations that a search begins with, of those that were best at the nearest sizes
 
 
@@ -198,14 +200,15 @@ class _Work:
         return [name for name, value in bests.items() if value <= BEHIND * least][:MOST_SEARCHED] or [*requests][-1:]
 
     def _is_behind(self, kernel: str, sizes: dict[str, int]) -> bool:
-        """Whether a kernel was far behind the best of its family at the nearest sizes, or at all of many."""
+        """Whether a kernel was behind the best of its family at the nearest sizes, or at all of several that are not
+        too far away; or far behind at all of several, wherever they are."""
         tried = {size_text(other): other for table in self._tables for other in table.sizes_of(kernel)}
         tried.pop(size_text(sizes), None)
-        nearest = sorted(tried.values(), key=lambda other: size_distance(other, sizes))
-        judged = [other for other in nearest[:JUDGED] if size_distance(other, sizes) <= NEAR]
-        if len(judged) < JUDGED:
-            judged = nearest if len(nearest) >= SEVERAL else []
-        return bool(judged) and all(self._ratio(kernel, other) > BEHIND for other in judged)
+        ranked = sorted((size_distance(other, sizes), self._ratio(kernel, other)) for other in tried.values())
+        if len(ranked) >= JUDGED and ranked[JUDGED - 1][0] <= NEAR:
+            return all(ratio > NEVER_BEST for _, ratio in ranked[:JUDGED])
+        least = NEVER_BEST if ranked and ranked[0][0] <= FAR else HOPELESS
+        return len(ranked) >= SEVERAL and all(ratio > least for _, ratio in ranked)
 
     def _ratio(self, kernel: str, sizes: dict[str, int]) -> float:
         """The best value of a kernel at a size over that of its family."""

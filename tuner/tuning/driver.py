@@ -56,14 +56,13 @@ def tune_with(
     crews: Crews, request: TuningRequest, progress: Progress, configs: Sequence[Config] | None = None
 ) -> Result:
     """`tune` on devices that stay open between requests. `configs`, if given, are compared in place of a search; then
-    the record has none but these, and of the vendor's library only what it chooses by itself is
-    measured."""
+    the record has none but these, and the final round is a quick one."""
     checked = CheckedRequest.of(request)
     with explored(crews, checked, progress, configs) as search:
         crew, ledger = search.crew, search.ledger
         among = None if configs is None else search.pool
         sustained = SECONDS if request.sustained else None
-        selection = select(crew.lead, ledger, progress.finals, progress.noted, among, sustained, configs is None)
+        selection = select(crew.lead, ledger, progress.finals, progress.noted, among, sustained, configs is not None)
     failures = [trial for trial in search.trials if trial.outcome.failure is not None]
     failed = summary.failures(failures)
     found = Summary(len(search.pool), len(ledger.trials), failed, search.strategy)

@@ -62,10 +62,10 @@ def select(
     noted: Callable[[str], None],
     among: Pool | None = None,
     sustained: float | None = None,
-    with_algorithms: bool = True,
+    quick: bool = False,
 ) -> Selection:
-    """Measure the best trials again, interleaved with the space's default, with the vendor's library and, with
-    `with_algorithms`, the best of the algorithms that it offers.
+    """Measure the best trials again, interleaved with the space's default, and with the vendor's library; with `quick`,
+    as `Bench.finals` says.
 
     With several objectives these are the trials of the front. A trial that fails, or takes the worker down, becomes a
     failed one. Where all of them fail, the next best are measured. Any failure repeats the finals of a front, since the
@@ -83,7 +83,7 @@ def select(
         trials = ranked + (_comparable_default(ranked, worker, ledger) if among is None else [])
         try:
             configs = [trial.config for trial in trials]
-            measure = functools.partial(worker.finals, configs, sustained=sustained, with_algorithms=with_algorithms)
+            measure = functools.partial(worker.finals, configs, sustained=sustained, quick=quick)
             finals = patiently(measure, noted, time.sleep)
         except (WorkerDied, TrialError, EnvironmentTrouble):  # measured one by one, each shows whether it was the cause
             finals = Finals([_final_alone(worker, trial, noted) for trial in trials])
