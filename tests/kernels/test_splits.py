@@ -30,17 +30,18 @@ def right(kernel: str, device: Device, **values: Value) -> None:
     bench.verify(bound)  # the semaphores are as they were
 
 
-def test_an_odd_number_of_splits_meets_in_pairs_on_opencl(opencl: Device) -> None:
-    right("sgemm/14_split_k", opencl, splits=11, meet=1)
+def test_slices_of_an_odd_number_of_splits_meet_in_pairs_on_opencl(opencl: Device) -> None:
+    right("sgemm/14_split_k", opencl, splits=11, meet=1, slices=2)
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("slices", [1, 4])
 @pytest.mark.parametrize(
     ("splits", "together", "meet"),
     [(24, 1, 0), (24, 1, 1), (5, 5, 0), (8, 8, 0), (8, 2, 0), (16, 4, 0), (24, 8, 0)],
 )
-def test_splits_meet_on_cuda(splits: int, together: int, meet: int, cuda: Device) -> None:
-    right("sgemm/14_split_k", cuda, splits=splits, together=together, meet=meet)
+def test_splits_meet_on_cuda(splits: int, together: int, meet: int, slices: int, cuda: Device) -> None:
+    right("sgemm/14_split_k", cuda, splits=splits, together=together, meet=meet, slices=slices)
 
 
 @pytest.mark.gpu
