@@ -55,6 +55,9 @@
 #ifndef by_columns
 #define by_columns 1 // 1: bands of columns of tiles
 #endif
+#ifndef shuffled
+#define shuffled 1 // 1: lanes of pack pass what they load to the lane before; 0: each loads all that it needs
+#endif
 #ifndef pack_rows
 #define pack_rows 2 // rows per thread of `pack`
 #endif
@@ -98,6 +101,8 @@ INLINE uint4 load_each(const half *source, int count) {
     return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
 }
 
+INLINE unsigned next_lane(unsigned value) { return __shfl_down_sync(0xffffffff, value, 1); }
+
 // Copies A and B to panels. A warp copies 256 columns of pack_rows rows. Blocks are (those of A, then those of B;
 // batch).
 KERNEL void __launch_bounds__(PACK_WARPS * 32)
@@ -115,9 +120,6 @@ KERNEL void __launch_bounds__(PACK_WARPS * 32)
     const int block = is_a ? blockIdx.x : blockIdx.x - blocks_a, across = (panels.count + 3) / 4;
     const int column = block % across * PACK_COLUMNS + threadIdx.x % 32 * 8;
     const int first_row = block / across * (PACK_WARPS * pack_rows) + threadIdx.x / 32;
-    if (column / 64 >= panels.count) {
-        return;
-    }
     const int in_row = columns - column; // halves from the first one to the end of the row
     uint4 low[pack_rows], high[pack_rows];
     bool at_once[pack_rows];
@@ -126,8 +128,19 @@ KERNEL void __launch_bounds__(PACK_WARPS * 32)
         const int row = first_row + i * PACK_WARPS;
         const half *const source = matrix + (size_t)row * columns + column, *const vectors = source - shift_of(source);
         at_once[i] = row < rows && in_row >= 8 && vectors + 16 <= end;
-        low[i] = at_once[i] ? *(const uint4 *)vectors : make_uint4(0, 0, 0, 0);
-        high[i] = at_once[i] ? *(const uint4 *)(vectors + 8) : make_uint4(0, 0, 0, 0);
+        const bool is_there = row < rows && vectors + 8 <= end, is_last = !shuffled || threadIdx.x % 32 == 31;
+        low[i] = is_there ? *(const uint4 *)vectors : make_uint4(0, 0, 0, 0);
+        high[i] = at_once[i] && is_last ? *(const uint4 *)(vectors + 8) : make_uint4(0, 0, 0, 0);
+    }
+#if shuffled
+#pragma unroll
+    for (int i = 0; i < pack_rows; i++) {
+        const uint4 next = make_uint4(next_lane(low[i].x), next_lane(low[i].y), next_lane(low[i].z), next_lane(low[i].w));
+        high[i] = threadIdx.x % 32 < 31 ? next : high[i];
+    }
+#endif
+    if (column / 64 >= panels.count) {
+        return;
     }
 #pragma unroll
     for (int i = 0; i < pack_rows; i++) {

@@ -12,15 +12,16 @@ from tuner.space import catalog
 from tuner.space.model import Value
 
 DEEP = (70, 45, 1100, 2)  # deep enough for 24 splits, and a multiple of no tile
+SMALLER = (40, 30, 300, 1)  # for a processor
 SMALL_TILES: dict[str, dict[str, Value]] = {
     "sgemm/14_split_k": {},
     "hgemm/12_split_k": {"block_k": 32, "block_m": 64, "block_n": 64, "warp_m": 32, "warp_n": 64},
 }
 
 
-def right(kernel: str, device: Device, **values: Value) -> None:
+def right(kernel: str, device: Device, size: tuple[int, ...] = DEEP, **values: Value) -> None:
     space = catalog.load(kernel)
-    scope = scope_of(space, device, sized(space, DEEP), alpha=1.5, beta=-0.75)
+    scope = scope_of(space, device, sized(space, size), alpha=1.5, beta=-0.75)
     config = {**space.default, **SMALL_TILES[kernel], **values}
     assert space.valid(config, scope)
     bench = Workbench(device, space, scope)
@@ -31,7 +32,7 @@ def right(kernel: str, device: Device, **values: Value) -> None:
 
 
 def test_slices_of_an_odd_number_of_splits_meet_in_pairs_on_opencl(opencl: Device) -> None:
-    right("sgemm/14_split_k", opencl, splits=11, meet=1, slices=2)
+    right("sgemm/14_split_k", opencl, SMALLER, splits=11, meet=1, slices=2, BM=32)
 
 
 @pytest.mark.gpu
