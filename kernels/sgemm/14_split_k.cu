@@ -97,10 +97,10 @@
 #define whole 0 // 1 where M, N and K are known to be multiples of BM, BN and BK, so that nothing lies outside
 #endif
 
-#define WARPS (BM / WM * (BN / WN))        // of a slice
+#define WARPS (BM / WM * (BN / WN)) // of a slice
 #define SLICE_THREADS (WARPS * 32)
 #define THREADS (SLICE_THREADS * slices)
-#define DEPTH (BK / slices)                // of a tile that a thread multiplies
+#define DEPTH (BK / slices) // of a tile that a thread multiplies
 #define ROWS (sub_m * TM) // per thread
 #define COLUMNS (sub_n * TN)
 #define FOURS (ROWS * COLUMNS / 4)                  // outputs per thread, four at a time
@@ -224,13 +224,13 @@ INLINE void read_fragments(float *fragment_a, float *fragment_b, LOCAL const flo
 #define LEAVE_SUMS(STORE, out)                                                                                         \
     _Pragma("unroll") for (int f = 0; f < FOURS; f++) {                                                                \
         const int i = f / (COLUMNS / 4), j = f % (COLUMNS / 4) * 4;                                                    \
-        STORE((out) + (f * SLICE_THREADS + in_slice) * 4,                                                                      \
+        STORE((out) + (f * SLICE_THREADS + in_slice) * 4,                                                              \
               make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));                                    \
     }
 // Add what another block, or this one, has left so.
-#define ADD_SUMS(READ, from)                                                                                                 \
+#define ADD_SUMS(READ, from)                                                                                           \
     _Pragma("unroll") for (int f = 0; f < FOURS; f++) {                                                                \
-        const float4 part = READ((from) + (f * SLICE_THREADS + in_slice) * 4);                                           \
+        const float4 part = READ((from) + (f * SLICE_THREADS + in_slice) * 4);                                         \
         const int i = f / (COLUMNS / 4), j = f % (COLUMNS / 4) * 4;                                                    \
         sum[i][j] += part.x, sum[i][j + 1] += part.y, sum[i][j + 2] += part.z, sum[i][j + 3] += part.w;                \
     }
