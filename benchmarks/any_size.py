@@ -54,26 +54,26 @@ WITH, WITHOUT, DEFAULT = "dispatch", "without the library", "cuBLAS"
 Call = Callable[[], Any]
 
 
-def drawn(seed: int) -> Iterator[tuple[str, tuple[int, int, int, int]]]:
+def drawn(seed: int, each: int = OF_EACH_KIND) -> Iterator[tuple[str, tuple[int, int, int, int]]]:
     """The kind of each size, and M, N, K and batch. Each size of a kind has its own part of the range of one number."""
     numbers = random.Random(seed)  # noqa: S311
 
     def one(low: int, high: int, step: int, part: int | None = None) -> int:
         """A number between both, as often in each octave, and a multiple of the step."""
-        share = numbers.random() if part is None else (part + numbers.random()) / OF_EACH_KIND
+        share = numbers.random() if part is None else (part + numbers.random()) / each
         return max(1, round(low * (high / low) ** share / step)) * step
 
-    for part in range(OF_EACH_KIND):
+    for part in range(each):
         n = one(200, 9000, numbers.choice((1, 1, 8, 64)), part)
         yield "square", (n, n, n, 1)
-    for part in range(OF_EACH_KIND):
+    for part in range(each):
         step = numbers.choice((1, 8, 64))
         yield "skinny", (one(1, 128, 1, part), one(512, 16384, step), one(512, 16384, step), 1)
-    for part in range(OF_EACH_KIND):
+    for part in range(each):
         step = numbers.choice((1, 8, 64))
         k = one(4096, 32768, step, part)
         yield "deep", (one(32, 1024, step), one(32, 1024, step), k, 1)
-    for part in range(OF_EACH_KIND):
+    for part in range(each):
         step = numbers.choice((1, 8, 64))
         batch = one(2, 64, 1, part)
         yield "batched", (one(64, 1024, step), one(64, 1024, step), one(64, 1024, step), batch)
@@ -177,9 +177,11 @@ def measured(
         bound = dict(_bound(bench, programs, scope, notes))
         kept = _hopeful(bench, stopwatch, bound, notes)
         calls |= kept
-        rounds = interleave(device, stopwatch, list(calls.values()), options.seconds)
+        # The sensors are read between two rounds. What comes first then finds a device that has waited.
+        first, *others = calls.values()
+        rounds = interleave(device, stopwatch, [lambda: first(), first, *others], options.seconds)
     times, spreads = {}, {}
-    for position, (name, taken) in enumerate(zip(calls, rounds.times, strict=True)):
+    for position, (name, taken) in enumerate(zip(calls, rounds.times[1:], strict=True), 1):
         if position in rounds.errors:
             notes.append(f"{name}: {rounds.errors[position]}")
         else:
@@ -278,7 +280,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("family", nargs="?", default="sgemm")
     parser.add_argument("--sizes", default=str(SIZES), help="a file of sizes, or a grid")
-    parser.add_argument("--draw", type=int, metavar="SEED", help="print 24 sizes, and measure nothing")
+    parser.add_argument("--draw", type=int, metavar="SEED", help="print sizes, and measure nothing")
+    parser.add_argument("--each", type=int, default=OF_EACH_KIND, help="so many of each kind are drawn")
     parser.add_argument("--most", type=int, help="so many of the sizes, of all kinds")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=1.0, help="of the rounds at a size")
@@ -287,8 +290,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
     if options.draw is not None:
-        print(f"# python benchmarks/any_size.py --draw {options.draw}")
-        for kind, (m, n, k, batch) in drawn(options.draw):
+        each = "" if options.each == OF_EACH_KIND else f" --each {options.each}"
+        print(f"# python benchmarks/any_size.py --draw {options.draw}{each}")
+        for kind, (m, n, k, batch) in drawn(options.draw, options.each):
             print(f"{f'M={m},N={n},K={k},batch={batch}':<36} 1  # {kind}")
         return
     warnings.simplefilter("ignore")  # each line says the match

@@ -74,6 +74,9 @@ class SameConditions:
         self._call = call
         self._bench.expect(call)
 
+    def share(self, runs: int) -> int:
+        return self._bench.share(runs)
+
     def prepare(self) -> None:
         self._bench.prepare()
         if isinstance(self._call, Peer):

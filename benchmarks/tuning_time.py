@@ -4,7 +4,7 @@
     python benchmarks/tuning_time.py sgemm/09_coarsened_2d 1024 --budget 120 --beside ../earlier
 
 Each run begins a ledger and a store of its own. A first run of each checkout, which is not counted, fills its cache of
-builds. Printed are medians with least and most, and the memory of the largest process.
+builds, and that of Python's bytecode. Printed are medians with least and most, and the memory of the largest process.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ sys.exit(done.returncode)
 def run(checkout: Path, arguments: list[str], cache: Path) -> tuple[float, float]:
     """Seconds, and megabytes of the largest process, of one `tune`."""
     with tempfile.TemporaryDirectory() as folder:
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         environment = {
-            **os.environ,
+            **inherited,
             "PYTHONPATH": os.pathsep.join([str(checkout), os.environ.get("PYTHONPATH", "")]),
             "TUNER_CACHE": str(cache),
             "TUNER_STATE": f"{folder}/state",

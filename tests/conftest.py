@@ -1,6 +1,7 @@
 """Every test has folders of its own; builds are shared, because compiling again proves nothing.
 
-Threads of OpenMP that wait leave the cores to other tests.
+Threads of OpenMP that wait leave the cores to other tests, and so does BLAS, which has one thread in each process: no
+test needs more, and NumPy starts in half the time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+os.environ["OMP_WAIT_POLICY"] = "passive"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported
 
 from helpers import ROOT
 from helpers.databases import Server
@@ -27,9 +31,16 @@ def folders(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"  # by all processes
     monkeypatch.setenv("TUNER_CACHE", str(shared))
-    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
     monkeypatch.setenv("TUNER_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TUNER_RESULTS", str(tmp_path / "results"))
+
+
+@pytest.fixture
+def unoptimized(folders: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PoCL builds without its optimizer, which would take most of the time where a kernel runs once. These builds have
+    a cache of their own."""
+    monkeypatch.setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
+    monkeypatch.setenv("TUNER_CACHE", f"{os.environ['TUNER_CACHE']}-unoptimized")
 
 
 @pytest.fixture
@@ -52,6 +63,14 @@ def postgresql() -> Iterator[Server]:
     server = Server()
     yield server
     server.close()
+
+
+@pytest.fixture
+def server(postgresql: Server) -> Iterator[Server]:
+    """The same server, which a test may stop."""
+    yield postgresql
+    if not postgresql.is_running():
+        postgresql.start()
 
 
 @pytest.fixture(scope="session")

@@ -130,12 +130,11 @@ def test_a_draft_knows_templates_macros_bounds_and_roles(tmp_path: Path, tune: T
     dtypes = [a["dtype"] for a in data["operation"]["arguments"]]
     assert dtypes == ["T", "int32", "T", "float64", "int32", "uint32", "float32"]
     assert (data["kernel"], data["operation"]["types"]) == (
-        "conv<{T}, {threads}, {fast}>",
+        "ns::conv<{T}, {threads}, {fast}>",
         {"T": ["float32", "float64"]},
     )
     assert "# ? write #ifndef TILE before its #define in the source" in text
     assert text.count("#ifndef") == 1, "the others have it"
-    assert "is it in namespace ns? write ns::conv<" in text
 
 
 def test_threads_that_the_source_leaves_to_the_launch_are_parameters(tmp_path: Path, tune: Tune) -> None:
@@ -177,7 +176,7 @@ def test_a_pair_of_numbers_is_drafted_as_two_and_may_be_complex(tmp_path: Path, 
     file = drafted(tmp_path, tune, "f.cu", PAIRS)
     arguments = data_of(file)["operation"]["arguments"][:3]
     assert [(a["dtype"], a["shape"]) for a in arguments] == [
-        ("float32", ["n", 2]), ("float64", ["n", 2]), ("float32", ["n"])
+        ("float32", ["n", 2]), ("float64", ["n", 2]), ("float32", ["n", 4])
     ]  # fmt: skip
     text = file.read_text()
     assert "or is it complex64, of the shape [n]?" in text
@@ -226,8 +225,8 @@ def test_a_word_that_yaml_would_take_for_something_else_stays_a_word(tmp_path: P
 @pytest.mark.parametrize(
     ("name", "code", "options", "message"),
     [
-        ("f.cu", RICH, [], "several kernels: conv, other; name the one to tune with --entry NAME"),
-        ("f.cu", RICH, ["--entry", "convolution"], "there is no such kernel; it has conv, other"),
+        ("f.cu", RICH, [], "several kernels: ns::conv, other; name the one to tune with --entry NAME"),
+        ("f.cu", RICH, ["--entry", "convolution"], "there is no such kernel; it has ns::conv, other"),
         ("f.cu", "int x;", [], "no kernel: none that can be seen"),
         ("f.txt", RICH, [], "not a kernel file; name one that ends in .c, .cl, .cu"),
         ("f.cu", "\0\xff", [], "no kernel"),
@@ -319,3 +318,162 @@ def test_a_draft_declares_local_memory_as_what_it_is(tmp_path: Path, tune: Tune)
     assert (tile["kind"], tile["shape"], "role" in tile) == ("local", ["block_size_x"], False)
     file.write_text(re.sub(r"  # \? .*", "", file.read_text()).replace("reference:\n", "reference: x\n", 1))
     assert tune("validate", file).status == 0
+
+
+def test_the_example_of_the_readme_works_as_it_is_written(tmp_path: Path, tune: Tune) -> None:
+    """Its two files: the source, whose knob nothing defines, and the answers to its draft's questions."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    source, answers = (
+        re.search(rf"```{kind}(.*?)```", readme, re.DOTALL) for kind in ("c\n// twice.cu", "yaml\n# twice.yaml")
+    )
+    assert source is not None
+    assert answers is not None
+    file = drafted(tmp_path, tune, "twice.cu", source[1])
+    data, line = data_of(file), next(line for line in file.read_text().splitlines() if " threads: [" in line)
+    assert (data["parameters"], data["default"]) == ({"threads": [64, 128, 256, 512]}, {"threads": 256})
+    assert "# ? which values may it have? the source does not define it" in line
+    assert data["block"] == ["threads"]
+    for text in (answered(file.read_text()).replace("a + b", "2 * x"), answers[1]):
+        file.write_text(text)
+        done = tune("validate", file, "--compile", "--json")
+        assert (done.status, done.err, len(done.json["builds"])) == (0, "", 2)
+
+
+UNDECLARED = """
+#include <math.h>
+typedef struct { float lo, hi; } Range;
+#ifdef EXTRA
+#define SCALE EXTRA
+#endif
+#define LOCAL_LOOP(k) for (int k = 0; k < 4; k++)
+inline float clamped(float v, Range r) { return fminf(fmaxf(v, r.lo), r.hi); }
+void f(float *y, const float *restrict x, int n) {
+    Range range = {-INFINITY, INFINITY}, *other = &range;
+    float part[LANES], *last = part + LANES - 1, sum = 0, scale;
+    for (int i = 0, step = UNROLL; i < n; i += step) {
+        unsigned j = i & 3;
+        LOCAL_LOOP(k) { part[j] += (float)k * M_PI; }
+        y[i] = CLAMP ? clamped(x[i], *other) : x[i];
+        for (size_t t = 0; t < BLOCK_ROWS; t++) sum += part[t];
+        if (FAST) scale = 2; else scale = 3;
+        *last = sum * scale;
+    }
+again:
+    if (sum > FLT_MAX) goto again;
+}
+"""
+
+
+def test_only_names_that_nothing_declares_are_knobs(tmp_path: Path, tune: Tune) -> None:
+    parameters = data_of(drafted(tmp_path, tune, "f.c", UNDECLARED, "--entry", "f"))["parameters"]
+    assert parameters == {
+        "LANES": [1, 2, 4, 8],
+        "UNROLL": [1, 2, 4, 8],
+        "CLAMP": [0, 1],
+        "BLOCK_ROWS": [1, 2, 4, 8],
+        "FAST": [0, 1],
+    }
+
+
+CONSTANTS = """
+static const int ROWS = 8;
+constexpr unsigned kThreads = 128u;
+enum { ITEMS = 2 };
+const int UNUSED = 4;
+template <int VEC = 4, bool fast = true, int DEPTH>
+__global__ void __launch_bounds__(kThreads * ROWS) f(float *y, bool flag, int n) {
+    constexpr int LOCAL = 3;
+    if (flag) y[blockIdx.x * ITEMS * VEC * LOCAL] = fast;
+}
+"""
+
+
+def test_constants_and_defaults_of_templates_are_values_of_knobs(tmp_path: Path, tune: Tune) -> None:
+    file = drafted(tmp_path, tune, "f.cu", CONSTANTS)
+    data, text = data_of(file), file.read_text()
+    assert data["default"] == {"VEC": 4, "fast": True, "DEPTH": 1, "ROWS": 8, "kThreads": 128, "ITEMS": 2}
+    assert data["block"] == ["kThreads * ROWS"]
+    assert data["operation"]["options"] == {"flag": 1}
+    assert "# ? write #ifndef kThreads, #define kThreads 128 and #endif in place of the constant" in text
+    assert re.search(r"DEPTH: .*# \? which values may it have\? it has no default in the source", text)
+    assert re.search(r"VEC: \[1, 2, 4, 8, 16\]\n", text)
+    file.write_text(answered(text).replace("a + b", "ones(n)"))
+    done = tune("validate", file)
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    assert "parameters.ROWS: f.cu defines it as a constant, whose name the macro replaces" in done.err
+
+
+@pytest.mark.parametrize(
+    ("index", "block"),
+    [
+        ("int x = (blockIdx.x * PX + 1) * BX + threadIdx.x, y = blockIdx.y * BY + threadIdx.y;", ["BX", "BY"]),
+        ("int x = threadIdx.x + blockIdx.x * (BX * PX), y = 0; for (; y < n; y += BX) {}", ["BX"]),
+        ("int x = 0, y = blockIdx.x * BY + threadIdx.y; for (x = threadIdx.x; x < n; x += BX) {}", ["BX", "BY"]),
+        ("int x = threadIdx.x + PX, y = blockIdx.y * BX * BY;", ["block_size_x"]),
+    ],
+)
+def test_macros_by_which_threads_are_apart_are_the_block(
+    index: str, block: list[str], tmp_path: Path, tune: Tune
+) -> None:
+    macros = "".join(f"#ifndef {name}\n#define {name} 8\n#endif\n" for name in ("PX", "BX", "BY"))
+    code = f"{macros}__global__ void f(float *data, int n) {{ {index} data[y * PX * BX * BY + x] = 1; }}"
+    file = drafted(tmp_path, tune, "f.cu", code)
+    assert data_of(file)["block"] == block
+    assert data_of(file)["parameters"].keys() == {"PX", "BX", "BY", *block}
+    assert f"block: [{', '.join(block)}]  # ? how many threads in x, y, z?" in file.read_text()
+
+
+def test_an_array_that_is_read_before_it_is_written_is_inout(tmp_path: Path, tune: Tune) -> None:
+    body = "a[n] = 2 * a[n]; float t = b[0]; b[1] = t; c[0] = t; d[0] = c[0]; float *e0 = &e[n]; e[0] = t;"
+    code = f"__global__ void f({', '.join(f'float *{name}' for name in 'abcde')}, int n) {{ {body} }}"
+    file = drafted(tmp_path, tune, "f.cu", code)
+    roles = {a["name"]: a["role"] for a in data_of(file)["operation"]["arguments"] if "role" in a}
+    assert roles == {"a": "inout", "b": "inout", "c": "out", "d": "out", "e": "out"}
+    asked = [name for name in "abcde" if re.search(rf"name: {name},.*in, out or inout", file.read_text())]
+    assert asked == ["c", "e"]
+
+
+DYNAMIC = """
+#define THREADS 64
+struct Params { int n; float a; };
+__device__ float last(float *sums);
+__global__ void f(uchar4 *y, const uchar4 *x, float2 ab, int2 dims, Params p, float *const *rows, int n) {
+    extern __shared__ __align__(16) double sums[];
+    sums[threadIdx.x] = x[blockIdx.x * THREADS + threadIdx.x].x;
+    y[0] = make_uchar4(sums[0], 0, 0, 0);
+}
+"""
+
+
+def test_a_draft_asks_for_dynamic_shared_memory_and_for_what_is_no_number(tmp_path: Path, tune: Tune) -> None:
+    file = drafted(tmp_path, tune, "f.cu", DYNAMIC)
+    data, text = data_of(file), file.read_text()
+    arguments = {a["name"]: (a["dtype"], a.get("shape")) for a in data["operation"]["arguments"]}
+    assert arguments == {
+        "y": ("uint8", ["n", 4]),
+        "x": ("uint8", ["n", 4]),
+        "ab": ("complex64", None),
+        "dims": ("int32", None),
+        "p": ("float32", None),
+        "rows": ("uint64", ["n"]),
+        "n": ("int32", None),
+    }
+    assert list(data["operation"]["sizes"]) == ["n"]
+    assert data["shared_memory"] == "8 * THREADS"
+    assert "# ? how many bytes does a block need? sums is extern __shared__ in the source" in text
+    for name, ask in {
+        "y": "an element of uchar4 has 4 numbers: is that the last extent?",
+        "ab": "a scalar is one number, and float2 is none unless it is a complex number: take its numbers one by one",
+        "dims": "a scalar is one number, and int2 is none: take its numbers one by one",
+        "p": "a scalar is one number, and Params is none: take its numbers one by one",
+        "rows": "a pointer to pointers has no numbers: take one array in the source, and offsets in it",
+    }.items():
+        assert re.search(rf"name: {name},.*# \? {re.escape(ask)}", text), name
+    assert "# bytes: 16 * n" in text
+    assert "expected(x, rows, *, n, ab, dims, p)" in text
+
+
+def test_without_inputs_a_draft_offers_a_function_of_sizes(tmp_path: Path, tune: Tune) -> None:
+    file = drafted(tmp_path, tune, "f.c", "void f(float *y, int n) { for (int i = 0; i < n; i++) y[i] = i; }")
+    assert "expected(*, n) returns an array" in file.read_text()
+    assert "# reference: zeros(n)    #" in file.read_text()

@@ -88,6 +88,14 @@ def test_an_exported_family_runs_at_any_size_and_compiles_nothing(
     assert len(builds()) >= 1
 
 
+def test_records_that_ship_are_in_it_too(tune: Tune, tmp_path: Path) -> None:
+    done = tune("export", "gallery/vector_add", "--to", "dispatch", "--device", "H200", "--output", tmp_path, "--json")
+    assert done.status == 0, done.err
+    assert {
+        file.relative_to(tmp_path / "records").with_suffix("").as_posix() for file in tmp_path.glob("records/*/*")
+    } == {*done.json["kernels"]}
+
+
 def test_what_is_far_behind_everywhere_is_not_in_it(exported: Path) -> None:
     held = json.loads((exported / "dispatch.json").read_text())
     files = {each["file"] for each in held["binaries"]}

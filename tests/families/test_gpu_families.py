@@ -124,6 +124,25 @@ def test_a_bundle_serves_a_family_without_a_compiler(
     assert not list(build_cache.folder().iterdir())
 
 
+def test_a_family_in_one_folder_runs_at_any_size_without_a_compiler(
+    tune: Tune, tmp_path: Path, cuda: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = tune("export", "sgemm", "--to", "dispatch", "--device", "H200", "--output", tmp_path / "family")
+    assert done.status == 0, done.err
+    if cuda.name != "NVIDIA H200":
+        pytest.skip("its records are of another device")
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(type(cuda.compiler), "compile", lambda *_: pytest.fail("it compiles"))
+    gemm = tuner.dispatch("sgemm", binaries=tmp_path / "family", library=False)
+    for size, match in ((1024, "exact"), (2000, None)):
+        C, A, B = matrices(1, size, size, size)
+        there = [on_gpu("own", x) for x in (C, A, B)]
+        gemm(*there)
+        np.testing.assert_allclose(on_host(there[0]), A @ B, atol=1e-2)
+        assert match in (None, gemm.explain(*there).match)
+    assert not list(build_cache.folder().iterdir())
+
+
 LYING: dict[str, Callable[[Any, Any], tuple[Any, Any, dict[str, Any]]]] = {
     "matrices": lambda x, dtype: (x(333, 517), x(517, 129), {}),
     "stacks": lambda x, dtype: (x(4, 33, 57), x(4, 57, 29), {}),

@@ -51,8 +51,11 @@ class Server:
         wait_until(lambda: not any(Path(f"/proc/{process}/cmdline").exists() for process in (pid, *children)))
         (self._folder / "data" / "postmaster.pid").unlink()
 
+    def is_running(self) -> bool:
+        return (self._folder / "data" / "postmaster.pid").exists()
+
     def close(self) -> None:
-        if (self._folder / "data" / "postmaster.pid").exists():
+        if self.is_running():
             self.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -31,16 +31,24 @@ def right(kernel: str, device: Device, size: tuple[int, ...] = DEEP, **values: V
     bench.verify(bound)  # the semaphores are as they were
 
 
-def test_slices_of_an_odd_number_of_splits_meet_in_pairs_on_opencl(opencl: Device) -> None:
-    right("sgemm/14_split_k", opencl, SMALLER, splits=11, meet=1, slices=2, BM=32)
+@pytest.mark.usefixtures("unoptimized")
+def test_an_odd_number_of_splits_meets_in_pairs_on_opencl(opencl: Device) -> None:
+    right("sgemm/14_split_k", opencl, SMALLER, splits=11, meet=1, BM=32)
+
+
+@pytest.mark.usefixtures("unoptimized")
+def test_slices_of_a_block_meet_on_opencl(opencl: Device) -> None:
+    right("sgemm/14_split_k", opencl, SMALLER, splits=5, slices=4, BM=32)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("slices", [1, 4])
 @pytest.mark.parametrize(
-    ("splits", "together", "meet"),
-    [(24, 1, 0), (24, 1, 1), (5, 5, 0), (8, 8, 0), (8, 2, 0), (16, 4, 0), (24, 8, 0)],
-)
+    ("splits", "together", "meet", "slices"),
+    [
+        (24, 1, 0, 1), (24, 1, 1, 1), (5, 5, 0, 1), (8, 8, 0, 1), (16, 4, 0, 1), (24, 8, 0, 1),
+        (4, 1, 0, 2), (8, 1, 0, 4), (4, 2, 0, 4), (8, 2, 0, 2),
+    ],
+)  # fmt: skip
 def test_splits_meet_on_cuda(splits: int, together: int, meet: int, slices: int, cuda: Device) -> None:
     right("sgemm/14_split_k", cuda, splits=splits, together=together, meet=meet, slices=slices)
 

@@ -63,7 +63,7 @@ def test_a_full_disk_is_no_failure_of_a_configuration_and_with_room_the_run_goes
 
 
 @pytest.mark.parametrize(
-    ("limits", "said"), [("--fsize=4000", "no space is left|File too large"), ("--nofile=16", "Too many open files")]
+    ("limits", "said"), [("--fsize=4000", "no space is left|File too large"), ("--nofile=13", "Too many open files")]
 )
 def test_a_limit_of_files_is_one_message_and_no_failure(
     limits: str, said: str, three: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,7 +1,9 @@
-"""A worker imports what it uses, when it uses it."""
+"""What is imported at the start, and how many processes there are: what is used, when it is used."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,14 @@ def test_torch_is_imported_where_a_reference_uses_it_and_not_for_kernel_tuner(
     done = tune(tmp_path / "twice.yaml", "1000", "--device", "host", "--budget", "2")
     assert done.status == 0, done.err
     assert imported.exists() == uses
+
+
+@pytest.mark.parametrize(("budget", "model"), [("1", False), ("2", True)])
+def test_the_model_of_times_is_imported_where_a_search_may_ask_it(budget: str, model: bool, tmp_path: Path) -> None:
+    (tmp_path / "twice.c").write_text(KERNEL)
+    (tmp_path / "twice.yaml").write_text(SPACE.format(reference="2 * x").replace("[1, 2]", "[1, 2, 3, 4, 5]"))
+    words = ["-m", "tuner", str(tmp_path / "twice.yaml"), "1000", "--device", "host", "--budget", budget]
+    done = subprocess.run([sys.executable, "-X", "importtime", *words], capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time")}
+    assert "optuna.study" in imported  # for the ledger
+    assert ("tuner.search.covariance" in imported) == any(name.startswith("scipy.") for name in imported) == model

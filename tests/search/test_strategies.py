@@ -192,6 +192,17 @@ def test_what_is_to_be_first_comes_after_the_best_that_is_known_and_before_all_o
     assert asked[:3] == [pool.config(5), pool.config(70), pool.config(100)]
 
 
+def test_what_is_to_be_first_is_likely_and_where_it_spends_the_budget_no_strategy_is_started() -> None:
+    pool = Pool(PARAMETERS, VALID)
+    hints = Hints(warm=[pool.config(5)], first=[pool.config(5), pool.config(70)])
+    with Search("kt:pso", pool, Budget(evaluations=2), hints=hints) as search:
+        assert search.likely(8) == [pool.config(5), pool.config(70)]
+        assert [search.ask(), search.ask(), search.ask()] == [pool.config(5), pool.config(70), None]
+        assert not strategies_of(os.getpid())
+    with Search("kt:pso", pool, Budget(evaluations=3), hints=hints):
+        assert strategies_of(os.getpid())
+
+
 @pytest.mark.parametrize("name", ["optuna", "random", "brute_force", "kt:mls", "optuna:qmc"])
 def test_what_others_have_measured_is_not_asked_for(name: str) -> None:
     pool = Pool(PARAMETERS, VALID)

@@ -24,7 +24,7 @@ CROSSING = """\
 #include <unistd.h>
 void scale(float *y, const float *x, int n) {
     for (int i = 0; i < n; i++) y[i] = 2 * x[i];
-    usleep(unroll == 3 ? 9000 : (unroll == 1) == (n < 3000) ? 500 : 3000);
+    usleep(unroll == 3 ? 30000 : (unroll == 1) == (n < 3000) ? 1000 : 20000);
 }
 """
 FIXED, ALWAYS = "derived: {fixed_n: n if fixed else 0}\n", "derived: {fixed_n: n}\n"
@@ -34,14 +34,14 @@ def test_a_cover_serves_every_size_with_few_configurations_and_records_them(tune
     file = scaled(tmp_path, "twice")
     (tmp_path / "twice.c").write_text(CROSSING)
     file.write_text(file.read_text().replace("[1, 2]", "[1, 2, 3]"))
-    done = tune("cover", file, "--sizes", "1000:9000*9", "--within", "2", "--budget", "60s", "--json")
+    done = tune("cover", file, "--sizes", "1000:9000*9", "--within", "4", "--budget", "60s", "--json")
     assert done.status == 0, done.err
     found = done.json
     assert [each["config"] for each in found["chosen"]] == [{"unroll": 1}, {"unroll": 2}]
     assert [(s["size"]["n"], s["chosen"], s["stored"]) for s in found["sizes"]] == [
         (1000, 1, True), (9000, 2, True),
     ]  # fmt: skip
-    assert all(0 <= served["regret"] <= 1 for served in found["sizes"])
+    assert all(0 <= served["regret"] <= 3 for served in found["sizes"])
     assert found["measured"] == found["pairs"] == 4
     assert (found["tuned"], found["unserved"]) == (2, [])
     for size, unroll in (("1000", 1), ("9000", 2)):
@@ -57,7 +57,7 @@ def test_after_a_cover_a_first_call_at_another_size_compiles_nothing(
     text = CROSSING.replace("usleep(", "usleep(fixed_n ? 100 : ")  # what is compiled for one size is the fastest there
     (tmp_path / "twice.c").write_text(text)
     file.write_text(file.read_text().replace("[1, 2]", "[1, 2], fixed: [0, 1]") + FIXED)
-    done = tune("cover", file, "1000", "2000", "9000", "--within", "2", "--budget", "60s", "--json")
+    done = tune("cover", file, "1000", "2000", "9000", "--within", "4", "--budget", "60s", "--json")
     assert [(each["config"], each["builds"]) for each in done.json["chosen"]] == [
         ({"unroll": 1, "fixed": 0}, 1), ({"unroll": 2, "fixed": 0}, 1),
     ]  # fmt: skip

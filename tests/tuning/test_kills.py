@@ -106,7 +106,7 @@ def test_a_full_disk_is_one_message_and_the_same_command_goes_on(many: Path, tmp
 def test_an_interrupted_run_keeps_its_trials_and_says_how_to_go_on(
     sent: signal.Signals, status: int, stage: Stage, tune: Tune, tmp_path: Path
 ) -> None:
-    body = f"if (mode > 2) usleep(300000); {MULTIPLY}"
+    body = f"if (mode > 2) usleep(100000); {MULTIPLY}"
     file = stage(c_kernel("slow", body), "slow", f"{{mode: {list(range(40))}}}")
     command = start(str(file), "8", "--json", "--repeats", "1")
     assert command.stderr is not None
@@ -118,7 +118,7 @@ def test_an_interrupted_run_keeps_its_trials_and_says_how_to_go_on(
     command.send_signal(sent)
     out, err = command.communicate(timeout=PATIENCE_SECONDS)
     assert command.returncode == status
-    assert len(finished(tmp_path)) <= before + 5, "of forty, most of which take a second"
+    assert len(finished(tmp_path)) <= before + 5, "of forty, most of which take half a second"
     assert out == ""
     assert "what was measured is kept: the same command goes on from there" in err
     assert "Traceback" not in err

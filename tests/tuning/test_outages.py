@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
 
@@ -25,13 +24,6 @@ from tuner.tuning.trial import Trial
 
 SECRET = "s3cr3t"
 KEY = StudyKey(sizes(8), {}, "device", "signature", "toolchain")
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    server = Server()
-    yield server
-    server.close()
 
 
 def line_with(text: str, process: subprocess.Popen[str]) -> str:
@@ -78,7 +70,7 @@ def test_a_database_that_is_killed_and_comes_back_costs_nothing(server: Server, 
 def test_a_run_that_waits_for_its_database_ends_at_once_when_it_is_told(
     server: Server, stage: Stage, tmp_path: Path
 ) -> None:
-    request, url = gated(stage, tmp_path / "gate"), server.database("outage")
+    request, url = gated(stage, tmp_path / "gate"), server.database("ended")
     process = start(*request, "--storage", url)
     wait_until(lambda: workers_of(url, TrialState.RUNNING), process, pause=0.5)
     server.kill()

@@ -21,7 +21,7 @@ KERNEL = """
 #define GATE "/"
 #endif
 void shared(float *C, const float *A, const float *B, int M, int N, int K, int batch, float alpha, float beta) {
-    while (v >= 20 && access(GATE, F_OK)) usleep(1000);
+    while (v >= 12 && access(GATE, F_OK)) usleep(1000);
     usleep(v == 17 ? 500 : 6000);
     for (int i = 0; i < M * N; i++) {
         float sum = 0;
@@ -37,7 +37,7 @@ def test_four_processes_share_a_study_in_postgresql_and_one_is_killed(
 ) -> None:
     url = postgresql.database("shared")
     gate = tmp_path / "gate"  # half of the configurations wait for it, so that none comes too late to take part
-    file = stage(f'#define GATE "{gate}"\n{KERNEL}', "shared", f"{{v: {list(range(40))}}}")
+    file = stage(f'#define GATE "{gate}"\n{KERNEL}', "shared", f"{{v: {list(range(24))}}}")
     options = ("--device", "host", "--storage", url, "--timeout", str(PATIENCE_SECONDS), "--json", "--full")
     processes = [start(str(file), "8", *options) for _ in range(4)]
     wait_until(lambda: len(workers_of(url)) == 4, processes[0], pause=0.5)
@@ -50,7 +50,7 @@ def test_four_processes_share_a_study_in_postgresql_and_one_is_killed(
         assert process.returncode == 0, err
         assert json.loads(out)["best"]["config"] == {"v": 17}
     counts, trials = measured(url)
-    assert len(counts) == 40
+    assert len(counts) == 24
     assert set(counts.values()) == {1}
     assert {trial.state for trial in trials} <= {TrialState.COMPLETE, TrialState.PRUNED}
     assert len(workers_of(url, TrialState.COMPLETE)) == 4

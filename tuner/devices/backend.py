@@ -47,6 +47,7 @@ class Backend:
     needs: the software that its devices need, for people.
     package: the Python package to install for it, by pip's name.
     modules: the modules of Python packages any one of which drives it; none if it needs none.
+    library_modules: the modules through which its vendor's routines are called; they take long to import.
     remedy: what to do if there is no device although `package` is installed.
     limits_of: the limits of an architecture, as far as they are known without a device.
     widest: limits that no device of an architecture exceeds. A configuration that breaks them is valid nowhere.
@@ -65,6 +66,7 @@ class Backend:
     needs: str
     package: str | None = None
     modules: tuple[str, ...] = ()
+    library_modules: tuple[str, ...] = ()
     remedy: str | None = None
     limits_of: Callable[[str], Limits] = unknown_limits
     widest: Callable[[str], Limits] = widest_processor

@@ -45,17 +45,19 @@ def export(request: ExportRequest) -> Export:
         raise RequestError(
             f"{request.name}: no record of {device.name}; run `tune cover {request.name} --sizes ...` there first"
         )
-    builds, notes = _built(compiler, list(_jobs(request, device, known)))
+    jobs = list(_jobs(request, device, known))
+    builds, notes = _built(compiler, jobs)
     if not builds:
         raise RequestError(f"{request.name}: nothing compiles for {device.architecture}: {notes[0]}")
-    spaces = [space for space in request.spaces if known[space.name]]
+    held = {space.name for space, _, _ in jobs}
+    spaces = [space for space in request.spaces if space.name in held]
     folder = request.path("")
     files = [folder / _file(source, device) for source in builds]
     for file, made in zip(files, builds.values(), strict=True):
         paths.replace(file, made.binary)
     for space in spaces:
         store = Store(space.name, folder / RECORDS)
-        store.merge(known[space.name])
+        store.put(known[space.name])
         files.append(store.paths[0])
     files.append(folder / DISPATCH_FILE)
     data = {

@@ -19,12 +19,14 @@ from tuner.measure.sustained import SHORTEST_MS, sustain
 from tuner.measure.timing import (
     FINAL_SECONDS,
     LOOKS,
+    QUICK_SECONDS,
     START_UP_MS,
     EnergyMeter,
     Race,
     StageWatch,
     Stopwatch,
     TimedLaunch,
+    evened,
     interleave,
 )
 from tuner.measure.workbench import Workbench
@@ -105,16 +107,20 @@ class Bench:
             return Outcome(**{**fields, "failure": error.reason, "log": str(error), "seconds": watch.seconds})
 
     def _times(self, call: Callable[[], None], config: Config, race: Race) -> tuple[float, ...]:
-        """Times in ms. Where the first of them loses the race, no others follow."""
+        """Times in ms, evened. Where the first of them loses the race, no others follow."""
+        self.workbench.begin()
         times = [self._stopwatch.time(call)]
         while race.is_lost(min(times)) and race.is_doubtful(times) and len(times) < LOOKS:
             times.append(self._stopwatch.time(call))
         if race.is_lost(min(times)):
             return tuple(times)
         times += self._loop.times(call, config, max(0, self.method.repeats - len(times)))
-        while race.is_open(times, self.method.repeats):
+        found = self.workbench.found
+        while race.is_open(evened(times, found), self.method.repeats):
+            self.workbench.begin()
             times += self._loop.times(call, config, self.method.repeats)
-        return tuple(times)
+            found = found + self.workbench.found
+        return evened(times, found)
 
     def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:
         return self._energy_meter.measure(call, time_ms) if self.method.wants_energy else None
@@ -130,13 +136,13 @@ class Bench:
     def finals(
         self,
         configs: Sequence[Config],
-        seconds: float = FINAL_SECONDS,
+        seconds: float | None = None,
         with_library: bool = True,
         sustained: float | None = None,
-        with_algorithms: bool = True,
+        quick: bool = False,
     ) -> Finals:
         """Verify and time the configurations again, interleaved with one another and with the vendor's library: its
-        default and, with `with_algorithms`, the best of those that it offers.
+        default and the best of its algorithms. With `quick`, there are fewer rounds, without these algorithms.
 
         They are verified on inputs that the search has not used, with other options, and with padding behind rows,
         where they take leading dimensions. The best of them, and the library, then run back to back, for `sustained`
@@ -152,9 +158,10 @@ class Bench:
                 failures[position] = f"{error.reason}: {error}"
         end = len(configs)
         default = self._anchors.default if calls and with_library else None
-        algorithms = self._anchors.qualified if default is not None and with_algorithms else ()
+        algorithms = self._anchors.qualified if default is not None and not quick else ()
         libraries = [] if default is None else [default, *algorithms]
         calls |= enumerate(libraries, end)
+        seconds = seconds or (QUICK_SECONDS if quick else FINAL_SECONDS)
         rounds = interleave(self.device, self._stopwatch, list(calls.values()), seconds)
         times = dict(zip(calls, rounds.times, strict=True))
         wrong = {position: rounds.errors[i] for i, position in enumerate(calls) if i in rounds.errors}

@@ -39,6 +39,10 @@ class _Undisturbed:
     def expect(self, call: Call) -> None:
         """All calls are alike."""
 
+    def share(self, runs: int) -> int:
+        """There are no inputs."""
+        return 0
+
     def prepare(self) -> None:
         """Nothing to prepare."""
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tuner.space.reference_forms import ExpressionReference
     from tuner.space.scope import Scope
 
+DEAR = 1 << 27  # products of numbers that a host takes longer for than a GPU takes to load its library
 _SAMPLES = 16  # elements that the host computes again
 _CLOSE = 1e-12  # how far elements of the rest may be off, relatively: it is computed with the same operations
 _DIFFERENT = "computes other answers than the host"
@@ -43,16 +44,21 @@ def answers(
 ) -> tuple[dict[str, Elements], frozenset[str]] | None:
     """The answers of all outputs, and the names of the arrays that they were computed from, as `reference.answers`.
 
-    None where the host has to compute them: they are small, not of this form, or do not fit on the device.
+    None where the host has to compute them: they are small, and so is what has to be computed; they are not of this
+    form; or they do not fit on the device.
     """
     outputs = form.outputs
-    if not placer.device.has_doubles or not any(contents[n].nbytes >= LARGE for n in outputs.keys() & contents.keys()):
+    if not placer.device.has_doubles:
         return None
     found: dict[str, Elements] = {}
     read: set[str] = set()
     try:
+        formulas = {name: _formula(expression.tree, name, scope, contents) for name, expression in outputs.items()}
+        is_dear = sum(f.work for f in formulas.values()) >= DEAR or any(e.nbytes >= LARGE for e in contents.values())
+        if not any(contents[name].nbytes >= LARGE for name in formulas) and (placer.device.on_processor or not is_dear):
+            return None
         for name, expression in outputs.items():
-            formula = _formula(expression.tree, name, scope, contents)
+            formula = formulas[name]
             answer = _Answer(expression.tree, formula, contents, placer)
             found[name] = Placed(placer, contents[name].shape, answer.compute)
             read |= answer.read
@@ -100,6 +106,12 @@ class _Formula:
     text: str = ""
     operands: list[str | _Product] = field(default_factory=list)  # arrays by name, and products
     scalars: list[float] = field(default_factory=list)
+
+    @property
+    def work(self) -> int:
+        """The products of numbers in products of matrices."""
+        products = [operand for operand in self.operands if isinstance(operand, _Product)]
+        return sum(math.prod(product.left.shape) * product.right.shape[-1] for product in products)
 
     def of(self, node: ast.expr) -> str:
         """The text for a node. Raises _NoFormula for one that it has none for."""

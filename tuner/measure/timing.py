@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median, quantiles
+from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Protocol
 
 from tuner.errors import WrongResult
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MIN_ROUNDS, MAX_ROUNDS = 5, 50
 ENQUEUE_MS = 0.2  # several times what a library called through Python needs to enqueue on a busy host
-FINAL_SECONDS = 3.0
+FINAL_SECONDS, QUICK_SECONDS = 3.0, 0.5
 ENERGY_SECONDS = 1.0  # a board updates its energy counter some ten times per second
 RACE = 1.5
 START_UP_MS = 1.0  # by which a kernel's first run may exceed the later ones
@@ -45,6 +45,10 @@ class Conditions(Protocol):
 
     def expect(self, call: Callable[[], None]) -> None:
         """The next runs are of this call."""
+        ...
+
+    def share(self, runs: int) -> int:
+        """The next `runs` runs find the same set of inputs, the number of which is returned. Sets take turns."""
         ...
 
     def prepare(self) -> None:
@@ -109,6 +113,7 @@ def interleave(
 ) -> Rounds:
     """Time every call once per round, for MIN_ROUNDS to MAX_ROUNDS rounds and about `seconds`, after a warm-up round.
 
+    All calls of a round find the same inputs, and their times are `evened`: a kernel's work may depend on its inputs.
     The rounds end earlier where the times of the fastest and of its rivals are steady. Calls that follow one another
     find the device at its working clocks. A call that is timed alone after a compilation finds it idle. A call that is
     wrong in a round takes no part in later ones. While the times of the fastest are noise, there are up to LONGER times
@@ -119,7 +124,13 @@ def interleave(
     clocks: list[int] = []
     throttled: set[str] = set()
     began, rounds = time.perf_counter(), 0
-    while times and (rounds <= MIN_ROUNDS or _goes_on(times, rounds, (time.perf_counter() - began) / seconds)):
+    inputs: list[int] = []  # of each round
+
+    def counted() -> dict[int, tuple[float, ...]]:
+        return {position: evened(taken[1:], inputs[1:]) for position, taken in times.items()}
+
+    while times and (rounds <= MIN_ROUNDS or _goes_on(counted(), rounds, (time.perf_counter() - began) / seconds)):
+        inputs.append(stopwatch.share(len(times)))
         for position in list(times):
             try:
                 times[position].append(stopwatch.time(calls[position]))
@@ -132,17 +143,26 @@ def interleave(
             clocks.append(device.sensors.clock_mhz() or 0)
             throttled.update(device.sensors.throttled())
         rounds += 1
-    return Rounds([tuple(times.get(i, ())[1:]) for i in range(len(calls))], errors, clocks, throttled)
+    found = counted()
+    return Rounds([found.get(i, ()) for i in range(len(calls))], errors, clocks, throttled)
+
+
+def evened(times: Sequence[float], inputs: Sequence[int]) -> tuple[float, ...]:
+    """The times, each found with the set of `inputs` beside it, as if every set took what they take on average."""
+    medians = {
+        each: median(taken for taken, found in zip(times, inputs, strict=True) if found == each) for each in inputs
+    }
+    middle = fmean(medians.values()) if medians else 0.0
+    return tuple(taken * middle / medians[found] for taken, found in zip(times, inputs, strict=True))
 
 
 def _goes_on(times: Mapping[int, Sequence[float]], rounds: int, share: float) -> bool:
     """Whether another round follows `rounds`, after this share of the seconds that they should take."""
-    counted = [taken[1:] for taken in times.values()]
-    fastest = min(counted, key=median)
+    fastest = min(times.values(), key=median)
     longer = LONGER if spread(fastest) > NOISE else 1
     if rounds > longer * MAX_ROUNDS or share >= longer:
         return False
-    rivals = (taken for taken in counted if median(taken) <= RIVAL * median(fastest))
+    rivals = (taken for taken in times.values() if median(taken) <= RIVAL * median(fastest))
     return rounds <= STEADY_ROUNDS or not all(map(_is_known, rivals))
 
 
@@ -162,6 +182,10 @@ class Stopwatch:
     def expect(self, call: Callable[[], None]) -> None:
         """The next runs are of this call."""
         self._conditions.expect(call)
+
+    def share(self, runs: int) -> int:
+        """The next `runs` runs find the same set of inputs, the number of which is returned. Sets take turns."""
+        return self._conditions.share(runs)
 
     def start(self) -> None:
         """Prepare a run, and start the clock.

@@ -82,6 +82,8 @@ class Workbench:
         self._current, self._is_renewed = 0, False
         self._until_frozen, self._is_mended = FREEZE_EVERY, False
         self._turns, self._fills = list[int](), list[int]()  # sets, and what fills outputs, that are still to be drawn
+        self.found = list[int]()  # by the runs since `begin`
+        self._shared = list[int]()  # sets that several runs are still to find one after the other
         self._owner, self._dirty = of or self, True  # dirty: the last kernel may have written outside its outputs
         if of is not None:
             self.buffers, self._kernels, first = of.buffers, of._kernels, of._layouts[0]
@@ -109,6 +111,12 @@ class Workbench:
     def set_count(self) -> int:
         """How many sets of inputs there have been."""
         return len(self._layouts) + self._is_renewed
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes on the device."""
+        sets = [memory for layout in self._layouts for memory in (layout.copies, layout.references)]
+        return sum(buffer.nbytes for memory in (self.buffers, *sets) for buffer in memory.values())
 
     @property
     def inputs(self) -> InputSet:
@@ -184,6 +192,17 @@ class Workbench:
         """The next runs are of this call: its own arrays are prepared and looked at with all others."""
         self._own = call.own if isinstance(call, OwnLaunch) else None
 
+    def begin(self) -> None:
+        """A batch of runs begins: the next one finds another set than the one that kernels are verified on, and those
+        after it find every set in turn. So each set has the same part in the times of every configuration."""
+        self._turns, self.found = list(range(1, len(self._layouts))), []
+
+    def share(self, runs: int) -> int:
+        """The next `runs` runs find the same set, the number of which is returned. Sets take turns, in random order."""
+        index = _drawn(self._shared, range(len(self._layouts)))
+        self._turns = [index] * runs
+        return index
+
     def prepare(self) -> None:
         """Enqueue what makes the arrays ready for a run: a set of inputs, and poison.
 
@@ -191,6 +210,7 @@ class Workbench:
         """
         self._owner._dirty = True  # until `inspect` says that the run wrote nowhere else
         index = _drawn(self._turns, range(len(self._layouts)))
+        self.found.append(index)
         self._prepare(index, _drawn(self._fills, (NAN, NUMBER)))
 
     def check(self) -> None:
@@ -274,7 +294,8 @@ class Workbench:
     def _verify_once(self, call: Callable[[], None]) -> Verdict:
         self._kernels.clear()
         self._prepare(0, NAN)
-        self._fills, self._turns = [NUMBER], list(range(1, len(self._layouts)))  # the next run finds all else
+        self._fills = [NUMBER]  # the next run finds all else
+        self.begin()
         self.device.synchronize()
         call()
         self.device.synchronize()

@@ -182,6 +182,11 @@ def check(name: str | None, objectives: int = 1) -> None:
     STRATEGIES[name].check()
 
 
+def may_model(name: str | None, budget: Budget) -> bool:
+    """Whether the Gaussian process may be asked for a configuration: it takes long to import."""
+    return (name == "optuna" or (name is None and budget != UNLIMITED)) and budget.evaluations != 1
+
+
 def choose(name: str | None, budget: Budget, configurations: int) -> str:
     """`name`, or a default: brute force if the budget may cover all configurations, else the Gaussian process."""
     if name is not None:
@@ -217,9 +222,13 @@ class Search:
         self._seconds, self._deadline = budget.seconds, math.inf
         warm = pool.rows_of(hints.warm)
         # The best known configuration leads: in a race against it, slow ones lose early.
-        self._leaders = warm[:1] + pool.rows_of(hints.first) + ([] if strategy.begins_warm else warm)
-        limit = Budget(self._remaining, budget.seconds)
-        self._proposer = strategy.propose(Assignment(pool, seed, limit, hints, objectives, say))
+        leaders = warm[:1] + pool.rows_of(hints.first) + ([] if strategy.begins_warm else warm)
+        self._leaders = list(dict.fromkeys(leaders))
+        if self._remaining <= len(self._leaders):  # a strategy would take long to start, and be asked for nothing
+            self._proposer: Proposer = FixedOrder.declared(pool)
+        else:
+            limit = Budget(self._remaining, budget.seconds)
+            self._proposer = strategy.propose(Assignment(pool, seed, limit, hints, objectives, say))
 
     def __enter__(self) -> Search:
         return self
@@ -267,7 +276,10 @@ class Search:
 
     def likely(self, count: int) -> list[Config]:
         """At most `count` configurations to compile ahead: those that may be asked for next, the likeliest first."""
-        return [self.pool.config(row) for row in self._proposer.likely(min(count, self._remaining))]
+        count = min(count, self._remaining)
+        leaders = [row for row in self._leaders if self._proposer.free[row]]
+        rest = (row for row in self._proposer.likely(count) if row not in leaders)
+        return [self.pool.config(row) for row in [*leaders, *rest][:count]]
 
     def close(self) -> None:
         """Stop. Nothing may be asked or told afterwards."""

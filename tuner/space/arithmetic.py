@@ -68,9 +68,12 @@ COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
+_REAL, _NO_NUMBER = (int, float), (str, tuple, list)  # made once: these checks are most of what an evaluation takes
+
+
 def bounded(value: Any) -> Any:
     """`value`. Raises ExpressionError for a number beyond 2**64, and for a complex one."""
-    if isinstance(value, int | float) and not -MAX_NUMBER <= value <= MAX_NUMBER:
+    if isinstance(value, _REAL) and not -MAX_NUMBER <= value <= MAX_NUMBER:
         raise ExpressionError("a number beyond 2**64")
     if isinstance(value, complex):
         raise ExpressionError("a complex number")
@@ -80,7 +83,7 @@ def bounded(value: Any) -> Any:
 def binary(op: ast.operator, left: Any, right: Any) -> Any:
     """The value of one operation on numbers. Raises ExpressionError for other operands, and beyond 2**64."""
     symbol, function = BINARY[type(op)]
-    if isinstance(left, str | tuple | list) or isinstance(right, str | tuple | list):
+    if isinstance(left, _NO_NUMBER) or isinstance(right, _NO_NUMBER):
         raise ExpressionError(f"{symbol} needs numbers, not {_described(left)} and {_described(right)}")
     if isinstance(op, ast.Pow) and not (isinstance(right, int | float) and abs(right) <= 64):
         raise ExpressionError("** with an exponent beyond 64")

@@ -16,7 +16,7 @@ _WORDS = {"yes", "no", "on", "off", "true", "false", "null"}  # which YAML takes
 _REFERENCES = """\
   # One of these, without the #:
   # reference: {expression}    # over the arrays, as NumPy would write it; `tune schema --functions` lists the functions
-  # reference: {{python: check.py:expected}}    # expected({arrays}, *, {sizes}) returns an array
+  # reference: {{python: check.py:expected}}    # expected({arguments}) returns an array
   # reference: none    # nothing is compared, and every table says unverified"""
 
 
@@ -51,7 +51,8 @@ class Draft:
             ask = "are these its sizes? `tune FILE SIZE` gives them; a number here is a default"
         lines = [f"  sizes:{_asked(ask)}", *(f"    {_word(name)}:" for name in self.extents)]
         if facts.options:
-            usual = ", ".join(f"{_word(name)}: 1.0" for name in facts.options)
+            truths = {p.name for p in facts.parameters if p.dtype == "bool"}
+            usual = ", ".join(f"{_word(name)}: {1 if name in truths else 1.0}" for name in facts.options)
             lines.append(f"  options: {{{usual}}}{_asked('what are their usual values?')}")
         if facts.types:
             types = ", ".join(f"{_word(name)}: [float32, float64]" for name in facts.types)
@@ -74,6 +75,13 @@ class Draft:
             asks.append(f"the steps take it as {' and '.join(types)}: one name is one argument; rename one")
         if parameter.type in self.facts.types:
             dtype = parameter.type
+        elif parameter.stars > 1:
+            dtype = "uint64"
+            asks.append("a pointer to pointers has no numbers: take one array in the source, and offsets in it")
+        elif not parameter.is_pointer and (parameter.width > 1 or self.facts.is_struct(parameter)):
+            dtype = _complex(dtype) if parameter.is_pair else dtype
+            pair = " unless it is a complex number" if parameter.is_pair else ""
+            asks.append(f"a scalar is one number, and {parameter.type} is none{pair}: take its numbers one by one")
         elif parameter.dtype is None:
             hidden = "" if parameter.is_pointer else "; an array, if that is a pointer?"
             asks.append(f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?{hidden}")
@@ -85,10 +93,12 @@ class Draft:
             body += f", kind: local, shape: [{' * '.join(self.facts.block)}]"
         elif parameter.is_pointer:
             role, more = self.facts.role(parameter)
-            pair = ["2"] if parameter.is_pair else []
-            if pair:
+            parts = [str(self.facts.parts(parameter))] if parameter.width > 1 else []
+            if parameter.is_pair:
                 asks.append(f"or is it {_complex(dtype)}, of the shape [{', '.join(self.extents)}]?")
-            body += f", shape: [{', '.join([*map(_word, self.extents), *pair])}], role: {role}"
+            elif parts:
+                asks.append(f"an element of {parameter.type} has {parts[0]} numbers: is that the last extent?")
+            body += f", shape: [{', '.join([*map(_word, self.extents), *parts])}], role: {role}"
             asks += more
         return f"    - {{{body}}}{_asked('; '.join(asks))}"
 
@@ -111,11 +121,10 @@ class Draft:
     def _reference(self) -> list[str]:
         arrays = {_name(p): self.facts.role(p)[0] for p in self._arrays} | dict.fromkeys(self.facts.constants, "in")
         outputs = [name for name, role in arrays.items() if role != "in"] or ["y"]
-        inputs = [name for name, role in arrays.items() if role != "out"] or ["x"]
+        inputs = [name for name, role in arrays.items() if role != "out"]
         choices = _REFERENCES.format(
-            expression=" + ".join(inputs),
-            arrays=", ".join(inputs),
-            sizes=", ".join([*self.extents, *self.facts.options]),
+            expression=" + ".join(inputs) or f"zeros({', '.join(self.extents)})",
+            arguments=", ".join([*inputs, "*", *self.extents, *self.facts.options]),
         )
         ask = f"what must {' and '.join(outputs)} hold?"
         lines = [f"  reference:{_asked(ask)}", choices]
@@ -124,19 +133,16 @@ class Draft:
         return lines
 
     def _work(self) -> str:
-        moved = sum(map(_element_bytes, self._arrays))
+        moved = sum(map(self.facts.element_bytes, self._arrays))
         product = " * ".join(self.extents)
         return f"  # bytes: {moved} * {product}    # that it must move, for GB/s; or flops: for GFLOP/s"
 
     def _kernel(self) -> list[str]:
-        facts, ask = self.facts, ""
-        name = _entry(facts.prototype)
-        if facts.namespaces:
-            ask = f"is it in namespace {' or '.join(facts.namespaces)}? write {facts.namespaces[0]}::{name}"
+        facts = self.facts
         path = os.path.relpath(self.source.resolve(), self.output.resolve().parent)
-        lines = [f"kernel: {_word(name)}{_asked(ask)}", f"source: {_word(path)}"]
-        if len(facts.steps) > 1:
-            lines = [f"source: {_word(path)}{_asked(ask)}"]
+        lines = [f"source: {_word(path)}"]
+        if len(facts.steps) == 1:
+            lines.insert(0, f"kernel: {_word(_entry(facts.prototype))}")
         return [*lines, f"include: []{_asked(facts.missing)}"] if facts.missing else lines
 
     def _parameters(self) -> list[str]:
@@ -165,8 +171,19 @@ class Draft:
             return []
         return [
             f"grid: [{self._grid(facts.block)}]{_asked('how many blocks in x, y, z?')}",
-            f"block: [{', '.join(facts.block)}]{_asked('' if facts.knows_block else 'how many threads in x, y, z?')}",
+            f"block: [{', '.join(facts.block)}]{_asked(facts.asks_block)}",
+            *self._shared_memory(facts.prototype),
         ]
+
+    def _shared_memory(self, step: Prototype) -> list[str]:
+        """The bytes of dynamic shared memory, where a step may use any."""
+        arrays = self.facts.dynamic_arrays(step)
+        if not arrays:
+            return []
+        each = [str(size)] if (size := max(arrays.values())) > 1 else []
+        threads = (f"({e})" if re.search(r"[-+/%]", e) else e for e in self.facts.block_of(step))
+        ask = f"how many bytes does a block need? {' and '.join(arrays)} is extern __shared__ in the source"
+        return [f"shared_memory: {' * '.join([*each, *threads])}{_asked(ask)}"]
 
     def _grid(self, block: list[str]) -> str:
         fastest_first = self.extents[: len(block)][::-1]
@@ -178,12 +195,13 @@ class Draft:
         lines = ["steps:"]
         for step in self.facts.steps:
             names = ", ".join(_word(_name(parameter)) for parameter in step.parameters or ())
-            block = list(step.block) or self.facts.block
+            block = self.facts.block_of(step)
             lines.append(f"  - kernel: {_word(_entry(step))}")
             lines.append(f"    arguments: [{names}]{_asked('' if names else 'the text leaves them open: which?')}")
             if self.facts.has_grid:
                 lines.append(f"    grid: [{self._grid(block)}]{_asked('how many blocks in x, y, z?')}")
                 lines.append(f"    block: [{', '.join(block)}]{_asked('how many threads in x, y, z?')}")
+                lines += [f"    {line}" for line in self._shared_memory(step)]
         return lines
 
 
@@ -193,13 +211,9 @@ def _asked(question: str) -> str:
 
 
 def _entry(prototype: Prototype) -> str:
-    """The name of a kernel in the file; of a template, with its parameters."""
+    """The name of a kernel in the file: with its namespaces, and of a template with its parameters."""
     template = ", ".join(f"{{{name}}}" for name in prototype.template or ())
-    return prototype.name if prototype.template is None else f"{prototype.name}<{template}>"
-
-
-def _element_bytes(parameter: Parameter) -> int:
-    return DTYPES[parameter.dtype or "float32"].itemsize * (2 if parameter.is_pair else 1)
+    return prototype.qualified if prototype.template is None else f"{prototype.qualified}<{template}>"
 
 
 def _name(parameter: Parameter) -> str:

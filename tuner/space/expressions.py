@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from tuner.errors import ExpressionError
 from tuner.paths import quoted, shown
@@ -201,43 +201,55 @@ def check_node(node: ast.expr, allowed: str = f"allowed are {ALLOWED}") -> None:
 
 def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
     """The value of a checked tree. Evaluation is lazy in `and`, `or` and conditionals, as in Python."""
-    match node:
-        case ast.Constant(value=value):
-            return value
-        case ast.Name(id=name):
-            try:
-                return scope[name]
-            except KeyError:
-                raise ExpressionError(unknown_name(name, scope)) from None
-        case ast.BinOp(left=left, op=op, right=right):
-            return arithmetic.binary(op, walk(left, scope), walk(right, scope))
-        case ast.UnaryOp(op=unary, operand=operand):
-            return arithmetic.UNARY[type(unary)](walk(operand, scope))
-        case ast.Compare(left=left, ops=ops, comparators=comparators):
-            value = walk(left, scope)
-            for compare, comparator in zip(ops, comparators, strict=True):
-                other = walk(comparator, scope)
-                if not arithmetic.COMPARE[type(compare)](value, other):
-                    return False
-                value = other
-            return True
-        case ast.BoolOp(op=bool_op, values=values):
-            stop = isinstance(bool_op, ast.Or)
-            value = not stop
-            for operand in values:
-                value = walk(operand, scope)
-                if bool(value) == stop:
-                    break
-            return value
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            return walk(body if walk(test, scope) else orelse, scope)
-        case ast.Tuple(elts=elements):
-            return tuple(walk(element, scope) for element in elements)
-        case ast.List(elts=elements):  # not a tuple: Python compares the two as different things
-            return [walk(element, scope) for element in elements]
-        case ast.Call(func=ast.Name(id=name), args=args):
-            return arithmetic.bounded(arithmetic.FUNCTIONS[name](*(walk(argument, scope) for argument in args)))
-    raise ExpressionError(f"`{ast.unparse(node)}` is not allowed")  # pragma: no cover - _check came first
+    return _VALUES[type(node)](node, scope)
+
+
+def _name(node: ast.Name, scope: Mapping[str, Any]) -> Any:
+    try:
+        return scope[node.id]
+    except KeyError:
+        raise ExpressionError(unknown_name(node.id, scope)) from None
+
+
+def _comparison(node: ast.Compare, scope: Mapping[str, Any]) -> bool:
+    value = walk(node.left, scope)
+    for compare, comparator in zip(node.ops, node.comparators, strict=True):
+        other = walk(comparator, scope)
+        if not arithmetic.COMPARE[type(compare)](value, other):
+            return False
+        value = other
+    return True
+
+
+def _and_or(node: ast.BoolOp, scope: Mapping[str, Any]) -> Any:
+    stop = isinstance(node.op, ast.Or)
+    value: Any = not stop
+    for operand in node.values:
+        value = walk(operand, scope)
+        if bool(value) == stop:
+            break
+    return value
+
+
+def _call(node: ast.Call, scope: Mapping[str, Any]) -> Any:
+    function = arithmetic.FUNCTIONS[cast(ast.Name, node.func).id]
+    return arithmetic.bounded(function(*(walk(argument, scope) for argument in node.args)))
+
+
+# By the kind of a node, because thousands of restrictions are evaluated before a user hears anything. A list is no
+# tuple: Python compares the two as different things.
+_VALUES: Mapping[type[ast.expr], Callable[[Any, Mapping[str, Any]], Any]] = {
+    ast.Constant: lambda node, _: node.value,
+    ast.Name: _name,
+    ast.BinOp: lambda node, scope: arithmetic.binary(node.op, walk(node.left, scope), walk(node.right, scope)),
+    ast.UnaryOp: lambda node, scope: arithmetic.UNARY[type(node.op)](walk(node.operand, scope)),
+    ast.Compare: _comparison,
+    ast.BoolOp: _and_or,
+    ast.IfExp: lambda node, scope: walk(node.body if walk(node.test, scope) else node.orelse, scope),
+    ast.Tuple: lambda node, scope: tuple(walk(element, scope) for element in node.elts),
+    ast.List: lambda node, scope: [walk(element, scope) for element in node.elts],
+    ast.Call: _call,
+}
 
 
 def unknown_name(name: str, names: Iterable[str]) -> str:

@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, read_text, shown
-from tuner.space import arithmetic
+from tuner.space import arithmetic, knobs
 from tuner.space.dtypes import DTYPES
-from tuner.space.prototype import Parameter, Prototype, prototypes
+from tuner.space.knobs import Knob
+from tuner.space.prototype import Parameter, Prototype, dynamic_arrays, prototypes
 from tuner.space.source import MAX_SOURCE, inlined, without_comments
+from tuner.space.undeclared import undeclared
 
-MOST_AROUND = 1024  # the largest power of two that is proposed beside a smaller value
-_MACRO = re.compile(
-    r"(?P<guard>^[ \t]*#[ \t]*if(?:ndef[ \t]+(?P<a>\w+)|[ \t]+!\s*defined\s*\(?\s*(?P<b>\w+)\s*\)?)[ \t]*\n)?"
-    r"^[ \t]*#[ \t]*define[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+\(?(?P<value>\d+)[uUlL]*\)?[ \t]*$",
-    re.MULTILINE,
-)
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 _CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+)\s*((?:\[[^\[\];]*\]\s*)*);")
-_BLOCK_NAME = re.compile(
-    r"(?i)(block|threads?|n_?threads|tpb|wg|work_?group|local|bdim)(_?(size|dim|items))?_?([xyz]?)"
-)
-
-
-@dataclass(frozen=True)
-class Knob:
-    """A parameter: its values, the one that the source has, and a question where the source must change."""
-
-    values: tuple[int | bool | str, ...]
-    default: int | bool | str
-    question: str = ""
+_STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:__align__\s*\(\w+\)\s*)?(\w+)[^;(){]*\{|\}\s*(\w+)\s*;")
 
 
 class Facts:
@@ -63,7 +48,7 @@ class Facts:
         self.prototype = self.steps[0]
 
     def _chosen(self, entry: str | None) -> Prototype:
-        found = {p.name: p for p in prototypes(self.text) if p.name != "main"}
+        found = {p.qualified: p for p in prototypes(self.text) if p.name != "main"}
         names = shown(", ".join(found)) or "none that can be seen"
         if entry is None and len(found) == 1:
             return next(iter(found.values()))
@@ -73,6 +58,9 @@ class Facts:
                 f"{shown(self.source)}: {reason}: {names}; name the one to tune with --entry NAME, or the "
                 "steps of one in their order with --entry NAME,NAME"
             )
+        alike = [p for p in found.values() if p.name == entry]
+        if entry not in found and len(alike) == 1:
+            return alike[0]
         if entry not in found:
             raise RequestError(
                 f"{shown(self.source)}: --entry {quoted(entry)}: there is no such kernel; it has {names}"
@@ -126,20 +114,32 @@ class Facts:
 
     @cached_property
     def knobs(self) -> dict[str, Knob]:
-        """The parameters: those of the template, the macros, and the threads of a block that the source leaves open."""
-        knobs = {name: _of_template(name, kind) for name, kind in self.template_values.items()}
-        taken = {*arithmetic.FUNCTIONS, *(p.name for p in self.parameters), *knobs}
-        for macro in _MACRO.finditer(self.code):
-            name, value = macro["name"], int(macro["value"])
-            if name not in taken and len(re.findall(rf"\b{name}\b", self.code)) > (2 if macro["guard"] else 1):
-                guarded = name in (macro["a"], macro["b"])
-                ask = "" if guarded else f"write #ifndef {name} before its #define in the source, and #endif after it"
-                knobs[name] = Knob(_around(value), value, ask)
-        if self.has_grid and not self.prototype.block and not self._named_block(knobs):
+        """The parameters: those of the template, the macros and constants, the names that have no value, and the
+        threads of a block that the source leaves open."""
+        found = knobs.of_template(self.template_values, self._template_defaults)
+        taken = {*arithmetic.FUNCTIONS, *(p.name for p in self.parameters), *self.types, *found}
+        found |= dict(knobs.of_code(self.code, taken))
+        for name, is_truth in self._undeclared.items():
+            if name not in taken and name not in found:
+                why = "the source does not define it"
+                found[name] = Knob((0, 1), 0, why + ": may it be 0 and 1?") if is_truth else knobs.guessed(name, why)
+        if self.has_grid and not self._block(self.prototype, found):
             for axis in "xyz"[: self.dimensions]:
                 sides = (32, 64, 128, 256, 512, 1024) if self.dimensions == 1 else (4, 8, 16, 32)
-                knobs[f"block_size_{axis}"] = Knob(sides, 256 if self.dimensions == 1 else 16)
-        return knobs
+                found[f"block_size_{axis}"] = Knob(sides, 256 if self.dimensions == 1 else 16)
+        return found
+
+    @property
+    def _undeclared(self) -> dict[str, bool]:
+        """The names that kernels and what they call read, and that nothing declares."""
+        names, bounds = {step.name for step in self.steps}, " ".join(e for step in self.steps for e in step.block)
+        if self.missing:  # in a header that is not there, they may be
+            return {}
+
+        def runs(name: str, prefix: Collection[str]) -> bool:
+            return name in names or "__device__" in prefix or (self.source.suffix != ".cu" and name != "main")
+
+        return undeclared(self.code, without_comments(self.text), runs, bounds)
 
     @property
     def words(self) -> dict[str, str]:
@@ -155,6 +155,10 @@ class Facts:
         return {name: kind for name, kind in self._template.items() if not _is_type(kind)}
 
     @property
+    def _template_defaults(self) -> dict[str, str]:
+        return {name: text for step in self.steps for name, text in step.defaults.items()}
+
+    @property
     def types(self) -> list[str]:
         """The parameters of the template that are types."""
         return [name for name, kind in self._template.items() if _is_type(kind)]
@@ -162,11 +166,6 @@ class Facts:
     @property
     def _template(self) -> dict[str, str]:
         return {name: kind for step in self.steps for name, kind in (step.template or {}).items()}
-
-    @property
-    def namespaces(self) -> list[str]:
-        """Those of the file; which one the kernel is in, is left open."""
-        return list(dict.fromkeys(re.findall(r"\bnamespace\s+(\w+)", self.code)))
 
     @property
     def has_grid(self) -> bool:
@@ -178,26 +177,55 @@ class Facts:
         used = re.findall(r"threadIdx\s*\.\s*([xyz])|get_(?:local|global)_id\s*\(\s*([012])\s*\)", self.code)
         return max(("xyz".index(axis) if axis else int(number) for axis, number in used), default=0) + 1
 
-    def _named_block(self, knobs: Iterable[str]) -> list[str]:
-        """The parameters that are threads of a block by their names, in x, y, z; empty unless they are all there."""
-        axes = {match[4].lower() or "x": name for name in knobs if (match := _BLOCK_NAME.fullmatch(name))}
-        names = [axes.get(axis, "") for axis in "xyz"[: self.dimensions]]
-        return names if all(names) else []
+    def _block(self, step: Prototype, found: Collection[str]) -> list[str]:
+        """The threads per block, as far as the source tells by the names `found`; else empty."""
+        words = {word for extent in step.block for word in re.findall(r"[A-Za-z_]\w*", extent)}
+        if step.block and words <= {*found, *arithmetic.FUNCTIONS}:
+            return list(step.block)
+        return knobs.named_block(found, self.dimensions) or knobs.indexed_block(self.code, found, self.dimensions)
 
-    @cached_property
-    def block(self) -> list[str]:
-        """The threads per block."""
-        extents = list(self.prototype.block) or self._named_block(self.knobs)
+    def block_of(self, step: Prototype) -> list[str]:
+        """The threads per block of a step."""
+        extents = self._block(step, self.knobs)
         while len(extents) > 1 and extents[-1] == "1":
             extents.pop()
         return extents or [f"block_size_{axis}" for axis in "xyz"[: self.dimensions]]
 
+    @cached_property
+    def block(self) -> list[str]:
+        """The threads per block."""
+        return self.block_of(self.prototype)
+
     @property
-    def knows_block(self) -> bool:
-        """Whether the threads of a block are what the source says, or parameters that it leaves to the launch."""
+    def asks_block(self) -> str:
+        """What to ask about the threads of a block; nothing where the source says them, or leaves them to the launch
+        as parameters."""
+        ask, bounds = "how many threads in x, y, z?", self.prototype.block
+        if bounds and self.block != list(bounds)[: len(self.block)]:
+            return f"{ask} its bounds say {shown(', '.join(bounds))}"
         reads = re.search(r"\b(blockDim|get_local_size|get_global_id)\b", self.code) is not None
+        is_said = bool(bounds) or bool(knobs.named_block(self.knobs, self.dimensions)) or reads
         known = (e.isdecimal() or (e in self.knobs and (reads or e in self.code)) for e in self.block)
-        return len(self.block) == self.dimensions and all(known)
+        return "" if is_said and len(self.block) == self.dimensions and all(known) else ask
+
+    def dynamic_arrays(self, step: Prototype) -> dict[str, int]:
+        """The arrays of dynamic shared memory that a step may use, and the bytes of an element, 4 where the text does
+        not tell."""
+        functions = " ".join(step.body), self.text
+        found = next(filter(None, (dynamic_arrays(text) for text in functions)), {})
+        return found if "cuda" in self.languages else {}
+
+    def parts(self, parameter: Parameter) -> int:
+        """The numbers of an element in memory: in OpenCL, a vector of 3 takes the room of 4."""
+        return 4 if parameter.width == 3 and "cuda" not in self.languages else parameter.width
+
+    def element_bytes(self, parameter: Parameter) -> int:
+        """The bytes of an element of an array; 4 for a number whose type the text does not tell."""
+        return 8 if parameter.stars > 1 else DTYPES[parameter.dtype or "float32"].itemsize * self.parts(parameter)
+
+    def is_struct(self, parameter: Parameter) -> bool:
+        """Whether the source defines its type, as a struct."""
+        return parameter.type in {name for pair in _STRUCT.findall(self.code) for name in pair if name}
 
     def role(self, parameter: Parameter) -> tuple[str, list[str]]:
         """What a kernel does with an array, and what to ask about it."""
@@ -206,31 +234,27 @@ class Facts:
             return "scratch", ["or does the caller need it? then role: out"]
         if parameter.is_const:
             return "in", []
-        element = rf"\b{name}\s*\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]\s*"
-        if re.search(rf"{element}([-+*/|&^]|<<|>>)=|\batomic\w*\s*\(\s*&?\s*{name}\b", self.code):
+        body = " ".join(word for step in self.steps for word in step.body)
+        element = rf"\b{name} \[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\] "
+        if re.search(rf"{element}([-+*/|&^]|< <|> >) =|\batomic\w* \( (?:& )?{name}\b", body):
             return "inout", []
-        stores, uses = len(re.findall(rf"{element}=(?!=)", self.code)), len(re.findall(rf"\b{name}\b", self.code))
-        return "out", [] if stores and stores == uses - 1 else ["in, out or inout?"]
+        stores, uses = re.findall(rf"{element}(?:\. \w+ )?=(?! =)", body), re.findall(rf"\b{name}\b", body)
+        if stores and _is_read_first(body, element):
+            return "inout", []
+        return "out", [] if len(stores) == len(uses) > 0 else ["in, out or inout?"]
+
+
+def _is_read_first(body: str, element: str) -> bool:
+    """Whether the text reads an element of an array before it writes one: then it needs what the caller passes."""
+    first, write = re.search(rf"(& )?{element}", body), re.search(rf"{element}(?:\. \w+ )?=(?! =)([^;]*)", body)
+    if first is None or write is None or first[1]:
+        return False
+    return first.start() < write.start() or re.search(element, write[1]) is not None
 
 
 def _is_whole(parameter: Parameter) -> bool:
-    return parameter.dtype is not None and DTYPES[parameter.dtype].kind == "integer"
+    return parameter.dtype is not None and parameter.width == 1 and DTYPES[parameter.dtype].kind == "integer"
 
 
 def _is_type(kind: str) -> bool:
     return kind.partition(" ")[0] in ("typename", "class")
-
-
-def _of_template(name: str, kind: str) -> Knob:
-    if kind == "bool":
-        return Knob((False, True), False)
-    return Knob((64, 128, 256, 512), 256) if _BLOCK_NAME.fullmatch(name) else Knob((1, 2, 4, 8), 1)
-
-
-def _around(value: int) -> tuple[int, ...]:
-    """Powers of two around a value, and the value: 16 gives 4, 8, 16, 32, 64; 0 gives 0 and 1."""
-    if value == 0:
-        return (0, 1)
-    exponent = value.bit_length() - 1
-    near = {1 << e for e in range(max(0, exponent - 2), exponent + 3)}
-    return tuple(sorted({n for n in near if n <= max(MOST_AROUND, value)} | {value}))

@@ -3,7 +3,7 @@
 import difflib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any
 
@@ -31,8 +31,9 @@ Size = str | int | Sequence[int] | Mapping[str, int]
 def parse_size(text: Size, operation: Operation, types: Types | None = None) -> dict[str, int]:
     """Sizes from `4096`, `4096x2048x1024`, `M=100,N=37,K=53` or `1000,batch=100`; (4096, 2048, 1024) or a dictionary.
 
-    A single number sets every size that has no default; several numbers set the sizes in order. `types` are chosen, or
-    the defaults. Raises RequestError for a size that is unknown, missing, or not a whole number from 1 to MAX_SIZE.
+    A single number sets every size that has no default; several numbers set the sizes in order; sizes that are named
+    beside them are left out, as in `32,batch=1000`. `types` are chosen, or the defaults. Raises RequestError for a size
+    that is unknown, missing, or not a whole number from 1 to MAX_SIZE.
     """
     if isinstance(text, Mapping):
         text = ",".join(f"{name}={value}" for name, value in text.items())
@@ -40,8 +41,10 @@ def parse_size(text: Size, operation: Operation, types: Types | None = None) -> 
         text = "x".join(map(str, text)) if isinstance(text, Sequence) else text
     text = str(text)
     values: dict[str, int] = {}
-    for part in text.replace(" ", "").split(","):
-        for name, value in _parse_part(part, text, operation).items():
+    parts = text.replace(" ", "").split(",")
+    named = {part.rpartition("=")[0] for part in parts}
+    for part in parts:
+        for name, value in _parse_part(part, text, operation, named).items():
             if name in values:
                 raise RequestError(f"size {quoted(text)}: {name} is given twice; {_examples(operation)}")
             values[name] = value
@@ -54,23 +57,26 @@ def parse_size(text: Size, operation: Operation, types: Types | None = None) -> 
     return sizes
 
 
-def _parse_part(part: str, text: str, operation: Operation) -> dict[str, int]:
-    """The sizes in one part of `text`: `4096`, `4096x2048x1024` or `K=53`."""
-    names, required = list(operation.sizes), _required(operation)
+def _parse_part(part: str, text: str, operation: Operation, named: Set[str]) -> dict[str, int]:
+    """The sizes in one part of `text`: `4096`, `4096x2048x1024` or `K=53`; numbers are for sizes that are not `named`
+    in any part."""
+    names = [name for name in operation.sizes if name not in named]
+    required = [name for name in _required(operation) if name not in named]
     name, equals, value = part.rpartition("=")
     if equals:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        if name not in operation.sizes:
+            near = difflib.get_close_matches(name, list(operation.sizes), n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(operation.sizes)}"
             raise RequestError(f"size {quoted(text)}: no size {quoted(name)}; {hint}")
         return {name: _parse_number(value, text, operation)}
     values = [_parse_number(v, text, operation) for v in part.split("x")]
-    if len(values) == 1:
+    if len(values) == 1 and names:
         return dict.fromkeys(required or names, values[0])
     if len(values) not in (len(required), len(names)):
-        raise RequestError(
-            f"size {quoted(text)}: {len(values)} numbers for {', '.join(required)}; {_examples(operation)}"
-        )
+        counted = f"{len(values)} number{'s' if len(values) > 1 else ''}"
+        lists = dict.fromkeys(", ".join(each) for each in (required, names) if each)
+        left = f"for {', or for '.join(lists)}" if lists else "beside sizes that are all named"
+        raise RequestError(f"size {quoted(text)}: {counted} {left}; {_examples(operation)}")
     return dict(zip(names if len(values) == len(names) else required, values, strict=True))
 
 

@@ -7,7 +7,7 @@ from it.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tuner.space.dtypes import DTYPES
 from tuner.space.source import without_comments
@@ -40,13 +40,14 @@ _VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|half|float|double)([2
 class Parameter:
     """A parameter of a kernel: its name, and its type without qualifiers, as it is written, or "" where that is open.
 
-    `is_pointer` is None for a type that could be one by another name.
+    `is_pointer` is None for a type that could be one by another name. `stars` are 2 for a pointer to pointers.
     """
 
     name: str
     type: str
     is_pointer: bool | None
     is_const: bool
+    stars: int = 0
 
     @property
     def dtype(self) -> str | None:
@@ -70,7 +71,7 @@ class Parameter:
         return _VECTOR.fullmatch(self.type)
 
     def __str__(self) -> str:
-        return f"{self.type or '...'} {'*' * bool(self.is_pointer)}{self.name}"
+        return f"{self.type or '...'} {'*' * self.stars}{self.name}"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,9 @@ class Prototype:
     """A kernel of CUDA or OpenCL, or a function of C: its parameters in order, or None where they are open.
 
     `template` are the parameters of a template by name, with what they are (`typename`, `int`); None if it is none.
-    `block` are the threads per block, as its launch bounds or its attribute say; empty if neither does.
+    `defaults` are the texts of those that have one. `block` are the threads per block, as its launch bounds or its
+    attribute say; empty if neither does. `namespace` is what a name outside it begins with, such as `ns::`. `body` are
+    the words of its code.
     """
 
     name: str
@@ -86,6 +89,14 @@ class Prototype:
     is_kernel: bool
     template: Mapping[str, str] | None = None
     block: tuple[str, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
+    body: tuple[str, ...] = ()
+
+    @property
+    def qualified(self) -> str:
+        """Its name, with its namespaces."""
+        return f"{self.namespace}{self.name}"
 
 
 def prototypes(text: str) -> list[Prototype]:
@@ -96,31 +107,71 @@ def prototypes(text: str) -> list[Prototype]:
     lists = {name for name, value in macros if "," in value}
     types = {name for name, value in macros if not set(value.split()) <= _QUALIFIERS}
     kernels, functions = [], []
-    for prefix, name, inner in _definitions(_WORD.findall(_without_directives(code))):
+    for prefix, name, inner, namespace, body in definitions(words(code)):
+        parameters = _parameters(inner, lists, types)
         if portable.intersection(prefix) or _KERNEL_WORDS & set(prefix):
-            template, block = _template(prefix), _block(prefix)
-            kernels.append(Prototype(name, _parameters(inner, lists, types), True, template, block))
+            template, defaults = _template(prefix)
+            kernels.append(Prototype(name, parameters, True, template, _block(prefix), defaults, namespace, body))
         elif "static" not in prefix and "inline" not in prefix and "template" not in prefix:
-            functions.append(Prototype(name, _parameters(inner, lists, types), False))
+            functions.append(Prototype(name, parameters, False, namespace=namespace, body=body))
     return kernels or functions
 
 
-def _template(prefix: list[str]) -> dict[str, str] | None:
+def unconditional(code: str) -> str:
+    """`code` without what stands under a condition of the preprocessor."""
+    depth, lines = 0, list[str]()
+    for line in code.splitlines():
+        directive = re.match(r"\s*#\s*(if|endif)", line)
+        depth += 0 if directive is None else 1 if directive[1] == "if" else -1
+        if depth == 0 and directive is None:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def is_type_word(word: str) -> bool:
+    """Whether `word` is a type of the languages, or part of one: `unsigned`, `float4`."""
+    return word in _TYPE_WORDS or word == "void" or _VECTOR.fullmatch(word) is not None
+
+
+def words(code: str) -> list[str]:
+    """The words of `code`, which has no comments: a # in place of each condition, and no other directives."""
+    return _WORD.findall(_without_directives(code))
+
+
+def dynamic_arrays(code: str) -> dict[str, int]:
+    """The arrays of CUDA's dynamic shared memory that `code` declares, and the bytes of an element, 4 where the text
+    does not tell."""
+    found = dict[str, int]()
+    for declaration in re.findall(r"\bextern\b([^;{}]*\b__shared__\b[^;{}]*);", code):
+        if array := re.search(r"(\w+)\s*\[\s*\]\s*$", declaration):
+            plain = re.sub(r"\b(?:alignas|__align__|__shared__)\b\s*(?:\([^()]*\))?", " ", declaration[: array.start()])
+            element = Parameter("", " ".join(w for w in plain.split() if w not in _QUALIFIERS), False, False)
+            found[array[1]] = DTYPES[element.dtype].itemsize * element.width if element.dtype else 4
+    return found
+
+
+def _template(prefix: list[str]) -> tuple[dict[str, str] | None, dict[str, str]]:
+    """The parameters of a template, and their defaults."""
     if "template" not in prefix:
-        return None
+        return None, {}
     words = prefix[prefix.index("template") + 2 :]
     depth, end = 1, 0
     while end < len(words) and depth:
         depth += (words[end] == "<") - (words[end] == ">")
         end += 1
-    parts = [_before(part, "=") for part in _split(words[: end - 1])]
-    return {part[-1]: " ".join(part[:-1]) for part in parts if len(part) > 1}
+    kinds, defaults = dict[str, str](), dict[str, str]()
+    for part in _split(words[: end - 1]):
+        *kind, name = _before(part, "=")
+        if kind:
+            kinds[name] = " ".join(kind)
+            defaults |= {name: " ".join(part[part.index("=") + 1 :])} if "=" in part else {}
+    return kinds, defaults
 
 
 def _block(prefix: list[str]) -> tuple[str, ...]:
     for word in ("reqd_work_group_size", "__launch_bounds__"):
         if word in prefix[:-1] and prefix[(at := prefix.index(word)) + 1] == "(":
-            extents = [" ".join(part) for part in _split(prefix[at + 2 : _matching(prefix, at + 1)])]
+            extents = [" ".join(part) for part in _split(prefix[at + 2 : matching(prefix, at + 1)])]
             return tuple(extents if word == "reqd_work_group_size" else extents[:1])
     return ()
 
@@ -134,27 +185,43 @@ def _without_directives(code: str) -> str:
     return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$", mark, code, flags=re.MULTILINE)
 
 
-def _definitions(words: Sequence[str]) -> Iterator[tuple[list[str], str, list[str]]]:
-    """Each function definition outside other functions: the words before its name, the name, what is in parentheses."""
+def definitions(words: Sequence[str]) -> Iterator[tuple[list[str], str, list[str], str, tuple[str, ...]]]:
+    """Each function definition outside other functions: the words before its name, the name, what is in parentheses,
+    its namespaces, its body."""
     start = position = 0
+    scopes: list[str] = []
     while position < len(words):
         word = words[position]
         if word in (";", "}", "{"):
+            if word == "{":
+                scopes.append(_namespace(words[start:position]))
+            elif word == "}" and scopes:
+                scopes.pop()
             start = position + 1
         elif word == "(":
-            end = _matching(words, position)
+            end = matching(words, position)
             name = words[position - 1] if position > start else ""
             if end + 1 < len(words) and words[end + 1] == "{" and name.isidentifier() and name not in _CONTROL:
-                yield list(words[start : position - 1]), name, list(words[position + 1 : end])
-                end = _matching(words, end + 1)
-                start = end + 1
+                last = matching(words, end + 1)
+                body = tuple(words[end + 2 : last])
+                yield list(words[start : position - 1]), name, list(words[position + 1 : end]), "".join(scopes), body
+                end, start = last, last + 1
             position = end
         elif word == "=" and position + 1 < len(words) and words[position + 1] == "{":
-            position = _matching(words, position + 1)  # an initializer
+            position = matching(words, position + 1)  # an initializer
         position += 1
 
 
-def _matching(words: Sequence[str], position: int) -> int:
+def _namespace(opening: Sequence[str]) -> str:
+    """What `{` after these words adds to the names behind it: nothing where they open no namespace, or one that is
+    inline or has no name."""
+    if "namespace" not in opening or "inline" in opening:
+        return ""
+    name = "".join(opening[opening.index("namespace") + 1 :])
+    return f"{name}::" if name else ""
+
+
+def matching(words: Sequence[str], position: int) -> int:
     """The position of the bracket that closes the one at `position`; the last one where none does."""
     depth = 0
     for i in range(position, len(words)):
@@ -202,7 +269,8 @@ def _parameter(words: list[str], types: set[str]) -> Parameter:
     is_last = bool(known) and plain[-len(known) :] == known  # what precedes is a macro such as GLOBAL
     text = " ".join(known) if is_last else " ".join(plain) if len(plain) == 1 and not types.intersection(plain) else ""
     is_pointer = True if "*" in element or "[" in declared else False if is_last and "(" not in element else None
-    return Parameter(name, text, is_pointer, "const" in element)
+    stars = max(element.count("*") + ("[" in declared and not to_array), bool(is_pointer))
+    return Parameter(name, text, is_pointer, "const" in element, stars)
 
 
 def _before(words: list[str], word: str) -> list[str]:

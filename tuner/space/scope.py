@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 
@@ -52,8 +53,8 @@ class Scope:
     types: Mapping[str, str] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def names(self) -> dict[str, Any]:
+    @cached_property
+    def names(self) -> Mapping[str, Any]:
         """The value of every name."""
         return {
             **self.options,

@@ -33,5 +33,7 @@ def short_size(sizes: Mapping[str, int]) -> str:
     """As on the command line: 4096 if all are equal, else 4096x2048x1024; for a batch, 1000,batch=100."""
     core = {name: value for name, value in sizes.items() if name != "batch"} or sizes
     text = str(next(iter(core.values()))) if len(set(core.values())) == 1 else "x".join(map(str, core.values()))
-    batch = sizes.get("batch", 1)
-    return text if core is sizes or batch == 1 else f"{text},batch={batch}"
+    is_left_out = "batch" not in sizes or (
+        sizes["batch"] == 1 and [*sizes][-1] == "batch"
+    )  # the last one has a default
+    return text if core is sizes or is_left_out else f"{text},batch={sizes['batch']}"

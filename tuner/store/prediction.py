@@ -8,13 +8,20 @@ Background User's Guide" calls these wave quantization and tile quantization. So
 
 where `work` is what the operation says (`flops`, else `bytes`), and `whole blocks` is the number of blocks without
 rounding up, so that the quotient is the work of one whole block. The load of a configuration is the mean of its steps'.
-Its time is its load over its rate. The rate at a size is the mean of the logarithms of the rates at which it was
-measured, weighted by the inverse square of the distance between the logarithms of the sizes (D. Shepard, "A
-two-dimensional interpolation function for irregularly-spaced data", 1968). A library's routine, whose blocks nobody
-knows, has the work as its load.
+A library's routine, whose blocks nobody knows, has the work as its load.
+
+The time of a configuration is a sum of what a launch takes, of its load, of the bytes that must move, and of its waves,
+each times a number that is not negative. These four numbers are those with the least squares of relative errors where
+it was measured (C. L. Lawson and R. J. Hanson, "Solving Least Squares Problems", 1974, chapter 23). What remains is
+taken from the sizes nearby: the mean of the logarithms of what was measured over that sum, weighted by the inverse
+fourth power of the distance (D. Shepard, "A two-dimensional interpolation function for irregularly-spaced data", 1968).
+The distance is that of the logarithms of the sizes, and of the powers of two that divide the bytes of rows, up to 16:
+kernels, those of libraries too, read aligned rows in larger pieces. What was measured nowhere near is doubted: its time
+is taken for longer.
 
 Whether to trust it, the records tell: each size is left out in turn and predicted from the others, among what was
 measured there and elsewhere. The model must choose better than the nearest size does, over LEAST_SIZES sizes at least.
+They also tell by how much a kernel must be expected to be faster than the library, to be taken in its place.
 In `benchmarks/lookup.py`, which compares both on recordings, the look-up was never worse by this rule than without it.
 """
 
@@ -28,13 +35,20 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ExpressionError
+from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 
 LEAST_SIZES = 3  # that were left out in turn
 MOST_SIZES = 64  # that a model learns from, the most measured first
-NEAR = 1e-3  # added to squared distances, so that a size that was measured counts most and not infinitely
+SOFT = 0.1  # added to squared distances, so that a size that was measured counts most and not infinitely
+SHRINK = 0.3  # the weight of the sum itself among what was measured over it
+DOUBT, FAR = 0.3, 0.02  # by how much the time of what was measured nowhere near is longer, and the weight that is near
+CAUTIONS = (0.0, 0.02, 0.05, 0.1, 0.2)  # by how much a kernel is expected to be faster than the library
+ALIGNMENT = 16  # bytes
+SPARING = 8.0  # the weight of the other parts of a time than its load, over the number of sizes, squared
+ROUNDS = 200  # of the search for the four numbers
 MAGNIFIED = 1 << 16  # sizes times this have next to whole blocks alone
 ROUNDING = 1e-4  # of a block: more than the error of what follows from that, less than any part of a block
 Sizes = tuple[int, ...]  # in the order of the operation
@@ -61,56 +75,95 @@ class TimeModel:
             for sizes in entry.times:
                 counts[sizes] = counts.get(sizes, 0) + 1
         self.sizes = sorted(counts, key=lambda sizes: (-counts[sizes], sizes))[:MOST_SIZES]
-        self._logs = np.log(np.array(self.sizes, float).reshape(len(self.sizes), -1))
+        self._is_kernel = np.array([entry.space is not None for entry in measured], bool)
         self._loads = _Loads(measured, scope, units, self.sizes)
+        self._points = np.array([self._loads.point(sizes) for sizes in self.sizes], float).reshape(len(self.sizes), -1)
         columns = [self._loads.at(sizes) for sizes in self.sizes]
-        loads = np.array(columns).T if columns else np.empty((len(measured), 0))
-        times = np.array([[entry.times.get(sizes, np.nan) for sizes in self.sizes] for entry in measured])
-        self._times = times.reshape(loads.shape)
-        self._rates = np.log(loads / self._times)
-        self.regret = self._left_out(loads)
+        parts = np.stack(columns) if columns else np.empty((0, len(measured), PARTS))  # sizes, entries, parts
+        times = np.array([[entry.times.get(sizes, np.nan) for entry in measured] for sizes in self.sizes])
+        self._times = times.reshape(parts.shape[:2])
+        self._known = ~np.isnan(self._times) & np.isfinite(parts).all(axis=2)
+        relative = np.where(self._known[:, :, None], parts / self._times[:, :, None], 0.0)
+        self._relative = relative
+        self._squares = np.einsum("sei,sej->seij", relative, relative)
+        self._factors = _nonnegative(self._squares.sum(axis=0), relative.sum(axis=0), self._known.sum(axis=0))
+        self._remains = self._remaining(self._factors)
+        self._caution = 0.0
+        self.regret = self._left_out(parts)
 
     def times(self, sizes: Mapping[str, int]) -> Array:
-        """The predicted time of each, in ms; infinite where there is none."""
+        """The predicted time of each, in ms; infinite where there is none. Doubts make it longer."""
         key = tuple(sizes.values())
-        weights = self._weights(np.log(np.array(key, float)))
-        return self._predicted(self._loads.at(key), weights)
+        weights = self._weights(np.array(self._loads.point(key), float))
+        predicted = self._predicted(self._loads.at(key), self._factors, self._remains, self._known * weights[:, None])
+        return self._cautious(predicted, self._caution)
 
     def _weights(self, point: Array) -> Array:
-        weights: Array = 1 / (((self._logs - point) ** 2).sum(axis=1) + NEAR)
+        weights: Array = 1 / (((self._points - point) ** 2).sum(axis=1) + SOFT) ** 2
         return weights
 
-    def _predicted(self, load: Array, weights: Array) -> Array:
-        known = ~np.isnan(self._rates)
-        total = (known * weights).sum(axis=1)
+    def _remaining(self, factors: Array) -> Array:
+        """The logarithm of what was measured over the sum, by size and entry; 0 where nothing was."""
+        with np.errstate(divide="ignore"):
+            shares = (self._relative * factors).sum(axis=-1)
+        remains: Array = np.where(self._known & (shares > 0), -np.log(np.where(shares > 0, shares, 1.0)), 0.0)
+        return remains
+
+    def _predicted(self, parts: Array, factors: Array, remains: Array, weights: Array) -> Array:
+        total = weights.sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            rates = np.where(known, self._rates * weights, 0).sum(axis=1) / total
-            times: Array = load / np.exp(rates)
-        times[~np.isfinite(times)] = np.inf
+            near = (remains * weights).sum(axis=0) / (total + SHRINK)
+            times: Array = (parts * factors).sum(axis=-1) * np.exp(near) * (1 + DOUBT * FAR / (FAR + total))
+        times[~np.isfinite(times) | (times <= 0) | (total == 0)] = np.inf
         return times
 
-    def _left_out(self, loads: Array) -> float | None:
-        """The mean regret over sizes that are left out in turn; None where the nearest size does as well."""
-        known = ~np.isnan(self._rates)
-        ours: list[float] = []
+    def _cautious(self, times: Array, caution: float) -> Array:
+        return times if self._is_kernel.all() else np.where(self._is_kernel, times * (1 + caution), times)
+
+    def _left_out(self, parts: Array) -> float | None:
+        """The mean regret over sizes that are left out in turn, with the caution that makes it least; None where the
+        nearest size does as well."""
+        ours: list[list[float]] = []
         nearest: list[float] = []
+        squares, sums = self._squares.sum(axis=0), self._relative.sum(axis=0)
+        factors = _nonnegative(squares - self._squares, sums - self._relative, self._known.sum(axis=0) - self._known)
         for position in range(len(self.sizes)):
-            others = known.copy()
-            others[:, position] = False
-            shared = known[:, position] & others.any(axis=1)
+            others = self._known.copy()
+            others[position] = False
+            shared = self._known[position] & others.any(axis=0)
             if shared.sum() < 2:
                 continue
-            weights = self._weights(self._logs[position])
+            weights = self._weights(self._points[position])
             weights[position] = 0
-            predicted = self._predicted(loads[:, position], weights)
-            near = max(np.flatnonzero(others[shared].any(axis=0)), key=lambda column: weights[column])
-            times = self._times[:, position]
+            remains = self._remaining(factors[position])
+            predicted = self._predicted(parts[position], factors[position], remains, others * weights[:, None])
+            near = max(np.flatnonzero(others[:, shared].any(axis=1)), key=lambda row: weights[row])
+            times = self._times[position]
             best = times[shared].min()
-            ours.append(times[_least(predicted, shared)] / best - 1)
-            nearest.append(times[_least(self._times[:, near], shared & others[:, near])] / best - 1)
-        if len(ours) < LEAST_SIZES or sum(ours) >= sum(nearest):
+            ours.append([times[_least(self._cautious(predicted, c), shared)] / best - 1 for c in CAUTIONS])
+            nearest.append(times[_least(self._times[near], shared & others[near])] / best - 1)
+        means = np.mean(ours, axis=0) if ours else np.zeros(len(CAUTIONS))
+        self._caution = CAUTIONS[int(np.argmin(means))]
+        if len(ours) < LEAST_SIZES or min(means) >= np.mean(nearest):
             return None
-        return float(np.mean(ours))
+        return float(min(means))
+
+
+def _nonnegative(squares: Array, sums: Array, counts: Array) -> Array:
+    """The numbers x that are not negative with the least |A x - 1|, one after the other improved, for many A at once:
+    `squares` are A^T A, `sums` A^T 1, `counts` the rows of A. What few sizes tell is thought to be load (A. N.
+    Tikhonov's regularisation)."""
+    diagonal = np.einsum("...ii->...i", squares)
+    penalty = SPARING * diagonal / np.maximum(counts, 1)[..., None] ** 2
+    penalty[..., LOAD] = 0.0
+    scale = np.where(diagonal > 0, diagonal + penalty, 1.0)
+    x = np.zeros_like(sums)
+    for _ in range(ROUNDS):
+        for part in ORDER:
+            gradient = sums[..., part] - np.einsum("...j,...j->...", squares[..., part, :], x)
+            gradient -= penalty[..., part] * x[..., part]
+            x[..., part] = np.maximum(0.0, x[..., part] + gradient / scale[..., part])
+    return x
 
 
 def _least(values: Array, among: np.ndarray[Any, np.dtype[np.bool_]]) -> int:
@@ -130,8 +183,14 @@ class _Grid:
         return blocks
 
 
+PARTS = 4  # of a time: a launch, the load, bytes, waves
+LOAD = 1
+ORDER = (LOAD, 0, 2, 3)  # in which they are searched
+
+
 class _Loads:
-    """The loads of configurations. Those with the same grid share their computation."""
+    """The parts of the times of configurations, but for their factors. Those with the same grid share their
+    computation."""
 
     def __init__(self, measured: Sequence[Measured], scope: Scope, units: int, sizes: Sequence[Sizes]) -> None:
         """`sizes` are those at which grids must be as they are thought to be."""
@@ -166,21 +225,30 @@ class _Loads:
         self._powers = np.array([grid.powers for grid in rows])
 
     def at(self, sizes: Sizes) -> Array:
-        """The load of each at these sizes; not a number where it has none."""
-        wastes = np.full(self._count + 1, np.nan)
-        wastes[self._count] = 1.0  # of a library's routine
+        """The parts of each at these sizes, in rows: 1, the load, bytes, and waves; not a number where it has none."""
+        wastes = np.full((self._count + 1, 2), np.nan)  # and waves
+        wastes[self._count] = 1.0, 0.0  # of a library's routine
         if len(self._owners):
             point = np.array(sizes, float)
             whole = (self._factors * np.prod(point**self._powers, axis=2, keepdims=True))[:, :, 0]
-            blocks = np.ceil(whole - ROUNDING).prod(axis=1)
-            waits = np.ceil(blocks / self._units) * self._units / whole.prod(axis=1)
+            waves = np.ceil(np.ceil(whole - ROUNDING).prod(axis=1) / self._units)
             counts = np.bincount(self._owners, minlength=self._count)
-            sums = np.bincount(self._owners, weights=waits, minlength=self._count)
-            wastes[: self._count] = np.divide(sums, counts, out=wastes[: self._count], where=counts > 0)
+            for column, values in enumerate((waves * self._units / whole.prod(axis=1), waves)):
+                sums = np.bincount(self._owners, weights=values, minlength=self._count)
+                wastes[: self._count, column] = np.divide(
+                    sums, counts, out=wastes[: self._count, column], where=counts > 0
+                )
         for number, (space, config) in self._others.items():
             wastes[number] = self._waste(space, config, sizes)
-        loads: Array = wastes[self._members] * self._work(sizes)
-        return loads
+        work, moved = self._work(sizes)
+        kinds = np.stack([np.ones(len(wastes)), wastes[:, 0] * work, np.full(len(wastes), moved), wastes[:, 1]], axis=1)
+        parts: Array = kinds[self._members]
+        return parts
+
+    def point(self, sizes: Sizes) -> list[float]:
+        """Where sizes lie among others: their logarithms, and those of the alignment of rows."""
+        place = [math.log(size) for size in sizes]
+        return place if self._space is None else [*place, *_alignments(self._space, self._at(self._space, sizes))]
 
     def _grids(self, space: Space, config: Config, sizes: Sequence[Sizes]) -> list[_Grid] | None:
         """The grids of its steps as products; None if one is none."""
@@ -196,20 +264,20 @@ class _Loads:
             return None
         return grids
 
-    def _waste(self, space: Space, config: Config, sizes: Sizes) -> float:
-        """What whole blocks take over what they do, where a grid is no product: then no block is thought to be cut."""
+    def _waste(self, space: Space, config: Config, sizes: Sizes) -> tuple[float, float]:
+        """What whole blocks take over what they do, and the waves, where a grid is no product: then no block is thought
+        to be cut."""
         try:
             names = space.names(config, self._at(space, sizes))
-            waits = []
-            for step in space.steps:
-                blocks = math.prod(extent.integer(names) for extent in step.grid)
-                waits.append(math.ceil(blocks / self._units) * self._units / blocks)
+            counts = [math.prod(extent.integer(names) for extent in step.grid) for step in space.steps]
+            waves = [math.ceil(blocks / self._units) for blocks in counts]
+            waits = [wave * self._units / blocks for wave, blocks in zip(waves, counts, strict=True)]
         except (ExpressionError, ArithmeticError):
-            return math.nan
-        return sum(waits) / len(waits)
+            return math.nan, math.nan
+        return sum(waits) / len(waits), sum(waves) / len(waves)
 
-    def _work(self, sizes: Sizes) -> float:
-        return 1.0 if self._space is None else _work(self._space, self._at(self._space, sizes))
+    def _work(self, sizes: Sizes) -> tuple[float, float]:
+        return (1.0, 1.0) if self._space is None else _work(self._space, self._at(self._space, sizes))
 
     def _at(self, space: Space, sizes: Sizes) -> Scope:
         return replace(self._scope, sizes=dict(zip(space.operation.sizes, sizes, strict=True)))
@@ -241,10 +309,29 @@ def _parameters_of_grids(space: Space) -> list[str]:
     return [name for name in space.parameters if name in visited]
 
 
-def _work(space: Space, scope: Scope) -> float:
-    op = space.operation
-    amount = op.flops or op.bytes
-    try:
-        return float(amount.evaluate(scope.names)) if amount is not None else float(math.prod(scope.sizes.values()))
-    except (ExpressionError, TypeError, ValueError):
-        return float(math.prod(scope.sizes.values()))
+def _work(space: Space, scope: Scope) -> tuple[float, float]:
+    """What an operation says that it computes, or else moves; and what it moves, or else holds."""
+    op, elements = space.operation, float(math.prod(scope.sizes.values()))
+
+    def amount(expression: Expression | None, otherwise: float) -> float:
+        try:
+            return otherwise if expression is None else float(expression.evaluate(scope.names))
+        except (ExpressionError, TypeError, ValueError):
+            return otherwise
+
+    moved = amount(op.bytes, elements)
+    return amount(op.flops, moved), moved
+
+
+def _alignments(space: Space, scope: Scope) -> list[float]:
+    """The logarithms to base 2 of the powers of two that divide the bytes of the rows of each array."""
+    found: list[float] = []
+    for argument in space.operation.arrays:
+        element = DTYPES.get(scope.types.get(argument.dtype, argument.dtype))
+        if element is not None and argument.name not in space.varying and len(argument.shape or ()) > 1:
+            try:
+                row = argument.shape[-1].integer(scope.names) if argument.shape else 1
+            except (ExpressionError, ArithmeticError):
+                row = 1
+            found.append(math.log2(math.gcd(row * element.itemsize, ALIGNMENT)))
+    return found

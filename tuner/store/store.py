@@ -140,6 +140,11 @@ class Store:
                 best[record.key] = record
         return self._write(best.values(), stays) if best else []
 
+    def put(self, records: Iterable[Record]) -> None:
+        """Write `records` in the place of those with their keys, whatever else is known. Raises RequestError if the
+        file cannot be written."""
+        self._write({record.key: record for record in reversed(better_first(records))}.values(), lambda old, new: False)
+
     def _write(self, records: Iterable[Record], stays: Callable[[Record, Record], bool]) -> list[Record]:
         """Write each of `records`, which have different keys, unless the old record of its key `stays`."""
         path = self.paths[0]

@@ -69,7 +69,10 @@ def _reason(selection: Selection, lead: Finalist, device: DeviceInfo, is_slower:
         return "noise: the least of many medians is luck, too" if is_slower else "noise: something else ran meanwhile"
     if device.on_processor:
         load = "more" if is_slower else "less"
-        return f"load or clocks: all finalists changed alike, so other programs took {load} of the processor"
+        return (
+            f"load or clocks: all finalists changed alike, so other programs took {load} of the processor, or the "
+            f"finals' own inputs are {load} work"
+        )
     if is_slower:
         return (
             f"clocks or caches: all finalists took longer; the board ran{clock or ' on'} without a pause, and between "

@@ -75,6 +75,8 @@ class Crew:
     def _turn_to(self, task: Task) -> None:
         self.task = task
         self._products.truncate(0)  # they were another task's
+        if self._compile_pool is None:
+            self._compile_pool = patiently(self._open_pool, self._noted, time.sleep)
         self._have_turn(self.lead)
         with ThreadPoolExecutor(len(self._workers)) as pool:
             try:
@@ -85,24 +87,20 @@ class Crew:
                 raise
         for worker in self._workers[1:]:
             _check_alike(self.lead, worker)
-        if self._compile_pool is None:
-            self._compile_pool = patiently(self._open_pool, self._noted, time.sleep)
-        else:
-            self._compile_pool.turn_to(task.space, self.scope)
+        self._compile_pool.turn_to(task.space, self.scope, self.device)
 
     def _have_turn(self, worker: Supervisor) -> None:
         patiently(functools.partial(worker.turn_to, self.task), self._noted, time.sleep)
 
     def _open_pool(self) -> CompilePool:
-        return CompilePool(self.task.space, self.scope, self.device, self.task.timeout, len(self._workers))
+        return CompilePool(self.task.timeout, len(self._workers))
 
     def close(self) -> None:
         """Stop all processes. No block may follow."""
         self.is_closed = True
-        for worker in self._workers:
-            worker.close()
-        if self._compile_pool is not None:
-            self._compile_pool.close()
+        processes = [*self._workers, *([self._compile_pool] if self._compile_pool is not None else [])]
+        with ThreadPoolExecutor(len(processes)) as pool:  # a process that holds a device takes a while to end
+            list(pool.map(lambda process: process.close(), processes))
         self._products.close()
 
     @property

@@ -17,7 +17,7 @@ from tuner.search import strategies
 from tuner.search.listing import is_likely_kept, listed
 from tuner.search.pool import Pool
 from tuner.search.strategies import UNLIMITED, Hints, Search
-from tuner.space import identity
+from tuner.space import identity, kernel_names
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 from tuner.store.kept_ceilings import KeptCeilings
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Optuna and Kernel Tuner take a second or more to import. That is done while the workers open their devices.
-SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger", "scipy.linalg", "tuner.search.pool_gp")
+# Optuna, SciPy and Kernel Tuner take a second or more to import. That is done while the workers open their devices.
+SLOW_IMPORTS = ("optuna", "tuner.tuning.ledger")
+SLOW_IMPORTS_TO_MODEL = ("scipy.linalg", "tuner.search.pool_gp")
 SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
 
 
@@ -121,7 +122,12 @@ def explored(
     for problem in kept.problems:
         progress.noted(problem)
     progress.begun(f"opening {' and '.join(checked.device_ids)}")
-    with _imports_ahead(space), crews.on(task, checked.device_ids) as crew:
+    slow_imports = [
+        *SLOW_IMPORTS,
+        *([] if is_likely_kept(space) else [SLOW_IMPORT_TO_LIST]),
+        *(SLOW_IMPORTS_TO_MODEL if strategies.may_model(request.strategy, budget) else []),
+    ]
+    with _imported_ahead(slow_imports), crews.on(task, checked.device_ids) as crew:
         progress.begun("listing the valid configurations")
         from tuner.tuning.ledger import Ledger
         from tuner.tuning.study import StudyKey
@@ -140,6 +146,7 @@ def explored(
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
             Search(strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted) as search,
         ):
+            kernel_names.remember(space)
             if configs is None:
                 ledger.note_command(request.command(space.name, crew.device.id))
             logger.debug("%s at %s: strategy %s, study %s", space.name, task.sizes, strategy, ledger.name)
@@ -154,15 +161,15 @@ def explored(
 
 
 @contextlib.contextmanager
-def _imports_ahead(space: Space) -> Iterator[None]:
-    """A block during which a thread imports what will take long."""
-    names = [*SLOW_IMPORTS, *([] if is_likely_kept(space) else [SLOW_IMPORT_TO_LIST])]
+def _imported_ahead(names: Sequence[str]) -> Iterator[None]:
+    """A block during which a thread imports these modules."""
     is_over = threading.Event()
 
     def import_all() -> None:
-        for name in names:
-            if not is_over.is_set():
-                importlib.import_module(name)
+        with contextlib.suppress(Exception):  # whoever uses it imports it again, and says what is wrong
+            for name in names:
+                if not is_over.is_set():
+                    importlib.import_module(name)
 
     thread = threading.Thread(target=import_all)
     thread.start()

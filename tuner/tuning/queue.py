@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tuner.measure.results import BUILD
@@ -44,6 +44,12 @@ class Queue:
         self._ahead: list[Config] = []  # those of them that no device has
         self._retries: list[Config] = []  # asked for by the search before
         self._elsewhere: list[Config] = []  # claimed by other processes
+        self._is_over = False
+
+    def build_ahead(self) -> None:
+        """Begin to build what the search is likely to ask for first."""
+        with self.changed:
+            self._compile_pool.prepare(None, self._likely())
 
     def put_back(self, config: Config) -> None:
         """Give up a configuration that `take` gave: another device is to measure it. `changed` is held."""
@@ -72,19 +78,15 @@ class Queue:
                 self._drop_late()
                 ahead = list(self._ahead)
             built = [config for config in ahead if self._compile_pool.is_ready(config)]
-            if len(ahead) < self._compile_pool.depth and len(built) <= READY * devices:
-                config = self._claim_next(is_urgent=not ahead)
-                if config is not None:
-                    with self.changed:
-                        self._ahead.append(config)
-                    continue
-                if not ahead:
-                    return None
+            if len(ahead) < self._compile_pool.depth and len(built) <= READY * devices and self._ask():
+                continue
             with self.changed:
                 for config in built:
                     if config in self._ahead:  # no other device has taken it
                         self._ahead.remove(config)
                         return config
+                if self._is_over and not self._ahead:
+                    return None
             if not built:
                 with watch.stage(BUILD):
                     self._compile_pool.wait_for_any(ahead, POLL_SECONDS)
@@ -99,33 +101,36 @@ class Queue:
             self._outstanding -= len(self._ahead)
             self._ahead.clear()
 
-    def _claim_next(self, is_urgent: bool) -> Config | None:
-        """Claim the next configuration for this process. None when the search is over; and when it has to wait, unless
-        `is_urgent`: then this waits."""
-        while (config := self._next(is_urgent)) is not None:
-            if self._ledger.claim(config, self._timeout):
-                return config
+    def _ask(self) -> bool:
+        """Claim another configuration for this process, and begin to build it. False where there is none now."""
+        while (config := self._next()) is not None:
+            is_ours = self._ledger.claim(config, self._timeout)
             with self.changed:
+                if is_ours:
+                    self._ahead.append(config)
+                    self.changed.notify_all()
+                    return True
                 self._compile_pool.forget(config)
                 self._outstanding -= 1
                 self._elsewhere.append(config)
-        return None
+        return False
 
-    def _next(self, is_urgent: bool) -> Config | None:
-        """The next configuration without a trial, counted in `_outstanding`, and its build begun; None as `_claim_next`
-        says. The search waits where it depends on configurations that others are measuring."""
+    def _next(self) -> Config | None:
+        """The next configuration without a trial, counted in `_outstanding`, and its build begun. None where the search
+        is over; where it has to wait, and there is something to measure meanwhile; and where this process stops."""
         with self.changed:
             while not self.stopping:
                 if self._ledger.shared:
                     self._read_news()
                 if not self._retries and not self._search.ready():
-                    if not is_urgent:
+                    if self._ahead:
                         return None
                     self._wait_for_search()
                     continue
                 config = self._retries.pop() if self._retries else self._search.ask()
                 if config is None:
-                    if not is_urgent or (not self._outstanding and not self._elsewhere and not self._retries):
+                    self._is_over = not self._outstanding and not self._elsewhere and not self._retries
+                    if self._is_over or self._ahead:
                         return None
                     self.changed.wait(POLL_SECONDS)
                     continue
@@ -134,8 +139,7 @@ class Queue:
                     self._report(trial)
                     continue
                 self._outstanding += 1
-                likely = self._search.likely(LOOK_AHEAD)
-                self._compile_pool.prepare(config, (c for c in likely if self._trial(c) is None))
+                self._compile_pool.prepare(config, self._likely())
                 return config
         return None
 
@@ -146,6 +150,9 @@ class Queue:
             self._search.wait(POLL_SECONDS)
         finally:
             self.changed.acquire()
+
+    def _likely(self) -> Iterator[Config]:
+        return (config for config in self._search.likely(LOOK_AHEAD) if self._trial(config) is None)
 
     def _trial(self, config: Config) -> Trial | None:
         return self._ledger.known(config, self._timeout)

@@ -86,6 +86,7 @@ class Shift:
     def work(self, worker: Supervisor, lead: Supervisor) -> None:
         """The thread of one worker."""
         try:
+            self._queue.build_ahead()  # while the inputs are made
             patiently(lead.get_ready, self._noted, self._pause)  # computes the products, which the others read
             while (config := self._queue.take(len(self.at_work), watch := StageWatch())) is not None:
                 try:

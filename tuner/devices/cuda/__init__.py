@@ -12,6 +12,7 @@ BACKEND = Backend(
     needs="a driver and cuda-bindings (or pycuda)",
     package="cuda-bindings",
     modules=("pycuda", "cuda.bindings"),
+    library_modules=("nvmath.bindings.cublas", "nvmath.bindings.cublasLt"),
     limits_of=architectures.limits_of,
     widest=architectures.widest,
     follows_context=True,

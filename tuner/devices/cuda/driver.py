@@ -32,6 +32,12 @@ def library() -> ctypes.CDLL:
     return ctypes.CDLL("libcuda.so.1")
 
 
+def start() -> None:
+    """Start the driver, which takes a while. Other threads go on meanwhile. Later calls of any package find it started,
+    or meet the same error."""
+    library().cuInit(0)
+
+
 def launch_error(action: str, status: int) -> LaunchError:
     """The error for a status of the driver, with a specific reason if a kernel is at fault."""
     text = ctypes.c_char_p()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pycuda.driver as cuda
 
+from tuner.devices.cuda import driver
 from tuner.devices.cuda.gpu import Gpu
 from tuner.errors import DeviceError
 
@@ -18,6 +19,7 @@ class PycudaGpu(Gpu):
 
     @staticmethod
     def count() -> int:
+        driver.start()  # PyCUDA would keep other threads waiting
         try:
             cuda.init()
             return int(cuda.Device.count())

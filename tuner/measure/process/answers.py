@@ -106,7 +106,7 @@ def out_of_reach(descriptor: int) -> int:
     """The same open file under a high number, which no child inherits; closes the given one."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = HIGHEST if soft == resource.RLIM_INFINITY else min(HIGHEST, soft)
-    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, most - MARGIN)
+    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, max(0, most - MARGIN))
     os.close(descriptor)
     return high
 

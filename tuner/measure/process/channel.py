@@ -36,8 +36,9 @@ class Process:
     The warden leads a session of its own. So Ctrl-C reaches the parent alone.
     """
 
-    def __init__(self, module: str, share: Sequence[int] = ()) -> None:
-        """`share` lists open file descriptors that the child inherits under the same numbers.
+    def __init__(self, module: str, share: Sequence[int] = (), **variables: str) -> None:
+        """`share` lists open file descriptors that the child inherits under the same numbers. `variables` stand in its
+        environment besides.
 
         Raises EnvironmentTrouble where the machine has no room for another process.
         """
@@ -52,7 +53,7 @@ class Process:
                 stderr=self._log,
                 start_new_session=True,
                 pass_fds=share,
-                env={**paths.own_environment(), "TMPDIR": str(self._scratch)},
+                env={**paths.own_environment(), **variables, "TMPDIR": str(self._scratch)},
             ).result()
         except OSError as error:
             raise environment.of_error(error) or DeviceError(f"no process can be started: {error}") from None

@@ -27,7 +27,8 @@ AHEAD = 4  # configurations in the queue per compile worker
 
 
 class CompilePool:
-    """Compile workers for one space and size after the other, each driven by a thread of its own.
+    """Compile workers for one space and size after the other, each driven by a thread of its own. The first starts at
+    once, while a device opens; the others start when there is something for them to build.
 
     What a search has asked for is built before what it may ask for. `depth` is how many configurations may be asked for
     before they are built.
@@ -36,35 +37,38 @@ class CompilePool:
     first, on all cores, then measured, and then refilled.
     """
 
-    def __init__(self, space: Space, scope: Scope, device: DeviceInfo, timeout: float, devices: int) -> None:
-        """Starts the processes. `timeout` is in seconds per build; `devices` counts the devices to build for.
+    def __init__(self, timeout: float, devices: int) -> None:
+        """`timeout` is in seconds per build; `devices` counts the devices to build for. `turn_to` comes next.
 
-        Raises EnvironmentTrouble where the machine has no room for so many.
+        Raises EnvironmentTrouble where the machine has no room for a process.
         """
-        self._alternate = device.on_processor
-        cores = len(os.sched_getaffinity(0))
-        free = cores if self._alternate else cores - devices
-        self.count = max(1, min(MOST_WORKERS * devices, free, most_builders() - devices))
-        self.depth = 1 if self._alternate else max(self.count, devices)
-        self._device, self._timeout = device, timeout
-        self._task = self._task_of(space, scope)
-        self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="compile-pool")
+        self._timeout, self._devices = timeout, devices
+        self._pool: ThreadPoolExecutor | None = None
         self._thread = threading.local()  # its `process` is the thread's compile worker, which has its `task`
-        self._processes: list[Process] = []
-        try:
-            for _ in range(self.count):
-                self._processes.append(_compile_worker())
-        except BaseException:
-            for process in self._processes:
-                process.close()
-            raise
+        self._processes = [_compile_worker()]
         self._idle = list(self._processes)
         self._builds: dict[ConfigKey, Future[None]] = {}
         self._asked = set[ConfigKey]()  # those that the search has asked for
         self._queueing = threading.Lock()  # guards both
         self._starting, self._closed = threading.Lock(), False
 
-    def _task_of(self, space: Space, scope: Scope) -> dict[str, Any]:
+    def turn_to(self, space: Space, scope: Scope, device: DeviceInfo) -> None:
+        """Build for this space and size from now on. Builds under way come to their end."""
+        with self._queueing:
+            for build in self._builds.values():
+                build.cancel()
+            self._builds.clear()
+            self._asked.clear()
+        self._task = self._task_of(space, scope, device)
+        if self._pool is None:
+            self._alternate = device.on_processor
+            cores = len(os.sched_getaffinity(0))
+            free = cores if self._alternate else cores - self._devices
+            self.count = max(1, min(MOST_WORKERS * self._devices, free, most_builders() - self._devices))
+            self.depth = 1 if self._alternate else max(self.count, self._devices)
+            self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="compile-pool")
+
+    def _task_of(self, space: Space, scope: Scope, device: DeviceInfo) -> dict[str, Any]:
         return {
             "space": launch_form.to_json(space),
             "sizes": dict(scope.sizes),
@@ -72,27 +76,21 @@ class CompilePool:
             "types": dict(scope.types),
             "language": scope.language,
             "limits": asdict(scope.limits),
-            "device": self._device.id,
-            "architecture": self._device.architecture,
+            "device": device.id,
+            "architecture": device.architecture,
             "allowance": asdict(Allowance.shared(self._timeout)),
         }
 
-    def turn_to(self, space: Space, scope: Scope) -> None:
-        """Build for another space or size from now on. Builds under way come to their end."""
-        with self._queueing:
-            for build in self._builds.values():
-                build.cancel()
-            self._builds.clear()
-            self._asked.clear()
-        self._task = self._task_of(space, scope)
-
-    def prepare(self, asked: Config, likely: Iterable[Config]) -> None:
-        """Queue the build of a configuration that has been asked for, and then those of what is likely to be asked for
-        next, in place of what was likely before. AHEAD configurations for each compile worker are enough."""
+    def prepare(self, asked: Config | None, likely: Iterable[Config]) -> None:
+        """Queue the build of a configuration that has been asked for, if one has, and then those of what is likely to
+        be asked for next, in place of what was likely before. AHEAD configurations for each compile worker are enough.
+        """
         with self._queueing:
             if self._alternate and self._builds:
                 return
-            self._begin(asked)
+            if asked is not None:
+                self._begin(asked)
+            self._drop_likely()
             for config, _ in zip(likely, range(AHEAD * self.count - len(self._asked)), strict=False):
                 key = config_key(config)
                 if key not in self._builds:
@@ -141,17 +139,21 @@ class CompilePool:
         """The build of what has been asked for. It comes before all that is only likely, and has not begun."""
         key = config_key(config)
         self._asked.add(key)
-        if not self._alternate:
-            for other in self._builds.keys() - self._asked | {key} & self._builds.keys():
-                if self._builds[other].cancel():
-                    del self._builds[other]
-        if key not in self._builds:
-            self._builds[key] = self._submit(config)
-        return self._builds[key]
+        build = self._builds.get(key)
+        if build is None or build.cancel():
+            self._drop_likely()
+            build = self._builds[key] = self._submit(config)
+        return build
+
+    def _drop_likely(self) -> None:
+        """Forget the builds that nobody has asked for, and that have not begun."""
+        for key in self._builds.keys() - self._asked:
+            if self._builds[key].cancel():
+                del self._builds[key]
 
     def _submit(self, config: Config) -> Future[None]:
         with self._starting:
-            if not self._closed:
+            if not self._closed and self._pool is not None:
                 return self._pool.submit(self._build, config, self._task)
         build = Future[None]()
         build.cancel()
@@ -163,7 +165,8 @@ class CompilePool:
             self._closed = True
         for process in list(self._processes):  # a thread may discard one meanwhile
             process.stop()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
         for process in self._processes:
             process.close()
 
@@ -240,4 +243,5 @@ class _Stopped(Exception):
 
 
 def _compile_worker() -> Process:
-    return Process("tuner.measure.process.compile_worker")
+    # It multiplies no matrices. NumPy starts in half the time where OpenBLAS starts no thread for each core.
+    return Process("tuner.measure.process.compile_worker", OPENBLAS_NUM_THREADS="1")

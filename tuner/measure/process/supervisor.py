@@ -139,10 +139,10 @@ class Supervisor:
         configs: Sequence[Config],
         with_library: bool = True,
         sustained: float | None = None,
-        with_algorithms: bool = True,
+        quick: bool = False,
     ) -> Finals:
-        """The configurations measured again, interleaved, with the vendor's library if there is one, and with the best
-        of its algorithms; then the best and the library back to back, for `sustained` seconds a turn.
+        """The configurations measured again, interleaved, with the vendor's library if there is one; with `quick`, as
+        `Bench.finals` says. Then the best and the library back to back, for `sustained` seconds a turn.
 
         Raises WorkerDied where one of them takes the worker down.
         """
@@ -151,7 +151,7 @@ class Supervisor:
         seconds += MOST_TURNS * (1 + len(configs)) * (sustained or 0.0)
         request = {
             "finals": list(configs), "with_library": with_library, "sustained": sustained,
-            "with_algorithms": with_algorithms,
+            "quick": quick,
         }  # fmt: skip
         return self._ask(Finals.from_json, request, seconds)
 

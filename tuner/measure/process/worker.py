@@ -8,10 +8,12 @@ open. A kill at any moment loses nothing but the request under way.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import gc
+import importlib
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.abc import MetaPathFinder
@@ -19,9 +21,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tuner import devices
 from tuner.devices.compiler import Allowance
+from tuner.errors import OutOfMemory
 from tuner.measure import feasibility
 from tuner.measure.method import Method
 from tuner.measure.process import answers, turns
+from tuner.measure.process.kept import KeptWorkbenches
 from tuner.space import launch_form
 from tuner.space.reference_cache import ReferenceCache
 from tuner.space.scope import Scope
@@ -29,7 +33,6 @@ from tuner.space.scope import Scope
 if TYPE_CHECKING:
     from tuner.devices import Device
     from tuner.measure.benchmark import Bench
-    from tuner.measure.workbench import Workbench
 
 MOST_LEAKED = 64  # descriptors that kernels leave open, until a new process takes over
 
@@ -42,11 +45,13 @@ def main() -> None:
         task: dict[str, Any] | None = next(requests)
         assert task is not None
         products = _reopen(task["products"])
+        importing = threading.Thread(target=_import_ahead, args=(task,))
+        importing.start()  # while the device opens
         device = devices.open_device(task["device"])
         device.compiler.allowance = Allowance(**task["allowance"])
-    kept: list[Workbench] = []  # that of the last task
+    kept = KeptWorkbenches(device)
     while task is not None:
-        task = _serve(task, device, products, channel, requests, kept)
+        task = _serve(task, device, products, channel, requests, importing, kept)
 
 
 def _serve(
@@ -55,26 +60,29 @@ def _serve(
     products: BinaryIO,
     channel: answers.Channel,
     requests: Iterator[dict[str, Any]],
-    kept: list[Workbench],
+    importing: threading.Thread,
+    kept: KeptWorkbenches,
 ) -> dict[str, Any] | None:
-    """Answer the requests of one task. Returns the next task; None when the supervisor is gone. The workbench that is
-    kept serves this task if it can; then that of this task is kept."""
+    """Answer the requests of one task, with the workbench of an earlier one if that serves it. Returns the next task;
+    None when the supervisor is gone."""
     with channel.reporting():
         space, method = launch_form.from_json(task["space"]), Method.from_json(task["method"])
         scope = Scope(task["sizes"], task["options"], device.language, device.limits, task["types"])
         feasibility.check(device, space, scope, method)
         channel.reply(asdict(device.info))
-        after = kept.pop() if kept else None
-        if after is not None and not after.serves(space, scope):
-            after = None
-        gc.collect()  # the arrays of the last task go before those of this one come
+        after = kept.take(space, scope)
         with channel.reporting_to(requests):  # the supervisor lists configurations meanwhile
-            # Kernel Tuner imports torch where it is installed. That takes seconds, and its loop has no use for it.
-            with _Hidden("torch"):
-                from tuner.measure.benchmark import Bench
+            importing.join()
+            from tuner.measure.benchmark import Bench
 
-            bench = Bench(device, space, scope, method, ReferenceCache(products), after)
-            kept.append(bench.workbench)
+            make = functools.partial(Bench, device, space, scope, method, ReferenceCache(products))
+            try:
+                bench = make(after)
+            except OutOfMemory:
+                if not kept.clear():
+                    raise
+                bench = make(after)
+            kept.keep(bench.workbench)
         channel.reply({})
     files = answers.open_files()
     for request in requests:
@@ -84,6 +92,17 @@ def _serve(
         is_clean = not answers.has_children() and answers.open_files() < files + MOST_LEAKED
         channel.reply({**answer, "healthy": bench.healthy() and is_clean})
     return None
+
+
+def _import_ahead(task: dict[str, Any]) -> None:
+    """Import what will be used, and takes long: Kernel Tuner's loop, and the vendor's library where there is one."""
+    with contextlib.suppress(Exception):  # whoever uses it imports it again, and says what is wrong
+        # Kernel Tuner imports torch where it is installed. That takes seconds, and its loop has no use for it.
+        with _Hidden("torch"):
+            importlib.import_module("tuner.measure.benchmark")
+        if task["space"]["operation"]["library"]:
+            for module in devices.BACKENDS[devices.split(task["device"])[0]].library_modules:
+                importlib.import_module(module)
 
 
 class _Hidden(MetaPathFinder):
@@ -121,7 +140,7 @@ def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
         if "verify" in request:
             return {"failures": bench.verify(request["verify"])}
         if "finals" in request:
-            options = {name: request[name] for name in ("with_library", "sustained", "with_algorithms")}
+            options = {name: request[name] for name in ("with_library", "sustained", "quick")}
             finals = bench.finals(request["finals"], **options)
             return finals.to_json()
         return bench.measure(request["measure"], request["best_ms"]).to_json()

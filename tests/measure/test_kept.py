@@ -1,0 +1,49 @@
+"""The arrays of a problem serve one kernel after the other, and each is verified as if they were its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from helpers.own_kernels import scaled
+from helpers.spaces import scope_of
+from tuner.devices import Device
+from tuner.measure.benchmark import Bench
+from tuner.measure.process.kept import KeptWorkbenches
+from tuner.space import catalog
+from tuner.space.model import Space
+
+ONE = {"unroll": 1}
+
+
+def space(folder: Path, stem: str, factor: str = "2", reference: str = "2 * x") -> Space:
+    file = scaled(folder, stem)
+    file.write_text(file.read_text().replace("reference: 2 * x", f"reference: {reference}"))
+    source = file.with_suffix(".c")
+    source.write_text(source.read_text().replace("2 * x[j]", f"{factor} * x[j]"))
+    return catalog.load(str(file))
+
+
+def test_kernels_of_one_problem_are_verified_on_the_same_arrays(tmp_path: Path, host: Device) -> None:
+    kept, seeds = KeptWorkbenches(host), list[int]()
+    buffers = []
+    for stem, factor, failure in (("one", "2", None), ("two", "3", "wrong result"), ("three", "2", None)):
+        kernel = space(tmp_path, stem, factor)
+        scope = scope_of(kernel, host, "1000")
+        bench = Bench(host, kernel, scope, after=kept.take(kernel, scope))
+        assert bench.measure(ONE).failure == failure
+        (final,) = bench.finals([ONE], seconds=0.1).candidates
+        assert (final.failure or "").partition(":")[0] == (failure or "")
+        seeds.append(bench.workbench.inputs.seed)
+        buffers.append(bench.workbench.buffers)
+        kept.keep(bench.workbench)
+    assert buffers[0] is buffers[1] is buffers[2]
+    assert seeds == [2, 3, 4], "each final round is on inputs that no kernel has seen"
+
+
+def test_another_problem_has_arrays_of_its_own(tmp_path: Path, host: Device) -> None:
+    kernel = space(tmp_path, "one")
+    kept = KeptWorkbenches(host)
+    kept.keep(Bench(host, kernel, scope_of(kernel, host, "1000")).workbench)
+    other = space(tmp_path, "other", reference="2.5 * x")
+    for each, size in ((kernel, "1001"), (other, "1000"), (kernel, "1000")):
+        assert kept.take(each, scope_of(each, host, size)) is None, "which the first one let go"

@@ -1,0 +1,130 @@
+"""Which constants of a kernel file may vary: parameters of templates, macros, constants, and names without a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+MOST_AROUND = 1024  # the largest power of two that is proposed beside a smaller value
+_MACRO = re.compile(
+    r"(?P<guard>^[ \t]*#[ \t]*if(?:ndef[ \t]+(?P<a>\w+)|[ \t]+!\s*defined\s*\(?\s*(?P<b>\w+)\s*\)?)[ \t]*\n)?"
+    r"^[ \t]*#[ \t]*define[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]+\(?(?P<value>\d+)[uUlL]*\)?[ \t]*$",
+    re.MULTILINE,
+)
+_CONSTANT = re.compile(
+    r"^[ \t]*(?=[^;\n]*\bconst)(?:(?:static|inline|constexpr|const|__device__|unsigned|signed|long|short|int|size_t"
+    r"|auto|uint|u?int\d+_t)\s+)+(?P<name>\w+)\s*=\s*(?P<value>\d+)[uUlL]*\s*;"
+    r"|^[ \t]*enum\s*\{\s*(?P<enumerator>\w+)\s*=\s*(?P<number>\d+)\s*,?\s*\}\s*;",
+    re.MULTILINE,
+)
+_BRACE = re.compile(r'(?P<outer>\bnamespace\b[\w\s:]*|\bextern\s*"C"\s*)?\{|\}')
+_BLOCK_NAME = re.compile(
+    r"(?i)k?_?(block|threads?|n_?threads|tpb|wg|work_?group|local|bdim)(_?(size|dim|items))?_?([xyz]?)"
+)
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A parameter: its values, the one that the source has, and a question where the source must change, or does not
+    tell."""
+
+    values: tuple[int | bool | str, ...]
+    default: int | bool | str
+    question: str = ""
+
+
+def of_template(kinds: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, Knob]:
+    """The parameters of a template that are values: `kinds` says which type each has, `defaults` what the source
+    does."""
+    return {name: _template_knob(name, kind, defaults.get(name)) for name, kind in kinds.items()}
+
+
+def _template_knob(name: str, kind: str, default: str | None) -> Knob:
+    if kind == "bool":
+        values = {"true": True, "1": True, "false": False, "0": False}
+        return Knob((False, True), values.get(default or "", False))
+    number = re.fullmatch(r"(\d+)[uUlL]*", default or "")
+    if number:
+        return Knob(around(int(number[1])), int(number[1]))
+    return guessed(name, f"`{default}` is its default; as a number?" if default else "it has no default in the source")
+
+
+def guessed(name: str, why: str) -> Knob:
+    """A knob whose values the source does not tell."""
+    values, default = ((64, 128, 256, 512), 256) if axis_of(name) else ((1, 2, 4, 8), 1)
+    return Knob(values, default, f"which values may it have? {why}")
+
+
+def of_code(code: str, taken: Collection[str]) -> Iterator[tuple[str, Knob]]:
+    """The macros and the constants of `code` whose values are whole numbers, and that it uses."""
+    for macro in _MACRO.finditer(code):
+        name, value = macro["name"], int(macro["value"])
+        if name not in taken and _count(name, code) > (2 if macro["guard"] else 1):
+            is_guarded = name in (macro["a"], macro["b"])
+            ask = "" if is_guarded else f"write #ifndef {name} before its #define in the source, and #endif after it"
+            yield name, Knob(around(value), value, ask)
+    for constant in _CONSTANT.finditer(code):
+        name, value = constant["name"] or constant["enumerator"], int(constant["value"] or constant["number"])
+        if name not in taken and _count(name, code) > 1 and _is_outside(code, constant.start()):
+            ask = f"write #ifndef {name}, #define {name} {value} and #endif in place of the constant in the source"
+            yield name, Knob(around(value), value, ask)
+
+
+def _count(name: str, code: str) -> int:
+    return len(re.findall(rf"\b{name}\b", code))
+
+
+def _is_outside(code: str, position: int) -> bool:
+    """Whether a position is in no braces but those of namespaces."""
+    inner = list[bool]()
+    for brace in _BRACE.finditer(code, 0, position):
+        if brace[0] != "}":
+            inner.append(not brace["outer"])
+        elif inner:
+            inner.pop()
+    return not any(inner)
+
+
+def axis_of(name: str) -> str:
+    """The axis of the block whose threads a parameter of this name most likely is: x, y or z; empty if it is none."""
+    match = _BLOCK_NAME.fullmatch(name)
+    return (match[4].lower() or "x") if match else ""
+
+
+def named_block(knobs: Collection[str], dimensions: int) -> list[str]:
+    """The parameters that are threads of a block by their names, in x, y, z; empty unless they are all there."""
+    axes = {axis: name for name in knobs if (axis := axis_of(name))}
+    names = [axes.get(axis, "") for axis in "xyz"[:dimensions]]
+    return names if all(names) else []
+
+
+def indexed_block(code: str, knobs: Collection[str], dimensions: int) -> list[str]:
+    """The parameters that are threads of a block by what the source computes of the number of a thread, as in
+    `blockIdx.x * BX + threadIdx.x`, in x, y, z; empty unless each axis has another."""
+    names = [_factor(code, knobs, axis) for axis in range(dimensions)]
+    return names if all(names) and len(set(names)) == len(names) else []
+
+
+def _factor(code: str, knobs: Collection[str], axis: int) -> str:
+    """The parameter by which the threads of one axis are apart, or empty."""
+    thread = rf"(?:threadIdx\s*\.\s*{'xyz'[axis]}|get_local_id\s*\(\s*{axis}\s*\))"
+    strides = re.findall(rf"=\s*(?:\(\w+\)\s*)?{thread}\s*;[^;{{}}]*;[^;{{}}]*?\+=\s*(\w+)\s*[,)]", code)
+    one = r"(?:\w+(?:\s*\.\s*\w+)?|\([^()]*\)|\w+\s*\([^()]*\))"
+    product = rf"{one}(?:\s*\*\s*{one})+"
+    found = [a or b for a, b in re.findall(rf"({product})\s*\+\s*{thread}|{thread}\s*\+\s*({product})", code)]
+    factors = (re.findall(r"[A-Za-z_]\w*", re.sub(r"\([^()]*[-+/%][^()]*\)", "", text)) for text in found)
+    for candidates in (*([each] for each in strides), *factors):
+        known = [str(name) for name in candidates if name in knobs]
+        if known:
+            return min(known, key=lambda name: (not axis_of(name), re.search(rf"\+=\s*{name}\b", code) is None))
+    return ""
+
+
+def around(value: int) -> tuple[int, ...]:
+    """Powers of two around a value, and the value: 16 gives 4, 8, 16, 32, 64; 0 gives 0 and 1."""
+    if value == 0:
+        return (0, 1)
+    exponent = value.bit_length() - 1
+    near = {1 << e for e in range(max(0, exponent - 2), exponent + 3)}
+    return tuple(sorted({n for n in near if n <= max(MOST_AROUND, value)} | {value}))
