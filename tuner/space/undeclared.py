@@ -61,7 +61,7 @@ def _declared(text: str, uses: Counter[str]) -> set[str]:
     every = words(text)
     outside, names = Counter(every), set[str]()
     for _, _, _, _, body in definitions(every):
-        outside -= Counter(body)
+        outside.subtract(body)
         names.update(_locals(body))
     names.update(outside - uses)
     for directive in _DIRECTIVE.findall(text):
