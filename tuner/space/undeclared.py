@@ -80,7 +80,8 @@ def _use(body: Sequence[str], at: int) -> str:
         return ""  # a member
     if after in ("(", "::") or before in ("::", "goto"):
         return "other"
-    if _IDENTIFIER.fullmatch(after) or (after in "*&" and second in ")>") or (after == "-" and second == ">"):
+    is_type = _IDENTIFIER.fullmatch(after) and after not in ("and", "or")
+    if is_type or (after in "*&" and second in ")>") or (after == "-" and second == ">"):
         return "other"
     if after == "<" and _after_name(body, at) > at + 1:
         return "other"  # a template
