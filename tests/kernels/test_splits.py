@@ -30,6 +30,7 @@ def right(kernel: str, device: Device, **values: Value) -> None:
     bench.verify(bound)  # the semaphores are as they were
 
 
+@pytest.mark.usefixtures("unoptimized")
 def test_an_odd_number_of_splits_meets_in_pairs_on_opencl(opencl: Device) -> None:
     right("sgemm/14_split_k", opencl, splits=11, meet=1)
 

@@ -117,6 +117,17 @@ def prototypes(text: str) -> list[Prototype]:
     return kernels or functions
 
 
+def unconditional(code: str) -> str:
+    """`code` without what stands under a condition of the preprocessor."""
+    depth, lines = 0, list[str]()
+    for line in code.splitlines():
+        directive = re.match(r"\s*#\s*(if|endif)", line)
+        depth += 0 if directive is None else 1 if directive[1] == "if" else -1
+        if depth == 0 and directive is None:
+            lines.append(line)
+    return "\n".join(lines)
+
+
 def is_type_word(word: str) -> bool:
     """Whether `word` is a type of the languages, or part of one: `unsigned`, `float4`."""
     return word in _TYPE_WORDS or word == "void" or _VECTOR.fullmatch(word) is not None
