@@ -6,8 +6,9 @@
 
 The 24 sizes are of four kinds: square, skinny (few rows), deep (a long sum) and batched. `--draw SEED` draws others. At
 each size all take turns on the same arrays: the dispatched call, with the vendor's library among its candidates and
-without; cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; and, of `--tuned`, the winner of every
-size at every size. Every element is compared after every run, timed ones too; what is wrong is left out, and said.
+without; cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; what the look-up ranks next; and, of
+`--tuned`, the winner of every size at every size. Every element is compared after every run, timed ones too; what is
+wrong is left out, and said.
 
 Regret is by how much a dispatched call takes longer than the best: without the library, the best of all kernels that
 were measured there; with it, cuBLAS's default too.
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import itertools
 import json
 import random
 import time
@@ -35,6 +37,7 @@ from tuner import devices
 from tuner.devices import Device
 from tuner.devices.program import Program, build
 from tuner.errors import NoConfiguration, TunerError
+from tuner.families.choice import FamilyTable
 from tuner.families.dispatcher import Dispatcher
 from tuner.families.family import Family, find
 from tuner.measure.process import turns
@@ -167,7 +170,9 @@ def measured(
         calls[name] = lambda gemm=gemm: gemm(*arrays)
     if (library_call := bench.library()) is not None:
         calls[DEFAULT] = library_call
-    programs = {_name(winner): winner for winner in rivals}
+    ranked = FamilyTable(family.spaces, device, scope, False, options.results).choices(sizes)
+    seconds = [Winner(c.space, c.candidate.config) for c in itertools.islice(ranked, options.ranked) if c.space]
+    programs = {_name(winner): winner for winner in (*seconds, *rivals)}
     stopwatch = Stopwatch(device, bench)
     with turns.taken():
         for name in list(calls):
@@ -287,6 +292,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="of the rounds at a size")
     parser.add_argument("--results", type=Path, help="a folder of records to dispatch by, in place of the user's")
     parser.add_argument("--tuned", type=Path, help="a folder of records of these very sizes")
+    parser.add_argument("--ranked", type=int, default=8, help="so many of the look-up's choices are measured")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
     if options.draw is not None:

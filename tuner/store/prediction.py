@@ -15,13 +15,15 @@ each times a number that is not negative. These four numbers are those with the 
 it was measured (C. L. Lawson and R. J. Hanson, "Solving Least Squares Problems", 1974, chapter 23). What remains is
 taken from the sizes nearby: the mean of the logarithms of what was measured over that sum, weighted by the inverse
 fourth power of the distance (D. Shepard, "A two-dimensional interpolation function for irregularly-spaced data", 1968).
-The distance is that of the logarithms of the sizes, and of the powers of two that divide the bytes of rows, up to 16:
-kernels, those of libraries too, read aligned rows in larger pieces. What was measured nowhere near is doubted: its time
-is taken for longer.
+Sizes are near for a configuration where it has about as many blocks, each with about as much work: the distance is that
+of the logarithms of both. For a library's routine it is that of the logarithms of the sizes. To either is added that of
+the powers of two which divide the bytes of rows, up to 16, because aligned rows are read in larger pieces. What was
+measured nowhere near is doubted: its time is taken for longer.
 
 Whether to trust it, the records tell: each size is left out in turn and predicted from the others, among what was
 measured there and elsewhere. The model must choose better than the nearest size does, over LEAST_SIZES sizes at least.
-They also tell by how much a kernel must be expected to be faster than the library, to be taken in its place.
+They also tell by how much a kernel must be expected to be faster than the library, to be taken in its place; what is
+then lost over the library counts LOST times more.
 In `benchmarks/lookup.py`, which compares both on recordings, the look-up was never worse by this rule than without it.
 """
 
@@ -30,7 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,10 +45,11 @@ from tuner.space.scope import Scope
 LEAST_SIZES = 3  # that were left out in turn
 MOST_SIZES = 64  # that a model learns from, the most measured first
 SOFT = 0.1  # added to squared distances, so that a size that was measured counts most and not infinitely
-SHRINK = 0.3  # the weight of the sum itself among what was measured over it
+SHRINK = 0.1  # the weight of the sum itself among what was measured over it
 DOUBT, FAR = 0.3, 0.02  # by how much the time of what was measured nowhere near is longer, and the weight that is near
-CAUTIONS = (0.0, 0.02, 0.05, 0.1, 0.2)  # by how much a kernel is expected to be faster than the library
-ALIGNMENT = 16  # bytes
+CAUTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)  # by how much a kernel is expected to be faster than the library
+LOST = 2.0  # a kernel in the library's place that is slower is a surprise
+ALIGNMENT, WIDEST = 16, 2.0  # bytes, and how much farther from all others rows are that are aligned so
 SPARING = 8.0  # the weight of the other parts of a time than its load, over the number of sizes, squared
 ROUNDS = 200  # of the search for the four numbers
 MAGNIFIED = 1 << 16  # sizes times this have next to whole blocks alone
@@ -77,9 +80,10 @@ class TimeModel:
         self.sizes = sorted(counts, key=lambda sizes: (-counts[sizes], sizes))[:MOST_SIZES]
         self._is_kernel = np.array([entry.space is not None for entry in measured], bool)
         self._loads = _Loads(measured, scope, units, self.sizes)
-        self._points = np.array([self._loads.point(sizes) for sizes in self.sizes], float).reshape(len(self.sizes), -1)
         columns = [self._loads.at(sizes) for sizes in self.sizes]
         parts = np.stack(columns) if columns else np.empty((0, len(measured), PARTS))  # sizes, entries, parts
+        self._places = [self._loads.places(sizes) for sizes in self.sizes]
+        self._stacked = _Places(*map(np.stack, zip(*self._places, strict=True))) if self._places else None
         times = np.array([[entry.times.get(sizes, np.nan) for entry in measured] for sizes in self.sizes])
         self._times = times.reshape(parts.shape[:2])
         self._known = ~np.isnan(self._times) & np.isfinite(parts).all(axis=2)
@@ -94,12 +98,18 @@ class TimeModel:
     def times(self, sizes: Mapping[str, int]) -> Array:
         """The predicted time of each, in ms; infinite where there is none. Doubts make it longer."""
         key = tuple(sizes.values())
-        weights = self._weights(np.array(self._loads.point(key), float))
-        predicted = self._predicted(self._loads.at(key), self._factors, self._remains, self._known * weights[:, None])
+        weights = self._known * self._weights(self._loads.places(key))
+        predicted = self._predicted(self._loads.at(key), self._factors, self._remains, weights)
         return self._cautious(predicted, self._caution)
 
-    def _weights(self, point: Array) -> Array:
-        weights: Array = 1 / (((self._points - point) ** 2).sum(axis=1) + SOFT) ** 2
+    def _weights(self, place: _Places) -> Array:
+        """How much each size tells of each entry at a place."""
+        if self._stacked is None:
+            return np.empty(self._known.shape)
+        apart = ((self._stacked.sizes - place.sizes) ** 2).sum(axis=1)[:, None]
+        squares = np.where(self._is_kernel, ((self._stacked.blocks - place.blocks) ** 2).sum(axis=2), apart)
+        squares = squares + ((self._stacked.alignments - place.alignments) ** 2).sum(axis=1)[:, None]
+        weights: Array = 1 / (squares + SOFT) ** 2
         return weights
 
     def _remaining(self, factors: Array) -> Array:
@@ -124,6 +134,7 @@ class TimeModel:
         """The mean regret over sizes that are left out in turn, with the caution that makes it least; None where the
         nearest size does as well."""
         ours: list[list[float]] = []
+        lost: list[list[float]] = []  # over the library
         nearest: list[float] = []
         squares, sums = self._squares.sum(axis=0), self._relative.sum(axis=0)
         factors = _nonnegative(squares - self._squares, sums - self._relative, self._known.sum(axis=0) - self._known)
@@ -133,20 +144,23 @@ class TimeModel:
             shared = self._known[position] & others.any(axis=0)
             if shared.sum() < 2:
                 continue
-            weights = self._weights(self._points[position])
-            weights[position] = 0
-            remains = self._remaining(factors[position])
-            predicted = self._predicted(parts[position], factors[position], remains, others * weights[:, None])
-            near = max(np.flatnonzero(others[:, shared].any(axis=1)), key=lambda row: weights[row])
+            weights = others * self._weights(self._places[position])
+            predicted = self._predicted(parts[position], factors[position], self._remaining(factors[position]), weights)
+            apart = [((place.sizes - self._places[position].sizes) ** 2).sum() for place in self._places]
+            near = min(np.flatnonzero(others[:, shared].any(axis=1)), key=lambda row: apart[row])
             times = self._times[position]
             best = times[shared].min()
-            ours.append([times[_least(self._cautious(predicted, c), shared)] / best - 1 for c in CAUTIONS])
+            library = times[~self._is_kernel & shared].min(initial=np.inf)
+            taken = [float(times[_least(self._cautious(predicted, c), shared)]) for c in CAUTIONS]
+            ours.append([time / best - 1 for time in taken])
+            lost.append([max(0.0, time / library - 1) for time in taken])
             nearest.append(times[_least(self._times[near], shared & others[near])] / best - 1)
-        means = np.mean(ours, axis=0) if ours else np.zeros(len(CAUTIONS))
-        self._caution = CAUTIONS[int(np.argmin(means))]
-        if len(ours) < LEAST_SIZES or min(means) >= np.mean(nearest):
+        if len(ours) < LEAST_SIZES:
             return None
-        return float(min(means))
+        means = np.mean(ours, axis=0)
+        chosen = int(np.argmin(means + LOST * np.mean(lost, axis=0)))
+        self._caution = CAUTIONS[chosen]
+        return float(means[chosen]) if means[chosen] < np.mean(nearest) else None
 
 
 def _nonnegative(squares: Array, sums: Array, counts: Array) -> Array:
@@ -181,6 +195,15 @@ class _Grid:
         """The blocks along each axis at these sizes, which need not be whole numbers."""
         blocks: Array = self.factors * np.prod(sizes**self.powers, axis=1)
         return blocks
+
+
+class _Places(NamedTuple):
+    """Where sizes lie: their logarithms, those of the alignment of rows, and by entry those of the blocks and of the
+    work of each."""
+
+    sizes: Array
+    alignments: Array
+    blocks: Array
 
 
 PARTS = 4  # of a time: a launch, the load, bytes, waves
@@ -226,29 +249,38 @@ class _Loads:
 
     def at(self, sizes: Sizes) -> Array:
         """The parts of each at these sizes, in rows: 1, the load, bytes, and waves; not a number where it has none."""
-        wastes = np.full((self._count + 1, 2), np.nan)  # and waves
-        wastes[self._count] = 1.0, 0.0  # of a library's routine
+        wastes, (work, moved) = self._wastes(sizes), self._work(sizes)
+        kinds = np.stack([np.ones(len(wastes)), wastes[:, 0] * work, np.full(len(wastes), moved), wastes[:, 1]], axis=1)
+        parts: Array = kinds[self._members]
+        return parts
+
+    def places(self, sizes: Sizes) -> _Places:
+        """Where these sizes lie among others."""
+        wastes, logs = self._wastes(sizes), np.log(np.array(sizes, float))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            blocks, each = wastes[:, 2], wastes[:, 0] * self._work(sizes)[0] / wastes[:, 1]
+            kinds = np.nan_to_num(np.log(np.stack([blocks, each], axis=1)), posinf=0.0)
+        alignments = [] if self._space is None else _alignments(self._space, self._at(self._space, sizes))
+        return _Places(logs, np.array(alignments, float), kinds[self._members])
+
+    def _wastes(self, sizes: Sizes) -> Array:
+        """What whole blocks take over what they do, waves, and blocks, in rows by grid; means of steps."""
+        wastes = np.full((self._count + 1, 3), np.nan)
+        wastes[self._count] = 1.0, 0.0, 1.0  # of a library's routine
         if len(self._owners):
             point = np.array(sizes, float)
             whole = (self._factors * np.prod(point**self._powers, axis=2, keepdims=True))[:, :, 0]
-            waves = np.ceil(np.ceil(whole - ROUNDING).prod(axis=1) / self._units)
+            blocks = np.ceil(whole - ROUNDING).prod(axis=1)
+            waves = np.ceil(blocks / self._units)
             counts = np.bincount(self._owners, minlength=self._count)
-            for column, values in enumerate((waves * self._units / whole.prod(axis=1), waves)):
+            for column, values in enumerate((waves * self._units / whole.prod(axis=1), waves, blocks)):
                 sums = np.bincount(self._owners, weights=values, minlength=self._count)
                 wastes[: self._count, column] = np.divide(
                     sums, counts, out=wastes[: self._count, column], where=counts > 0
                 )
         for number, (space, config) in self._others.items():
             wastes[number] = self._waste(space, config, sizes)
-        work, moved = self._work(sizes)
-        kinds = np.stack([np.ones(len(wastes)), wastes[:, 0] * work, np.full(len(wastes), moved), wastes[:, 1]], axis=1)
-        parts: Array = kinds[self._members]
-        return parts
-
-    def point(self, sizes: Sizes) -> list[float]:
-        """Where sizes lie among others: their logarithms, and those of the alignment of rows."""
-        place = [math.log(size) for size in sizes]
-        return place if self._space is None else [*place, *_alignments(self._space, self._at(self._space, sizes))]
+        return wastes
 
     def _grids(self, space: Space, config: Config, sizes: Sequence[Sizes]) -> list[_Grid] | None:
         """The grids of its steps as products; None if one is none."""
@@ -264,17 +296,17 @@ class _Loads:
             return None
         return grids
 
-    def _waste(self, space: Space, config: Config, sizes: Sizes) -> tuple[float, float]:
-        """What whole blocks take over what they do, and the waves, where a grid is no product: then no block is thought
-        to be cut."""
+    def _waste(self, space: Space, config: Config, sizes: Sizes) -> tuple[float, float, float]:
+        """What whole blocks take over what they do, waves, and blocks, where a grid is no product: then no block is
+        thought to be cut."""
         try:
             names = space.names(config, self._at(space, sizes))
             counts = [math.prod(extent.integer(names) for extent in step.grid) for step in space.steps]
             waves = [math.ceil(blocks / self._units) for blocks in counts]
             waits = [wave * self._units / blocks for wave, blocks in zip(waves, counts, strict=True)]
         except (ExpressionError, ArithmeticError):
-            return math.nan, math.nan
-        return sum(waits) / len(waits), sum(waves) / len(waves)
+            return math.nan, math.nan, math.nan
+        return sum(waits) / len(waits), sum(waves) / len(waves), sum(counts) / len(counts)
 
     def _work(self, sizes: Sizes) -> tuple[float, float]:
         return (1.0, 1.0) if self._space is None else _work(self._space, self._at(self._space, sizes))
@@ -333,5 +365,6 @@ def _alignments(space: Space, scope: Scope) -> list[float]:
                 row = argument.shape[-1].integer(scope.names) if argument.shape else 1
             except (ExpressionError, ArithmeticError):
                 row = 1
-            found.append(math.log2(math.gcd(row * element.itemsize, ALIGNMENT)))
+            bytes_ = math.gcd(row * element.itemsize, ALIGNMENT)
+            found.append(math.log2(bytes_) + (WIDEST if bytes_ == ALIGNMENT else 0.0))
     return found

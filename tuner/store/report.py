@@ -12,6 +12,8 @@ from tuner.store import markdown
 from tuner.store.markdown import GALLERY, LADDER_SIZE, family
 from tuner.store.store import Place, Record, Store
 
+GIVEN = "given"  # the strategy of records that no search has made
+
 
 @dataclass(frozen=True)
 class ReportRow:
@@ -63,7 +65,10 @@ def rows(
 
 def tables(table: list[ReportRow]) -> dict[str, str]:
     """The Markdown tables, by name: `results` and, where the store has records for them, `gains`, `ladder` and
-    `gallery`. What the last one shows is in no other."""
+    `gallery`. What the last one shows is in no other. The many sizes of a cover are in none, where a family has others.
+    """
+    searched = {(family(row.kernel), row.record.device) for row in table if row.record.strategy != GIVEN}
+    table = [r for r in table if r.record.strategy != GIVEN or (family(r.kernel), r.record.device) not in searched]
     gallery = [row for row in table if family(row.kernel) == GALLERY]
     stages = [row for row in table if family(row.kernel) != GALLERY]
     optional = {
