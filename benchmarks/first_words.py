@@ -2,14 +2,16 @@
 
     python benchmarks/first_words.py --runs 3
 
-A pipe hears of a run after 0.3 s, so that one which fails sooner says nothing else. Printed are the medians of the
-seconds from the command to its end, or to its first line, and the slowest of each group.
+A pipe hears of a run after 0.3 s, so that one which fails sooner says nothing else. Printed are seconds from a command
+to its end, or to its first line: the median over the commands, and the slowest. Those of the processor hardly depend on
+what else the machine does.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shlex
 import subprocess
 import sys
@@ -40,16 +42,22 @@ WRONG = (
 RUN = "sgemm/03_naive 64 --device {device} --budget 1"
 
 
-def seconds(command: str, folder: Path, is_wrong: bool) -> float:
-    """Until `tune` with these words has ended; exits where it does not answer as it should."""
-    began = time.perf_counter()
+def seconds(command: str, folder: Path, is_wrong: bool) -> tuple[float, float]:
+    """Until `tune` with these words has ended, and of the processor; exits where it does not answer as it should."""
+    began, used = time.perf_counter(), processor_seconds()
     done = subprocess.run(
         words(command), cwd=folder, env=environment(folder), capture_output=True, text=True, check=False
     )
     taken = time.perf_counter() - began
     if (done.returncode == 2) != is_wrong:
         sys.exit(f"tune {command}: status {done.returncode}: {done.stderr}")
-    return taken
+    return taken, processor_seconds() - used
+
+
+def processor_seconds() -> float:
+    """What the processes that have ended have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def seconds_to_first_line(command: str, folder: Path) -> float:
@@ -87,18 +95,20 @@ def main() -> None:
         (folder / "twice.cu").write_text("")
         files = [file for file in sorted((HERE / "spaces").rglob("*.yaml")) if file.name != "operation.yaml"]
         right = [f"validate {shlex.quote(str(file))}" for file in files]
-        run = RUN.format(device=given.device)
-        print("| commands | number | s: median | slowest | which |\n|---|---|---|---|---|")
+        tune = RUN.format(device=given.device)
+        print("| commands | number | s: median | slowest | processor, s: median | slowest |\n|---|---|---|---|---|---|")
         for title, commands in (("wrong requests", WRONG), ("`validate` of a valid file", right)):
-            taken, is_wrong = {}, title == "wrong requests"
+            is_wrong = title == "wrong requests"
             seconds(commands[0], folder, is_wrong)  # which fills the cache of Python's bytecode
-            for command in commands:
-                taken[command] = median(seconds(command, folder, is_wrong) for _ in range(given.runs))
-            slowest = max(taken, key=taken.__getitem__)
-            which = slowest.replace(f"{HERE}/", "")
-            print(f"| {title} | {len(taken)} | {median(taken.values()):.2f} | {taken[slowest]:.2f} | `{which}` |")
-        first = [seconds_to_first_line(run, folder) for _ in range(given.runs + 1)][1:]
-        print(f"| first line of `tune {run}` | 1 | {median(first):.2f} | {max(first):.2f} | |")
+            runs = [[seconds(command, folder, is_wrong) for _ in range(given.runs)] for command in commands]
+            columns = []
+            for kind in (0, 1):
+                medians = [median(run[kind] for run in of_command) for of_command in runs]
+                slowest = commands[medians.index(max(medians))].replace(f"{HERE}/", "")
+                columns += [f"{median(medians):.2f}", f"{max(medians):.2f} `{slowest}`"]
+            print(f"| {title} | {len(commands)} | {' | '.join(columns)} |", flush=True)
+        first = [seconds_to_first_line(tune, folder) for _ in range(given.runs + 1)][1:]
+        print(f"| first line of `tune {tune}` | 1 | {median(first):.2f} | {max(first):.2f} | | |")
 
 
 if __name__ == "__main__":

@@ -53,6 +53,15 @@ def test_a_project_lists_its_kernels_and_they_answer_to_name_part_and_path_from_
     assert "there is no such kernel" in tune("show", "vision/blur").err
 
 
+def test_a_kernel_that_no_device_has_taken_is_not_listed(tune: Tune, tmp_path: Path) -> None:
+    file = scaled(tmp_path, "blur")
+    assert tune(file, "64", "--device", "opencl").status == 2  # it is in C
+    assert tune(file, "100000000000").status == 2
+    assert listed(tune) == {}
+    assert tune(file, "64", "--budget", "1").status == 0
+    assert [*listed(tune)] == [match(tune, file)[0]]
+
+
 @pytest.mark.parametrize(
     ("toml", "name"),
     [

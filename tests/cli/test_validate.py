@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,3 +50,63 @@ def test_without_a_compiler_one_message_says_what_is_missing(
     done = tune("validate", file, "--compile")
     assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1)
     assert "host: not compiled: device host: no C compiler found" in done.err
+
+
+STRUCT = """
+typedef bool truth;
+typedef short small;
+struct Pair { int n; float b; };
+__constant__ float w[2 * 4];
+__device__ float *memory() { extern __shared__ float part[]; return part; }
+__global__ void f(float *y, Pair p, truth flag, small s, int n) {
+    y[n - 1] = p.b + s + flag + w[p.n];
+    if (a > 1) y[0] = memory()[n];
+}
+"""
+SCALARS = [
+    {"name": name, "dtype": dtype, "value": 1} for name, dtype in {"p": "int64", "flag": "bool", "s": "int16"}.items()
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, ""),
+        ({"p": {"dtype": "float32"}}, "arguments.p.dtype: float32 has 4 bytes, and f takes 8 here; write the type"),
+        ({"s": {"dtype": "int32"}}, "arguments.s.dtype: int32 has 4 bytes, and f takes 2 here"),
+        (
+            {"flag": {"shape": ["n"], "role": "in", "value": None}},
+            "arguments.flag: is an array, and f takes 1 bytes here",
+        ),
+        (
+            {"w": {"shape": ["n"]}},
+            "arguments.w.shape: [1024] of float32 has 4096 bytes, and the variable of the source 32",
+        ),
+        ({"a": [2]}, "shared_memory: is 0, and f uses an array that is extern __shared__; write the bytes"),
+        ({"a": [2], "shared_memory": "4 * n"}, ""),
+    ],
+)
+def test_what_the_text_leaves_open_is_read_from_the_build(
+    changes: dict[str, Any], message: str, tmp_path: Path, tune: Tune
+) -> None:
+    """Types by name, extents by expressions, memory that a function uses. The first build lies in the cache."""
+    w = array("w", "float32", ["(n + 8) // n + 7 - n // n"], kind="constant")
+    arguments = [{**each, **changes.get(each["name"], {})} for each in (Y, *SCALARS, w)]
+    arguments = [{key: value for key, value in each.items() if value is not None} for each in arguments]
+    more = {"shared_memory": changes["shared_memory"]} if "shared_memory" in changes else {}
+    file = written(
+        tmp_path,
+        STRUCT,
+        arguments,
+        "zeros(n)",
+        "cuda",
+        block=[64],
+        grid=[1],
+        parameters={"a": changes.get("a", [1])},
+        **more,
+    )
+    done = tune("validate", file, "--compile")
+    assert (done.status, len(done.err.splitlines())) == ((2, 1) if message else (0, 0)), done.err
+    if message:
+        assert done.err.startswith(f"error: cuda: a={changes.get('a', [1])[0]} cannot be launched: f.yaml: ")
+        assert message in done.err

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers import ROOT
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import H100, H200, KERNEL, at, stored
@@ -147,6 +148,8 @@ def test_devices_and_sizes_are_compared(tmp_path: Path, tune: Tune) -> None:
         shown = tune("compare", KERNEL, "--results", folder, "--size", size)
         assert shown.status == 0
         assert [line.split("  ")[0] for line in shown.out.splitlines()[2:]] == [H100, H200]
+    by_path = tune("compare", ROOT / f"spaces/{KERNEL}.yaml", "--results", folder, "--json").json
+    assert by_path["records"] == tune("compare", KERNEL, "--results", folder, "--json").json["records"]
     only = tune("compare", KERNEL, "--results", folder, "--device", "H200", "--json").json
     assert only["varying"] == ["size"]
     assert {record["as_fast_as_the_first"] for record in only["records"]} == {None}

@@ -25,6 +25,17 @@ def of(folder: Path, code: str = CODE, arguments: list[dict[str, Any]] | None = 
     return written(folder, code, arguments or [Y, X], "full(n, 2.0)", **{**SPACE, **changes})
 
 
+CUDA: dict[str, Any] = {"languages": ["cuda"]}
+DYNAMIC = """
+__global__ void f(float *y, const int *x, int n) {
+    extern __shared__ float part[];
+    part[threadIdx.x] = x[threadIdx.x] * SCALE;
+    y[threadIdx.x] = part[threadIdx.x];
+}
+"""
+FILTER = "__constant__ float w[3][2];\n" + CODE
+W = array("w", "float32", [7], kind="constant")
+
 # what does not agree: (code, arguments, other keys, key, message)
 FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = {
     "an argument too few": (
@@ -88,6 +99,29 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
     "a grid divisor without an extent": (
         CODE, [Y, X], {"grid_divisors": {"y": ["SCALE"]}, "grid": None}, "grid_divisors.y", "has no extent in y"
     ),
+    "a scalar that is two numbers": (
+        CODE.replace("int n)", "float2 n)"), [Y, X], {}, "operation.arguments.2.dtype",
+        "takes `float2 n` here, which is no int32; write complex64 if it is a complex number, else 2 arguments",
+    ),
+    "a pointer to pointers": (
+        CODE.replace("const int *x", "const int *const *x"), [Y, X], {}, "operation.arguments.1.dtype",
+        "takes `int **x` here, addresses of arrays; take one array",
+    ),
+    "a kernel in a namespace": (
+        f"namespace mine {{ namespace inner {{ {DYNAMIC} }} }}", [Y, X], {**CUDA, "shared_memory": 128}, "kernel",
+        "f is in a namespace of f.cu; write mine::inner::f",
+    ),
+    "a kernel that is not there in a namespace that is": (
+        f"namespace mine {{ {DYNAMIC} }}", [Y, X], {**CUDA, "kernel": "mine::g"}, "kernel", "it defines mine::f"
+    ),
+    "more than a variable of constant memory has": (
+        FILTER, [Y, X, W], CUDA, "operation.arguments.2.shape",
+        "[7] is more than the source has room for: w[3][2]; write its extents",
+    ),
+    "a parameter that the source defines as a constant": (
+        "static constexpr int SCALE = 4;\n" + CODE, [Y, X], {}, "parameters.SCALE",
+        "f.cu defines it as a constant, whose name the macro replaces; write #ifndef SCALE, #define SCALE",
+    ),
     "a header that is missing": (
         '#include "mine.h"\n' + CODE, [Y, X], {}, "source", '#include "mine.h" is in none of'
     ),
@@ -106,7 +140,15 @@ def test_what_does_not_agree_is_one_message_with_file_line_and_key(fault: str, t
 
 
 @pytest.mark.parametrize(
-    "fault", ["an argument too few", "a scalar for an array", "an array for a scalar", "another width"]
+    "fault",
+    [
+        "an argument too few",
+        "a scalar for an array",
+        "an array for a scalar",
+        "another width",
+        "a scalar that is two numbers",
+        "a pointer to pointers",
+    ],
 )
 def test_what_could_not_be_launched_is_refused_before_it_is_tuned(fault: str, tmp_path: Path, tune: Tune) -> None:
     code, arguments, changes, key, message = FAULTS[fault]
@@ -156,6 +198,18 @@ AGREE: dict[str, tuple[str, dict[str, Any]]] = {
     "a default of the source": ("#ifndef SCALE\n#define SCALE 4\n#endif\n" + CODE, {}),
     "a definition that depends": ("#if SCALE > 2\n#undef SCALE\n#define SCALE 4\n#endif\n" + CODE, {}),
     "as it should be": (CODE, {}),
+    "a constant that depends": ("#ifndef SCALE\nconstexpr int SCALE = 4;\n#endif\n" + CODE, {}),
+    "a namespace that is used": (f"namespace mine {{ {DYNAMIC} }} using mine::f;", {**CUDA, "shared_memory": 128}),
+    "a namespace by its name": (f"namespace mine {{ {DYNAMIC} }}", {**CUDA, "kernel": "mine::f", "shared_memory": 9}),
+    "a namespace that adds nothing": (f"inline namespace v1 {{ namespace {{ {CODE} }} }}", {}),
+    "dynamic shared memory under a condition": (
+        DYNAMIC.replace("    extern", "#if SCALE > 3\n    extern")
+        .replace("    y[", "#endif\n    y[")
+        .replace("= part", "= x"),
+        CUDA,
+    ),
+    "dynamic shared memory that is not used": (DYNAMIC.replace("part[threadIdx.x]", "y[1]"), CUDA),
+    "dynamic shared memory that the file says is none": (DYNAMIC, {**CUDA, "shared_memory": 0}),
     "a scalar of another sign": (CODE.replace("int n", "unsigned n"), {}),
     "a vector of the type": (CODE.replace("const int *", "const int4 *"), {}),
     "qualifiers everywhere": (CODE.replace("const int *x", "int const *__restrict__ const x"), {}),
@@ -188,3 +242,19 @@ def test_a_fault_against_a_shared_operation_names_its_own_file(tmp_path: Path, t
     done = tune("validate", file)
     assert done.err.startswith(f"error: {tmp_path / 'operation.yaml'}:")
     assert " arguments.1.dtype: x: " in done.err
+
+
+@pytest.mark.parametrize("command", ["validate", "tune"])
+def test_a_kernel_that_needs_dynamic_shared_memory_gets_some(command: str, tmp_path: Path, tune: Tune) -> None:
+    file = of(tmp_path, DYNAMIC, **CUDA)
+    done = tune(*(("validate", file) if command == "validate" else (file, "100")))
+    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert done.err.startswith(f"error: {file}:1: no `shared_memory:`, and f in f.cu uses part, which is extern")
+    assert "write the bytes that a block needs of it, or 0 for none" in done.err
+
+
+def test_a_variable_may_have_room_for_more_and_addresses_are_numbers(tmp_path: Path, tune: Tune) -> None:
+    pointers = CODE.replace("const int *x", "const int *const *x").replace("= x[threadIdx.x] * SCALE", "= SCALE")
+    for code, arguments in (FILTER, [Y, X, {**W, "shape": [5]}]), (pointers, [Y, {**X, "dtype": "uint64"}]):
+        done = tune("validate", of(tmp_path, code, arguments, **CUDA))
+        assert (done.status, done.err) == (0, "")

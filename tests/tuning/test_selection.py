@@ -28,6 +28,8 @@ def test_a_slow_default_does_not_win_because_the_five_fastest_fail_in_the_finals
     assert done.json["best"]["config"] == {"mode": 6}
     record = tune("best", file, "8", "--json").json["record"]
     assert record["default_ms"] > 3 * record["time_ms"]
+    gain = f"{record['default_ms'] / record['time_ms']:.2f} x as fast as the default ({record['default_ms']:.4g} ms)"
+    assert gain in tune("best", file, "8").out
 
 
 def test_two_objectives_give_the_front_and_the_fastest_is_stored(tune: Tune, stage: Stage) -> None:

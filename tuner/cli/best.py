@@ -49,7 +49,7 @@ def command(
     how += "" if best.regret is None else f", expected regret {best.regret:.1%}"
     lines = [f"{space.name} at {size or size_text(problem.sizes)}{types_text(problem.types)} on {name}: {how}"]
     if record is None:
-        lines.append(f"never tuned; the default: {config_text(best.config)}")
+        lines.append(f"no record; the default, which nobody has verified: {config_text(best.config)}")
     else:
         if best.match != "exact":
             lines.append(f"measured on {record.device} at {problem_text(record.sizes, record.types)}:")

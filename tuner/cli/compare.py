@@ -40,8 +40,8 @@ def command(
 ) -> None:
     """Put records of the store side by side: kernels, sizes, devices, or two stores.
 
-    KERNEL is a name, a part of one, a family such as `sgemm`, or a pattern such as 'sgemm/1*'. Without --size and
-    --device, all that the store has is compared.
+    KERNEL is a name, a part of one, the path of a space file, a family such as `sgemm`, or a pattern such as
+    'sgemm/1*'. Without --size and --device, all that the store has is compared.
 
     Example: tune compare sgemm --size 4096 --device H200 --output ladder.html
     """

@@ -123,7 +123,16 @@ def best(record: Record, space: Space) -> str:
 
     is_same = record.verified in NOTICES and record.signature == identity.of(space)
     origin = compared(space) if is_same else f"; {record.origin}" if record.origin not in ("", "imported") else ""
-    return f"best: {config_text(record.config)}\n{timing(record)}{origin}{wrong(record.wrong)}{sustained(record)}"
+    figures = f"{timing(record)}{_gain(record)}{origin}{wrong(record.wrong)}{sustained(record)}"
+    return f"best: {config_text(record.config)}\n{figures}"
+
+
+def _gain(record: Record) -> str:
+    """`, 1.57 x as fast as the default (0.106 ms)`; empty where the default was not measured beside it."""
+    if record.default_ms is None:
+        return ""
+    ratio = record.default_ms / record.time_ms
+    return f", {ratio:.2f} x as fast as the default ({record.default_ms:.4g} ms)" if ratio >= 1.005 else ""
 
 
 def compared(space: Space) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tuner import paths
 from tuner.devices import build_cache, environment
 from tuner.devices.figures import NO_FIGURES, Figures
+from tuner.devices.interface import Interface
 from tuner.errors import BuildError, DeviceError
 from tuner.paths import quoted, shown
 
@@ -31,12 +32,14 @@ class Build:
     """A binary, and the figures that its compiler reported of each kernel. `fresh` if it did not come from the cache.
 
     `entries` are the names in the binary of kernels that have another one there than in the source, as in C++.
+    `interface` is what launches must give; None where the compiler does not tell.
     """
 
     binary: bytes
     figures: Mapping[str, Figures] = field(default_factory=dict)
     fresh: bool = True
     entries: Mapping[str, str] = field(default_factory=dict)
+    interface: Interface | None = None
 
     def figures_of(self, kernel: str) -> Figures:
         """The figures of a kernel, by its name in the source."""
@@ -154,6 +157,7 @@ class Compiler(ABC):
         told = {
             "figures": {kernel: figures.to_json() for kernel, figures in build.figures.items()},
             "entries": dict(build.entries),
+            "interface": build.interface and build.interface.to_json(),
         }
         build_cache.write(key + build_cache.FIGURES, json.dumps(told).encode())
         build_cache.write(key, build.binary)
@@ -167,7 +171,9 @@ def _from_cache(name: str) -> Build | None:
     try:
         told = json.loads(figures)
         by_kernel = {kernel: Figures.from_json(data) for kernel, data in told["figures"].items()}
-        return Build(binary, by_kernel, fresh=False, entries=dict(told["entries"]))
+        layout = told.get("interface")  # a build of an earlier version has none
+        interface = None if layout is None else Interface.from_json(layout)
+        return Build(binary, by_kernel, fresh=False, entries=dict(told["entries"]), interface=interface)
     except (ValueError, TypeError, AttributeError, KeyError):  # written by another version of this package
         return None
 
@@ -176,6 +182,6 @@ def missing_kernel(source: Source, kernel: str, reason: str = "") -> str:
     """The message for a source that compiles, but has no such kernel: it lists what there is."""
     from tuner.space.prototype import prototypes
 
-    found = sorted({p.name if p.template is None else f"{p.name}<...>" for p in prototypes(source.text)})
+    found = sorted({p.qualified if p.template is None else f"{p.qualified}<...>" for p in prototypes(source.text)})
     there = f"it defines {', '.join(found)}" if found else "it defines no kernel"
     return shown(f"the source has no kernel {quoted(kernel)}{reason and ': '}{reason}; {there}", MOST_MESSAGE)

@@ -72,13 +72,19 @@ def build(
     """One configuration: render its sources, compile them or read the cache, check them against the limits. Needs no
     device. `exported` has builds by the digests of their sources.
 
-    Raises GeometryError, BuildError, or ResourceError if the device could not launch it.
+    Raises GeometryError, BuildError, ResourceError if the device could not launch it, or LaunchError if the space does
+    not give what its kernels take.
     """
     steps = render(space, config, scope)
     sources = dict.fromkeys(step.source for step in steps)
     builds = {source: (exported or {}).get(source.digest) or compiler.build(source) for source in sources}
     built = Built(steps, builds)
     built.check(scope)
+    for position, step in enumerate(steps):
+        if (takes := builds[step.source].interface) is not None:
+            from tuner.devices import misfits  # only where a compiler tells what its kernels take
+
+            misfits.check(takes, step, position, space, config, scope)
     return built
 
 

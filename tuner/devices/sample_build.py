@@ -8,7 +8,7 @@ from tuner import devices
 from tuner.devices.compiler import Compiler
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.devices.program import build
-from tuner.errors import BuildError, DeviceError, NoConfiguration, RequestError, TrialError
+from tuner.errors import BuildError, DeviceError, LaunchError, NoConfiguration, RequestError, TrialError
 from tuner.space.default import first_valid
 from tuner.space.model import Config, Space
 from tuner.space.scope import Limits, Scope
@@ -58,6 +58,7 @@ def _sample(space: Space, problem: Scope, kind: str) -> Sample:
     except TrialError as error:
         log = "\n".join(str(error).strip().splitlines()[:MOST_LINES])
         what = "does not compile" if isinstance(error, BuildError) else "cannot be built"
+        what = "cannot be launched" if isinstance(error, LaunchError) else what
         raise RequestError(f"{kind}: {config_text(config)} {what}: {log}") from None
     return Sample(kind, compiler.architecture, config, built.figures)
 

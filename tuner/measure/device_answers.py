@@ -54,8 +54,8 @@ def answers(
     read: set[str] = set()
     try:
         formulas = {name: _formula(expression.tree, name, scope, contents) for name, expression in outputs.items()}
-        are_large = any(contents[name].nbytes >= LARGE for name in formulas)
-        if not are_large and (placer.device.on_processor or sum(f.work for f in formulas.values()) < DEAR):
+        is_dear = sum(f.work for f in formulas.values()) >= DEAR or any(e.nbytes >= LARGE for e in contents.values())
+        if not any(contents[name].nbytes >= LARGE for name in formulas) and (placer.device.on_processor or not is_dear):
             return None
         for name, expression in outputs.items():
             formula = formulas[name]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tuner import devices, paths
 from tuner.errors import ExpressionError, RequestError
-from tuner.space import catalog, operation
+from tuner.space import catalog, operation, space_folders
 from tuner.space.scope import Scope
 from tuner.space.texts import short_size, types_text
 from tuner.store import rates
@@ -136,6 +136,8 @@ def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[s
 
 def _named(text: str, names: list[str]) -> list[str]:
     """The kernels that a text names. Raises RequestError where there is none."""
+    if Path(text).suffix in space_folders.SUFFIXES:
+        text = catalog.find(text)[1]
     ways: Iterable[Callable[[str], bool]] = (
         lambda name: name == text,
         lambda name: fnmatch.fnmatchcase(name, text),

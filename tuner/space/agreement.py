@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.paths import shown
-from tuner.space import braces
+from tuner.space import braces, declared_memory
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
 from tuner.space.model import Argument, Space, Step
@@ -17,9 +17,11 @@ from tuner.space.prototype import Parameter, Prototype, prototypes
 from tuner.space.source import macro_names, without_comments
 
 MOST_TEXT = 1 << 20  # characters; of a longer source, nothing is concluded
+_ADDRESSES = (DTYPES["uint64"], DTYPES["int64"])
 
 _DEFINITION = re.compile(
-    r"^\s*#\s*(if|endif|define)\w*(?:[ \t]+(\w+))?|\b(?:const|constexpr)\b[^;{}()=\n]*?\b(\w+)\s*=(?!=)", re.MULTILINE
+    r"^\s*#\s*(if|endif|define)\w*(?:[ \t]+(\w+))?|\b(?:const|constexpr)\b[^;{}()=\n]{,200}?\b(\w+)\s*=(?!=)",
+    re.MULTILINE,
 )
 
 Where = tuple[str | int, ...]
@@ -44,6 +46,9 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
         if (prototype := _prototype(space, step, texts[step.source], codes[step.source])) is not None:
             yield from _against(space, position, prototype)
             yield from _replaced(space, position, prototype)
+            yield from _namespace(space, position, prototype, codes[step.source])
+        for where, message in declared_memory.dynamic(space, position, codes[step.source]):
+            yield Fault(where, message, fatal=True)
     yield from _variables(space, "\n".join(codes.values()))
     yield from _parameters(space, "\n".join(codes.values()))
     for path, code in codes.items():
@@ -57,6 +62,14 @@ def _prototype(space: Space, step: Step, text: str, code: str) -> Prototype | No
         named = [prototype for prototype in named if prototype.is_kernel]
     mentions = re.findall(rf"\b{braces.pattern(step.kernel)}\s*\(", code)
     return named[0] if len(mentions) == len(named) == 1 else None
+
+
+def _namespace(space: Space, position: int, prototype: Prototype, code: str) -> Iterator[Fault]:
+    """A kernel that no compiler finds by the name in the file, because it is in a namespace."""
+    kernel = space.steps[position].kernel
+    if prototype.namespace and "::" not in kernel and not re.search(r"\busing\b", code):
+        message = f"{prototype.name} is in a namespace of {space.steps[position].source.name}"
+        yield Fault(("steps", position, "kernel"), f"{message}; write {prototype.namespace}{kernel}", fatal=True)
 
 
 def _replaced(space: Space, position: int, prototype: Prototype) -> Iterator[Fault]:
@@ -94,6 +107,8 @@ def _variables(space: Space, code: str) -> Iterator[Fault]:
                 "or name the argument as it is called there",
                 fatal=True,
             )
+        if message := declared_memory.too_large(argument, code):
+            yield Fault(("operation", "arguments", position, "shape"), message, fatal=True)
         if name in macro_names(space):
             yield Fault(
                 (_key(space, name), name),
@@ -160,6 +175,11 @@ def _argument(space: Space, at: int, argument: Argument, parameter: Parameter) -
             return
         array, scalar = "an array; say its `shape` and `role`", "a scalar; leave `shape` and `role` out"
         yield Fault(where, f"{takes}, {array if parameter.is_pointer else scalar}", fatal=True)
+    elif is_array and parameter.stars > 1:
+        if DTYPES.get(argument.dtype, DTYPES["uint64"]) in _ADDRESSES:
+            return
+        advice = "addresses of arrays; take one array in the source, and offsets in it, or declare uint64"
+        yield Fault((*where, "dtype"), f"{takes}, {advice}", fatal=True)
     elif parameter.dtype is not None and parameter.type not in (*space.parameters, *space.derived):
         choices = space.operation.types.get(argument.dtype, (argument.dtype,))
         if argument.dtype in space.parameters:
@@ -168,23 +188,29 @@ def _argument(space: Space, at: int, argument: Argument, parameter: Parameter) -
         if other is not None and len(choices) > 1:
             advice = f"which is no {other}, as {argument.dtype} may be; write {argument.dtype} in the source"
         elif other is not None:
-            advice = f"which is no {other}; write {_instead(parameter)}"
+            advice = f"which is no {other}; write {_instead(parameter, is_array)}"
         if other is not None:
-            fatal = is_array and all(_is_misread(DTYPES[dtype], parameter) for dtype in choices)
+            fatal = all(_is_misread(DTYPES[dtype], is_array, parameter) for dtype in choices)
             yield Fault((*where, "dtype"), f"{takes}, {advice}", fatal)
 
 
-def _is_misread(dtype: DType, parameter: Parameter) -> bool:
-    """Whether the kernel would read or write beside the elements of an array of `dtype`, as they have another size."""
+def _is_misread(dtype: DType, is_array: bool, parameter: Parameter) -> bool:
+    """Whether the kernel would read or write beside the elements of an array of `dtype`, as they have another size, or
+    would read several numbers where a launch gives one."""
     element = DTYPES[str(parameter.dtype)].itemsize
+    if not is_array:
+        return parameter.width > 1 and not _is_same(dtype, False, parameter)
     return not _is_same(dtype, True, parameter) and dtype.itemsize not in (element, element * parameter.width)
 
 
-def _instead(parameter: Parameter) -> str:
+def _instead(parameter: Parameter, is_array: bool) -> str:
     """The dtype that a source means by the type of `parameter`."""
+    whole = next((dtype.name for dtype in DTYPES.values() if dtype.part == parameter.dtype), "")
+    if not is_array and parameter.width > 1:
+        complex_number = f"{whole} if it is a complex number, else " if parameter.is_pair else ""
+        return f"{complex_number}{parameter.width} arguments in its place, one for each number"
     if not parameter.is_pair:
         return str(parameter.dtype)
-    whole = next(dtype.name for dtype in DTYPES.values() if dtype.part == parameter.dtype)
     return f"{whole}, or {parameter.dtype} with 2 as the last extent of its shape"
 
 
@@ -192,6 +218,8 @@ def _is_same(dtype: DType, is_array: bool, parameter: Parameter) -> bool:
     """Whether a source may mean `dtype` by the type of `parameter`. The sign of a scalar makes no difference; that of
     `char` differs by compiler."""
     given = DTYPES[str(parameter.dtype)]
+    if not is_array and parameter.width > 1:
+        return parameter.is_pair and dtype.part == given.name
     if given == dtype or parameter.type in dtype.words:
         return True
     if given.kind == dtype.kind == "integer":

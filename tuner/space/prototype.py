@@ -117,6 +117,17 @@ def prototypes(text: str) -> list[Prototype]:
     return kernels or functions
 
 
+def unconditional(code: str) -> str:
+    """`code` without what stands under a condition of the preprocessor."""
+    depth, lines = 0, list[str]()
+    for line in code.splitlines():
+        directive = re.match(r"\s*#\s*(if|endif)", line)
+        depth += 0 if directive is None else 1 if directive[1] == "if" else -1
+        if depth == 0 and directive is None:
+            lines.append(line)
+    return "\n".join(lines)
+
+
 def is_type_word(word: str) -> bool:
     """Whether `word` is a type of the languages, or part of one: `unsigned`, `float4`."""
     return word in _TYPE_WORDS or word == "void" or _VECTOR.fullmatch(word) is not None
@@ -131,8 +142,10 @@ def dynamic_arrays(code: str) -> dict[str, int]:
     """The arrays of CUDA's dynamic shared memory that `code` declares, and the bytes of an element, 4 where the text
     does not tell."""
     found = dict[str, int]()
-    for declaration in re.findall(r"\bextern\b([^;{}]*\b__shared__\b[^;{}]*);", code):
-        if array := re.search(r"(\w+)\s*\[\s*\]\s*$", declaration):
+    for statement in re.split(r"[;{}]", code) if "__shared__" in code else ():
+        declaration = re.split(r"\bextern\b", statement)[-1]
+        array = re.search(r"\b(\w+)\s*\[\s*\]\s*$", declaration) if declaration != statement else None
+        if array and "__shared__" in declaration:
             plain = re.sub(r"\b(?:alignas|__align__|__shared__)\b\s*(?:\([^()]*\))?", " ", declaration[: array.start()])
             element = Parameter("", " ".join(w for w in plain.split() if w not in _QUALIFIERS), False, False)
             found[array[1]] = DTYPES[element.dtype].itemsize * element.width if element.dtype else 4

@@ -149,8 +149,15 @@ class _SpaceBuilder:
                 return
             raise self.document.error(("source",), str(error)) from None
         for fault in agreement.faults(space, texts):
-            if fault.fatal or not only_fatal:
+            if (fault.fatal or not only_fatal) and not self._is_answered(fault.where):
                 raise self.error(fault.where, fault.message)
+
+    def _is_answered(self, where: Where) -> bool:
+        """Whether the file says how much dynamic shared memory a step gets: 0 may be what it means."""
+        if where[-1:] != ("shared_memory",):
+            return False
+        step = self.model if self.model.steps is None else self.model.steps[int(where[1])]
+        return "shared_memory" in step.model_fields_set
 
     def error(self, where: Where, message: str) -> SpaceError:
         """A fault of the space, in the file and at the key where it stands."""

@@ -105,7 +105,7 @@ class SourceReader:
         the rest."""
         text = self._text(source)
         if not _mentions(text, kernel) and not _mentions(text := inlined(source, include), kernel):
-            defined = ", ".join(sorted({prototype.name for prototype in prototypes(text)}))
+            defined = ", ".join(sorted({prototype.qualified for prototype in prototypes(text)}))
             hint = f"; it defines {defined}" if defined else ""
             raise self.document.error(
                 (*where, "kernel"), f"{shown(source)} has no entry point {quoted(kernel)}{shown(hint)}"

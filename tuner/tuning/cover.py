@@ -13,6 +13,9 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
 
 from tuner.search.strategies import Budget
 from tuner.space import source
@@ -26,17 +29,20 @@ from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.general import general, generalised
 from tuner.tuning.request import CheckedRequest, TuningRequest
-from tuner.tuning.sizes import HOPELESS, LEAST_TRIAL, NEAR, UNTUNABLE, requests_at
+from tuner.tuning.sizes import LEAST_TRIAL, NEAR, UNTUNABLE, requests_at
 from tuner.tuning.table import Pair, TrialTable
 
 TUNING, MEASURING = 0.5, 0.8  # shares of the time after which tuning, and then measuring, begins nothing more
 LEAST_SECONDS = 3.0  # of tuning at a size
 MOST_WINNERS = 4  # of a size
+MOST_CENTRAL = 16  # sizes that stand for all; for more of them it takes long to tell
+Array = np.ndarray[Any, np.dtype[np.float64]]
 BEHIND = 1.25  # times the best of the family: a kernel that is as slow after its trial is not searched
 NEVER_BEST = 1.05  # times the best wherever it was tried: such a kernel is tried no more
 MOST_SEARCHED = 3  # kernels at a size
 JUDGED = 3  # near sizes at which a kernel was behind: then it is not even tried
 FAR = 3 * NEAR  # from the nearest of all others
+SLOWER = 1.1  # times the best at all of several sizes that are farther away
 SEVERAL = 4  # sizes: a kernel that was behind at as many, and nowhere else, is not tried wherever that was
 WARM = 8  # configurations that a search begins with, of those that were best at the nearest sizes
 
@@ -129,7 +135,7 @@ def cover(
         times = [work.near_best(size, within) for size in served]
         chosen = choose(times, [size.weight for size in served], within)
         found.served = [work.served(*each, chosen) for each in zip(served, times, strict=True)]
-        found.served = list(work.concluded(found.served, began + seconds))
+        found.served = list(work.concluded(found.served, winners, began + seconds))
     return found
 
 
@@ -171,7 +177,7 @@ class _Work:
     scopes: list[Scope] = field(default_factory=list)  # one, at whatever size, once a device is open
 
     def tune(self, sizes: Sequence[WeightedSize], seconds: float) -> int:
-        """Tune at as many sizes as there is time for, in `seconds`, far apart first. Returns how many."""
+        """Tune in `seconds` at as many sizes as there is time for, those that stand for all first. Returns how many."""
         share, deadline = max(LEAST_SECONDS, seconds / len(sizes)), time.monotonic() + seconds
         count = 0
         for count, size in enumerate(spread_out(sizes), 1):
@@ -201,13 +207,13 @@ class _Work:
 
     def _is_behind(self, kernel: str, sizes: dict[str, int]) -> bool:
         """Whether a kernel was behind the best of its family at the nearest sizes, or at all of several that are not
-        too far away; or far behind at all of several, wherever they are."""
+        too far away; or farther behind at all of several, wherever they are."""
         tried = {size_text(other): other for table in self._tables for other in table.sizes_of(kernel)}
         tried.pop(size_text(sizes), None)
         ranked = sorted((size_distance(other, sizes), self._ratio(kernel, other)) for other in tried.values())
         if len(ranked) >= JUDGED and ranked[JUDGED - 1][0] <= NEAR:
             return all(ratio > NEVER_BEST for _, ratio in ranked[:JUDGED])
-        least = NEVER_BEST if ranked and ranked[0][0] <= FAR else HOPELESS
+        least = NEVER_BEST if ranked and ranked[0][0] <= FAR else SLOWER
         return len(ranked) >= SEVERAL and all(ratio > least for _, ratio in ranked)
 
     def _ratio(self, kernel: str, sizes: dict[str, int]) -> float:
@@ -324,10 +330,12 @@ class _Work:
         best, trial = self.table.ranking(size.sizes)[0]
         return Served(size, build, times[build], trial.value or 0.0, SizedBuild(best))
 
-    def concluded(self, served: Sequence[Served], deadline: float) -> Iterator[Served]:
+    def concluded(
+        self, served: Sequence[Served], winners: Mapping[str, Sequence[Config]], deadline: float
+    ) -> Iterator[Served]:
         """Each size with its final round and record, until the deadline. The round has all chosen configurations of the
-        kernel; what is fastest there serves the size. Then, while there is time, each size gets the records of other
-        kernels that were chosen: they tell the look-up where these are slower."""
+        kernel; what is fastest there serves the size. Other winners may be runners-up. Then, while there is time, each
+        size gets the records of other kernels that were chosen: they tell the look-up where these are slower."""
         chosen: dict[str, dict[Pair, Config]] = {}
         for each in served:
             chosen.setdefault(each.build.pair[0], {})[each.build.pair] = each.build.config
@@ -337,7 +345,7 @@ class _Work:
                 continue
             kernel, sizes = each.build.pair[0], each.size.sizes
             self.progress.noted(f"final round at {short_size(sizes)}, {count} of {len(served)}")
-            result = self._final(kernel, sizes, chosen[kernel])
+            result = self._final(kernel, sizes, chosen[kernel], winners[kernel])
             config = result.record.config if result.record else each.build.config
             build = self._build((kernel, config_key(config)), config, each.size)
             time_ms = self.table.value(sizes, build.pair) or each.time_ms
@@ -345,24 +353,39 @@ class _Work:
         for each in served:
             for kernel in chosen.keys() - {each.build.pair[0]}:
                 if time.monotonic() < deadline and any(self.table.value(each.size.sizes, p) for p in chosen[kernel]):
-                    self._final(kernel, each.size.sizes, chosen[kernel])
+                    self._final(kernel, each.size.sizes, chosen[kernel], winners[kernel])
 
-    def _final(self, kernel: str, sizes: dict[str, int], chosen: Mapping[Pair, Config]) -> Result:
+    def _final(
+        self, kernel: str, sizes: dict[str, int], chosen: Mapping[Pair, Config], winners: Sequence[Config]
+    ) -> Result:
         """The final round of those chosen configurations of a kernel that were measured at a size."""
         configs = [config for pair, config in chosen.items() if self.table.value(sizes, pair) is not None]
+        others = [config for config in winners if config not in configs and self.table.has(sizes, kernel, config)]
         request = requests_at(self.request, [self.spaces[kernel]], sizes)[kernel]
-        return tune_with(self.crews, replace(request, budget=None), self.progress, configs)
+        return tune_with(self.crews, replace(request, budget=None), self.progress, configs, others)
 
 
 def spread_out(sizes: Sequence[WeightedSize]) -> list[WeightedSize]:
-    """The sizes in another order: the weightiest first, then always the one that is farthest from those before."""
-    rest = sorted(sizes, key=lambda size: -size.weight)
-    order = rest[:1]
-    rest = rest[1:]
-    apart = [size_distance(size.sizes, order[0].sizes) for size in rest]
-    while rest:
-        position = max(range(len(rest)), key=apart.__getitem__)
-        order.append(rest.pop(position))
-        apart.pop(position)
-        apart = [min(old, size_distance(s.sizes, order[-1].sizes)) for old, s in zip(apart, rest, strict=True)]
-    return order
+    """The sizes in another order, so that the first ones stand for all: always the one that brings the weight of all
+    nearest to those before (A. A. Kuehn and M. J. Hamburger, A Heuristic Program for Locating Warehouses, Management
+    Science 9, 1963); after MOST_CENTRAL always the one that is farthest."""
+    points = np.log(np.array([[*size.sizes.values()] for size in sizes], float))
+    weights = np.array([size.weight for size in sizes])
+    order: list[int] = []
+    near, rest = np.full(len(sizes), np.inf), np.ones(len(sizes), bool)
+    for count in range(len(sizes)):
+        if count < MOST_CENTRAL:
+            totals = [_distances(points, i) for i in map(int, np.flatnonzero(rest))]
+            sums = [float((weights * np.minimum(near, apart)).sum()) for apart in totals]
+            chosen = int(np.flatnonzero(rest)[int(np.argmin(sums))])
+        else:
+            chosen = int(np.argmax(np.where(rest, near, -1.0)))
+        order.append(chosen)
+        rest[chosen] = False
+        near = np.minimum(near, _distances(points, chosen))
+    return [sizes[position] for position in order]
+
+
+def _distances(points: Array, position: int) -> Array:
+    distances: Array = np.sqrt(((points - points[position]) ** 2).sum(axis=1))
+    return distances

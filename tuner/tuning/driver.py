@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tuner.devices import DeviceInfo
 from tuner.measure.sustained import SECONDS
+from tuner.search.pool import Pool
 from tuner.space.model import Config
 from tuner.store.store import Record
 from tuner.tuning import conclusions, summary
@@ -53,16 +54,24 @@ def tune(request: TuningRequest, progress: Progress) -> Result:
 
 
 def tune_with(
-    crews: Crews, request: TuningRequest, progress: Progress, configs: Sequence[Config] | None = None
+    crews: Crews,
+    request: TuningRequest,
+    progress: Progress,
+    configs: Sequence[Config] | None = None,
+    others: Sequence[Config] = (),
 ) -> Result:
-    """`tune` on devices that stay open between requests. `configs`, if given, are compared in place of a search; then
-    the record has none but these, and the final round is a quick one."""
+    """`tune` on devices that stay open between requests. `configs`, if given, are compared in place of a search, in a
+    quick final round; then the record has none but these, and `others` among its runners-up."""
     checked = CheckedRequest.of(request)
-    with explored(crews, checked, progress, configs) as search:
+    given = None if configs is None else [*configs, *others]
+    with explored(crews, checked, progress, given) as search:
         crew, ledger = search.crew, search.ledger
-        among = None if configs is None else search.pool
+        parameters = checked.task.space.parameters
+        finalists, all_given = (None, None) if configs is None else (Pool.of(parameters, configs), search.pool)
         sustained = SECONDS if request.sustained else None
-        selection = select(crew.lead, ledger, progress.finals, progress.noted, among, sustained, configs is not None)
+        selection = select(
+            crew.lead, ledger, progress.finals, progress.noted, finalists, sustained, configs is not None, all_given
+        )
     failures = [trial for trial in search.trials if trial.outcome.failure is not None]
     failed = summary.failures(failures)
     found = Summary(len(search.pool), len(ledger.trials), failed, search.strategy)

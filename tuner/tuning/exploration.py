@@ -17,7 +17,7 @@ from tuner.search import strategies
 from tuner.search.listing import is_likely_kept, listed
 from tuner.search.pool import Pool
 from tuner.search.strategies import UNLIMITED, Hints, Search
-from tuner.space import identity
+from tuner.space import identity, kernel_names
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 from tuner.store.kept_ceilings import KeptCeilings
@@ -146,6 +146,7 @@ def explored(
             Ledger(space, key, request.fresh, request.storage, progress.noted) as ledger,
             Search(strategy, pool, budget, request.seed, hints, len(method.objectives), progress.noted) as search,
         ):
+            kernel_names.remember(space)
             if configs is None:
                 ledger.note_command(request.command(space.name, crew.device.id))
             logger.debug("%s at %s: strategy %s, study %s", space.name, task.sizes, strategy, ledger.name)

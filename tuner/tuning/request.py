@@ -13,7 +13,7 @@ from tuner.measure.method import STANDARD, TIMEOUT, Method, check_timeout
 from tuner.measure.process.supervisor import Task
 from tuner.search import strategies
 from tuner.search.strategies import Budget
-from tuner.space import catalog, chosen_size, chosen_types, kernel_names, operation
+from tuner.space import catalog, chosen_size, chosen_types, operation
 from tuner.store.store import Store
 from tuner.tuning.address import EXAMPLES
 
@@ -81,6 +81,5 @@ class CheckedRequest:
             raise RequestError(f"--storage is empty; write a URL such as {EXAMPLES}")
         store = Store.of(space, request.results)
         store.check_writable()
-        kernel_names.remember(space)
         task = Task(space, sizes, options, request.method, request.timeout, types)
         return CheckedRequest(request, task, devices.several(space, request.device), budget, store)

@@ -63,6 +63,7 @@ def select(
     among: Pool | None = None,
     sustained: float | None = None,
     quick: bool = False,
+    others: Pool | None = None,
 ) -> Selection:
     """Measure the best trials again, interleaved with the space's default, and with the vendor's library; with `quick`,
     as `Bench.finals` says.
@@ -71,8 +72,8 @@ def select(
     failed one. Where all of them fail, the next best are measured. Any failure repeats the finals of a front, since the
     trial may have dominated others. The best, and the library, then run back to back, for `sustained` seconds a turn.
     `announce` is called with the number of trials about to be measured, `noted` with messages for the user. Of the
-    trials, only those of configurations `among` a pool count, if there is one. Raises EnvironmentTrouble where the
-    machine is in trouble for long.
+    trials, only those of configurations `among` a pool count, if there is one; those of `others` may be runners-up.
+    Raises EnvironmentTrouble where the machine is in trouble for long.
     """
     objectives = worker.task.method.objectives
     several = len(objectives) > 1
@@ -103,7 +104,7 @@ def select(
         if survivors == len(ranked) or (survivors and not several):
             valid = [finalist for finalist in finalists if finalist.final.failure is None]
             best_first = sorted(valid, key=lambda finalist: finalist.values(objectives))
-            return Selection(best_first, finals, next_best(worker, best_first, ledger, among))
+            return Selection(best_first, finals, next_best(worker, best_first, ledger, others or among))
     return Selection([], Finals())
 
 

@@ -3,12 +3,14 @@
 import functools
 import importlib.util
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tuner.devices.compiler import Build, Compiler, missing_kernel
-from tuner.devices.cuda import BACKEND
+from tuner.devices.cuda import BACKEND, ptx
 from tuner.devices.figures import Figures
+from tuner.devices.interface import Interface
 from tuner.errors import BuildError, DeviceError
 from tuner.space import braces
 from tuner.space.source import Source
@@ -70,6 +72,7 @@ def compile_cubin(source: Source, architecture: str) -> Build:
             bytes(cubin),
             {kernel: _figures(log, name) for kernel, name in names.items()},
             entries={kernel: name for kernel, name in names.items() if name != kernel},
+            interface=_interface(nvrtc, program, names),
         )
     finally:
         nvrtc.nvrtcDestroyProgram(program)
@@ -127,6 +130,15 @@ def _ok(result: tuple[Any, ...]) -> Any:
     if status != type(status).NVRTC_SUCCESS:
         raise BuildError(f"NVRTC: {status.name}")
     return values[0] if values else None
+
+
+def _interface(nvrtc: Any, program: Any, names: Mapping[str, str]) -> Interface | None:
+    """What the kernels take; None where NVRTC gives no PTX beside a cubin."""
+    status, size = nvrtc.nvrtcGetPTXSize(program)
+    text = bytearray(size or 0)
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS or nvrtc.nvrtcGetPTX(program, text)[0] != status or not size:
+        return None
+    return ptx.interface(text.rstrip(b"\0").decode(errors="replace"), names)
 
 
 def _figures(log: str, kernel: str) -> Figures:
