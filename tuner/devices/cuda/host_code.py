@@ -21,7 +21,7 @@ _CONSTANTS = {  # where what a kernel reads is declared: names, and their header
 _HINTS = [  # of messages of NVRTC, and the cure
     (
         r"/(?:cub|thrust)/[^(]*\(\d+\): ",
-        "include the parts that a kernel uses, such as cub/block/block_scan.cuh; all of cub, and thrust, are for the host",
+        "include the parts that a kernel uses, such as cub/block/block_scan.cuh; cub.cuh and thrust are for the host",
     ),
     (
         r'cannot open source file "',
