@@ -82,4 +82,6 @@ def test_the_file_of_the_page_is_drafted_and_compiles(tmp_path: Path, tune: Tune
     assert "the default compiles for sm_" in done.out
     done = tune("new", tmp_path / "clamp.cu", "--output", tmp_path / "draft.yaml")
     assert done.status == 0, done.err
-    assert "kernel: clamp" in (tmp_path / "draft.yaml").read_text()
+    draft = (tmp_path / "draft.yaml").read_text()
+    assert "kernel: clamp" in draft
+    assert "for the host" not in draft

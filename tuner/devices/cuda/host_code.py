@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 from tuner import paths
+from tuner.space.host_lines import GUARD
 
-GUARD = "#ifndef __CUDACC_RTC__"
 _STANDARD = ("assert", "float", "limits", "math", "stddef", "stdint", "stdio", "stdlib", "string")
 NAMES = tuple(f"{name}.h" for name in _STANDARD) + tuple(f"c{name}" for name in _STANDARD)  # of standard headers
-_GUARDED = f"put code of the host between {GUARD} and #endif"
+_GUARDED = f"put code of the host between #ifndef {GUARD} and #endif"
 _CONSTANTS = {  # where what a kernel reads is declared: names, and their header
     r"u?int(_least|_fast)?(8|16|32|64)_t|u?int(ptr|max)_t|U?INT(PTR|8|16|32|64)_(MIN|MAX|C)|SIZE_MAX": "cstdint",
     r"INFINITY|NAN|HUGE_VALF?|M_[A-Z0-9_]+": "cmath",
@@ -25,8 +25,8 @@ _HINTS = [  # of messages of NVRTC, and the cure
     ),
     (
         r'cannot open source file "',
-        f"put headers that only code of the host needs between {GUARD} and #endif; a kernel may have <cuda/std/limits> "
-        "and the like; name folders of your own headers in `include:`",
+        f"put headers that only code of the host needs between #ifndef {GUARD} and #endif; a kernel may have "
+        "<cuda/std/limits> and the like; name folders of your own headers in `include:`",
     ),
     (r"without execution space annotations", f"write __device__ before what a kernel calls; {_GUARDED}"),
     (r"marked as a __host__ function|kernel launch could not be processed", _GUARDED),
