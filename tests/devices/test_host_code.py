@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from helpers import ROOT
 from helpers.processes import Tune
+from tuner.devices import Device
 from tuner.devices.cuda import host_code
 from tuner.devices.cuda.compiler import compile_cubin
 from tuner.errors import BuildError
@@ -85,3 +87,27 @@ def test_the_file_of_the_page_is_drafted_and_compiles(tmp_path: Path, tune: Tune
     draft = (tmp_path / "draft.yaml").read_text()
     assert "kernel: clamp" in draft
     assert "for the host" not in draft
+
+
+def test_the_mathematics_of_the_page_is_of_floats_in_both_languages(opencl: Device) -> None:
+    row = (
+        (ROOT / "docs" / "space-files.md")
+        .read_text()
+        .partition("| mathematics that both have | ")[2]
+        .partition(" |\n")[0]
+    )
+    reals, integers = (re.findall(r"`(\w+)`", part) for part in row.split("; of integers "))
+    two, three = {"pow", "fmin", "fmax"}, {"fma"}
+    calls = [
+        f"{name}({', '.join(['x[1]', 'x[2]', 'x[3]'][: 3 if name in three else 1 + (name in two)])})" for name in reals
+    ]
+    calls += [f"{name}({'n' if name == 'abs' else 'n, 3'})" for name in integers]
+    sizes = "".join(
+        f"    {{ int of_float[sizeof({call}) == 4 ? 1 : -1]; y[0] += {call} + sizeof(of_float); }}\n" for call in calls
+    )
+    text = (ROOT / "kernels" / "portable.h").read_text() + (
+        f"KERNEL void k(GLOBAL float *__restrict__ y, GLOBAL const float *x, int n) {{\n{sizes}}}\n"
+    )
+    assert len(calls) > 20
+    assert compiled(text)
+    assert opencl.compiler.compile(Source(text, ("k",), ())).binary
