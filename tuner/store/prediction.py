@@ -51,6 +51,7 @@ CAUTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)  # by how much a kernel is expected 
 LOST = 2.0  # a kernel in the library's place that is slower is a surprise
 ALIGNMENT, WIDEST = 16, 2.0  # bytes, and how much farther from all others rows are that are aligned so
 SPARING = 8.0  # the weight of the other parts of a time than its load, over the number of sizes, squared
+MOST_CHECKED = 8  # sizes at which grids must be as they are thought to be
 ROUNDS = 200  # of the search for the four numbers
 MAGNIFIED = 1 << 16  # sizes times this have next to whole blocks alone
 ROUNDING = 1e-4  # of a block: more than the error of what follows from that, less than any part of a block
@@ -219,6 +220,7 @@ class _Loads:
         """`sizes` are those at which grids must be as they are thought to be."""
         self._units, self._scope = units, scope
         self._space = next((entry.space for entry in measured if entry.space is not None), None)
+        self._rows = [] if self._space is None else _rows(self._space, scope)
         parameters: dict[int, list[str]] = {}
         samples: dict[tuple[object, ...], tuple[Space, Config]] = {}
         keys: list[tuple[object, ...] | None] = []
@@ -260,8 +262,19 @@ class _Loads:
         with np.errstate(invalid="ignore", divide="ignore"):
             blocks, each = wastes[:, 2], wastes[:, 0] * self._work(sizes)[0] / wastes[:, 1]
             kinds = np.nan_to_num(np.log(np.stack([blocks, each], axis=1)), posinf=0.0)
-        alignments = [] if self._space is None else _alignments(self._space, self._at(self._space, sizes))
+        alignments = [] if self._space is None else self._alignments(self._at(self._space, sizes))
         return _Places(logs, np.array(alignments, float), kinds[self._members])
+
+    def _alignments(self, scope: Scope) -> list[float]:
+        """The logarithms to base 2 of the powers of two that divide the bytes of the rows of each array."""
+        found: list[float] = []
+        for length, itemsize in self._rows:
+            try:
+                divides = math.gcd(length.integer(scope.names) * itemsize, ALIGNMENT)
+            except (ExpressionError, ArithmeticError):
+                divides = 1
+            found.append(math.log2(divides) + (WIDEST if divides == ALIGNMENT else 0.0))
+        return found
 
     def _wastes(self, sizes: Sizes) -> Array:
         """What whole blocks take over what they do, waves, and blocks, in rows by grid; means of steps."""
@@ -286,7 +299,7 @@ class _Loads:
         """The grids of its steps as products; None if one is none."""
         try:
             grids = [_grid(step.grid, space, config, self._at(space, sizes[0])) for step in space.steps]
-            for point in sizes:
+            for point in sizes[:: max(1, len(sizes) // MOST_CHECKED)]:
                 names = space.names(config, self._at(space, point))
                 for step, grid in zip(space.steps, grids, strict=True):
                     blocks = [extent.integer(names) for extent in step.grid]
@@ -355,16 +368,11 @@ def _work(space: Space, scope: Scope) -> tuple[float, float]:
     return amount(op.flops, moved), moved
 
 
-def _alignments(space: Space, scope: Scope) -> list[float]:
-    """The logarithms to base 2 of the powers of two that divide the bytes of the rows of each array."""
-    found: list[float] = []
+def _rows(space: Space, scope: Scope) -> list[tuple[Expression, int]]:
+    """The elements of a row of each array of several dimensions, and the bytes of an element."""
+    varying, found = space.varying, list[tuple[Expression, int]]()
     for argument in space.operation.arrays:
-        element = DTYPES.get(scope.types.get(argument.dtype, argument.dtype))
-        if element is not None and argument.name not in space.varying and len(argument.shape or ()) > 1:
-            try:
-                row = argument.shape[-1].integer(scope.names) if argument.shape else 1
-            except (ExpressionError, ArithmeticError):
-                row = 1
-            bytes_ = math.gcd(row * element.itemsize, ALIGNMENT)
-            found.append(math.log2(bytes_) + (WIDEST if bytes_ == ALIGNMENT else 0.0))
+        element, shape = DTYPES.get(scope.types.get(argument.dtype, argument.dtype)), argument.shape or ()
+        if element is not None and argument.name not in varying and len(shape) > 1:
+            found.append((shape[-1], element.itemsize))
     return found
