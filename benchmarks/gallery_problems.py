@@ -61,6 +61,7 @@ PROBLEMS = (  # in the order in which they are tuned, if time is short
     Problem("rms_norm", *_ROWS),
     Problem("layer_norm", *_ROWS),
     Problem("transpose", *_MATRIX),
+    _vectors("scan_bulk", 256 * M),
     _vectors("scan_lookback", 256 * M),
     _vectors("histogram", G),
     Problem("stencil3d", "16x16x64", "128x128x128", "256x256x256", "512x512x512"),

@@ -138,6 +138,7 @@ PEERS: Mapping[str, Mapping[str, Maker]] = {
     "tma_copy": {"torch copy_": _plain(lambda torch, a: a.y.copy_(a.x))},
     "scan": _SCAN,
     "scan_lookback": _SCAN,
+    "scan_bulk": _SCAN,
     "histogram": _HISTOGRAM,
     "histogram_parts": _HISTOGRAM,
     "stencil3d": {"torch conv3d (cuDNN)": _torch_stencil, "cupyx correlate": _cupy_stencil},

@@ -15,6 +15,8 @@
 //   (from sm_90 on).
 // Tiles go down to 16 rows, the least of an mma. For M up to 16, B is read once and bounds the time: many slots and
 // splits then keep as much of it on its way as memory takes to answer.
+// On an H200 the best take 0.037 ms at 16x8192x8192, where cuBLAS takes 0.041, and 0.040 at 512x512x16384, where cuBLAS
+// takes 0.021: with enough rows only wgmma keeps tensor cores busy.
 // Idea: split-K, as in CUTLASS.
 #include "portable.h"
 #include "background.h"

@@ -13,11 +13,13 @@
 // - A tile of A is then one piece of memory for every 64 of the depth, and a tile of B one for every 64 columns: whole
 //   pieces are fetched (cp.async.bulk), without tensor maps.
 // - Panels have zeros beyond the last row and column, up to whole tiles: nobody asks where a matrix ends.
-// - pack reads the two vectors of 16 bytes that cover eight neighbours of a row, and moves them in registers.
-// - Rows of C begin anywhere, too. Sums pass through shared memory. With store_slots > 0, whole rows of 64 columns are
-//   copied from there to C, but for their ends, while products go on; else the lanes of a warp write neighbours.
+// - pack reads the two vectors of 16 bytes that cover eight neighbours of a row, and moves them in registers. With
+//   shuffled = 1 a lane gets the second one from the next lane.
+// - Rows of C begin anywhere, too. Sums pass through shared memory, so that the lanes of a warp write neighbours.
 // Against 13_unaligned, which multiplies by mma.sync and copies nothing: the copies are M K + K N halves, read and
-// written once. That pays where there are many rows and columns.
+// written once. That pays where there are many rows and columns. On an H200 the best take 0.232 ms at 4095, of which
+// 0.040 to pack, 0.043 at 2047 and 0.016 at 1023: 3.9, 2.7 and 1.9 times as fast as cuBLAS. 13_unaligned takes 0.552
+// at 4095, and 11_wgmma_persistent 0.194 at 4096. Rows of C that the TMA stores but for their ends were no faster.
 // Ideas: packing, as in GotoBLAS and BLIS; the rest as in 11_wgmma_persistent.
 #include "portable.h"
 #include "shifted.h"
@@ -56,8 +58,8 @@
 #ifndef by_columns
 #define by_columns 1 // 1: bands of columns of tiles
 #endif
-#ifndef store_slots
-#define store_slots 1 // rows of sums that a warp may have on their way to C, 16 x 64 each; 0: its lanes store them
+#ifndef shuffled
+#define shuffled 1 // 1: lanes of pack pass what they load to the lane before; 0: each loads all that it needs
 #endif
 #ifndef pack_rows
 #define pack_rows 2 // rows per thread of `pack`
@@ -68,13 +70,9 @@
 #define PACK_WARPS 8
 #define PACK_COLUMNS 256 // of a warp: eight per lane
 #define PITCH 40         // floats from one row of sums to the next: lanes write to different banks
-#define SLOT_PITCH 72    // likewise, of a slot of 64 columns; a row begins up to three floats behind
-#define SLOTS (store_slots ? store_slots : 1)
-#define STAGING (store_slots ? store_slots * 16 * SLOT_PITCH : 16 * PITCH) // floats of a warp
 static_assert(HEIGHT * consumers * 64 == block_m, "a warp group has a multiple of 64 rows");
 static_assert(block_n % 64 == 0, "a tile has whole panels");
 static_assert(stages > in_flight, "a slot is freed only when later products have begun");
-static_assert(HEIGHT * (block_n / 64) % SLOTS == 0, "the slots of a warp take turns, from one tile to the next, too");
 static_assert(64 % (PACK_WARPS * pack_rows) == 0, "the blocks of pack have whole groups of rows");
 
 using half = unsigned short; // its bits: pack only moves halves
@@ -106,6 +104,8 @@ INLINE uint4 load_each(const half *source, int count) {
     return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
 }
 
+INLINE unsigned next_lane(unsigned value) { return __shfl_down_sync(0xffffffff, value, 1); }
+
 // Copies A and B to panels. A warp copies 256 columns of pack_rows rows. Blocks are (those of A, then those of B;
 // batch).
 KERNEL void __launch_bounds__(PACK_WARPS * 32)
@@ -123,9 +123,6 @@ KERNEL void __launch_bounds__(PACK_WARPS * 32)
     const int block = is_a ? blockIdx.x : blockIdx.x - blocks_a, across = (panels.count + 3) / 4;
     const int column = block % across * PACK_COLUMNS + threadIdx.x % 32 * 8;
     const int first_row = block / across * (PACK_WARPS * pack_rows) + threadIdx.x / 32;
-    if (column / 64 >= panels.count) {
-        return;
-    }
     const int in_row = columns - column; // halves from the first one to the end of the row
     uint4 low[pack_rows], high[pack_rows];
     bool at_once[pack_rows];
@@ -134,8 +131,19 @@ KERNEL void __launch_bounds__(PACK_WARPS * 32)
         const int row = first_row + i * PACK_WARPS;
         const half *const source = matrix + (size_t)row * columns + column, *const vectors = source - shift_of(source);
         at_once[i] = row < rows && in_row >= 8 && vectors + 16 <= end;
-        low[i] = at_once[i] ? *(const uint4 *)vectors : make_uint4(0, 0, 0, 0);
-        high[i] = at_once[i] ? *(const uint4 *)(vectors + 8) : make_uint4(0, 0, 0, 0);
+        const bool is_there = row < rows && vectors + 8 <= end, is_last = !shuffled || threadIdx.x % 32 == 31;
+        low[i] = is_there ? *(const uint4 *)vectors : make_uint4(0, 0, 0, 0);
+        high[i] = at_once[i] && is_last ? *(const uint4 *)(vectors + 8) : make_uint4(0, 0, 0, 0);
+    }
+#if shuffled
+#pragma unroll
+    for (int i = 0; i < pack_rows; i++) {
+        const uint4 next = make_uint4(next_lane(low[i].x), next_lane(low[i].y), next_lane(low[i].z), next_lane(low[i].w));
+        high[i] = threadIdx.x % 32 < 31 ? next : high[i];
+    }
+#endif
+    if (column / 64 >= panels.count) {
+        return;
     }
 #pragma unroll
     for (int i = 0; i < pack_rows; i++) {
@@ -192,62 +200,6 @@ INLINE void write_sums(const float (&sum)[HEIGHT][block_n / 2], float *C, float 
                 }
             }
             __syncwarp();
-        }
-    }
-}
-
-// Begin to copy so many bytes from shared memory; both addresses and their number are multiples of 16.
-INLINE void store_piece(float *to, unsigned shared, unsigned bytes) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(to)),
-                 "r"(shared), "r"(bytes)
-                 : "memory");
-}
-
-// Write alpha sum, where beta is 0. Each warp passes 16 rows and 64 columns at once through one of its slots. A row lies
-// there as far behind a multiple of 16 bytes as in C, so that all but its ends can be copied while products go on.
-INLINE void store_sums(const float (&sum)[HEIGHT][block_n / 2], float *C, float *staging, int row, int column, int M,
-                       int N, float alpha) {
-    const int lane = threadIdx.x % 32;
-    row += threadIdx.x % 128 / 32 * 16;
-#pragma unroll
-    for (int i = 0; i < HEIGHT; i++) {
-        const int rows = min(M - row - 64 * i, 16);
-        float *const first = C + (ptrdiff_t)(row + 64 * i) * N + column;
-        // How far the row `r` begins behind a multiple of 16 bytes, in floats.
-        const auto behind = [&](int r) { return (int)((size_t)(first + (ptrdiff_t)r * N) / 4 % 4); };
-        const int upper = behind(lane / 4), lower = behind(lane / 4 + 8);
-#pragma unroll
-        for (int x = 0; x < block_n; x += 64) {
-            const int columns = min(N - column - x, 64);
-            float *const slot = staging + (i * (block_n / 64) + x / 64) % SLOTS * (16 * SLOT_PITCH);
-            asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(SLOTS - 1) : "memory");
-            __syncwarp(); // the slot has been read, its ends too
-#pragma unroll
-            for (int j = 0; j < 8; j++) {
-                const int at = x / 2 + j * 4, to = j * 8 + lane % 4 * 2;
-                float *const above = slot + lane / 4 * SLOT_PITCH + upper + to;
-                float *const below = slot + (lane / 4 + 8) * SLOT_PITCH + lower + to;
-                above[0] = alpha * sum[i][at], above[1] = alpha * sum[i][at + 1];
-                below[0] = alpha * sum[i][at + 2], below[1] = alpha * sum[i][at + 3];
-            }
-            fence_shared();
-            __syncwarp();
-            const int r = lane / 2, begin = behind(r), ahead = (4 - begin) % 4; // a row has two lanes
-            const int whole = max(columns - ahead, 0) / 4 * 4;                  // floats between its ends
-            float *const to = first + (ptrdiff_t)r * N + x, *const from = slot + r * SLOT_PITCH + begin;
-            if (r < rows) {
-                if (lane % 2 == 0 && whole > 0) {
-                    store_piece(to + ahead, shared_address(from + ahead), whole * 4);
-                }
-                const int end_from = lane % 2 ? ahead + whole : 0, end_to = lane % 2 ? columns : min(ahead, columns);
-#pragma unroll
-                for (int c = 0; c < 3; c++) {
-                    if (end_from + c < end_to) {
-                        to[end_from + c] = from[end_from + c];
-                    }
-                }
-            }
-            asm volatile("cp.async.bulk.commit_group;" ::: "memory");
         }
     }
 }
@@ -326,7 +278,7 @@ KERNEL void __launch_bounds__(THREADS, 1)
         }
         const int first_row = (group - 1) * (64 * HEIGHT), thread = threadIdx.x % 128;
         float *const staging = (float *)(aligned_shared(memory, 1024) + stages * Slot::SIZE) +
-                               (threadIdx.x / 32 - 4) * STAGING; // of this warp
+                               (threadIdx.x / 32 - 4) * (16 * PITCH); // of this warp
         const auto release = [&](int slot) {
             if (cluster_m > 1) {
                 if (thread < cluster_m) {
@@ -355,15 +307,7 @@ KERNEL void __launch_bounds__(THREADS, 1)
             if (in_flight) {
                 release(ring.slot > 0 ? ring.slot - 1 : stages - 1);
             }
-            float *const C_here = C + (size_t)matrix * M * N;
-            if (store_slots && beta == 0.0f) {
-                store_sums(sum, C_here, staging, row + first_row, column, M, N, alpha);
-            } else {
-                write_sums(sum, C_here, staging, row + first_row, column, M, N, alpha, beta);
-            }
-        }
-        if (store_slots) {
-            wait_for_reads(); // shared memory lasts no longer than this block
+            write_sums(sum, C + (size_t)matrix * M * N, staging, row + first_row, column, M, N, alpha, beta);
         }
     }
     if (cluster_m > 1) {

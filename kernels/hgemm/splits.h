@@ -1,5 +1,5 @@
-// How blocks that have each computed the sums of a tile of C over a part of the depth add them up, in an order that does
-// not depend on who was last, and write them: for 12 and 13. The file that includes this one defines `splits`,
+// How blocks that have each computed the sums of a tile of C over a part of the depth add them up, in an order that
+// does not depend on who was last, and write them: for 12 and 13. The file that includes this one defines `splits`,
 // `together`, `meet`, block_k and THREADS first.
 #ifndef SPLITS_H
 #define SPLITS_H

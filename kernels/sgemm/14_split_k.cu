@@ -12,16 +12,26 @@
 //     sums of a tile        block     block     block              added up as 0 + 1 + 2 + ..
 //
 // How these sums meet:
-// - meet = 0: each block leaves its sums in a workspace. The semaphore of a tile counts those that have done so, and the
-//   last one adds up all of them.
+// - meet = 0: each block leaves its sums in a workspace. The semaphore of a tile counts those that have done so, and
+//   the last one adds up all of them.
 // - meet = 1: blocks meet in pairs, and those that come last in pairs of pairs: (0 + 1) + (2 + 3), .. So the last block
 //   reads as many sums as there are rounds, not as there are splits. Each pair has a semaphore.
 // - together > 1: so many blocks of a tile are a cluster. Each leaves its sums in its own shared memory, and adds up an
 //   equal part of the outputs, from the shared memory of all. That spares the way through global memory, and no block
 //   works alone (CUDA, from sm_90 on). Where there are several clusters, each part then meets as with meet = 0.
+// - slices > 1: the block itself cuts the depth of each tile, for smaller tiles of C. Each slice has warps of its own,
+//   which multiply their part of it for all outputs, and slices meet in shared memory. So a multiprocessor is full of
+//   warps with few outputs, of which few sums go through global memory.
 // Each adds sums in an order that does not depend on who was last, so that C has the same bits each time. Tiles need no
 // powers of two: 96 fits some sizes better than 64 or 128, and the threads copy in rounds of which the last may be a
 // part.
+//
+// On an H200 the best take 0.031 ms at 768, 0.046 at 700x900x1100, 0.104 at 128x4096x4096 and 0.199 at 512x512x16384:
+// 1.23, 1.04, 0.95 and 0.93 times as fast as cuBLAS. What the last two lack is the meeting. At 128x4096x4096 eight
+// splits of 64 x 256 take 0.093 ms if their sums are dropped, 0.105 if they are left in the workspace, and 0.109 if
+// they are added, too, where cuBLAS takes 0.097 for all. Clusters of eight would spare most of that. But an H200 has
+// room for 30 of the 32 at once, so that two begin when the others have ended: 0.201 ms. Clusters of two leave no
+// multiprocessor out.
 // Idea: split-K, as in CUTLASS; the workspace and the semaphores are those of gallery/split_k.
 #include "portable.h"
 #include "cluster.h"
@@ -38,6 +48,9 @@
 #endif
 #ifndef together
 #define together 1 // splits whose blocks are a cluster, and have met before
+#endif
+#ifndef slices
+#define slices 1 // parts of a tile's depth, each multiplied by warps of its own, for all of the block's outputs
 #endif
 #ifndef BM
 #define BM 64 // rows per block
@@ -91,7 +104,10 @@
 #define whole 0 // 1 where M, N and K are known to be multiples of BM, BN and BK, so that nothing lies outside
 #endif
 
-#define THREADS (BM / WM * (BN / WN) * 32)
+#define WARPS (BM / WM * (BN / WN)) // of a slice
+#define SLICE_THREADS (WARPS * 32)
+#define THREADS (SLICE_THREADS * slices)
+#define DEPTH (BK / slices) // of a tile that a thread multiplies
 #define ROWS (sub_m * TM) // per thread
 #define COLUMNS (sub_n * TN)
 #define FOURS (ROWS * COLUMNS / 4)                  // outputs per thread, four at a time
@@ -112,6 +128,9 @@
 #endif
 #if together < 1 || together > 8 || splits % together != 0 || (meet == 1 && together > 1)
 #error "together: a cluster has at most 8 blocks, the splits are whole clusters, and these meet all at once"
+#endif
+#if slices < 1 || BK % (2 * slices) != 0
+#error "slices: each takes an even part of the depth BK of a tile"
 #endif
 #if BM % WM != 0 || BN % WN != 0
 #error "the warps must fill the block: WM must divide BM, and WN BN"
@@ -212,13 +231,13 @@ INLINE void read_fragments(float *fragment_a, float *fragment_b, LOCAL const flo
 #define LEAVE_SUMS(STORE, out)                                                                                         \
     _Pragma("unroll") for (int f = 0; f < FOURS; f++) {                                                                \
         const int i = f / (COLUMNS / 4), j = f % (COLUMNS / 4) * 4;                                                    \
-        STORE((out) + (f * THREADS + thread) * 4,                                                                      \
+        STORE((out) + (f * SLICE_THREADS + in_slice) * 4,                                                              \
               make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));                                    \
     }
 // Add what another block, or this one, has left so.
-#define ADD_SUMS(from)                                                                                                 \
+#define ADD_SUMS(READ, from)                                                                                           \
     _Pragma("unroll") for (int f = 0; f < FOURS; f++) {                                                                \
-        const float4 part = READ_PART4((from) + (f * THREADS + thread) * 4);                                           \
+        const float4 part = READ((from) + (f * SLICE_THREADS + in_slice) * 4);                                         \
         const int i = f / (COLUMNS / 4), j = f % (COLUMNS / 4) * 4;                                                    \
         sum[i][j] += part.x, sum[i][j + 1] += part.y, sum[i][j + 2] += part.z, sum[i][j + 3] += part.w;                \
     }
@@ -242,7 +261,7 @@ void sgemm_split_k(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict_
                    GLOBAL const float *__restrict__ B, GLOBAL float *__restrict__ workspace,
                    GLOBAL int *__restrict__ semaphores, int M, int N, int K, int batch, float alpha, float beta) {
 #ifdef __OPENCL_VERSION__
-    __shared__ ALIGNED float shared[stages * SLOT];
+    __shared__ ALIGNED float shared[stages * SLOT > (slices - 1) * BM * BN ? stages * SLOT : (slices - 1) * BM * BN];
 #else
     extern __shared__ ALIGNED float shared[]; // as many, and for a cluster BM * BN at least
 #endif
@@ -260,7 +279,8 @@ void sgemm_split_k(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict_
     const int end = min((int)((size_t)tiles_k * (split + 1) / splits) * BK, K);
 
     // Place this thread in the block, and the first floats that it copies in the tiles.
-    const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32, quad = lane / 4;
+    const int thread = threadIdx.x, warp = thread / 32 % WARPS, lane = thread % 32, quad = lane / 4;
+    const int slice = slices > 1 ? thread / SLICE_THREADS : 0, in_slice = thread - slice * SLICE_THREADS;
     const int lane_x = quad % (LANES_N / 2) * 2 + lane / 2 % 2, lane_y = quad / (LANES_N / 2) * 2 + lane % 2;
     const int thread_column = warp % (BN / WN) * WN + lane_x * TN, thread_row = warp / (BN / WN) * WM + lane_y * TM;
     const int copy_k_a = thread % (8 / COPY_FLOATS_A) * COPY_FLOATS_A + thread / 32 % (BK / 8) * 8;
@@ -279,7 +299,8 @@ void sgemm_split_k(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict_
     // This thread's places in the slot that it stores to, and in the one behind it, which it reads.
     LOCAL float *store_a = shared + copy_k_a * PITCH_A + copy_row_a;
     LOCAL float *store_b = shared + BK * PITCH_A + copy_k_b * BN + copy_column_b;
-    LOCAL const float *read_a = shared + SLOT + thread_row, *read_b = shared + SLOT + BK * PITCH_A + thread_column;
+    LOCAL const float *read_a = shared + SLOT + slice * (DEPTH * PITCH_A) + thread_row;
+    LOCAL const float *read_b = shared + SLOT + BK * PITCH_A + slice * (DEPTH * BN) + thread_column;
     int slot = 0; // that is stored to
 
     // Each round fetches the tile from fetch_k on, and multiplies the one from k0 on, which is stages - 1 tiles behind.
@@ -295,7 +316,7 @@ void sgemm_split_k(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict_
 #endif
         if (k0 >= begin) {
 #pragma unroll
-            for (int k = 0; k < BK - 1; k++) {
+            for (int k = 0; k < DEPTH - 1; k++) {
                 const int set = (k + 1) % 2;
                 read_fragments(fragment_a[set], fragment_b[set], read_a + (k + 1) * PITCH_A, read_b + (k + 1) * BN);
                 multiply(sum, fragment_a[k % 2], fragment_b[k % 2]);
@@ -315,6 +336,19 @@ void sgemm_split_k(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict_
         }
     }
 
+#if slices > 1
+    // All slices but the first leave their sums in shared memory, and the first adds them.
+    __syncthreads(); // nobody reads tiles any more
+    if (slice > 0) {
+        LEAVE_SUMS(STORE_SHARED4, shared + (slice - 1) * (BM * BN))
+    }
+    __syncthreads();
+    if (slice == 0) {
+        for (int s = 0; s < slices - 1; s++) {
+            ADD_SUMS(SHARED4, shared + s * (BM * BN))
+        }
+    }
+#endif
 #if splits > 1
     const size_t tile = (b * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     GLOBAL float *left_sums = workspace + tile * (splits / together) * (BM * BN);
@@ -324,29 +358,31 @@ void sgemm_split_k(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict_
     // Leave the sums for the cluster, and add up every together-th four of this thread's outputs.
     const int rank = split % together;
     __syncthreads(); // nobody reads tiles any more
-    LEAVE_SUMS(STORE_SHARED4, shared)
+    if (slice == 0) {
+        LEAVE_SUMS(STORE_SHARED4, shared)
+    }
     synchronize_cluster();
-    for (int f = rank; f < FOURS; f += together) {
-        float4 all = read_block4(shared + (f * THREADS + thread) * 4, 0);
+    for (int f = rank; slice == 0 && f < FOURS; f += together) {
+        float4 all = read_block4(shared + (f * SLICE_THREADS + in_slice) * 4, 0);
 #pragma unroll
         for (int s = 1; s < together; s++) {
-            const float4 part = read_block4(shared + (f * THREADS + thread) * 4, s);
+            const float4 part = read_block4(shared + (f * SLICE_THREADS + in_slice) * 4, s);
             all.x += part.x, all.y += part.y, all.z += part.z, all.w += part.w;
         }
 #if splits == together
         WRITE_FOUR(f, all)
 #else
-        WRITE_PART4(left_sums + split / together * (BM * BN) + (f * THREADS + thread) * 4, all);
+        WRITE_PART4(left_sums + split / together * (BM * BN) + (f * SLICE_THREADS + in_slice) * 4, all);
 #endif
     }
 #if splits > together
     // The last of the clusters' blocks that have these fours adds up what they have left.
     if (is_last_block(semaphores + rank, &last, splits / together)) {
-        for (int f = rank; f < FOURS; f += together) {
-            float4 all = READ_PART4(left_sums + (f * THREADS + thread) * 4);
+        for (int f = rank; slice == 0 && f < FOURS; f += together) {
+            float4 all = READ_PART4(left_sums + (f * SLICE_THREADS + in_slice) * 4);
 #pragma unroll
             for (int s = 1; s < splits / together; s++) {
-                const float4 part = READ_PART4(left_sums + s * (BM * BN) + (f * THREADS + thread) * 4);
+                const float4 part = READ_PART4(left_sums + s * (BM * BN) + (f * SLICE_THREADS + in_slice) * 4);
                 all.x += part.x, all.y += part.y, all.z += part.z, all.w += part.w;
             }
             WRITE_FOUR(f, all)
@@ -357,13 +393,17 @@ void sgemm_split_k(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict_
 #else
 #if splits > 1 && meet == 0
     // Leave the sums in the workspace. The last block of the tile adds them up.
-    LEAVE_SUMS(WRITE_PART4, left_sums + split * (BM * BN))
+    if (slice == 0) {
+        LEAVE_SUMS(WRITE_PART4, left_sums + split * (BM * BN))
+    }
     if (!is_last_block(semaphores, &last, splits)) {
         return;
     }
-    clear(sum);
-    for (int s = 0; s < splits; s++) {
-        ADD_SUMS(left_sums + s * (BM * BN))
+    if (slice == 0) {
+        clear(sum);
+        for (int s = 0; s < splits; s++) {
+            ADD_SUMS(READ_PART4, left_sums + s * (BM * BN))
+        }
     }
 #endif
 #if splits > 1 && meet == 1
@@ -373,20 +413,26 @@ void sgemm_split_k(GLOBAL float *__restrict__ C, GLOBAL const float *__restrict_
     for (int span = 1; span < splits; span *= 2) {
         const int first = split / span * span, other = (split / span ^ 1) * span;
         if (other < splits) {
-            LEAVE_SUMS(WRITE_PART4, left_sums + first * (BM * BN))
+            if (slice == 0) {
+                LEAVE_SUMS(WRITE_PART4, left_sums + first * (BM * BN))
+            }
             if (!is_last_block(semaphores + max(first, other), &last, 2)) {
                 return;
             }
-            ADD_SUMS(left_sums + other * (BM * BN))
+            if (slice == 0) {
+                ADD_SUMS(READ_PART4, left_sums + other * (BM * BN))
+            }
         }
     }
 #endif
 
     // Write.
+    if (slice == 0) {
 #pragma unroll
-    for (int f = 0; f < FOURS; f++) {
-        const int i = f / (COLUMNS / 4), j = f % (COLUMNS / 4) * 4;
-        WRITE_FOUR(f, make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]))
+        for (int f = 0; f < FOURS; f++) {
+            const int i = f / (COLUMNS / 4), j = f % (COLUMNS / 4) * 4;
+            WRITE_FOUR(f, make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]))
+        }
     }
 #endif
 }

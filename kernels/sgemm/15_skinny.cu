@@ -19,6 +19,8 @@
 //
 // Against 14_split_k: B does not pass through shared memory, and a tile may have one row. `ahead` = 1 begins to load the
 // next step before this one is multiplied.
+// On an H200 the best take 0.018 ms at 4x4096x4096, 0.060 at 1x8192x8192 and 0.081 at 16x8192x8192: 3.9, 1.04 and 1.9
+// times as fast as cuBLAS. With one row that is 97 % of what memory gives, with 16 it is 72 %.
 // Idea: matrix-vector products, as in CUTLASS's GEMV and in the BLAS of every vendor.
 #include "portable.h"
 #include "float4.h"

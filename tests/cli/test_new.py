@@ -353,7 +353,7 @@ void f(float *y, const float *restrict x, int n) {
     for (int i = 0, step = UNROLL; i < n; i += step) {
         unsigned j = i & 3;
         LOCAL_LOOP(k) { part[j] += (float)k * M_PI; }
-        y[i] = CLAMP ? clamped(x[i], *other) : x[i];
+        y[i * (STRIDE)] = CLAMP ? clamped(x[i], *other) : x[i];
         for (size_t t = 0; t < BLOCK_ROWS; t++) sum += part[t];
         if (FAST) scale = 2; else scale = 3;
         *last = sum * scale;
@@ -369,10 +369,44 @@ def test_only_names_that_nothing_declares_are_knobs(tmp_path: Path, tune: Tune) 
     assert parameters == {
         "LANES": [1, 2, 4, 8],
         "UNROLL": [1, 2, 4, 8],
+        "STRIDE": [1, 2, 4, 8],
         "CLAMP": [0, 1],
         "BLOCK_ROWS": [1, 2, 4, 8],
         "FAST": [0, 1],
     }
+
+
+CPP = """
+#include <cub/block/block_reduce.cuh>
+namespace cg = cooperative_groups;
+enum class Mode { sum, most };
+template <typename T> struct Op { T scale; __device__ T operator()(T a, T b) const { return a + b * scale; } };
+template <typename T, int BLOCK>
+__global__ void f(const T *in, T *out, cudaTextureObject_t image, int n, Mode mode) {
+    typedef cub::BlockReduce<float, BLOCK / WARPS> Reduce;
+    using Frag = nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 16, 16, 16, half>;
+    __shared__ typename Reduce::TempStorage temp, other;
+    const auto &[lo, hi] = std::make_pair(0, 1);
+    float4 v = reinterpret_cast<const float4 *>(in)[threadIdx.x], *p = (float4 *)out;
+    uint32_t s = static_cast<uint32_t>(__cvta_generic_to_shared(p)), q;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(q) : "r"(s) : "memory");
+    auto g = [&](float a, int b) -> float { float c = a * b; return c + v.x; };
+    for (int i = threadIdx.x, k = 0; i < n && k < 4; i += gridDim.x * blockDim.x, ++k) {
+        if constexpr (sizeof(T) == 4) v.x += CUDART_PI_F * FLT_EPSILON + tex2D<float>(image, 0, hi);
+        else if (mode == Mode::sum) v.y += INFINITY;
+        switch (k) { case 0: p[k] = v; break; default: printf("%d", k + lo); }
+    }
+    T acc[ROWS] = {};
+    const Op<T> op{1}, *po = &op;
+    if (!VERBOSE and s < STEP) atomicAdd(out, (T)(acc[0] + po->scale + q + Reduce(temp).Sum(g(v.x, lo))));
+}
+int main(int count, char **names) { f<float, 128><<<1, HOST_ONLY * 4>>>(0, 0, 0, 1, Mode::sum); }
+"""
+
+
+def test_templates_casts_and_lambdas_leave_only_knobs_undeclared(tmp_path: Path, tune: Tune) -> None:
+    parameters = data_of(drafted(tmp_path, tune, "f.cu", CPP))["parameters"]
+    assert list(parameters) == ["BLOCK", "WARPS", "ROWS", "VERBOSE", "STEP"]
 
 
 CONSTANTS = """

@@ -30,6 +30,7 @@ class Done:
 
     @property
     def json(self) -> Any:
+        assert self.out, self.err
         return json.loads(self.out)
 
 

@@ -12,15 +12,16 @@ from tuner.space import catalog
 from tuner.space.model import Value
 
 DEEP = (70, 45, 1100, 2)  # deep enough for 24 splits, and a multiple of no tile
+SMALLER = (40, 30, 300, 1)  # for a processor
 SMALL_TILES: dict[str, dict[str, Value]] = {
     "sgemm/14_split_k": {},
     "hgemm/12_split_k": {"block_k": 32, "block_m": 64, "block_n": 64, "warp_m": 32, "warp_n": 64},
 }
 
 
-def right(kernel: str, device: Device, **values: Value) -> None:
+def right(kernel: str, device: Device, size: tuple[int, ...] = DEEP, **values: Value) -> None:
     space = catalog.load(kernel)
-    scope = scope_of(space, device, sized(space, DEEP), alpha=1.5, beta=-0.75)
+    scope = scope_of(space, device, sized(space, size), alpha=1.5, beta=-0.75)
     config = {**space.default, **SMALL_TILES[kernel], **values}
     assert space.valid(config, scope)
     bench = Workbench(device, space, scope)
@@ -32,16 +33,24 @@ def right(kernel: str, device: Device, **values: Value) -> None:
 
 @pytest.mark.usefixtures("unoptimized")
 def test_an_odd_number_of_splits_meets_in_pairs_on_opencl(opencl: Device) -> None:
-    right("sgemm/14_split_k", opencl, splits=11, meet=1)
+    right("sgemm/14_split_k", opencl, SMALLER, splits=11, meet=1, BM=32)
+
+
+@pytest.mark.usefixtures("unoptimized")
+def test_slices_of_a_block_meet_on_opencl(opencl: Device) -> None:
+    right("sgemm/14_split_k", opencl, SMALLER, splits=5, slices=4, BM=32)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    ("splits", "together", "meet"),
-    [(24, 1, 0), (24, 1, 1), (5, 5, 0), (8, 8, 0), (8, 2, 0), (16, 4, 0), (24, 8, 0)],
-)
-def test_splits_meet_on_cuda(splits: int, together: int, meet: int, cuda: Device) -> None:
-    right("sgemm/14_split_k", cuda, splits=splits, together=together, meet=meet)
+    ("splits", "together", "meet", "slices"),
+    [
+        (24, 1, 0, 1), (24, 1, 1, 1), (5, 5, 0, 1), (8, 8, 0, 1), (16, 4, 0, 1), (24, 8, 0, 1),
+        (4, 1, 0, 2), (8, 1, 0, 4), (4, 2, 0, 4), (8, 2, 0, 2),
+    ],
+)  # fmt: skip
+def test_splits_meet_on_cuda(splits: int, together: int, meet: int, slices: int, cuda: Device) -> None:
+    right("sgemm/14_split_k", cuda, splits=splits, together=together, meet=meet, slices=slices)
 
 
 @pytest.mark.gpu

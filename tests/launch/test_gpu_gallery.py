@@ -22,6 +22,7 @@ PROBLEMS = {
     "sum": "100003",
     "scan": "100003",
     "scan_lookback": "100003",
+    "scan_bulk": "1000003",
     "separable_convolution": "200x301",
     "convolution_constant": "201x167",
     "split_k": "130x70x300",

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from helpers.pools import PARAMETERS, VALID, time_of
-from helpers.processes import strategies_of
+from helpers.processes import strategies_of, wait_until
 from tuner.errors import RequestError
 from tuner.search import foreign, optuna_strategies, strategies
 from tuner.search.pool import Pool
@@ -200,7 +200,7 @@ def test_what_is_to_be_first_is_likely_and_where_it_spends_the_budget_no_strateg
         assert [search.ask(), search.ask(), search.ask()] == [pool.config(5), pool.config(70), None]
         assert not strategies_of(os.getpid())
     with Search("kt:pso", pool, Budget(evaluations=3), hints=hints):
-        assert strategies_of(os.getpid())
+        wait_until(lambda: strategies_of(os.getpid()))
 
 
 @pytest.mark.parametrize("name", ["optuna", "random", "brute_force", "kt:mls", "optuna:qmc"])

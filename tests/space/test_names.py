@@ -105,10 +105,10 @@ def test_what_a_template_takes_is_no_macro(tmp_path: Path) -> None:
     ("kernel", "message"),
     [
         ("add<float, {threads}>", "no kernel 'add<float, 64>': cannot determine which instance of function template"),
-        ("helper", "function; it defines add<...>, inner<...>, mangled, plain, unmangled"),
+        ("helper", "function; it defines add<...>, mangled, ns::inner<...>, ns::plain, unmangled"),
         (
             "inner<{threads}>",
-            "no kernel 'inner<64>': identifier \"inner\" is undefined; it defines add<...>, inner<...>",
+            "kernel: inner is in a namespace of f.cu; write ns::inner<{threads}>",
         ),
     ],
 )

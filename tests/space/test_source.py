@@ -10,6 +10,7 @@ import pytest
 from helpers.kernels import Stage
 from helpers.processes import Tune
 from tuner.devices.cuda.compiler import compile_cubin
+from tuner.errors import BuildError
 from tuner.space import catalog, source
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
@@ -51,6 +52,29 @@ def test_lines_are_counted_as_in_the_file(space: Space) -> None:
     after = text.partition("#include <cuda_fp16.h>")[2].splitlines()
     line = next(number for number, line in enumerate(after) if line.startswith("#line"))
     assert (after[line], after[line + 2]) == ('#line 3 "k.cu"', "#ifndef half")
+
+
+SKIPPED = """\
+#ifndef __CUDACC_RTC__
+#include <cstdio>
+#include "mine.h"
+#endif
+#if 0
+#include <cstdint>
+#else
+#endif
+extern "C" __global__ void f(float *C, const float *A, const float *B, int M, int N, int K, int batch, float alpha,
+                             float beta) {
+    C[0] = undefined_thing + half * count;
+}
+"""
+
+
+def test_an_error_behind_headers_that_are_skipped_names_its_line(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "mine.h").write_text("// of the host\n" * 30)
+    skipping = catalog.load(str(stage(SKIPPED, "f", "{half: [2, 4], count: [7]}", "cuda", "grid: [1]\nblock: [1]")))
+    with pytest.raises(BuildError, match=r'^f\.cu\(11\): error: identifier "undefined_thing" is undefined'):
+        compile_cubin(rendered(skipping, 2), "sm_90a")
 
 
 def test_headers_that_include_one_another_without_end_are_one_message(stage: Stage, tune: Tune, tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ MOST_TEXT = 1 << 20  # characters; of a longer source, nothing is concluded
 _ADDRESSES = (DTYPES["uint64"], DTYPES["int64"])
 
 _DEFINITION = re.compile(
-    r"^\s*#\s*(if|endif|define)\w*(?:[ \t]+(\w+))?|\b(?:const|constexpr)\b[^;{}()=\n]*?\b(\w+)\s*=(?!=)", re.MULTILINE
+    r"^\s*#\s*(if|endif|define)\w*(?:[ \t]+(\w+))?|\b(?:const|constexpr)\b[^;{}()=\n]{,200}?\b(\w+)\s*=(?!=)",
+    re.MULTILINE,
 )
 
 Where = tuple[str | int, ...]

@@ -13,7 +13,7 @@ def dynamic(space: Space, position: int, code: str) -> Iterator[tuple[tuple[str 
     """The key of a step that has no dynamic shared memory, and what is wrong with that: the kernel uses an array of it,
     whatever the macros are."""
     step = space.steps[position]
-    if step.shared_memory.text != "0" or "cuda" not in space.languages:
+    if step.shared_memory.text != "0" or "cuda" not in space.languages or not dynamic_arrays(code):
         return
     for _, name, _, _, body in definitions(words(unconditional(code))):
         text = " ".join(body)
@@ -31,7 +31,7 @@ def dynamic(space: Space, position: int, code: str) -> Iterator[tuple[tuple[str 
 def too_large(argument: Argument, code: str) -> str:
     """What is wrong with the shape of an array that is larger than its `__constant__` variable, where both have numbers
     for extents; else empty."""
-    declared = re.findall(rf"\b__constant__\s[\w\s]*?\b{argument.name}\s*((?:\[\s*\d+\s*\]\s*)+);", code)
+    declared = re.findall(rf"\b__constant__\s[\w\s]{{,200}}?\b{argument.name}\s*((?:\[\s*\d+\s*\]\s*)+);", code)
     extents = [extent.text for extent in argument.shape or ()]
     if len(declared) != 1 or not extents or not all(map(str.isdecimal, extents)):
         return ""

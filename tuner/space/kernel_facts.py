@@ -20,7 +20,7 @@ from tuner.space.undeclared import undeclared
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)
 _CONSTANT = re.compile(r"\b__constant__\s+(?:const\s+)?([A-Za-z_][\w ]*?)\s+(\w+)\s*((?:\[[^\[\];]*\]\s*)*);")
-_STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:__align__\s*\(\w+\)\s*)?(\w+)[^;(){]*\{|\}\s*(\w+)\s*;")
+_STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:__align__\s*\(\w+\)\s*)?(\w+)[^;(){]{,200}\{|\}\s*(\w+)\s*;")
 
 
 class Facts:

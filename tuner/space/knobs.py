@@ -19,6 +19,9 @@ _CONSTANT = re.compile(
     re.MULTILINE,
 )
 _BRACE = re.compile(r'(?P<outer>\bnamespace\b[\w\s:]*|\bextern\s*"C"\s*)?\{|\}')
+_FACTOR = r"(?:\w+(?:\s*\.\s*\w+)?|\([^()]*\)|\w+\s*\([^()]*\))"
+_PRODUCT = rf"{_FACTOR}(?:\s*\*\s*{_FACTOR})+"
+_NEAR = 200  # characters between words that belong together, so that no text takes long
 _BLOCK_NAME = re.compile(
     r"(?i)k?_?(block|threads?|n_?threads|tpb|wg|work_?group|local|bdim)(_?(size|dim|items))?_?([xyz]?)"
 )
@@ -109,10 +112,14 @@ def indexed_block(code: str, knobs: Collection[str], dimensions: int) -> list[st
 def _factor(code: str, knobs: Collection[str], axis: int) -> str:
     """The parameter by which the threads of one axis are apart, or empty."""
     thread = rf"(?:threadIdx\s*\.\s*{'xyz'[axis]}|get_local_id\s*\(\s*{axis}\s*\))"
-    strides = re.findall(rf"=\s*(?:\(\w+\)\s*)?{thread}\s*;[^;{{}}]*;[^;{{}}]*?\+=\s*(\w+)\s*[,)]", code)
-    one = r"(?:\w+(?:\s*\.\s*\w+)?|\([^()]*\)|\w+\s*\([^()]*\))"
-    product = rf"{one}(?:\s*\*\s*{one})+"
-    found = [a or b for a, b in re.findall(rf"({product})\s*\+\s*{thread}|{thread}\s*\+\s*({product})", code)]
+    strides = re.findall(
+        rf"=\s*(?:\(\w+\)\s*)?{thread}\s*;[^;{{}}]{{,{_NEAR}}};[^;{{}}]{{,{_NEAR}}}?\+=\s*(\w+)\s*[,)]", code
+    )
+    found = list[str]()
+    for match in re.finditer(thread, code):
+        before, after = code[max(0, match.start() - _NEAR) : match.start()], code[match.end() : match.end() + _NEAR]
+        products = re.search(rf"({_PRODUCT})\s*\+\s*$", before), re.match(rf"\s*\+\s*({_PRODUCT})", after)
+        found += [product[1] for product in products if product]
     factors = (re.findall(r"[A-Za-z_]\w*", re.sub(r"\([^()]*[-+/%][^()]*\)", "", text)) for text in found)
     for candidates in (*([each] for each in strides), *factors):
         known = [str(name) for name in candidates if name in knobs]

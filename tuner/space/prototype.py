@@ -142,8 +142,10 @@ def dynamic_arrays(code: str) -> dict[str, int]:
     """The arrays of CUDA's dynamic shared memory that `code` declares, and the bytes of an element, 4 where the text
     does not tell."""
     found = dict[str, int]()
-    for declaration in re.findall(r"\bextern\b([^;{}]*\b__shared__\b[^;{}]*);", code):
-        if array := re.search(r"(\w+)\s*\[\s*\]\s*$", declaration):
+    for statement in re.split(r"[;{}]", code) if "__shared__" in code else ():
+        declaration = re.split(r"\bextern\b", statement)[-1]
+        array = re.search(r"\b(\w+)\s*\[\s*\]\s*$", declaration) if declaration != statement else None
+        if array and "__shared__" in declaration:
             plain = re.sub(r"\b(?:alignas|__align__|__shared__)\b\s*(?:\([^()]*\))?", " ", declaration[: array.start()])
             element = Parameter("", " ".join(w for w in plain.split() if w not in _QUALIFIERS), False, False)
             found[array[1]] = DTYPES[element.dtype].itemsize * element.width if element.dtype else 4

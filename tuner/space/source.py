@@ -19,6 +19,7 @@ MAX_SOURCE = 10_000_000  # characters of a kernel file or header
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_REGION = re.compile(r"^[ \t]*#[ \t]*(?:endif|else|elif)\b[^\n\\]*$", re.MULTILINE)  # ends one that may be skipped
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<([^>\n]+)>)', re.MULTILINE)
 
 
@@ -185,7 +186,17 @@ def _inlined(path: Path, included: set[Path], folders: Sequence[Path], macros: M
         included.add(header.resolve())
         return f'#line 1 "{header.name}"\n{_inlined(header, included, folders, macros)}\n#line {line + 1} "{path.name}"'
 
-    return _INCLUDE.sub(expand, text)
+    def counted(match: re.Match[str]) -> str:
+        line = text.count("\n", 0, match.end()) + 1
+        return f'{match[0]}\n#line {line + 1} "{path.name}"'
+
+    # What stands for an include has more lines, and says where it is. A region that is skipped does not say it.
+    places = [*_INCLUDE.finditer(text), *(_REGION.finditer(text) if _INCLUDE.search(text) else ())]
+    parts, end = [], 0
+    for place in sorted(places, key=lambda match: match.start()):
+        parts += [text[end : place.start()], expand(place) if place.re is _INCLUDE else counted(place)]
+        end = place.end()
+    return "".join([*parts, text[end:]])
 
 
 def _shield(include: str, macros: Mapping[str, Value]) -> str:

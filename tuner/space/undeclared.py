@@ -61,7 +61,7 @@ def _declared(text: str, uses: Counter[str]) -> set[str]:
     every = words(text)
     outside, names = Counter(every), set[str]()
     for _, _, _, _, body in definitions(every):
-        outside -= Counter(body)
+        outside.subtract(body)
         names.update(_locals(body))
     names.update(outside - uses)
     for directive in _DIRECTIVE.findall(text):
@@ -80,12 +80,16 @@ def _use(body: Sequence[str], at: int) -> str:
         return ""  # a member
     if after in ("(", "::") or before in ("::", "goto"):
         return "other"
-    if _IDENTIFIER.fullmatch(after) or (after in "*&" and second in ")>") or (after == "-" and second == ">"):
+    is_type = _IDENTIFIER.fullmatch(after) and after not in ("and", "or")
+    if is_type or (after in "*&" and second in ")>") or (after == "-" and second == ">"):
         return "other"
+    if after == "<" and _after_name(body, at) > at + 1:
+        return "other"  # a template
     if before == "(" and after == ")":
         if ahead in ("if", "while"):
             return "truth"
-        return "" if _IDENTIFIER.fullmatch(ahead) else "other"  # a cast
+        is_cast = second == "(" or re.fullmatch(r"\w+", second)
+        return "" if _IDENTIFIER.fullmatch(ahead) else "other" if is_cast else "number"
     if before in "*/%+-[" or after in "*/%+-]" or (before == "=" and (after in ";," or ahead in "<>=!")):
         return "number"
     if before == "<" and after in ";)&|?":
@@ -98,8 +102,10 @@ def _locals(body: Sequence[str]) -> Iterator[str]:
     for position, word in enumerate(body):
         before = body[position - 1] if position else ";"
         if word in ("struct", "union", "enum", "class", "typedef", "using"):
-            yield from filter(_IDENTIFIER.fullmatch, body[position : _statement_end(body, position)])
-        elif before in _BEFORE_A_STATEMENT or (
+            statement = body[position : _statement_end(body, position)]
+            names = [name for name in statement if _IDENTIFIER.fullmatch(name)]
+            yield from names if "{" in statement else (*names[1:2], *names[-1:]) if word != "typedef" else names[-1:]
+        if before in _BEFORE_A_STATEMENT or (
             before == "(" and position > 1 and body[position - 2] in _BEFORE_PARAMETERS
         ):
             yield from _declarators(body, position)
