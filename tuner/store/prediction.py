@@ -95,7 +95,8 @@ class TimeModel:
         total = weights.sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             near = (remains * weights).sum(axis=0) / (total + SHRINK)
-            times: Array = (parts * factors).sum(axis=-1) * np.exp(near) * (1 + DOUBT * FAR / (FAR + total))
+            times: Array = (parts * factors).sum(axis=-1) * np.exp(near)
+            times *= 1 + DOUBT * FAR / (FAR + total)
         times[~np.isfinite(times) | (times <= 0) | (total == 0)] = np.inf
         return times
 

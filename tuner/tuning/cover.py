@@ -372,8 +372,8 @@ def _are_alike(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
 
 def spread_out(sizes: Sequence[WeightedSize]) -> list[WeightedSize]:
     """The sizes in another order, so that the first ones stand for all: always the one that brings the weight of all
-    nearest to those before, in size and in what 8 divides (A. A. Kuehn and M. J. Hamburger, A Heuristic Program for Locating Warehouses, Management
-    Science 9, 1963); after MOST_CENTRAL always the one that is farthest."""
+    nearest to those before, in size and in what 8 divides (A. A. Kuehn and M. J. Hamburger, A Heuristic Program for
+    Locating Warehouses, Management Science 9, 1963); after MOST_CENTRAL always the one that is farthest."""
     numbers = np.array([[*size.sizes.values()] for size in sizes])
     points = np.hstack([np.log(numbers), numbers % ALIGNED == 0])
     weights = np.array([size.weight for size in sizes])
