@@ -77,6 +77,14 @@ def test_an_error_behind_headers_that_are_skipped_names_its_line(stage: Stage, t
         compile_cubin(rendered(skipping, 2), "sm_90a")
 
 
+def test_a_header_that_is_not_there_is_named_with_its_line(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "mine.h").touch()
+    text = SKIPPED.replace("__CUDACC_RTC__", "NOWHERE")
+    missing = catalog.load(str(stage(text, "f", "{half: [2, 4], count: [7]}", "cuda", "grid: [1]\nblock: [1]")))
+    with pytest.raises(BuildError, match=r'f\.cu\(2\): .*cannot open source file "cstdio"'):
+        compile_cubin(rendered(missing, 2), "sm_90a")
+
+
 def test_headers_that_include_one_another_without_end_are_one_message(stage: Stage, tune: Tune, tmp_path: Path) -> None:
     file = stage('#include "h0.h"\nvoid deep() {}\n', "deep", "{v: [1]}")
     for number in range(1500):

@@ -175,7 +175,8 @@ def _inlined(path: Path, included: set[Path], folders: Sequence[Path], macros: M
         searched = [folder, *folders, folder.parent, paths.shipped("kernels")] if match[1] else folders
         header = next((p for f in searched if os.path.isfile(p := f / (match[1] or match[2]))), None)
         if header is None and match[1] is None:
-            return f'{_shield(match[0], macros)}#line {line} "{path.name}"\n' if macros else match[0]
+            place = f'#line {line} "{path.name}"\n'
+            return f"{_shield(f'{place}{match[0]}', macros)}{place}" if macros else match[0]
         if header is None:
             names = ", ".join(map(str, searched))
             raise SpaceError(

@@ -76,11 +76,11 @@ def _reason(selection: Selection, lead: Finalist, device: DeviceInfo, is_slower:
     if is_slower:
         return (
             f"clocks or caches: all finalists took longer; the board ran{clock or ' on'} without a pause, and between "
-            "two runs of one, the others had the caches"
+            "two runs of one, the others had the caches; or the finals' own inputs are more work"
         )
     return (
         f"clocks: all finalists were faster; the board ran{clock or ' on'} without a pause, and in the search it idles "
-        "between builds"
+        "between builds; or the finals' own inputs are less work"
     )
 
 
