@@ -1,8 +1,8 @@
 """Choosing: builds that cover sizes, and sizes that stand for others.
 
 Choosing builds is the set cover problem: a build covers the sizes at which it is within the limit. Taking again and
-again what covers the most of the weight that is left needs at most H(n) times the fewest (V. Chvatal, A Greedy Heuristic
-for the Set-Covering Problem, Mathematics of Operations Research 4, 1979).
+again what covers the most of the weight that is left needs at most H(n) times the fewest (V. Chvatal, A Greedy
+Heuristic for the Set-Covering Problem, Mathematics of Operations Research 4, 1979).
 """
 
 from __future__ import annotations
