@@ -6,8 +6,8 @@
 
 The 24 sizes are of four kinds: square, skinny (few rows), deep (a long sum) and batched. `--draw SEED` draws others. At
 each size all take turns on the same arrays: the dispatched call, with the vendor's library among its candidates and
-without; cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; what the look-up ranks next; and, of
-`--tuned`, the winner of every size at every size. Every element is compared after every run, timed ones too; what is
+without; cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; what the look-up ranks next; and
+what tuning there found, by the records of `--tuned`. Every element is compared after every run, timed ones too; what is
 wrong is left out, and said.
 
 Regret is by how much a dispatched call takes longer than the best: without the library, the best of all kernels that
@@ -140,13 +140,13 @@ def arrays_of(bench: Workbench) -> list[Any]:
     return found
 
 
-def winners(family: Family, folder: Path, sizes: Sequence[Mapping[str, int]], device: Device) -> list[Winner]:
-    """The best two of each kernel at each size, by the records of a folder."""
+def winners(family: Family, folder: Path, sizes: Mapping[str, int], device: Device) -> list[Winner]:
+    """The best three of each kernel at a size, by the records of a folder."""
     found: dict[tuple[str, Any], Winner] = {}
     for space in family.spaces:
         for record in Store.of(space, folder).records:
-            if record.device == device.name and record.sizes in sizes:
-                for config in record.configs[:2]:
+            if record.device == device.name and record.sizes == sizes:
+                for config in record.configs[:3]:
                     found[space.name, config_key(config)] = Winner(space, config)
     return list(found.values())
 
@@ -306,11 +306,11 @@ def main() -> None:
     sizes = [each.sizes for each in size_lists.read(options.sizes, family.operation)]
     sizes = sizes[:: max(1, len(sizes) // options.most)][: options.most] if options.most else sizes
     device = devices.open_device(options.device)
-    rivals = winners(family, options.tuned, sizes, device) if options.tuned else []
-    print(f"{options.family} on {device.name}, {len(rivals)} configurations tuned there\n\n{HEAD}", flush=True)
+    print(f"{options.family} on {device.name}\n\n{HEAD}", flush=True)
     rows = []
     for each in sizes:
         try:
+            rivals = winners(family, options.tuned, each, device) if options.tuned else []
             rows.append(measured(family, each, device, rivals, options))
         except TunerError as error:
             print(f"{short_size(each)}: left out: {error}", flush=True)

@@ -24,8 +24,9 @@ from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import COMMON_GPU, Scope
 from tuner.space.source import Version
 from tuner.store import lookup
+from tuner.store.loads import Measured
 from tuner.store.lookup import Query
-from tuner.store.prediction import Measured, TimeModel
+from tuner.store.prediction import TimeModel
 from tuner.store.record import RUNNERS_UP, Record
 
 Times = dict[ConfigKey, tuple[Config, float]]  # of one size

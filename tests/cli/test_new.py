@@ -511,3 +511,30 @@ def test_without_inputs_a_draft_offers_a_function_of_sizes(tmp_path: Path, tune:
     file = drafted(tmp_path, tune, "f.c", "void f(float *y, int n) { for (int i = 0; i < n; i++) y[i] = i; }")
     assert "expected(*, n) returns an array" in file.read_text()
     assert "# reference: zeros(n)    #" in file.read_text()
+
+
+HOST = """\
+#include <cstdio>
+#include <vector>  // for main()
+// scale<<<1, 2>>>(y, n);
+#if defined(__CUDACC_RTC__) && 1
+#else
+#include <string>
+#endif
+__global__ void scale(float *y, int n) { y[threadIdx.x] *= 2; }
+__host__ __device__ int both(int n) { return n; }
+#ifndef __CUDACC_RTC__
+#ifdef BENCHMARK
+int main() { scale<<<1, 2>>>(0, 0); }
+#endif
+#else
+__host__ int only() { return 1; }
+#endif
+void launch(float *y, int n) { scale<<<1, 2>>>(y, n); }
+"""
+
+
+def test_a_draft_asks_about_lines_that_are_for_the_host(tmp_path: Path, tune: Tune) -> None:
+    text = drafted(tmp_path, tune, "f.cu", HOST, "--entry", "scale").read_text()
+    ask = "lines 2, 15, 17 are for the host: is all such code between #ifndef __CUDACC_RTC__ and #endif?"
+    assert f"source: f.cu  # ? {ask}" in text

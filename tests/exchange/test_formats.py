@@ -77,7 +77,9 @@ def test_an_exported_source_compiles_alone(
     text = Path(done.json["files"][0]).read_text()
     assert '#include "' not in text
     if suffix == "c":
-        run("cc", "-std=c11", "-fopenmp", "-Wall", "-Werror", "-c", "-o", "kernel.o", done.json["files"][0])
+        command = text.partition("Compile with: ")[2].partition("; link with: -fopenmp -lm\n")[0].split()
+        assert {"-O3", "-march=native", "-fopenmp"} <= {*command}
+        run(*command, "-Wall", "-Werror", "-c", "-o", "kernel.o", done.json["files"][0])
         return
     made = Source(text, ("sgemm_warptiled",), ())
     assert opencl.compiler.compile(made).binary if suffix == "cl" else compile_cubin(made, "sm_90a").binary

@@ -214,6 +214,55 @@ def test_what_is_wrong_with_a_fill_is_an_error_of_its_space(what: str, tmp_path:
     assert BAD_FILLS[what][1] in refused(file, host)
 
 
+SEVERAL = {"real": ["float32", "float16"], "count": ["int32", "uint8"]}
+ADD_C = """void f(real *y, const real *x, const count *c, int n) {
+    for (int i = 0; i < n; i++) y[i] = (real)((float)x[i] + (float)c[i]);
+}
+"""
+
+
+def several_types(folder: Path, data: str) -> Path:
+    """A kernel whose types are chosen of several, and whose inputs Python fills."""
+    made = {"python": "data.py:made"}
+    arguments = [
+        array("y", "real", ["n"], "out"),
+        array("x", "real", ["n"], fill=made),
+        array("c", "count", ["n"], fill={**made}),
+        {"name": "n", "dtype": "int32"},
+    ]
+    file = space(folder, "x + c", options={}, types=SEVERAL, arguments=arguments)
+    (folder / "f.c").write_text(ADD_C)
+    (folder / "data.py").write_text(data)
+    return file
+
+
+def test_a_function_fills_inputs_of_the_type_that_is_chosen(tmp_path: Path, tune: Tune) -> None:
+    data = "def made(rng, n):\n    return {'x': rng.random(n), 'c': rng.integers(1, 9, n)}\n"
+    file = several_types(tmp_path / "mine", data)
+    given = ("100", "--type", "real=float16", "--type", "count=uint8")
+    assert tune("validate", file, *given).status == 0
+    done = tune(file, *given, "--device", "host", "--json")
+    assert (done.status, done.json["failed"]) == (0, {}), done.err
+
+
+@pytest.mark.parametrize(
+    ("x", "c", "says"),
+    [
+        ("rng.random(n) + 70000", "rng.integers(1, 9, n)", "for x; float16, the type that was chosen, cannot hold it"),
+        ("rng.random(n)", "rng.integers(-9, -8, n)", "returns -9 for c; uint8, the type that was chosen, cannot hold"),
+        ("rng.random(n)", "rng.random(n)", "returns float64 for c; the kernel takes uint8; convert it"),
+        ("rng.integers(1, 9, n)", "rng.integers(1, 9, n)", "returns int64 for x; the kernel takes float16; convert it"),
+    ],
+)
+def test_numbers_that_the_chosen_type_cannot_hold_are_an_error(
+    x: str, c: str, says: str, tmp_path: Path, tune: Tune
+) -> None:
+    file = several_types(tmp_path / "mine", f"def made(rng, n):\n    return {{'x': {x}, 'c': {c}}}\n")
+    done = tune(file, "100", "--type", "real=float16", "--type", "count=uint8", "--device", "host")
+    assert (done.status, done.out) == (2, "")
+    assert says in done.err
+
+
 def test_a_fill_that_fails_is_one_message(tmp_path: Path, tune: Tune) -> None:
     file = space(tmp_path / "mine", "a * x + 1", fill={"python": "data.py:drawn"})
     code, message = BAD_FILLS["an error"]

@@ -14,7 +14,7 @@ from tuner.devices import Device, build_cache
 from tuner.search.listing import listed
 from tuner.space import catalog
 from tuner.space.scope import Scope
-from tuner.tuning.cover import SizedBuild, choose
+from tuner.tuning.covering import SizedBuild, choose
 from tuner.tuning.general import general, generalised
 
 A, B, C, D = (SizedBuild((name, ())) for name in "abcd")

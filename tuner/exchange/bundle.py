@@ -45,7 +45,11 @@ def _targets(request: ExportRequest) -> list[Target]:
     """One target per architecture of the request, else the one of its device. Raises RequestError."""
     problem, device, architectures = request.problem, request.device, request.architectures
     if KIND not in devices.kinds_of(problem.space):
-        raise RequestError(f"{problem.space.name} is written in {', '.join(problem.space.languages)}: it has no cubins")
+        written = ", ".join(problem.space.languages)
+        raise RequestError(
+            f"{problem.space.name} is written in {written}: it has no cubins; --to cu writes its source, compiled "
+            "where it runs"
+        )
     targets = [choose_target(problem, device, (KIND,))] if device is not None or architectures is None else []
     if any(target.device.kind != KIND for target in targets):
         where = f"--device {paths.shown(device or '')}"

@@ -1,6 +1,7 @@
 """The source of one configuration, as a file that compiles alone."""
 
 from tuner import devices
+from tuner.devices.host.compiler import OPTIONS
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import comment
@@ -13,6 +14,9 @@ from tuner.space.model import Argument, Geometry, Space
 from tuner.space.scope import Scope
 from tuner.space.source import StepSource
 from tuner.space.texts import config_text, problem_text
+
+# Without these, what was measured is another program: one without threads, for any processor.
+_FLAGS = {"c": ("cc", *(option for option in OPTIONS if option not in ("-shared", "-fPIC")))}
 
 
 def export(request: ExportRequest) -> Export:
@@ -55,8 +59,8 @@ def text(target: Target) -> str:
         for argument in arguments.values()
         if not _is_parameter(argument, scope)
     ]
-    if rendered[0].options:
-        lines.append(f"Compile with: {' '.join(rendered[0].options)}")
+    if options := [*_FLAGS.get(target.scope.language, ()), *rendered[0].options]:
+        lines.append(f"Compile with: {' '.join(options)}{'' if language.has_grid else '; link with: -fopenmp -lm'}")
     return comment(*lines, "Written by `tune export --to cu`.") + rendered[0].text
 
 

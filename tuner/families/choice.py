@@ -17,8 +17,9 @@ from tuner.space import source
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.store import lookup
+from tuner.store.loads import Measured, Sizes
 from tuner.store.lookup import MATCHES, Candidate, Fit, Match, Query
-from tuner.store.prediction import Measured, Sizes, TimeModel
+from tuner.store.prediction import TimeModel
 from tuner.store.record import Record
 from tuner.store.store import Store
 

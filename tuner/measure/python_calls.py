@@ -76,9 +76,8 @@ def filled(op: Operation, scope: Scope, seed: int) -> dict[str, Array]:
         generator = np.random.default_rng([seed, op.arrays.index(arguments[0])])
         returned = call(function, {GENERATOR: generator, **scope.sizes, **scope.options})
         for argument, value in zip(arguments, by_name(function, returned, [a.name for a in arguments]), strict=True):
-            arrays[argument.name] = fills.exact(
-                value, argument.name, dtype(argument, scope), operation.shape(argument, scope), origin(function)
-            )
+            needed, chosen = (dtype(argument, scope), operation.shape(argument, scope)), argument.dtype in op.types
+            arrays[argument.name] = fills.exact(value, argument.name, *needed, origin(function), chosen)
     return arrays
 
 

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from tuner.space.dtypes import DTYPES
+from tuner.space.host_lines import GUARD
 from tuner.space.kernel_facts import Facts
 from tuner.space.prototype import Parameter, Prototype
 
@@ -140,10 +141,18 @@ class Draft:
     def _kernel(self) -> list[str]:
         facts = self.facts
         path = os.path.relpath(self.source.resolve(), self.output.resolve().parent)
-        lines = [f"source: {_word(path)}"]
+        lines = [f"source: {_word(path)}{_asked(self._host_code())}"]
         if len(facts.steps) == 1:
             lines.insert(0, f"kernel: {_word(_entry(facts.prototype))}")
         return [*lines, f"include: []{_asked(facts.missing)}"] if facts.missing else lines
+
+    def _host_code(self) -> str:
+        """What to ask about lines that are for the host."""
+        numbers = self.facts.host_lines
+        if not numbers:
+            return ""
+        named = f"line {numbers[0]} is" if len(numbers) == 1 else f"lines {', '.join(map(str, numbers[:3]))} are"
+        return f"{named} for the host: is all such code between #ifndef {GUARD} and #endif?"
 
     def _parameters(self) -> list[str]:
         knobs, words = self.facts.knobs, self._words()

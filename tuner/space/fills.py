@@ -26,6 +26,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 SEQUENCES = ("zeros", "ones", "arange", "permutation")
 DISTRIBUTIONS = ("uniform", "normal", "integers")  # each of two numbers
 MOST_FILE_BYTES = 1 << 34
+_KINDS = {"real": "f", "complex": "c", "integer": "iu"}  # NumPy's kinds whose numbers may be converted
 
 
 @dataclass(frozen=True)
@@ -240,14 +241,28 @@ def _from_file(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...]) -> A
     return np.array(data, order="C")
 
 
-def exact(value: Array, name: str, dtype: DType, shape: tuple[int, ...], origin: str) -> Array:
-    """`value` as the contents of the array `name`. Raises SpaceError, which begins with `origin`, for another type or
-    shape."""
+def exact(value: Array, name: str, dtype: DType, shape: tuple[int, ...], origin: str, chosen: bool = False) -> Array:
+    """`value` as the contents of the array `name`; where `dtype` was `chosen` among several, other numbers of its kind
+    are converted. Raises SpaceError, which begins with `origin`, for another type or shape, and for numbers that
+    `dtype` cannot hold."""
+    if chosen and not dtype.is_held_by(value.dtype) and value.dtype.kind in _KINDS.get(dtype.kind, ""):
+        value = _converted(value, name, dtype, origin)
     if not dtype.is_held_by(value.dtype):
         raise SpaceError(f"{origin} returns {value.dtype} for {name}; the kernel takes {dtype.name}; convert it")
     if value.shape != shape:
         raise SpaceError(f"{origin} returns shape {value.shape} for {name}; {shape} is needed at this size")
     return np.array(value, order="C").view(dtype.numpy)
+
+
+def _converted(value: Array, name: str, dtype: DType, origin: str) -> Array:
+    with np.errstate(all="ignore"):
+        converted = value.astype(dtype.numpy)
+        lost = converted != value if dtype.is_exact else np.isfinite(value) & ~np.isfinite(converted)
+    if lost.any():
+        raise SpaceError(
+            f"{origin} returns {value[lost][0]} for {name}; {dtype.name}, the type that was chosen, cannot hold it"
+        )
+    return converted
 
 
 def standard(dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> Elements:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, read_text, shown
-from tuner.space import arithmetic, knobs
+from tuner.space import arithmetic, host_lines, knobs
 from tuner.space.dtypes import DTYPES
 from tuner.space.knobs import Knob
 from tuner.space.prototype import Parameter, Prototype, dynamic_arrays, prototypes
@@ -36,10 +36,12 @@ class Facts:
             suffixes = sorted({suffix for language in LANGUAGES.values() for suffix in language.suffixes})
             raise RequestError(f"{shown(source)}: not a kernel file; name one that ends in {', '.join(suffixes)}")
         try:
-            self.code = without_comments(read_text(source, MAX_SOURCE))
+            whole = read_text(source, MAX_SOURCE)
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not a text file in UTF-8"
             raise RequestError(f"{shown(source)}: cannot be read: {reason}") from None
+        self.code = without_comments(whole)
+        self.host_lines = host_lines.of(whole) if source.suffix == ".cu" else []
         try:
             self.text, self.missing = inlined(source), ""
         except SpaceError as error:

@@ -14,7 +14,7 @@ from tuner.space.default import first_valid
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.space.source import Version
-from tuner.store.prediction import Measured, Sizes, TimeModel
+from tuner.store.loads import Measured, Sizes
 from tuner.store.record import Record
 
 if TYPE_CHECKING:
@@ -154,6 +154,8 @@ def _predicted(fits: Iterable[Fit], query: Query) -> Iterator[Candidate]:
     known = known_times((fit.record for fit in usable), list(query.scope.sizes))
     if not query.units or len(known) < 2:
         return
+    from tuner.store.prediction import TimeModel  # an exact match needs no model
+
     entries = [Measured(query.space, config, times) for config, times in known.values()]
     model = TimeModel(entries, query.scope, query.units)
     if model.regret is None:

@@ -1,10 +1,6 @@
 """A cover: the fewest builds of a family with which every size is nearly as fast as the best known there.
 
-    tune at some sizes -> winners -> every winner at every size -> choose -> a record for each size
-
-Choosing is the set cover problem: a build covers the sizes at which it is within the limit. Taking again and again what
-covers the most of the weight that is left needs at most H(n) times the fewest (V. Chvatal, A Greedy Heuristic for the
-Set-Covering Problem, Mathematics of Operations Research 4, 1979).
+tune at some sizes -> winners -> every winner at every size -> choose -> a record for each size
 """
 
 from __future__ import annotations
@@ -13,9 +9,6 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import numpy as np
 
 from tuner.search.strategies import Budget
 from tuner.space import source
@@ -24,40 +17,24 @@ from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize
 from tuner.space.texts import short_size, size_text
 from tuner.store.lookup import size_distance
+from tuner.tuning.covering import SizedBuild, are_alike, choose, spread_out
 from tuner.tuning.crew import Crew, Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.general import general, generalised
 from tuner.tuning.request import CheckedRequest, TuningRequest
-from tuner.tuning.sizes import LEAST_TRIAL, NEAR, UNTUNABLE, requests_at
+from tuner.tuning.sizes import HOPELESS, LEAST_TRIAL, NEAR, UNTUNABLE, requests_at
 from tuner.tuning.table import Pair, TrialTable
 
 TUNING, MEASURING = 0.5, 0.8  # shares of the time after which tuning, and then measuring, begins nothing more
 LEAST_SECONDS = 3.0  # of tuning at a size
 MOST_WINNERS = 4  # of a size
-MOST_CENTRAL = 16  # sizes that stand for all; for more of them it takes long to tell
-Array = np.ndarray[Any, np.dtype[np.float64]]
 BEHIND = 1.25  # times the best of the family: a kernel that is as slow after its trial is not searched
-NEVER_BEST = 1.05  # times the best wherever it was tried: such a kernel is tried no more
 MOST_SEARCHED = 3  # kernels at a size
-JUDGED = 3  # near sizes at which a kernel was behind: then it is not even tried
-FAR = 3 * NEAR  # from the nearest of all others
-SLOWER = 1.1  # times the best at all of several sizes that are farther away
-SEVERAL = 4  # sizes: a kernel that was behind at as many, and nowhere else, is not tried wherever that was
+JUDGED = 3  # near sizes, alike in what 8 divides, at which a kernel was behind: then it is not even tried
+SEVERAL = 4  # records, or sizes at which it was tried
+SLOWER = 1.05  # times the best in several records: who was never nearer is not tried anywhere
 WARM = 8  # configurations that a search begins with, of those that were best at the nearest sizes
-
-
-@dataclass(frozen=True)
-class SizedBuild:
-    """A configuration of a kernel as it is compiled: `code` is the same at two sizes where one build serves both."""
-
-    pair: Pair
-    code: tuple[str, ...] = ()
-
-    @property
-    def config(self) -> Config:
-        """The configuration."""
-        return {name: value for name, _, value in self.pair[1]}
 
 
 @dataclass(frozen=True)
@@ -139,31 +116,6 @@ def cover(
     return found
 
 
-def choose(times: Sequence[Mapping[SizedBuild, float]], weights: Sequence[float], within: float) -> list[SizedBuild]:
-    """Builds of which each size has one that takes at most `within` times its best: those that it knows by `times`."""
-    limits = [within * min(row.values()) for row in times]
-    reach: dict[SizedBuild, set[int]] = {}
-    for size, row in enumerate(times):
-        for build, value in row.items():
-            if value <= limits[size]:
-                reach.setdefault(build, set()).add(size)
-
-    def gain(build: SizedBuild) -> tuple[float, float]:
-        new = reach[build] & left
-        return sum(weights[size] for size in new), -sum(times[size][build] / limits[size] for size in new)
-
-    chosen: list[SizedBuild] = []
-    left = {*range(len(times))}
-    while left:
-        chosen.append(max(reach, key=gain))
-        left -= reach[chosen[-1]]
-    for build in reversed(list(chosen)):  # a later one may have made an earlier one needless
-        others = set().union(*(reach[other] for other in chosen if other is not build))
-        if reach[build] <= others:
-            chosen.remove(build)
-    return chosen
-
-
 @dataclass(frozen=True)
 class _Work:
     """One cover in the making."""
@@ -206,23 +158,18 @@ class _Work:
         return [name for name, value in bests.items() if value <= BEHIND * least][:MOST_SEARCHED] or [*requests][-1:]
 
     def _is_behind(self, kernel: str, sizes: dict[str, int]) -> bool:
-        """Whether a kernel was behind the best of its family at the nearest sizes, or at all of several that are not
-        too far away; or farther behind at all of several, wherever they are."""
-        tried = {size_text(other): other for table in self._tables for other in table.sizes_of(kernel)}
-        tried.pop(size_text(sizes), None)
-        ranked = sorted((size_distance(other, sizes), self._ratio(kernel, other)) for other in tried.values())
-        if len(ranked) >= JUDGED and ranked[JUDGED - 1][0] <= NEAR:
-            return all(ratio > NEVER_BEST for _, ratio in ranked[:JUDGED])
-        least = NEVER_BEST if ranked and ranked[0][0] <= FAR else SLOWER
-        return len(ranked) >= SEVERAL and all(ratio > least for _, ratio in ranked)
-
-    def _ratio(self, kernel: str, sizes: dict[str, int]) -> float:
-        """The best value of a kernel at a size over that of its family."""
-        bests: dict[str, float] = {}
-        for table in self._tables:
-            for name, value in table.best(sizes).items():
-                bests[name] = min(bests.get(name, value), value)
-        return bests[kernel] / min(bests.values())
+        """Whether a kernel was behind the best of its family at near sizes that are aligned alike; or at all of
+        several, by what records say, or far behind by what its trials say."""
+        ratios = {size_text(o): (o, _ratio(self.table, kernel, o)) for o in self.table.sizes_of(kernel)}
+        ratios.pop(size_text(sizes), None)
+        near = [(size_distance(other, sizes), ratio) for other, ratio in ratios.values() if are_alike(other, sizes)]
+        judged = [ratio for distance, ratio in sorted(near)[:JUDGED] if distance <= NEAR]
+        if len(judged) == JUDGED:
+            return all(ratio > BEHIND for ratio in judged)
+        recorded = [_ratio(self.history, kernel, other) for other in self.history.sizes_of(kernel)]
+        if len(recorded) >= SEVERAL and all(ratio > SLOWER for ratio in recorded):
+            return True
+        return len(ratios) >= SEVERAL and all(ratio > HOPELESS for _, ratio in ratios.values())
 
     @property
     def _tables(self) -> tuple[TrialTable, TrialTable]:
@@ -365,27 +312,7 @@ class _Work:
         return tune_with(self.crews, replace(request, budget=None), self.progress, configs, others)
 
 
-def spread_out(sizes: Sequence[WeightedSize]) -> list[WeightedSize]:
-    """The sizes in another order, so that the first ones stand for all: always the one that brings the weight of all
-    nearest to those before (A. A. Kuehn and M. J. Hamburger, A Heuristic Program for Locating Warehouses, Management
-    Science 9, 1963); after MOST_CENTRAL always the one that is farthest."""
-    points = np.log(np.array([[*size.sizes.values()] for size in sizes], float))
-    weights = np.array([size.weight for size in sizes])
-    order: list[int] = []
-    near, rest = np.full(len(sizes), np.inf), np.ones(len(sizes), bool)
-    for count in range(len(sizes)):
-        if count < MOST_CENTRAL:
-            totals = [_distances(points, i) for i in map(int, np.flatnonzero(rest))]
-            sums = [float((weights * np.minimum(near, apart)).sum()) for apart in totals]
-            chosen = int(np.flatnonzero(rest)[int(np.argmin(sums))])
-        else:
-            chosen = int(np.argmax(np.where(rest, near, -1.0)))
-        order.append(chosen)
-        rest[chosen] = False
-        near = np.minimum(near, _distances(points, chosen))
-    return [sizes[position] for position in order]
-
-
-def _distances(points: Array, position: int) -> Array:
-    distances: Array = np.sqrt(((points - points[position]) ** 2).sum(axis=1))
-    return distances
+def _ratio(table: TrialTable, kernel: str, sizes: dict[str, int]) -> float:
+    """The best value of a kernel at a size over that of its family."""
+    bests = table.best(sizes)
+    return bests[kernel] / min(bests.values())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.devices.compiler import Build, Compiler, missing_kernel
-from tuner.devices.cuda import BACKEND, ptx
+from tuner.devices.cuda import BACKEND, host_code, ptx
 from tuner.devices.figures import Figures
 from tuner.devices.interface import Interface
 from tuner.errors import BuildError, DeviceError
@@ -33,7 +33,7 @@ class NvrtcCompiler(Compiler):
 
     def name(self) -> str:
         headers = [_wheel_version(wheel) for wheel in ("runtime", "crt", "cccl")]
-        return f"NVRTC {version()} {STANDARD} headers {headers}"
+        return f"NVRTC {version()} {STANDARD} headers {headers} {host_code.version()}"
 
     def compile(self, source: Source) -> Build:
         return compile_cubin(source, self.architecture)
@@ -44,7 +44,9 @@ def compile_cubin(source: Source, architecture: str) -> Build:
     lack the kernel."""
     nvrtc = _nvrtc()
     file = f"{braces.function(source.kernels[0])}.cu"
-    program = _ok(nvrtc.nvrtcCreateProgram(source.text.encode(), file.encode(), 0, [], []))
+    names = [name.encode() for name in host_code.NAMES]
+    headers = [host_code.header()] * len(names)
+    program = _ok(nvrtc.nvrtcCreateProgram(source.text.encode(), file.encode(), len(names), headers, names))
     try:
         for kernel in source.kernels:  # instantiates a template; changes no other cubin
             _ok(nvrtc.nvrtcAddNameExpression(program, kernel.encode()))
@@ -64,15 +66,17 @@ def compile_cubin(source: Source, architecture: str) -> Build:
             if errors and all(file == _NAMES for file, _ in errors):
                 missing = next((k for k in source.kernels if braces.function(k) in errors[0][1]), source.kernels[0])
                 raise BuildError(missing_kernel(source, missing, errors[0][1].partition(". ")[0]))
-            raise BuildError(log or status.name)
+            raise BuildError(host_code.explained(log) or status.name)
         cubin = bytearray(_ok(nvrtc.nvrtcGetCUBINSize(program)))
         _ok(nvrtc.nvrtcGetCUBIN(program, cubin))
-        names = {kernel: _ok(nvrtc.nvrtcGetLoweredName(program, kernel.encode())).decode() for kernel in source.kernels}
+        entries = {
+            kernel: _ok(nvrtc.nvrtcGetLoweredName(program, kernel.encode())).decode() for kernel in source.kernels
+        }
         return Build(
             bytes(cubin),
-            {kernel: _figures(log, name) for kernel, name in names.items()},
-            entries={kernel: name for kernel, name in names.items() if name != kernel},
-            interface=_interface(nvrtc, program, names),
+            {kernel: _figures(log, name) for kernel, name in entries.items()},
+            entries={kernel: name for kernel, name in entries.items() if name != kernel},
+            interface=_interface(nvrtc, program, entries),
         )
     finally:
         nvrtc.nvrtcDestroyProgram(program)
