@@ -106,16 +106,17 @@ UNINITIALISED = (
 )  # fmt: skip
 
 
-def outcome_of_twin(file: str, text: str, becomes: str, size: str, device: Device, folder: Path) -> str | None:
+def outcome_of_twin(
+    file: str, text: str, becomes: str, size: str, device: Device, folder: Path, **values: Value
+) -> str | None:
     space = broken(PERSISTENT, text, becomes, folder, file)
-    config = {**space.default, "cluster_m": 2, "in_flight": 0, "stages": 3}
-    return outcome_of(space, device, size, config)
+    return outcome_of(space, device, size, {**space.default, "cluster_m": 2, "in_flight": 0, **values})
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("hazard", BROKEN)
 def test_a_twin_without_what_a_hazard_needs_is_wrong(hazard: str, cuda: Device, tmp_path: Path) -> None:
-    assert outcome_of_twin(*BROKEN[hazard], cuda, tmp_path) == "wrong result"
+    assert outcome_of_twin(*BROKEN[hazard], cuda, tmp_path, stages=3) == "wrong result"
 
 
 @pytest.mark.gpu
