@@ -220,7 +220,8 @@ def _bound(
 ) -> Iterator[tuple[str, Call]]:
     """Launches of the winners that are valid and load here."""
     for name, winner in programs.items():
-        if winner.space.declares(winner.config) and winner.space.valid(winner.config, scope):
+        is_known = winner.space.declares(winner.config) and bench.serves(winner.space, scope)
+        if is_known and winner.space.valid(winner.config, scope):
             try:
                 built = build(bench.device.compiler, winner.space, winner.config, scope)
                 yield name, bench.bind(Program(bench.device, winner.space, winner.config, scope, built))
