@@ -1,5 +1,6 @@
 """`python -m tuner` is `tune`."""
 
+import gc
 import sys
 
 
@@ -11,7 +12,10 @@ def main() -> None:
         sys.exit(
             f"error: the command line needs {missing.name}, which is not installed; install tuner with its dependencies"
         )
-    run()
+    try:
+        run()
+    finally:
+        gc.freeze()  # otherwise Python looks through all objects for garbage before it ends
 
 
 if __name__ == "__main__":

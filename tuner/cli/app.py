@@ -5,7 +5,6 @@ message on standard error; 130 after SIGINT, 143 after SIGTERM.
 """
 
 import errno
-import gc
 import importlib
 import os
 import signal
@@ -117,7 +116,6 @@ def main() -> None:
         _discard_output()
         output.say("error: standard output: no space left on it; free some, or send it elsewhere")
         status = 1
-    gc.freeze()  # otherwise Python looks through all objects for garbage before it ends
     sys.exit(status if isinstance(status, int) else 0)
 
 
