@@ -353,9 +353,9 @@ def test_the_first_of_several_folders_gives_the_shorter_name(
 def test_a_project_cannot_take_the_name_of_a_kernel_of_ours(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = project(tmp_path / "work", 'name = "sgemm"\nspaces = ["tuning"]\n', "03_naive")
+    root = project(tmp_path / "checkout", 'name = "sgemm"\nspaces = ["tuning"]\n', "03_naive")
     monkeypatch.chdir(root)
-    assert list(listed(tune)) == ["sgemm/work/tuning/03_naive"]
+    assert list(listed(tune)) == ["sgemm/checkout/tuning/03_naive"]
     assert tune("show", "sgemm/03_naive", "64", "--json").json["title"] != "Multiply by 2"
 
 

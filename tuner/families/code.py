@@ -22,7 +22,7 @@ class SizedCode:
     def __init__(self, space: Space) -> None:
         self._space = space
         self._names = sorted(source.size_dependent(space) - source.unused(space))
-        self.parameters = _parameters_of(space, self._names)  # that they depend on
+        self.parameters = space.parameters_behind(self._names)  # that they depend on
         self._kept: dict[tuple[Any, ...], Code] = {}
 
     def at(self, config: Config, scope: Scope) -> Code:
@@ -50,14 +50,3 @@ class SizedCode:
             return tuple([names[name] for name in self._names])
         except ExpressionError:
             return (object(),)  # equal to none
-
-
-def _parameters_of(space: Space, names: list[str]) -> list[str]:
-    """The parameters that derived values depend on."""
-    queue, visited = list(names), set[str]()
-    while queue:
-        name = queue.pop()
-        if name not in visited:
-            visited.add(name)
-            queue += space.derived[name].names if name in space.derived else ()
-    return [name for name in space.parameters if name in visited]

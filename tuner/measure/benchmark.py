@@ -108,18 +108,18 @@ class Bench:
 
     def _times(self, call: Callable[[], None], config: Config, race: Race) -> tuple[float, ...]:
         """Times in ms, evened. Where the first of them loses the race, no others follow."""
-        self.workbench.begin()
+        self.workbench.rotation.begin()
         times = [self._stopwatch.time(call)]
         while race.is_lost(min(times)) and race.is_doubtful(times) and len(times) < LOOKS:
             times.append(self._stopwatch.time(call))
         if race.is_lost(min(times)):
             return tuple(times)
         times += self._loop.times(call, config, max(0, self.method.repeats - len(times)))
-        found = self.workbench.found
+        found = self.workbench.rotation.found
         while race.is_open(evened(times, found), self.method.repeats):
-            self.workbench.begin()
+            self.workbench.rotation.begin()
             times += self._loop.times(call, config, self.method.repeats)
-            found = found + self.workbench.found
+            found = found + self.workbench.rotation.found
         return evened(times, found)
 
     def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:

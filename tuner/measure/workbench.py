@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +18,9 @@ from tuner.measure.comparison import Verdict, compare
 from tuner.measure.input_sets import InputSet
 from tuner.measure.layout import Layout
 from tuner.measure.own_arrays import OwnArrays
-from tuner.measure.poison import INPUT_GUARD, NAN, NUMBER, OUTPUT_GUARD
+from tuner.measure.poison import INPUT_GUARD, NAN, OUTPUT_GUARD
 from tuner.measure.referee import Referee
+from tuner.measure.rotation import Rotation
 from tuner.space import derivation, routines
 from tuner.space.chosen_types import dtype
 from tuner.space.default import nominal
@@ -81,9 +82,6 @@ class Workbench:
         self._referee = Referee(device, space, self.cache)
         self._current, self._is_renewed = 0, False
         self._until_frozen, self._is_mended = FREEZE_EVERY, False
-        self._turns, self._fills = list[int](), list[int]()  # sets, and what fills outputs, that are still to be drawn
-        self.found = list[int]()  # by the runs since `begin`
-        self._shared = list[int]()  # sets that several runs are still to find one after the other
         self._owner, self._dirty = of or self, True  # dirty: the last kernel may have written outside its outputs
         if of is not None:
             self.buffers, self._kernels, first = of.buffers, of._kernels, of._layouts[0]
@@ -102,6 +100,7 @@ class Workbench:
             more = range(1, input_sets.affordable(device, self.op, self.nominal, inputs, self.cache, with_padding))
             drawn = [inputs, *(input_sets.draw(self._referee, self.nominal, seed) for seed in more)]
             self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs) for inputs in drawn]
+        self.rotation = Rotation(len(self._layouts))
         self._drawn = after._drawn if after is not None else len(self._layouts)
         self._guard_checks = [
             self._kernels.check_guards(name, buffer, self._guard(name)) for name, buffer in self.buffers.items()
@@ -192,26 +191,14 @@ class Workbench:
         """The next runs are of this call: its own arrays are prepared and looked at with all others."""
         self._own = call.own if isinstance(call, OwnLaunch) else None
 
-    def begin(self) -> None:
-        """A batch of runs begins: the next one finds another set than the one that kernels are verified on, and those
-        after it find every set in turn. So each set has the same part in the times of every configuration."""
-        self._turns, self.found = list(range(1, len(self._layouts))), []
-
     def share(self, runs: int) -> int:
-        """The next `runs` runs find the same set, the number of which is returned. Sets take turns, in random order."""
-        index = _drawn(self._shared, range(len(self._layouts)))
-        self._turns = [index] * runs
-        return index
+        """The next `runs` runs find the same set of inputs, the number of which is returned. Sets take turns."""
+        return self.rotation.share(runs)
 
     def prepare(self) -> None:
-        """Enqueue what makes the arrays ready for a run: a set of inputs, and poison.
-
-        Both are drawn at random, each as often as any other.
-        """
+        """Enqueue what makes the arrays ready for a run: a set of inputs, and poison, as the rotation has them."""
         self._owner._dirty = True  # until `inspect` says that the run wrote nowhere else
-        index = _drawn(self._turns, range(len(self._layouts)))
-        self.found.append(index)
-        self._prepare(index, _drawn(self._fills, (NAN, NUMBER)))
+        self._prepare(*self.rotation.draw())
 
     def check(self) -> None:
         """Compare every element that the last run has left. Raises WrongResult.
@@ -294,8 +281,7 @@ class Workbench:
     def _verify_once(self, call: Callable[[], None]) -> Verdict:
         self._kernels.clear()
         self._prepare(0, NAN)
-        self._fills = [NUMBER]  # the next run finds all else
-        self.begin()
+        self.rotation.verified()
         self.device.synchronize()
         call()
         self.device.synchronize()
@@ -391,10 +377,3 @@ def _problem(space: Space) -> Operation:
     op = space.operation
     arrays = tuple(a for a in op.arguments if a.role != "scratch" and (a.is_array or (a.shape is None and not a.kind)))
     return replace(op, arguments=arrays, extent=())
-
-
-def _drawn(deck: list[int], everything: Iterable[int]) -> int:
-    """One of `deck`, which then lacks it; an empty deck is filled with `everything`."""
-    if not deck:
-        deck.extend(everything)
-    return deck.pop(secrets.randbelow(len(deck)))

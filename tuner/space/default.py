@@ -59,16 +59,7 @@ def checks_by_depth(space: Space) -> list[list[Restriction]]:
     order = list(space.parameters)
     checks: list[list[Restriction]] = [[] for _ in order]
     for restriction in space.restrictions:
-        positions, queue, visited = set(), list(restriction.that.names), set[str]()
-        while queue:
-            name = queue.pop()
-            if name in visited:
-                continue
-            visited.add(name)
-            if name in space.derived:
-                queue += space.derived[name].names
-            elif name in space.parameters:
-                positions.add(order.index(name))
+        positions = [order.index(name) for name in space.parameters_behind(restriction.that.names)]
         checks[max(positions, default=0)].append(restriction)
     return checks
 

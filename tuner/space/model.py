@@ -247,6 +247,16 @@ class Space:
             if a.dtype in chosen or any(extent.names & chosen for extent in a.shape or ())
         )
 
+    def parameters_behind(self, names: Iterable[str]) -> list[str]:
+        """The parameters among these names, and those that the derived values among them depend on, in order."""
+        queue, visited = list(names), set[str]()
+        while queue:
+            name = queue.pop()
+            if name not in visited:
+                visited.add(name)
+                queue += self.derived[name].names if name in self.derived else ()
+        return [name for name in self.parameters if name in visited]
+
     def at(self, config: Mapping[str, Value], scope: Scope) -> Scope:
         """`scope` with the values of this configuration. Raises ExpressionError if a derived value has none."""
         names = self.names(config, scope)

@@ -198,14 +198,7 @@ def _grid(grid: Sequence[Expression], space: Space, config: Config, scope: Scope
 
 def _parameters_of_grids(space: Space) -> list[str]:
     """The parameters that the grids of a space depend on."""
-    queue = [name for step in space.steps for extent in step.grid for name in extent.names]
-    visited: set[str] = set()
-    while queue:
-        name = queue.pop()
-        if name not in visited:
-            visited.add(name)
-            queue += space.derived[name].names if name in space.derived else ()
-    return [name for name in space.parameters if name in visited]
+    return space.parameters_behind(name for step in space.steps for extent in step.grid for name in extent.names)
 
 
 def _work(space: Space, scope: Scope) -> tuple[float, float]:
