@@ -40,15 +40,14 @@ class Measured:
 class TiledGrid:
     """The tiles of a step along x, y and z, without rounding up: `factors` times the powers of sizes (a row each).
 
-    `most` is the number of blocks that the grid does not exceed, `cluster` that of a cluster. Where it is not `exact`,
-    tiles are to be counted; where it is no product, none of them is thought to be cut.
+    `most` is the number of blocks that the grid does not exceed. Where it is not `exact`, tiles are to be counted;
+    where it is no product, none of them is thought to be cut.
     """
 
     extents: tuple[ast.expr, ...]
     factors: Array
     powers: Array
     most: float = math.inf
-    cluster: int = 1
     exact: bool = True
     is_product: bool = True
 
@@ -70,8 +69,7 @@ class TiledGrid:
             factors = np.array(there, float) / float(LARGE) ** powers.sum(axis=1)
             names = space.names(config, at(space, scope, large))
             blocks = math.prod(extent.integer(names) for extent in step.grid)
-            cluster = math.prod(extent.integer(names) for extent in step.cluster or ())
-            grid = TiledGrid(extents, factors, powers, blocks if blocks < math.prod(there) else math.inf, cluster)
+            grid = TiledGrid(extents, factors, powers, blocks if blocks < math.prod(there) else math.inf)
             if (abs(exponents - powers) > NEARLY).any():
                 return replace(grid, exact=False, is_product=False)
             for point in sizes[:: max(1, len(sizes) // MOST_CHECKED)]:
@@ -106,8 +104,7 @@ def at(space: Space, scope: Scope, sizes: Sizes) -> Scope:
 
 def parameters_of(space: Space) -> list[str]:
     """The parameters that the grids of a space depend on."""
-    extents = (extent for step in space.steps for extent in (*step.grid, *(step.cluster or ())))
-    return space.parameters_behind(name for extent in extents for name in extent.names)
+    return space.parameters_behind(name for step in space.steps for extent in step.grid for name in extent.names)
 
 
 def work_of(space: Space, scope: Scope) -> tuple[float, float]:

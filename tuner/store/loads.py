@@ -10,8 +10,8 @@ where `work` is what the operation says (`flops`, else `bytes`), and `whole bloc
 rounding up, so that the quotient is the work of one whole block. Where a grid does not grow with its tiles, the blocks
 that it has walk over these: then tiles take the place of blocks, and the blocks that of the multiprocessors.
 
-The blocks of a cluster share one group of multiprocessors (NVIDIA's "H100 Tensor Core GPU Architecture"), whose sizes
-nobody tells: so fewer of the multiprocessors take clusters, `slots`, which a model learns by the size of clusters.
+Not every multiprocessor takes every block: those of a cluster share one group of multiprocessors (NVIDIA's "H100 Tensor
+Core GPU Architecture"), and what is left of a group takes none. So `slots` are as many multiprocessors as times tell.
 
 The parts of a time are
 
@@ -30,7 +30,7 @@ library's routine, whose blocks nobody knows, has the work as its load.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -67,17 +67,16 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Counted:
-    """A configuration whose tiles must be counted, those of a step without rounding up, and the number of its grid."""
+    """A configuration whose tiles must be counted, its grid, and the rows of all that have this grid."""
 
     space: Space
     config: Config
     grid: TiledGrid
-    number: int
+    rows: list[int]
 
 
 class TimeTerms:
-    """The parts of the times of configurations, but for their factors. Those with the same grid share their
-    computation."""
+    """The parts of the times of configurations, but for their factors."""
 
     def __init__(
         self, measured: Sequence[Measured], scope: Scope, units: int, cache: int, sizes: Sequence[Sizes]
@@ -87,49 +86,32 @@ class TimeTerms:
         self._units, self._scope, self._cache = units, scope, cache
         self._space = next((entry.space for entry in measured if entry.space is not None), None)
         self._rows = {} if self._space is None else _rows(self._space, scope)
+        self._libraries = np.array([entry.space is None for entry in measured], bool)
+        self.slots = np.full(len(measured), float(units))
         parameters: dict[int, list[str]] = {}
-        samples: dict[tuple[object, ...], tuple[Space, Config]] = {}
-        keys: list[tuple[object, ...] | None] = []
-        for entry in measured:
-            if entry.space is None:
-                keys.append(None)
-                continue
-            if id(entry.space) not in parameters:
-                parameters[id(entry.space)] = parameters_of(entry.space)
-            names = parameters[id(entry.space)]
-            keys.append(key := (id(entry.space), *(entry.config.get(name) for name in names)))
-            samples.setdefault(key, (entry.space, entry.config))
-        numbers = {key: number for number, key in enumerate(samples)}
-        self._count = len(samples)
-        self._members = np.array([self._count if key is None else numbers[key] for key in keys], int)
+        known: dict[tuple[object, ...], list[TiledGrid]] = {}
+        counted: dict[int, _Counted] = {}
         grids: list[TiledGrid] = []
-        self._owners = np.empty(0, int)
-        self._counted: list[_Counted] = []
-        for number, (space, config) in enumerate(samples.values()):
-            found = [TiledGrid.of(step, space, config, scope, sizes) for step in space.steps]
-            known = [grid for grid in found if grid is not None]
-            for grid in [grid for grid in known if grid.is_product] or known:
+        owners: list[int] = []
+        for number, (space, config) in enumerate((entry.space, entry.config) for entry in measured):
+            if space is None:
+                continue
+            if id(space) not in parameters:
+                parameters[id(space)] = parameters_of(space)
+            key = id(space), *(config.get(name) for name in parameters[id(space)])
+            if key not in known:
+                found = [TiledGrid.of(step, space, config, scope, sizes) for step in space.steps]
+                there = [grid for grid in found if grid is not None]
+                known[key] = [grid for grid in there if grid.is_product] or there
+            for grid in known[key]:
                 if not grid.exact:
-                    self._counted.append(_Counted(space, config, grid, len(grids)))
+                    counted.setdefault(id(grid), _Counted(space, config, grid, [])).rows.append(len(grids))
                 grids.append(grid)
-                self._owners = np.append(self._owners, number)
+                owners.append(number)
+        self._counted, self._owners = [*counted.values()], np.array(owners, int)
         self._factors = np.array([grid.factors for grid in grids]).reshape(-1, 3, 1)
         self._powers = np.array([grid.powers for grid in grids])
         self._most = np.array([grid.most for grid in grids], float)
-        self._clusters = np.array([grid.cluster for grid in grids], int)
-        self._slots = np.full(len(grids), float(units))
-
-    @property
-    def clusters(self) -> Array:
-        """The blocks of the largest cluster of each entry."""
-        found = np.ones(self._count + 1)
-        np.maximum.at(found, self._owners, self._clusters)
-        members: Array = found[self._members]
-        return members
-
-    def assign(self, slots: Mapping[int, int]) -> None:
-        """Give the clusters of these sizes so many multiprocessors."""
-        self._slots = np.array([slots.get(cluster, self._units) for cluster in self._clusters], float)
 
     @property
     def count(self) -> int:
@@ -147,19 +129,17 @@ class TimeTerms:
         parts += [np.full_like(waves, moved), np.full_like(waves, missed)]
         for alignment in alignments:
             parts += [parts[part] * (alignment < ALIGNMENT) for part in (LOAD, BLOCK)]
-        for part in (2, 3):
-            parts[part][self._count] = 0.0
-        parts[LOAD][self._count] = work  # of a library's routine
+        parts[LOAD][self._libraries] = work
         for which, alignment in enumerate(alignments):
-            parts[PARTS + 2 * which][self._count] = work * (alignment < ALIGNMENT)
+            parts[PARTS + 2 * which][self._libraries] = work * (alignment < ALIGNMENT)
         with np.errstate(invalid="ignore", divide="ignore"):
             places = np.nan_to_num(np.log(np.stack([blocks, each], axis=1)), posinf=0.0)
-        places[self._count] = 0.0
+        places[self._libraries] = 0.0
         levels = [
             NARROWER * math.log2(alignment) + (WIDEST if alignment == ALIGNMENT else 0.0) for alignment in alignments
         ]
-        place = Position(np.log(np.array(sizes, float)), np.array(levels, float), places[self._members])
-        return Terms(np.stack(parts, axis=1)[self._members], place)
+        place = Position(np.log(np.array(sizes, float)), np.array(levels, float), places)
+        return Terms(np.stack(parts, axis=1), place)
 
     def _alignments(self, sizes: Sizes) -> list[int]:
         """The powers of two that divide the bytes of rows, up to ALIGNMENT, for each length of rows."""
@@ -175,10 +155,9 @@ class TimeTerms:
         return found
 
     def _waves(self, sizes: Sizes) -> Array:
-        """By grid: the waves of one, two and four blocks per multiprocessor; the tiles over multiprocessors; the tiles;
-        and the share of the work that one whole tile is; means of steps. The last is a library's routine."""
-        found = np.full((6, self._count + 1), np.nan)
-        found[:, self._count] = 0.0, 0.0, 0.0, 0.0, 1.0, 0.0
+        """By entry: the waves of one, two and four blocks per multiprocessor; the tiles over multiprocessors; the
+        tiles; and the share of the work that one whole tile is. All are means of steps; none for a library."""
+        found = np.where(self._libraries, 0.0, np.full((6, len(self._libraries)), np.nan))
         if len(self._owners):
             along = (self._factors * np.prod(np.array(sizes, float) ** self._powers, axis=2, keepdims=True))[:, :, 0]
             there, whole = np.ceil(along - ROUNDING).prod(axis=1), along.prod(axis=1)
@@ -186,16 +165,16 @@ class TimeTerms:
             for counted in self._counted:
                 operation = id(counted.space.operation)
                 scope = scopes.setdefault(operation, at(counted.space, self._scope, sizes))
-                there[counted.number] = counted.grid.tiles(counted.space.names(counted.config, scope))
+                there[counted.rows] = counted.grid.tiles(counted.space.names(counted.config, scope))
                 if not counted.grid.is_product:
-                    whole[counted.number] = there[counted.number]
-            slots = np.where(there > self._most, np.minimum(self._slots, self._most), self._slots)
-            even = there / slots
+                    whole[counted.rows] = there[counted.rows]
+            slots = self.slots[self._owners]
+            even = there / np.where(there > self._most, np.minimum(slots, self._most), slots)
             columns = np.ceil(even), np.ceil(even / 2), np.ceil(even / 4), even, there, 1 / whole
-            counts = np.bincount(self._owners, minlength=self._count)
+            counts = np.bincount(self._owners, minlength=len(self._libraries))
             for row, values in zip(found, columns, strict=True):
-                sums = np.bincount(self._owners, weights=values, minlength=self._count)
-                np.divide(sums, counts, out=row[: self._count], where=counts > 0)
+                sums = np.bincount(self._owners, weights=values, minlength=len(self._libraries))
+                np.divide(sums, counts, out=row, where=counts > 0)
         return found
 
 

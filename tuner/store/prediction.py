@@ -19,7 +19,6 @@ In `benchmarks/lookup.py`, which compares both on recordings, the look-up was ne
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -37,11 +36,12 @@ REACH = 1.5  # of the logarithm of blocks, or of the work of each, over which wh
 WIDER = 2.5  # times that of the logarithms of the sizes of a kernel, since blocks and work tell more
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
 CAUTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)  # by how much a kernel is expected to be faster than the library
-LOST = 2.0  # a kernel in the library's place that is slower is a surprise
-SPARING = 8.0  # the weight of the other parts of a time than its load, over the number of sizes, squared
+LOST = 4.0  # a kernel in the library's place that is slower is a surprise
+SPARING = 32.0  # the weight of the other parts of a time than its load, over the third power of the number of sizes
 ROUNDS = 100  # of the search for the numbers
-PAIR = 2  # blocks of a cluster that fits any group of multiprocessors
-MOST_FEWER = 4  # clusters, at most, that a device takes less than its multiprocessors would
+SLOTS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # shares of the multiprocessors that may take blocks
+MANY = 12  # sizes, with which fewer multiprocessors can be told from other reasons
+BETTER = 0.88  # times the squares of errors with more of them: with as many, fewer are believed
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
@@ -93,21 +93,19 @@ class TimeModel:
         return there
 
     def _give_slots(self, units: int) -> None:
-        """Find how many multiprocessors take clusters of each size: with which number times are explained best."""
-        clusters = self._terms.clusters
-        kinds = [int(size) for size in np.unique(clusters) if size > PAIR]
-        best = dict.fromkeys(kinds, (math.inf, units))
-        for fewer in range(MOST_FEWER if kinds else 0):
-            slots = {size: size * max(1, units // size - fewer) for size in kinds}
-            self._terms.assign(slots)
+        """Find how many multiprocessors take blocks of each configuration: fewer, where that explains times better."""
+        least = np.full(self._times.shape[1], np.inf)
+        chosen = np.full_like(least, units)
+        for share in SLOTS:
+            self._terms.slots = np.full_like(least, max(1, round(share * units)))
             self._look()
             factors = _nonnegative(self._squares.sum(axis=0), self._relative.sum(axis=0), self._known.sum(axis=0))
             errors = np.where(self._known, (self._relative * factors).sum(axis=2) - 1, 0.0)
-            for size in kinds:
-                error = float((errors[:, clusters == size] ** 2).sum())
-                best[size] = min(best[size], (error, slots[size]))
-        if kinds:
-            self._terms.assign({size: found for size, (_, found) in best.items()})
+            squares = (errors**2).sum(axis=0)
+            is_better = (squares < BETTER * least) & ((self._known.sum(axis=0) >= MANY) | (share == 1.0))
+            chosen = np.where(is_better, self._terms.slots, chosen)
+            least = np.where(is_better, squares, least)
+        self._terms.slots = chosen
 
     def times(self, sizes: Mapping[str, int]) -> Array:
         """The predicted time of each, in ms; infinite where there is none. Doubts make it longer."""
@@ -199,7 +197,7 @@ def _nonnegative(squares: Array, sums: Array, counts: Array) -> Array:
     `squares` are A^T A, `sums` A^T 1, `counts` the rows of A. What few sizes tell is thought to be load (A. N.
     Tikhonov's regularisation)."""
     diagonal = np.einsum("...ii->...i", squares)
-    penalty = SPARING * diagonal / np.maximum(counts, 1)[..., None] ** 2
+    penalty = SPARING * diagonal / np.maximum(counts, 1)[..., None] ** 3
     penalty[..., LOAD] = 0.0
     scale = np.where(diagonal > 0, diagonal + penalty, 1.0)
     x = np.zeros_like(sums)
