@@ -96,13 +96,14 @@ class TimeModel:
         """Find how many multiprocessors take blocks of each configuration: fewer, where that explains times better."""
         least = np.full(self._times.shape[1], np.inf)
         chosen = np.full_like(least, units)
-        for share in SLOTS:
+        can_tell = (~np.isnan(self._times)).sum(axis=0) >= MANY
+        for share in SLOTS if can_tell.any() else ():
             self._terms.slots = np.full_like(least, max(1, round(share * units)))
             self._look()
             factors = _nonnegative(self._squares.sum(axis=0), self._relative.sum(axis=0), self._known.sum(axis=0))
             errors = np.where(self._known, (self._relative * factors).sum(axis=2) - 1, 0.0)
             squares = (errors**2).sum(axis=0)
-            is_better = (squares < BETTER * least) & ((self._known.sum(axis=0) >= MANY) | (share == 1.0))
+            is_better = (squares < BETTER * least) & can_tell
             chosen = np.where(is_better, self._terms.slots, chosen)
             least = np.where(is_better, squares, least)
         self._terms.slots = chosen
