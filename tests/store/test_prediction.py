@@ -159,6 +159,18 @@ def test_what_runs_on_fewer_multiprocessors_is_known_by_its_times() -> None:
     assert taken == {18: 64, 26: 64, 27: 128, 45: 128}  # with all of them, small tiles would win at 27 and 45
 
 
+def test_what_was_measured_at_few_of_many_sizes_is_not_predicted_at_others() -> None:
+    """The large tile alone would be the fastest everywhere; but it was measured at large sizes, with aligned rows."""
+    rare = {**LARGE, "TM": 4}
+    records = []
+    for size in (256, 321, 512, 642, 1024, 1282, 2048, 2563, 3072, 4096):
+        work = size**3 / 1e8
+        timed = [(LARGE, work * (1 + 300 / size)), (SMALL, work * (1.3 + 10 / size))]
+        records.append(measured(size, *timed, *([(rare, 0.5 * work)] if size in (3072, 4096) else [])))
+    assert {config_key(one.config) for one in found(records, 900)[:2]} == {config_key(LARGE), config_key(SMALL)}
+    assert found(records, 4096)[0].config == rare
+
+
 def unpredictable(size: int) -> Record:
     """The tile that is best changes with the size, whatever its waves are."""
     return measured(size, (LARGE, 1.0 if size > 1000 else 3.0), (SMALL, 2.0))

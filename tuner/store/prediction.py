@@ -26,7 +26,7 @@ import numpy as np
 
 from tuner.space.scope import Scope
 from tuner.store.grids import Array, Measured, Sizes
-from tuner.store.loads import LOAD, Position, Terms, TimeTerms
+from tuner.store.loads import LOAD, PARTS, Position, Terms, TimeTerms
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
@@ -35,6 +35,7 @@ DEVIATION, NOISE = 0.3, 0.03  # of the logarithms of what is left open, and of t
 REACH = 1.5  # of the logarithm of blocks, or of the work of each, over which what is left open changes
 WIDER = 2.5  # times that of the logarithms of the sizes of a kernel, since blocks and work tell more
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
+RARE = 0.2  # of the sizes of what was measured most: what was measured at fewer is known there alone
 CAUTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)  # by how much a kernel is expected to be faster than the library
 LOST = 4.0  # a kernel in the library's place that is slower is a surprise
 SPARING = 32.0  # the weight of the other parts of a time than its load, over the third power of the number of sizes
@@ -47,12 +48,20 @@ Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 @dataclass(frozen=True)
 class _Fit:
-    """What was learnt from some sizes: factors of the parts by entry; and, by entry and size, which were learnt from,
-    and how much what was left open there weighs elsewhere."""
+    """What was learnt from some sizes: factors of the parts by entry, and how often these parts were seen; and, by
+    entry and size, which were learnt from, and how much what was left open there weighs elsewhere."""
 
     factors: Array
+    learnt: Array
     known: Mask
     weights: Array
+
+    @property
+    def is_rare(self) -> Mask:
+        """Which were measured at too few of the sizes to be predicted elsewhere."""
+        counts = self.known.sum(axis=1)
+        rare: Mask = counts <= RARE * counts.max(initial=0)
+        return rare
 
 
 class TimeModel:
@@ -139,7 +148,8 @@ class TimeModel:
             covariance = np.where(known[:, :, None] & known[:, None, :], self._near.transpose(1, 0, 2), 0.0)
             # What is not known is a thing apart, and tells nothing.
             covariance += np.where(known, NOISE**2 / DEVIATION**2, 1.0)[:, :, None] * np.eye(len(mask))
-            yield _Fit(each, known, np.linalg.solve(covariance, remains[:, :, None])[:, :, 0])
+            seen = (self._relative * mask[:, None, None] > 0).sum(axis=0)
+            yield _Fit(each, seen, known, np.linalg.solve(covariance, remains[:, :, None])[:, :, 0])
 
     def _predicted(self, fit: _Fit, parts: Array, likeness: Array) -> Array:
         """Times by entry; `likeness` by entry and size."""
@@ -147,7 +157,8 @@ class TimeModel:
             far = 1 - (likeness * fit.known).max(axis=1, initial=0.0)
             remains = (likeness * fit.weights).sum(axis=1) + np.where(self._is_kernel, DOUBT * far, 0.0)
             times: Array = (parts * fit.factors).sum(axis=-1) * np.exp(remains)
-        times[~np.isfinite(times) | (times <= 0) | ~fit.known.any(axis=1)] = np.inf
+            untold = (parts[:, PARTS:] > 0) & (fit.learnt[:, PARTS:] == 0)  # of rows that are not aligned
+        times[~np.isfinite(times) | (times <= 0) | untold.any(axis=1) | fit.is_rare] = np.inf
         return times
 
     def _cautious(self, times: Array, caution: float) -> Array:
