@@ -117,6 +117,29 @@ def test_a_space_in_which_nothing_is_right_exits_with_1(tune: Tune, stage: Stage
     assert tune("best", file, "8", "--json").json["match"] == "default"
 
 
+KNOBS = "{a: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], b: [0, 1, 2]}"
+
+
+def test_a_search_whose_builds_all_fail_alike_is_given_up(tune: Tune, stage: Stage) -> None:
+    file = stage(c_kernel("hopeless", "C[0] = undeclared;"), "hopeless", KNOBS, "c", "default: {a: 2, b: 1}")
+    done = tune(file, "8", "--json", "--repeats", "1")
+    assert done.status == 1
+    assert 20 <= done.json["evaluated"] < 30
+    assert done.json["failed"] == {"compile": done.json["evaluated"]}
+    assert "configurations all fail to compile with the same message: hopeless.c:" in done.err
+    assert "'undeclared' undeclared (first use in this function); mend the source" in done.err
+    assert "compile, whatever the configuration\n" in tune("failures", file, "8").out
+
+
+@pytest.mark.parametrize("blame", ["a < 9", "sizeof(float) < 9"])
+def test_a_search_goes_on_where_values_may_be_to_blame(blame: str, tune: Tune, stage: Stage) -> None:
+    check = f'_Static_assert(!({blame}), "");' if "sizeof" in blame else f"#if {blame}\nC[0] = undeclared;\n#endif"
+    file = stage(c_kernel("hopeful", f"{check}\n{MULTIPLY}"), "hopeful", KNOBS)
+    done = tune(file, "8", "--json", "--repeats", "1")
+    assert done.json["evaluated"] == 30
+    assert "with the same message" not in done.err
+
+
 def test_a_longer_timeout_tries_what_timed_out_again(tune: Tune, stage: Stage) -> None:
     file = stage(c_kernel("late", f"static int n; if (!n++) sleep(2); {MULTIPLY}"), "late", "{a: [1]}")
     assert tune(file, "8", "--json", "--timeout", "1.5").json["failed"] == {"timeout": 1}
