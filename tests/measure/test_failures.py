@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tuner
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
 
@@ -115,6 +116,12 @@ def test_a_space_in_which_nothing_is_right_exits_with_1(tune: Tune, stage: Stage
     assert done.json["best"] is None
     assert done.json["failed"] == {"wrong result": 2}
     assert tune("best", file, "8", "--json").json["match"] == "default"
+    assert "no record; the default, which failed verification: a=1: C[0, 0, 0] = 1, " in tune("best", file, "8").out
+    with pytest.warns(UserWarning, match=r"a=1 failed verification on .* at M=8, .*: C\[0, 0, 0\] = 1, .*; mend"):
+        assert tuner.load(file, 8).match == "default"
+    assert "which nobody has verified" in tune("best", file, "9").out, "at another size"
+    file.with_suffix(".c").write_text(c_kernel("wrong", MULTIPLY))
+    assert "which nobody has verified" in tune("best", file, "8").out, "of another kernel"
 
 
 KNOBS = "{a: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], b: [0, 1, 2]}"

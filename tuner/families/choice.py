@@ -16,7 +16,7 @@ from tuner.kernel import fixed_options
 from tuner.space import source
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
-from tuner.store import lookup
+from tuner.store import lookup, rejected
 from tuner.store.loads import Measured, Sizes
 from tuner.store.lookup import MATCHES, Candidate, Fit, Match, Query
 from tuner.store.prediction import TimeModel
@@ -109,15 +109,17 @@ class FamilyTable:
         for position, (store, query) in enumerate(zip(self._stores, self._queries, strict=True)):
             here = replace(query, scope=scope, units=0)
             try:
-                candidate = next(lookup.candidates(store.records, here))
+                candidate = next(rejected.last(lookup.candidates(store.records, here), here))
             except NoConfiguration as error:
                 failure = error
                 continue
             order = MATCHES.index(candidate.match), candidate.stale, -position
             seen.append((order, Choice(query.space, candidate)))
-        yield from (choice for _, choice in sorted(seen, key=lambda entry: entry[0]))
+        ranked = [choice for _, choice in sorted(seen, key=lambda entry: entry[0])]
+        yield from (choice for choice in ranked if not choice.candidate.rejected)
         if self._library:
             yield Choice(None, Candidate({}, "default"))  # it may take what no kernel does
+        yield from (choice for choice in ranked if choice.candidate.rejected)
         if not seen and not found:
             raise failure or NoConfiguration(f"no kernel of the family runs on {self.device.id}")
 

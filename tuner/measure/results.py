@@ -10,6 +10,12 @@ from typing import Any
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.measure.timing import spread
 
+FINALS = "finals"  # the reason of a failure in the final round; its log begins with the reason there
+# Reasons of failures that show a result to be wrong.
+WRONG = frozenset(
+    {"wrong result", "not a number", "wrong in a later run", "unfinished", "writes outside", "writes to an input",
+     "scratch not zero"}
+)  # fmt: skip
 STAGES = BUILD, VERIFY, MEASURE = "build", "verify", "measure"  # of a trial
 
 
@@ -38,6 +44,12 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def rejection(self) -> str | None:
+        """Why the result is wrong, as far as verification tells; None where it does not say so."""
+        reason, _, log = self.log.partition(": ") if self.failure == FINALS else (self.failure, "", self.log)
+        return log.strip().partition("\n")[0] if reason in WRONG else None
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Outcome:
