@@ -38,6 +38,7 @@ WRONG = (
     "03_naive 8 --seed -1", "03_naive 8 --timeout nan", "mistyped.yaml 8", "validate mistyped.yaml", "best 03_naive 0",
     "show 03_naive zero", "run nothing 8", "report nope 12", "explain nope 12", "failures nope 12", "record nope 12",
     "history 03_naive 0", "export 03_naive 8 --to nothing", "compare nothing", "import nowhere.json",
+    "cover sgemm 0", "cover sgemm --sizes 64:x", "sgemm 64 0", "sgemm 64 --strategy magic",
 )  # fmt: skip
 RUN = "sgemm/03_naive 64 --device {device} --budget 1"
 
