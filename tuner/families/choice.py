@@ -16,11 +16,12 @@ from tuner.kernel import fixed_options
 from tuner.space import source
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
-from tuner.store import lookup, rejected
+from tuner.store import lookup
 from tuner.store.loads import Measured, Sizes
 from tuner.store.lookup import MATCHES, Candidate, Fit, Match, Query
 from tuner.store.prediction import TimeModel
 from tuner.store.record import Record
+from tuner.store.rejected import Rejections
 from tuner.store.store import Store
 
 LOSING = 2.0  # times the best of the family wherever it was measured: such a configuration is not considered elsewhere
@@ -87,18 +88,31 @@ class FamilyTable:
         compiled precedes what must be, and code that is for one size alone comes last. Where there are exported builds,
         these precede all else. Raises NoConfiguration where nothing is valid."""
         if not self._exported:
-            yield from self._ranked(sizes)
+            yield from self._judged(sizes)
             return
         others: list[Choice] = []
-        for choice in self._ranked(sizes):
+        for choice in self._judged(sizes):
             if choice.space is None or self._sources(choice, self.scope(sizes)) <= self._exported:
                 yield choice
             else:
                 others.append(choice)
         yield from others
 
+    def _judged(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
+        """The same without regard to exported builds: what failed verification here comes last."""
+        scope, wrong = self.scope(sizes), list[Choice]()
+        judges = {id(query.space): Rejections(replace(query, scope=scope)) for query in self._queries}
+        for choice in self._ranked(sizes):
+            if choice.space is not None:
+                choice = replace(choice, candidate=judges[id(choice.space)].judged(choice.candidate))
+            if not choice.candidate.rejected:
+                yield choice
+            else:
+                wrong.append(choice)
+        yield from wrong
+
     def _ranked(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
-        """The same without regard to exported builds."""
+        """The same without regard to that."""
         scope, key = self.scope(sizes), tuple(sizes.values())
         found = False
         for choice in self._by_code(self._comparable(scope, key), scope):
@@ -109,17 +123,15 @@ class FamilyTable:
         for position, (store, query) in enumerate(zip(self._stores, self._queries, strict=True)):
             here = replace(query, scope=scope, units=0)
             try:
-                candidate = next(rejected.last(lookup.candidates(store.records, here), here))
+                candidate = next(lookup.candidates(store.records, here))
             except NoConfiguration as error:
                 failure = error
                 continue
             order = MATCHES.index(candidate.match), candidate.stale, -position
             seen.append((order, Choice(query.space, candidate)))
-        ranked = [choice for _, choice in sorted(seen, key=lambda entry: entry[0])]
-        yield from (choice for choice in ranked if not choice.candidate.rejected)
+        yield from (choice for _, choice in sorted(seen, key=lambda entry: entry[0]))
         if self._library:
             yield Choice(None, Candidate({}, "default"))  # it may take what no kernel does
-        yield from (choice for choice in ranked if choice.candidate.rejected)
         if not seen and not found:
             raise failure or NoConfiguration(f"no kernel of the family runs on {self.device.id}")
 

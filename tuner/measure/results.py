@@ -19,6 +19,12 @@ WRONG = frozenset(
 STAGES = BUILD, VERIFY, MEASURE = "build", "verify", "measure"  # of a trial
 
 
+def rejection(failure: str) -> str | None:
+    """What verification found wrong, in a failure that is written `reason: log`; None for failures of other kinds."""
+    reason, _, log = failure.partition(": ")
+    return log.strip().partition("\n")[0] if reason in WRONG else None
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The measurement of one configuration: its times in ms, its largest error and the bound for it, the number of
@@ -47,9 +53,8 @@ class Outcome:
 
     @property
     def rejection(self) -> str | None:
-        """Why the result is wrong, as far as verification tells; None where it does not say so."""
-        reason, _, log = self.log.partition(": ") if self.failure == FINALS else (self.failure, "", self.log)
-        return log.strip().partition("\n")[0] if reason in WRONG else None
+        """What verification found wrong, if that is why it failed."""
+        return rejection(self.log if self.failure == FINALS else f"{self.failure}: {self.log}")
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Outcome:

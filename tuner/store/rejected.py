@@ -1,7 +1,7 @@
 """Configurations that failed verification on this machine, which a look-up without an exact record must not give
 silently: a file for each kernel, with a line for each problem.
 
-A run writes it at its end. A look-up reads it where no exact record serves, so a launch of what was tuned does not.
+Whatever verifies writes it. A look-up reads it where no exact record serves, so a launch of what was tuned does not.
 """
 
 from __future__ import annotations
@@ -50,27 +50,46 @@ def keep(query: Query, reasons: Iterable[tuple[Config, str]]) -> None:
             paths.replace(path, "".join(f"{line}\n" for line in lines).encode())
 
 
+def add(query: Query, config: Config, reason: str) -> None:
+    """Write down that one more configuration failed verification."""
+    known = {**_known(query), config_key(config): reason}
+    keep(query, [({name: value for name, _, value in key}, why) for key, why in known.items()])
+
+
 def last(candidates: Iterable[Candidate], query: Query) -> Iterator[Candidate]:
-    """`candidates` in their order, but those that are known to be wrong here last, with a note."""
-    known: Mapping[ConfigKey, str] | None = None
+    """`candidates` in their order, but those that failed verification here last."""
+    rejections = Rejections(query)
     wrong: list[Candidate] = []
-    for candidate in candidates:
+    for candidate in map(rejections.judged, candidates):
+        if not candidate.rejected:
+            yield candidate
+        else:
+            wrong.append(candidate)
+    yield from wrong
+
+
+class Rejections:
+    """What is known of a problem; it is read when a candidate without an exact record is judged."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._known: Mapping[ConfigKey, str] | None = None
+
+    def judged(self, candidate: Candidate) -> Candidate:
+        """The candidate, with the reason and a note where it failed verification here."""
         if candidate.match == "exact" and not candidate.stale:
-            yield candidate
-            continue
-        if known is None:
-            known = _known(query)
-        reason = known.get(config_key(candidate.config))
+            return candidate
+        if self._known is None:
+            self._known = _known(self._query)
+        reason, query = self._known.get(config_key(candidate.config)), self._query
         if reason is None:
-            yield candidate
-            continue
+            return candidate
         where = problem_text(query.scope.sizes, query.scope.types)
         note = (
             f"{query.space.name}: {config_text(candidate.config)} failed verification on {query.device} at {where}: "
             f"{reason}; mend the kernel, and tune it again"
         )
-        wrong.append(replace(candidate, notes=(*candidate.notes, note), rejected=reason))
-    yield from wrong
+        return replace(candidate, notes=(*candidate.notes, note), rejected=reason)
 
 
 def _known(query: Query) -> Mapping[ConfigKey, str]:
