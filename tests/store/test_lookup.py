@@ -23,6 +23,7 @@ from helpers.records import (
     sizes,
     stale,
 )
+from tuner import paths
 from tuner.errors import NoConfiguration
 from tuner.space import operation
 from tuner.space.scope import Limits, Scope
@@ -82,6 +83,11 @@ def test_what_failed_verification_here_comes_last_with_a_note_unless_a_record_sa
             assert bool(candidate.rejected) == ("failed verification on NVIDIA H200" in " ".join(candidate.notes))
     rejected.keep(query(), [(config(8), "C[0] is 1")])
     assert look_up(tmp_path, [at(8192)], A100)[0].config == config(8)
+    (file,) = (paths.state() / "rejected").rglob("*.jsonl")
+    for damaged in ("[", '{"problem": 1}', file.read_text().replace('"rejected": [[', '"rejected": [[1, ')):
+        file.write_text(damaged)
+        assert look_up(tmp_path, [at(8192)])[0].config == config(8)
+    file.unlink()
     assert look_up(tmp_path, [at(8192), at(4096)])[0] == Candidate(config(8), "exact", at(4096))
 
 

@@ -20,6 +20,7 @@ SEARCHES = {
     "alike, and no default": (lambda a, b: UNDECLARED, False, 37),  # a = 6 has been tried
     "an assertion": (lambda a, b: ASSERTION, True, None),
     "an #error": (lambda a, b: "f.cl:3:2: error: #error directive: for others", True, None),
+    "too little room": (lambda a, b: "ptxas error: uses too much shared data (0x9000 bytes)", True, None),
     "with the values in the message": (lambda a, b: f"f.c:7: error: {a * b} is too many", True, None),
     "on lines that differ": (lambda a, b: f"f.c:{7 + b}:3: error: 'x' undeclared", True, None),
     "with one success": (lambda a, b: None if a * b == 4 else UNDECLARED, True, None),

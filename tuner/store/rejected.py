@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner import paths
-from tuner.errors import RequestError, SpaceError
+from tuner.errors import RequestError
 from tuner.space.model import Config, ConfigKey, config_key
 from tuner.space.texts import config_text, problem_text
 from tuner.store import locks
@@ -33,8 +33,6 @@ def keep(query: Query, reasons: Iterable[tuple[Config, str]]) -> None:
     It takes the place of what was known before. A file that cannot be written stays as it is.
     """
     rejected = [[config, paths.shown(reason, LONGEST_REASON)] for config, reason in reasons][:MOST_CONFIGURATIONS]
-    from tuner.space import identity  # a launch of what was tuned does not need it
-
     with contextlib.suppress(OSError, RequestError):
         path = _path(paths.state(), query)
         if not rejected and not path.exists():
@@ -43,7 +41,7 @@ def keep(query: Query, reasons: Iterable[tuple[Config, str]]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.held(path):
             others = [line for line in _lines(path) if _parsed(line).get("problem") != problem]
-            data = {"problem": problem, "signature": identity.of(query.space), "rejected": rejected}
+            data = {"problem": problem, "signature": _signature(query), "rejected": rejected}
             lines = [*others, *([json.dumps(data)] if rejected else [])]
             while sum(map(len, lines)) > MOST_BYTES:
                 del lines[0]
@@ -94,14 +92,18 @@ class Rejections:
 
 def _known(query: Query) -> Mapping[ConfigKey, str]:
     """The configurations that failed, with their reasons; of the space and all that verifying it reads as they are."""
-    from tuner.space import identity
-
-    with contextlib.suppress(OSError, ValueError, TypeError, SpaceError):
-        problem = _problem(query)
-        for data in map(_parsed, _lines(_path(paths.state_folder(), query))):
-            if data.get("problem") == problem and data.get("signature") == identity.of(query.space):
+    with contextlib.suppress(OSError, RequestError, ValueError, TypeError, LookupError, AttributeError):
+        lines, problem = _lines(_path(paths.state_folder(), query)), _problem(query)
+        for data in map(_parsed, lines):
+            if data.get("problem") == problem and data.get("signature") == _signature(query):
                 return {config_key(config): paths.shown(reason) for config, reason in data["rejected"]}
     return {}
+
+
+def _signature(query: Query) -> str:
+    from tuner.space import identity  # a launch of what was tuned does not need it
+
+    return identity.of(query.space)
 
 
 def _path(state: Path, query: Query) -> Path:
@@ -116,7 +118,7 @@ def _problem(query: Query) -> list[Any]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return paths.read_text(path, 2 * MOST_BYTES, errors="replace").splitlines()
     except FileNotFoundError:
         return []
 

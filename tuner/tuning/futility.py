@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 LEAST = 20  # configurations
 _ERROR = re.compile(r"\berror\b", re.IGNORECASE)
-_CONDITION = re.compile(r"static.?assert|#\s*error", re.IGNORECASE)  # it may hold for other values of the parameters
+# What may hold for other values of the parameters: conditions of the source's own, and room.
+_CONDITION = re.compile(r"static.?assert|#\s*error|too much|too many|exceed", re.IGNORECASE)
 
 
 class Futility:
