@@ -48,7 +48,8 @@
 #define NOTHING 0u                 // yet
 #define ZERO 0x80000000u           // -0.0f: what was summed and came to 0
 
-// What the warps of a block tell each other of the tile in each stage.
+// What the warps of a block tell each other of the tile in each stage. Whoever wrote arrives: at `published` and
+// `known`, each lane of a warp.
 typedef struct {
     Barrier arrived[stages];   // it is in shared memory
     Barrier summed[stages];    // `sums` has the sum of each segment
@@ -180,12 +181,11 @@ INLINE void publish_sums(Progress &progress, unsigned *words, int tiles) {
         if (lane < WARPS) {
             progress.before[stage][lane] = scanned.before;
         }
-        __syncwarp();
         if (lane == 0) {
             publish(words, tile_of(round), scanned.total);
             progress.totals[stage] = scanned.total;
-            arrive(&progress.published[stage]);
         }
+        arrive(&progress.published[stage]);
     }
 }
 
@@ -203,11 +203,10 @@ INLINE void add_others(Progress &progress, const unsigned *words, int tiles, int
         if (lane < WARPS) {
             progress.before[stage][lane] += before;
         }
-        __syncwarp();
         if (lane == 0) {
             progress.ends[stage] = before + progress.totals[stage];
-            arrive(&progress.known[stage]);
         }
+        arrive(&progress.known[stage]);
     }
 }
 
@@ -222,8 +221,8 @@ void scan_bulk(float *__restrict__ y, const float *__restrict__ x, unsigned *wor
         for (int stage = 0; stage < stages; stage++) {
             initialize(&progress.arrived[stage], 1);
             initialize(&progress.summed[stage], WARPS);
-            initialize(&progress.published[stage], 1);
-            initialize(&progress.known[stage], 1);
+            initialize(&progress.published[stage], 32);
+            initialize(&progress.known[stage], 32);
             initialize(&progress.emptied[stage], WARPS);
         }
         fence_barriers();

@@ -38,9 +38,10 @@ def _place(kind: type) -> Place:
         array_type = getattr(sys.modules.get(module), name, None)
         if array_type is not None and issubclass(kind, array_type):
             return place
-    if hasattr(kind, "__cuda_array_interface__") or kind.__module__.startswith("pycuda"):
-        return _of_interface if devices.count("cuda") > 1 else _first_gpu
-    return _of_interface
+    if devices.count("cuda") > 1:
+        return _of_address
+    is_array = hasattr(kind, "__cuda_array_interface__") or kind.__module__.startswith("pycuda")
+    return _first_gpu if is_array else _of_interface
 
 
 def device_name(place: int | str) -> str:
@@ -75,11 +76,21 @@ def _of_cupy(array: Any) -> int:
 
 
 def _of_interface(array: Any) -> int:
+    _address(array)
+    return 0
+
+
+def _of_address(array: Any) -> int:
+    from tuner.devices.cuda import driver
+
+    return driver.device_of(_address(array)) or 0
+
+
+def _address(array: Any) -> int:
+    """Where it begins in the memory of a GPU. Raises ArgumentError for what is no array."""
     try:
-        address = array.__cuda_array_interface__["data"][0]
+        address: int = array.__cuda_array_interface__["data"][0]
     except (AttributeError, TypeError, KeyError):
         kind = type(array).__name__
         raise ArgumentError(f"an array of type {kind}: pass arrays of NumPy, pyopencl, PyCUDA, CuPy or torch") from None
-    from tuner.devices.cuda import driver
-
-    return driver.device_of(address) or 0
+    return address
