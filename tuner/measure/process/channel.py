@@ -78,6 +78,10 @@ class Process:
             raise kind(reply["message"], *([reply["reason"]] if reply["reason"] else []))
         return reply
 
+    def has_ended(self) -> bool:
+        """Whether the child is gone."""
+        return self._process.poll() is not None
+
     def is_undisturbed(self) -> bool:
         """Whether nothing is left of earlier requests: no output that nobody has asked for, no process of a kernel's
         that has lost its parent."""
