@@ -1,7 +1,8 @@
 """A process that forks the children of this one, so that what they import is there already.
 
-`tune` starts a compile worker for each core, and a worker after each crash. What a second child imports too, the
-nursery imports before it forks that one. It opens no device, which would not survive a fork.
+`tune` starts a worker, a compile worker for each core, and a worker after each crash. The nursery imports the module of
+each before it forks it. What that will import besides, it imports from the second time on: the first child does so
+while its device opens. The nursery opens no device, which would not survive a fork.
 
 The nursery ends with the process that started it, and its children end with it.
 """
@@ -215,7 +216,7 @@ class _Server:
                 return False
             text += data
         request = json.loads(text)
-        self._import(request["modules"])
+        self._import(*request["modules"])
         line, nursery = socket.socket(fileno=files[LINE]), os.getpid()
         try:
             pid = os.fork()
@@ -234,13 +235,15 @@ class _Server:
             os.close(descriptor)
         return True
 
-    def _import(self, modules: Sequence[str]) -> None:
-        """Import what another child has been asked to import before."""
-        for module in self._asked.intersection(modules).difference(sys.modules):
+    def _import(self, main: str, *others: str) -> None:
+        """Import the module of a child, and of the others those that an earlier child has had to import."""
+        for module in [main, *self._asked.intersection(others)]:
+            if module in sys.modules:
+                continue
             with contextlib.suppress(Exception):  # the child imports it again, and says what is wrong
                 importlib.import_module(module)
             gc.freeze()  # else a collection in a child would write to, and so copy, all that they share
-        self._asked.update(modules)
+        self._asked.update(others)
 
     def _pass_on(self, pid: int, selector: selectors.BaseSelector) -> None:
         """Signal a warden as the one who waits for it says, or end it where nobody waits any more."""
