@@ -187,7 +187,3 @@ def _measure(
         best_library=libraries[1].name if best else None,
         vs_best_library=best / own.time_ms if best else None,
     )
-
-
-if __name__ == "__main__":
-    main()
