@@ -17,7 +17,7 @@ from tuner.space import source
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.store import lookup
-from tuner.store.loads import Measured, Sizes
+from tuner.store.grids import Measured, Sizes
 from tuner.store.lookup import MATCHES, Candidate, Fit, Match, Query
 from tuner.store.prediction import TimeModel
 from tuner.store.record import Record
@@ -72,7 +72,7 @@ class FamilyTable:
         self._exported, self._library = frozenset(exported), library
         self._known = _without_losers(self._read(library))
         entries = [Measured(known.space, known.config, known.times) for known in self._known]
-        self._model = TimeModel(entries, scope, device.units) if len(entries) > 1 else None
+        self._model = TimeModel(entries, scope, device.units, device.last_cache or 0) if len(entries) > 1 else None
 
     @property
     def notes(self) -> list[str]:
