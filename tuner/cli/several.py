@@ -10,8 +10,8 @@ from tuner.cli.tune import document, lines
 from tuner.space import chosen_size, chosen_types
 from tuner.space.size_lists import WeightedSize, distinct, parse, read
 from tuner.space.texts import config_text, short_size
-from tuner.tuning.request import CheckedRequest, TuningRequest
-from tuner.tuning.sizes import Dropped, Untuned, members, requests_at, tune_sizes
+from tuner.tuning.request import CheckedRequest, TuningRequest, requests_at
+from tuner.tuning.sizes import Dropped, Untuned, members, tune_sizes
 
 if TYPE_CHECKING:
     from tuner.space.chosen_types import Types
