@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from tuner.errors import ExpressionError
-from tuner.space.expressions import Expression, names_in, value_of
+from tuner.space.expressions import Evaluator, Expression, evaluator_of, names_in, value_of
 from tuner.space.model import Config, Space, Step
 from tuner.space.scope import Scope
 
@@ -44,7 +44,7 @@ class TiledGrid:
     where it is no product, none of them is thought to be cut.
     """
 
-    extents: tuple[ast.expr, ...]
+    extents: tuple[Evaluator, ...]
     factors: Array
     powers: Array
     most: float = math.inf
@@ -55,7 +55,7 @@ class TiledGrid:
     def of(step: Step, space: Space, config: Config, scope: Scope, sizes: Sequence[Sizes]) -> TiledGrid | None:
         """The grid of a step, which is compared with what it is at `sizes`; None if it has no value somewhere."""
         varying = _varying(space)
-        extents = tuple(_unbounded(extent.tree, varying) for extent in step.grid)
+        extents = tuple(evaluator_of(_unbounded(extent.tree, varying)) for extent in step.grid)
         large = (LARGE,) * len(space.operation.sizes)
 
         def counts(point: Sizes) -> list[int]:
@@ -92,7 +92,7 @@ class TiledGrid:
             return math.nan
 
 
-def counted(extents: Sequence[ast.expr], names: Mapping[str, Any]) -> list[int]:
+def counted(extents: Sequence[Evaluator], names: Mapping[str, Any]) -> list[int]:
     """The values of extents. Raises ExpressionError."""
     return [int(value_of(extent, names, "a grid")) for extent in extents]
 

@@ -14,7 +14,7 @@ from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.method import Objective, objective_values
 from tuner.measure.process.attempts import patiently
-from tuner.measure.results import Final, Finals, Outcome
+from tuner.measure.results import FINALS, Final, Finals, Outcome
 from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, config_key
 from tuner.space.scope import Scope
@@ -97,7 +97,7 @@ def select(
             what = finalist.final.failure or f"{finalist.final.time_ms:.4g} ms in {len(finalist.final.times)} rounds"
             logger.debug("finals: %s: %s", what, config_text(finalist.trial.config))
             if finalist.final.failure is not None:
-                outcome = Outcome(failure="finals", log=finalist.final.failure)
+                outcome = Outcome(failure=FINALS, log=finalist.final.failure)
                 failed = replace(finalist.trial, values=(), outcome=outcome)
                 is_its_own = finalist.final.failure.partition(":")[0] not in PERHAPS_ITS_OWN
                 (ledger.revise if is_its_own else ledger.set_aside)(failed)
@@ -218,7 +218,7 @@ def next_best(
             if failure is None:
                 right.add(config_key(trial.config))
             else:
-                ledger.revise(replace(trial, values=(), outcome=Outcome(failure="finals", log=failure)))
+                ledger.revise(replace(trial, values=(), outcome=Outcome(failure=FINALS, log=failure)))
 
 
 def _failures(worker: Supervisor, trials: Sequence[Trial]) -> list[str | None]:
