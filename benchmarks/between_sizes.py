@@ -1,0 +1,104 @@
+"""What the look-up of a family loses at sizes that are left out of its records, by the model and by the nearest size.
+
+    python benchmarks/between_sizes.py sgemm --device "NVIDIA H200" --units 132 --cache 52428800
+
+The sizes of the shipped records are parted; each part is left out in turn, whole sizes at a time, and the model learns
+from the others. Candidates are what was measured at SEVERAL sizes. The regret is over the best of them at the size that
+was left out: of the kernels, and, with the vendor's library among the candidates, of both. It needs no device, but what
+it is told of one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import geometric_mean, mean, median
+
+from tuner.families import family
+from tuner.space.scope import Limits, Scope
+from tuner.space.source import Version
+from tuner.store import lookup
+from tuner.store.grids import Measured, Sizes
+from tuner.store.prediction import TimeModel
+from tuner.store.store import Store
+
+LEAST = 4  # configurations with a time: with fewer, there is little to choose
+SEVERAL = 8  # sizes: what has fewer serves those alone
+
+
+def entries_of(name: str, folder: Path, device: str) -> list[Measured]:
+    """The configurations of a family in the records of a device, and the library, with their times."""
+    found: list[Measured] = []
+    library: dict[Sizes, tuple[float, float]] = {}  # and the best beside it
+    for space in family.find(name).spaces:
+        version, names = Version.of(space), list(space.operation.sizes)
+        records = [r for r in Store.of(space, folder).records if r.device == device and r.is_plain and r.is_of(version)]
+        for config, times in lookup.known_times(records, names).values():
+            if space.declares(config):
+                found.append(Measured(space, config, times))
+        for record in records:
+            sizes = tuple(record.sizes[each] for each in names)
+            if record.library_ms and (sizes not in library or record.time_ms < library[sizes][1]):
+                library[sizes] = record.library_ms, record.time_ms
+    return [*found, Measured(None, {}, {sizes: time_ms for sizes, (time_ms, _) in library.items()})]
+
+
+def share(values: Sequence[float]) -> str:
+    """Median, mean and worst."""
+    return f"{median(values):.1%}, {mean(values):.1%}, {max(values):.1%}"
+
+
+def main() -> None:
+    """Print a line without the library, and one with it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("family")
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--device", default="NVIDIA H200")
+    parser.add_argument("--units", type=int, default=132, help="its multiprocessors")
+    parser.add_argument("--cache", type=int, default=50 << 20, help="bytes of its last cache")
+    parser.add_argument("--parts", type=int, default=8)
+    options = parser.parse_args()
+    entries = [e for e in entries_of(options.family, options.results, options.device) if len(e.times) >= SEVERAL]
+    if len(entries) < LEAST:
+        parser.error(f"{options.results}: has {len(entries)} configurations of {options.family} at {SEVERAL} sizes")
+    names = family.find(options.family).operation
+    scope = Scope(dict.fromkeys(names.sizes, 1), dict(names.options), "cuda", Limits(compute_capability=9.0))
+    print(f"{options.family} on {options.device}: regret, median, mean and worst\n")
+    print("| candidates | sizes | model | nearest size | x library, least |\n|---|---|---|---|---|")
+    for title, among in (("kernels", entries[:-1]), ("kernels and library", entries)):
+        counts: dict[Sizes, int] = {}
+        for entry in among:
+            for sizes in entry.times:
+                counts[sizes] = counts.get(sizes, 0) + 1
+        known = sorted(sizes for sizes, count in counts.items() if count >= LEAST)
+        ours: list[float] = []
+        nearest: list[float] = []
+        ratios: list[float] = []
+        for part in range(options.parts):
+            out = {*known[part :: options.parts]}
+            rest = [replace(e, times={sizes: t for sizes, t in e.times.items() if sizes not in out}) for e in among]
+            model = TimeModel(rest, scope, options.units, options.cache)
+            for sizes in out:
+                here = [i for i, entry in enumerate(among) if sizes in entry.times]
+                best = min(among[i].times[sizes] for i in here)
+                predicted = model.times(dict(zip(names.sizes, sizes, strict=True)))
+                taken = among[min(here, key=lambda i: predicted[i])].times[sizes]
+                ours.append(taken / best - 1)
+                ratios.append(entries[-1].times.get(sizes, taken) / taken)
+                near = min(
+                    (other for other in known if other not in out and any(other in among[i].times for i in here)),
+                    key=lambda other: math.dist([*map(math.log, other)], [*map(math.log, sizes)]),
+                )
+                there = min((i for i in here if near in among[i].times), key=lambda i: among[i].times[near])
+                nearest.append(among[there].times[sizes] / best - 1)
+        print(
+            f"| {title} | {len(ours)} | {share(ours)} | {share(nearest)} "
+            f"| {geometric_mean(ratios):.3f}, {min(ratios):.3f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
