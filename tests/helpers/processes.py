@@ -133,6 +133,7 @@ def of_this_test() -> list[str]:
     process is none of them: it serves all tests, and its children have its environment."""
     ours = [os.getpid(), *nurseries(os.getpid())]
     marks = {f"TUNER_STATE={os.environ['TUNER_STATE']}".encode(), *(state for pid in ours for state in _states(pid))}
+    marks -= _states(os.getppid())  # else whatever was started with the tests would be theirs
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
