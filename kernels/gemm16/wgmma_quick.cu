@@ -126,9 +126,12 @@ KERNEL void __launch_bounds__(THREADS, 1)
     const auto fetch = [&](int slot, int k) {
         Slot::fetch(slots + slot * Slot::SIZE, &arrived[slot], &map_a, &map_b, row, column, k * block_k, matrix, 0);
     };
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 128) { // beside the thread that initialises the barriers
         prefetch_map(&map_a);
         prefetch_map(&map_b);
+        prefetch_map(&map_c);
+    }
+    if (threadIdx.x == 0) {
         for (int slot = 0; slot < stages; slot++) {
             initialize(&arrived[slot], 1);
             initialize(&freed[slot], pingpong ? 1 : consumers); // all that read it
@@ -140,7 +143,6 @@ KERNEL void __launch_bounds__(THREADS, 1)
                 fetch(fetched, fetched);
             }
         }
-        prefetch_map(&map_c);
     }
     __syncthreads();
 
