@@ -86,7 +86,6 @@ PROBLEMS = (  # in the order in which they are tuned, if time is short
     Problem("texture", "64x96x32x48", "1024x1024x1080x1920", "4096x4096x1080x1920", "16384x12288x8192x8192"),
     Problem("expdist", "256x256", f"{2 * K}x{2 * K}", f"{4 * K}x{4 * K}", f"{16 * K}x{16 * K}", "arithmetic"),
     Problem("point_in_polygon", "4096x32", f"{64 * K}x128", f"{256 * K}x256", f"{M}x512", "arithmetic"),
-    Problem("matmul_naive", *_PRODUCT, "arithmetic"),
     _vectors("axpy", 256 * M, real="float16"),
     Problem("dot", f"{64 * K}", f"{M}", f"{16 * M}", f"{128 * M}"),
     Problem("convolution_host", *_FILTER, "arithmetic"),

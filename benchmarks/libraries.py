@@ -150,7 +150,6 @@ PEERS: Mapping[str, Mapping[str, Maker]] = {
         "torch.bmm": _plain(lambda torch, a: torch.bmm(a.A, a.B, out=a.C)),
         "numpy.matmul": _plain(lambda numpy, a: numpy.matmul(a.A, a.B, out=a.C)),
     },
-    "matmul_naive": _PRODUCT,
     "matmul_tiled": _PRODUCT,
     "split_k": _PRODUCT,
     "linear_gelu": {

@@ -24,7 +24,7 @@ from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import COMMON_GPU, Scope
 from tuner.space.source import Version
 from tuner.store import lookup
-from tuner.store.loads import Measured
+from tuner.store.grids import Measured
 from tuner.store.lookup import Query
 from tuner.store.prediction import TimeModel
 from tuner.store.record import RUNNERS_UP, Record

@@ -26,12 +26,17 @@ def user_results() -> Path:
 
 def state() -> Path:
     """Ledgers of tuning runs. TUNER_STATE names another folder."""
-    return private(Path(os.environ.get("TUNER_STATE") or _user("XDG_STATE_HOME", ".local/state")))
+    return private(state_folder())
+
+
+def state_folder() -> Path:
+    """The folder of `state`, which may not be there, for what is read and never run."""
+    return Path(os.environ.get("TUNER_STATE") or _user("XDG_STATE_HOME", ".local/state"))
 
 
 def known_kernels() -> Path:
     """The list of the user's space files that were tuned; in the folder of `state`, which is not created."""
-    return Path(os.environ.get("TUNER_STATE") or _user("XDG_STATE_HOME", ".local/state")) / "kernels.jsonl"
+    return state_folder() / "kernels.jsonl"
 
 
 def cache() -> Path:

@@ -1,14 +1,16 @@
-"""`tune validate --compile`: the default is built, and never launched."""
+"""`tune validate`: what it imports. With `--compile` the default is built, and never launched."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helpers.operations import array, written
-from helpers.processes import Tune
+from helpers.processes import Tune, run
+from tuner import paths
 
 Y = array("y", "float32", ["n"], "out")
 PORTABLE = """
@@ -39,6 +41,13 @@ def test_a_default_that_does_not_compile_is_one_message_with_the_log(tmp_path: P
     done = tune("validate", file, "--compile")
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("error: cuda: a=1 does not compile: f.cu(7): error: identifier")
+
+
+def test_a_convolution_is_checked_without_scipy_which_takes_a_second_to_import() -> None:
+    file = paths.shipped("spaces") / "gallery/convolution.yaml"
+    done = run(sys.executable, "-X", "importtime", "-m", "tuner", "validate", file)
+    assert "correlation" in done.stderr
+    assert "scipy" not in done.stderr
 
 
 def test_without_a_compiler_one_message_says_what_is_missing(

@@ -17,12 +17,14 @@ from helpers.kernels import MULTIPLY, c_kernel
 from helpers.own_kernels import scaled
 from helpers.records import record, sizes
 from helpers.scripts import HEAVY
+from helpers.spaces import scope_of
 from tuner.devices import Device, build_cache
 from tuner.errors import ArgumentError, DeviceError, RequestError
 from tuner.space import catalog
 from tuner.space.model import Config, Space
 from tuner.space.source import Version
-from tuner.store import missed
+from tuner.store import missed, rejected
+from tuner.store.lookup import Query
 from tuner.store.record import Record
 from tuner.store.store import Store
 
@@ -216,6 +218,15 @@ def test_the_times_at_other_sizes_predict_which_stage_is_best(products: Path, ho
 def test_without_a_record_it_is_the_default_of_the_last_stage(products: Path) -> None:
     told = tuner.dispatch(products).explain(*matrices(16))
     assert (told.kernel.rpartition("/")[2], told.config, told.match) == ("quick", mode(0), "default")
+
+
+def test_what_failed_verification_here_comes_last(products: Path, host: Device) -> None:
+    records = stored(products, host, plain=[(16, [(mode(2), 1.0)])])
+    assert tuner.dispatch(products, results=records).explain(*matrices(17)).config == mode(2)
+    space = catalog.load(str(products / "plain.yaml"))
+    rejected.add(Query.of(space, scope_of(space, host, "17"), host), mode(2), "C[0, 0, 0] = 1, 2 expected")
+    gemm = tuner.dispatch(products, results=records)
+    assert [gemm.explain(*matrices(size)).config for size in (16, 17)] == [mode(2), mode(0)]
 
 
 def test_sizes_without_an_exact_match_are_noted_and_looked_up_again_where_they_were_tuned(

@@ -88,14 +88,27 @@ def runs(pid: int, module: str) -> bool:
     return False
 
 
+def is_called(pid: int, name: str) -> bool:
+    """Whether a process has this name, of which the system keeps 15 characters."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip() == f"tuner-{name}"[:15]
+    return False
+
+
+def nurseries(pid: int) -> list[int]:
+    """The processes that fork all workers of the process with this id."""
+    return [child for child in children(pid) if is_called(child, "nursery")]
+
+
 def wardens(pid: int, module: str = "worker") -> list[int]:
-    """The wardens of the `tune` command with this process id that watch over processes of a module."""
-    return [child for child in children(pid) if runs(child, f"tuner.measure.process.{module}")]
+    """The wardens that watch over processes of a module for the process with this id."""
+    found = [child for nursery in nurseries(pid) for child in children(nursery)]
+    return [warden for warden in found if any(is_called(child, module) for child in children(warden))]
 
 
 def workers(pid: int, module: str = "worker") -> list[int]:
-    """The processes of a module that work for the `tune` command with this process id."""
-    return [child for warden in wardens(pid, module) for child in children(warden)]
+    """The processes of a module that work for the process with this id."""
+    return [child for warden in wardens(pid, module) for child in children(warden) if is_called(child, module)]
 
 
 def strategies_of(pid: int) -> list[int]:
@@ -116,16 +129,25 @@ def cpu_seconds(pid: int) -> float:
 
 
 def of_this_test() -> list[str]:
-    """Command lines of the processes that this test's commands have started, and that still run."""
-    mark = f"TUNER_STATE={os.environ['TUNER_STATE']}".encode()
+    """Command lines of the processes that this test's commands have started, and that still run. The nursery of this
+    process is none of them: it serves all tests, and its children have its environment."""
+    ours = nurseries(os.getpid())
+    marks = {f"TUNER_STATE={os.environ['TUNER_STATE']}".encode(), *(state for pid in ours for state in _states(pid))}
+    marks -= _states(os.getppid())  # else whatever was started with the tests would be theirs
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if int(process.name) != os.getpid() and mark in (process / "environ").read_bytes().split(b"\0"):
+            if int(process.name) not in (os.getpid(), *ours) and marks & _states(int(process.name)):
                 found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
         except (OSError, ValueError):
             continue  # it has ended, or is somebody else's
     return found
+
+
+def _states(pid: int) -> set[bytes]:
+    """What the environment with which a process has started says of TUNER_STATE."""
+    variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return {variable for variable in variables if variable.startswith(b"TUNER_STATE=")}
 
 
 @contextlib.contextmanager

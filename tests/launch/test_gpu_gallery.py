@@ -30,7 +30,7 @@ PROBLEMS = {
     "expdist": "301x207",
     "texture": "200x300",
     "tma_copy": "100x256",
-    "tma_wgmma": "130x70x320",
+    "tma_wgmma": "130x72x320",
     "transpose_part": "100x57",
 }
 

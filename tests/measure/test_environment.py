@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import optuna
@@ -18,7 +18,7 @@ from optuna.trial import TrialState, create_trial
 
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.ledgers import finished, outcomes
-from helpers.processes import Tune, of_this_test, start, wait_until, workers
+from helpers.processes import Tune, nurseries, of_this_test, start, wait_until, workers
 
 KEPT = "what was measured is kept, and the same command goes on from there"
 
@@ -103,15 +103,18 @@ def test_a_compiler_that_needs_more_than_its_part_fails_and_where_the_machine_ha
     assert len(outcomes(tmp_path)) == kept
 
 
-def test_a_worker_that_somebody_kills_costs_no_configuration(stage: Stage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("killed", [(workers, workers), (nurseries,)], ids=["worker", "nursery"])
+def test_a_process_that_somebody_kills_costs_no_configuration(
+    killed: Sequence[Callable[[int], list[int]]], stage: Stage, tmp_path: Path
+) -> None:
     body = f"usleep(v == 1 ? 200000 : 100); {MULTIPLY}"
     file = stage(c_kernel("slow", body), "slow", "{v: [0, 1, 2]}")
     process = start(str(file), "8", "--device", "host", "--json")
-    for _ in range(2):
+    for of in killed:
         wait_until(lambda: begun(tmp_path) == 2 and workers(process.pid), process)
-        (worker,) = workers(process.pid)
-        os.kill(worker, signal.SIGKILL)
-        wait_until(lambda worker=worker: worker not in workers(process.pid), process)
+        (pid,) = of(process.pid)
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda of=of, pid=pid: pid not in of(process.pid), process)
     out, err = process.communicate()
     assert process.returncode == 0, err
     assert json.loads(out)["failed"] == {}

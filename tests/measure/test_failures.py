@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tuner
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
 
@@ -115,6 +116,26 @@ def test_a_space_in_which_nothing_is_right_exits_with_1(tune: Tune, stage: Stage
     assert done.json["best"] is None
     assert done.json["failed"] == {"wrong result": 2}
     assert tune("best", file, "8", "--json").json["match"] == "default"
+    assert "no record; the default, which failed verification: a=1: C[0, 0, 0] = 1, " in tune("best", file, "8").out
+    with pytest.warns(UserWarning, match=r"a=1 failed verification on .* at M=8, .*: C\[0, 0, 0\] = 1, .*; mend"):
+        assert tuner.load(file, 8).match == "default"
+    assert "which nobody has verified" in tune("best", file, "9").out, "at another size"
+    assert tune("run", file, "9").status == 1
+    assert "which failed verification: a=1: C[0, 0, 0] = 1, " in tune("best", file, "9").out
+    file.with_suffix(".c").write_text(c_kernel("wrong", MULTIPLY))
+    assert "which nobody has verified" in tune("best", file, "8").out, "of another kernel"
+
+
+def test_a_search_whose_builds_all_fail_alike_is_given_up(tune: Tune, stage: Stage) -> None:
+    knobs = f"{{a: {list(range(10))}, b: [0, 1, 2]}}"
+    file = stage(c_kernel("hopeless", "C[0] = undeclared;"), "hopeless", knobs, "c", "default: {a: 2, b: 1}")
+    done = tune(file, "8", "--json", "--repeats", "1")
+    assert done.status == 1
+    assert 20 <= done.json["evaluated"] < 30
+    assert done.json["failed"] == {"compile": done.json["evaluated"]}
+    assert "configurations all fail to compile with the same message: hopeless.c:" in done.err
+    assert "'undeclared' undeclared (first use in this function); mend the source" in done.err
+    assert "compile, whatever the configuration\n" in tune("failures", file, "8").out
 
 
 def test_a_longer_timeout_tries_what_timed_out_again(tune: Tune, stage: Stage) -> None:

@@ -108,6 +108,24 @@ def test_a_reference_has_the_meaning_that_numpy_gives_it(what: str, host: Device
     assert outcome_of(catalog.load(str(file)), host, "37") is None
 
 
+@pytest.mark.parametrize("dtype", ["float64", "int64", "complex128"])
+def test_convolutions_of_any_size_mean_what_scipy_means(dtype: str) -> None:
+    from scipy import signal
+
+    random, large = np.random.default_rng(1), ((3000,), (1500,))
+    shapes = [((5,), (3,)), ((3,), (6,)), ((5, 4), (2, 3)), ((2, 3), (5, 4)), ((3, 4, 2), (2, 2, 2))]
+    for shape, other in [*shapes, *([large] if dtype == "int64" else [])]:
+        x, k = (random.integers(-9, 9, extents).astype(dtype) for extents in (shape, other))
+        if dtype == "complex128":
+            k = k + 1j
+        for function in ("correlate", "convolve"):
+            for mode in ("full", "same", "valid"):
+                found = array_expressions.parse(f"{function}(x, k, mode='{mode}')").evaluate({"x": x, "k": k})
+                expected = getattr(signal, function)(x, k, mode=mode, method="direct")
+                np.testing.assert_array_equal(found, expected, err_msg=f"{function} {mode} {shape} {other}")
+                assert found.dtype == expected.dtype
+
+
 def test_an_integer_that_is_off_by_one_beyond_2_to_the_53_is_wrong(host: Device, tmp_path: Path, tune: Tune) -> None:
     body = "for (int i = 0; i < n; i++) y[i] = (x[i] << 58) + 1 + (i == n / 2);"
     file = written(tmp_path, in_c(VECTORS, body), VECTORS, "x * 2**58 + 1")

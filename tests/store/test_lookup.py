@@ -23,10 +23,12 @@ from helpers.records import (
     sizes,
     stale,
 )
+from tuner import paths
 from tuner.errors import NoConfiguration
 from tuner.space import operation
 from tuner.space.scope import Limits, Scope
 from tuner.space.source import Version
+from tuner.store import rejected
 from tuner.store.lookup import Candidate, Query, normalised
 from tuner.store.record import Record
 from tuner.store.store import Store
@@ -43,17 +45,20 @@ STORES: dict[str, tuple[list[Record], Record | None, str]] = {
 }
 
 
+def query(device: str = H200) -> Query:
+    scope = Scope(
+        operation.parse_size("4096", SPACE.operation), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9)
+    )
+    return Query(SPACE, scope, device, "cuda", "sm_90a", Version.of(SPACE))
+
+
 def look_up(tmp_path: Path, records: list[Record], device: str = H200) -> list[Candidate]:
     for one in records:
         Store(KERNEL, tmp_path).add(one)
     store = Store(KERNEL, tmp_path)
     store.records = [r for r in store.records if r in records]  # the shipped ones lie below
-    scope = Scope(
-        operation.parse_size("4096", SPACE.operation), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9)
-    )
-    asked = Query(SPACE, scope, device, "cuda", "sm_90a", Version.of(SPACE))
-    found = store.candidates(asked)
-    assert store.look_up(asked) == found[0]
+    found = store.candidates(query(device))
+    assert store.look_up(query(device)) == found[0]
     return found
 
 
@@ -64,6 +69,26 @@ def test_a_hand_written_store_gives_what_fits_best(name: str, tmp_path: Path) ->
     assert (found.record, found.match, found.stale) == (expected, match, False)
     assert found.variant == (name == "a variant")
     assert found.config == (expected.config if expected else SPACE.default)
+
+
+def test_what_failed_verification_here_comes_last_with_a_note_unless_a_record_says_it_is_right(tmp_path: Path) -> None:
+    assert SPACE.default != config(8)
+    of_near = [at(8192).config, SPACE.default]
+    for wrong, order in (([0], [1, 0]), ([0, 1], [0, 1]), ([], [0, 1])):
+        rejected.keep(query(), [(of_near[place], "C[0] is 1") for place in wrong])
+        found = look_up(tmp_path, [at(8192)])
+        assert [candidate.config for candidate in found] == [of_near[place] for place in order]
+        assert [candidate.rejected for candidate in found] == ["C[0] is 1" if place in wrong else "" for place in order]
+        for candidate in found:
+            assert bool(candidate.rejected) == ("failed verification on NVIDIA H200" in " ".join(candidate.notes))
+    rejected.keep(query(), [(config(8), "C[0] is 1")])
+    assert look_up(tmp_path, [at(8192)], A100)[0].config == config(8)
+    (file,) = (paths.state() / "rejected").rglob("*.jsonl")
+    for damaged in ("[", '{"problem": 1}', file.read_text().replace('"rejected": [[', '"rejected": [[1, ')):
+        file.write_text(damaged)
+        assert look_up(tmp_path, [at(8192)])[0].config == config(8)
+    file.unlink()
+    assert look_up(tmp_path, [at(8192), at(4096)])[0] == Candidate(config(8), "exact", at(4096))
 
 
 def words(one: Record) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ SPACE = catalog.load(KERNEL)
 VERSION = Version.of(SPACE)
 SIZES = (2048, 2560, 3072, 3584, 4096)
 UNITS = 132  # of an H200
+MOST_SIZES = 6  # of a kernel
 LARGE = {"BM": 128, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "strided": 0, "min_blocks": 0, "fixed_sizes": 0}
 SMALL = {**LARGE, "BM": 64, "BN": 64, "TM": 4, "TN": 4}
 
@@ -81,7 +83,8 @@ def test_every_kernel_with_records_is_found_at_a_size_between_them(name: str) ->
     store = Store.of(space)
     limits = Limits(compute_capability=9, max_shared_memory=227 * 1024)
     measured_there = [one for one in store.records if one.device == H200]
-    for measured_at in {tuple(one.sizes.items()) for one in measured_there}:
+    every = sorted({tuple(one.sizes.items()) for one in measured_there})
+    for measured_at in every[:: 1 + len(every) // MOST_SIZES]:
         between = {size: length + 16 if length > 16 else length for size, length in measured_at}
         scope = replace(on(space, between, limits), language="cuda")
         query = Query(space, scope, H200, "cuda", "sm_90a", Version.of(space), UNITS)
@@ -103,6 +106,69 @@ def test_a_small_result_goes_to_small_tiles_and_a_large_one_to_large() -> None:
     records = [by_waves(size) for size in (256, 512, 1024, 4096)]
     assert [found(records, size)[0].match for size in (384, 3840)] == ["predicted"] * 2
     assert [found(records, size)[0].config["BM"] for size in (384, 3840)] == [64, 128]
+
+
+PERSISTENT = catalog.load("hgemm/11_wgmma_persistent")
+WIDE = {**PERSISTENT.default, "block_m": 128, "block_n": 256, "cluster_m": 1}
+NARROW = {**WIDE, "block_n": 128, "stages": 6}
+
+
+def by_tiles(size: int) -> Record:
+    """132 blocks walk over tiles; a narrow tile takes 0.55 of the time of a wide one."""
+    wide, narrow = (math.ceil(math.ceil(size / 128) * math.ceil(size / width) / UNITS) for width in (256, 128))
+    timed = [(WIDE, wide * size / 1e4), (NARROW, 0.55 * narrow * size / 1e4)]
+    version = Version.of(PERSISTENT)
+    return measured(size, *timed, signature=version.signature, code=version.code)
+
+
+@pytest.mark.parametrize(("size", "width"), [(1408, 128), (1536, 256), (8192, 256)])
+def test_where_blocks_walk_over_tiles_the_rounds_of_tiles_decide(size: int, width: int) -> None:
+    assert by_tiles(size).config["block_n"] == width
+    records = [by_tiles(other) for other in (1024, 1280, 1792, 2048, 2304, 3072, 3584, 4096, 5120, 6144)]
+    scope = Scope(
+        sizes(size), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9, max_shared_memory=232448)
+    )
+    query = Query(PERSISTENT, scope, H200, "cuda", "sm_90a", Version.of(PERSISTENT), UNITS)
+    taken = next(iter(lookup.candidates(records, query)))
+    assert (taken.match, taken.config["block_n"]) == ("predicted", width)
+
+
+def by_alignment(size: int) -> Record:
+    """Rows that are not aligned make one of them three times as slow."""
+    work = size**3 / 1e8
+    return measured(size, (LARGE, work * (1.0 if size % 4 == 0 else 3.0)), (SMALL, 1.6 * work))
+
+
+def test_rows_that_are_not_aligned_go_to_the_kernel_that_reads_them_well() -> None:
+    records = [by_alignment(size) for size in (1024, 1153, 1408, 1793, 2048, 2305, 3072, 3073)]
+    assert [found(records, size)[0].config["BM"] for size in (1536, 1537, 2560, 2563)] == [128, 64, 128, 64]
+
+
+def with_fewer(size: int) -> Record:
+    """Small tiles find room on 120 of 132 multiprocessors alone."""
+    waves = {
+        tile: math.ceil(math.ceil(size / tile) ** 2 / units) * tile**2 * size for tile, units in ((128, 132), (64, 120))
+    }
+    return measured(size, (LARGE, waves[128] / 2.4e8), (SMALL, waves[64] / 2e8))
+
+
+def test_what_runs_on_fewer_multiprocessors_is_known_by_its_times() -> None:
+    tried = [64 * blocks for blocks in (5, 7, 9, 11, 13, 15, 16, 19, 22, 25, 28, 31, 35, 39, 43, 48)]
+    records = [with_fewer(size) for size in tried]
+    taken = {blocks: found(records, 64 * blocks)[0].config["BM"] for blocks in (18, 26, 27, 45)}
+    assert taken == {18: 64, 26: 64, 27: 128, 45: 128}  # with all of them, small tiles would win at 27 and 45
+
+
+def test_what_was_measured_at_few_of_many_sizes_is_not_predicted_at_others() -> None:
+    """The large tile alone would be the fastest everywhere; but it was measured at large sizes, with aligned rows."""
+    rare = {**LARGE, "TM": 4}
+    records = []
+    for size in (*range(256, 4000, 181), 3072, 4096):
+        work = size**3 / 1e8
+        timed = [(LARGE, work * (1 + 300 / size)), (SMALL, work * (1.3 + 10 / size))]
+        records.append(measured(size, *timed, *([(rare, 0.5 * work)] if size in (3072, 4096) else [])))
+    assert {config_key(one.config) for one in found(records, 900)[:2]} == {config_key(LARGE), config_key(SMALL)}
+    assert found(records, 4096)[0].config == rare
 
 
 def unpredictable(size: int) -> Record:

@@ -11,11 +11,19 @@ import tuner
 from helpers.own_kernels import project, scaled
 from helpers.processes import Tune
 from tuner.devices import Device, build_cache
+from tuner.measure.results import Outcome
 from tuner.search.listing import listed
 from tuner.space import catalog
 from tuner.space.scope import Scope
-from tuner.tuning.covering import SizedBuild, choose
+from tuner.space.size_lists import WeightedSize
+from tuner.tuning.cover_trials import CoverTrials
+from tuner.tuning.covering import SizedBuild, choose, spread_out
+from tuner.tuning.crew import Crews
+from tuner.tuning.exploration import Quiet
 from tuner.tuning.general import general, generalised
+from tuner.tuning.request import TuningRequest
+from tuner.tuning.table import TrialTable
+from tuner.tuning.trial import Trial
 
 A, B, C, D = (SizedBuild((name, ())) for name in "abcd")
 
@@ -112,6 +120,28 @@ def test_a_cover_takes_a_time(tune: Tune) -> None:
     for budget in ("100", "soon"):
         done = tune("cover", "sgemm", "64", "--budget", budget)
         assert done.err == f"error: --budget '{budget}': write a time for all of it: 90s, 10m or 1h\n"
+
+
+def trial(value: float) -> Trial:
+    return Trial({"unroll": 1}, Outcome(times=(value,)), (value,))
+
+
+def test_each_kernel_brings_its_own_record_from_the_nearest_size_that_is_aligned_alike(tmp_path: Path) -> None:
+    spaces = {name: catalog.load(scaled(tmp_path / name, name)) for name in ("even", "odd", "slow")}
+    with Crews(print) as crews:
+        trials = CoverTrials(crews, TuningRequest("even", None), spaces, Quiet(print), TrialTable())
+    trials.history.add({"n": 1000}, "even", [trial(1.0)])
+    trials.history.add({"n": 1500}, "odd", [trial(9.0)])
+    trials.history.add({"n": 1500}, "even", [trial(1.0)])
+    trials.history.add({"n": 3001}, "odd", [trial(1.0)])
+    trials.history.add({"n": 3001}, "slow", [trial(2.0)])
+    sizes = [WeightedSize({"n": n}, 1.0) for n in (1001, 1100)]
+    assert trials.winners(sizes, 1.03) == {"even": [{"unroll": 1}], "odd": [{"unroll": 1}], "slow": []}
+
+
+def test_the_sizes_that_stand_for_all_are_of_both_alignments() -> None:
+    sizes = [WeightedSize({"n": n}, 1.0) for n in (*range(800, 2400, 128), 801, 1803)]
+    assert sorted(size.sizes["n"] % 8 == 0 for size in spread_out(sizes)[:2]) == [False, True]
 
 
 def test_no_needless_build_is_chosen() -> None:

@@ -94,13 +94,13 @@ def on_two_devices(names: str, *request: str) -> tuple[int, str, str]:
 
 
 def test_two_devices_of_a_kind_share_the_work(tmp_path: Path) -> None:
-    request = ("sgemm/03_naive", "33", "--devices", "opencl:0,opencl:1", "--budget", "24", "--json")
+    request = ("sgemm/03_naive", "33", "--devices", "opencl:0,opencl:1", "--budget", "12", "--json")
     status, out, err = on_two_devices("pthread pthread", *request, "--strategy", "brute_force")
     assert status == 0, err
-    assert json.loads(out)["evaluated"] == 24
+    assert json.loads(out)["evaluated"] == 12
     (ledger,) = (tmp_path / "state").rglob("*.log")
     claims = [entry for line in ledger.read_text().splitlines() if "params" in (entry := json.loads(line))]
-    assert len(claims) == len({json.dumps(claim["params"]) for claim in claims}) == 24
+    assert len(claims) == len({json.dumps(claim["params"]) for claim in claims}) == 12
 
 
 def test_devices_of_different_kinds_refuse_to_share(tune: Tune) -> None:

@@ -44,6 +44,8 @@ def test_what_was_measured_is_not_measured_again(tune: Tune, stage: Stage) -> No
     request = (stage(c_kernel("once", MULTIPLY), "once", "{a: [0, 1, 2, 3]}"), "8", "--json", "--repeats", "3")
     first = tune(*request, "--budget", "2")
     assert first.json["evaluated"] == 2
+    less = tune(*request, "--budget", "1")
+    assert "\n2/2  best " in less.err, "it asks for one, and both are known"
     again = tune(*request)
     assert again.json["evaluated"] == again.json["configurations"] == 4
     assert "2 measured before" in again.err

@@ -44,12 +44,15 @@ def command(
     record = best.record
     about = {"kernel": space.name, "device": name, "size": problem.sizes, "types": problem.types}
     match = {"match": best.match, "variant": best.variant, "stale": best.stale, "regret": best.regret}
-    data = {**about, **match, "config": best.config, "record": record and record.to_json()}
+    rejected = {"rejected": best.rejected or None}
+    data = {**about, **match, **rejected, "config": best.config, "record": record and record.to_json()}
     how = f"{best.match}{', of a variant' if best.variant else ''}{', stale' if best.stale else ''}"
     how += "" if best.regret is None else f", expected regret {best.regret:.1%}"
     lines = [f"{space.name} at {size or size_text(problem.sizes)}{types_text(problem.types)} on {name}: {how}"]
     if record is None:
-        lines.append(f"no record; the default, which nobody has verified: {config_text(best.config)}")
+        verdict = "failed verification" if best.rejected else "nobody has verified"
+        why = f": {best.rejected}" if best.rejected else ""
+        lines.append(f"no record; the default, which {verdict}: {config_text(best.config)}{why}")
     else:
         if best.match != "exact":
             lines.append(f"measured on {record.device} at {problem_text(record.sizes, record.types)}:")

@@ -66,12 +66,11 @@ def command(
 
     seconds = Budget.parse_time(budget)
     spaces, device, notes = members(kernel, device)
-    for note in notes:
-        output.say(note)
     op = spaces[0].operation
     problems = several.sizes_of(sizes, size_lists, op, chosen_types.parse(request["types"], op))
+    template = TuningRequest(kernel, None, device=device, results=results, **request)
+    several.begin(template, spaces, problems, notes)
     with progress.shown(results) as listener, logs.shown(verbose, listener.noted):
-        template = TuningRequest(kernel, None, device=device, results=results, **request)
         found = cover(template, spaces, problems, within, seconds, Quiet(listener.noted))
     output.answer(as_json, _document(found), _text(found, within))
     return 0 if found.is_complete else 1

@@ -84,6 +84,8 @@ def _shown(trial: Trial) -> str:
 
 def _always(failed: Sequence[Trial], trials: Sequence[Trial]) -> str:
     """The values that no trial had without failing in this way, if more than one trial had them."""
+    if len(failed) == len(trials):
+        return ", whatever the configuration" if len(trials) > 1 else ""
     config = failed[0].config if failed else {}
     always = [
         f"{name}={value}"

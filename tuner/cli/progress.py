@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from tuner.cli import output
 from tuner.cli.options import INTERRUPTS
 from tuner.cli.screen import Screen
 from tuner.cli.standing import Standing, duration
+from tuner.space.model import config_key
 from tuner.space.texts import problem_text
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ class TuningProgress:
         device: DeviceInfo,
         scope: Scope,
         total: int,
-        measured_before: int,
+        valid: int,
+        known: Sequence[Trial],
         ceilings: Ceilings | None,
         seconds: float | None = None,
     ) -> None:
@@ -80,9 +82,10 @@ class TuningProgress:
             return [*output.rates(rates.of(space, scope, time_ms, ceilings)), *of_library]
 
         with self._lock:
-            self._standing, self._step, self._shown = Standing(told, total, seconds), None, None
+            unmet = {config_key(trial.config) for trial in known}
+            self._standing, self._step, self._shown = Standing(told, total, valid, unmet, seconds), None, None
             self._step_began, self._started_at = time.monotonic(), datetime.now()
-            resumed = f", {measured_before} measured before" if measured_before else ""
+            resumed = f", {len(known)} measured before" if known else ""
             problem = problem_text(scope.sizes, scope.types)
             self.noted(f"{space.name} at {problem} on {device.name}: {total} configurations{resumed}")
             self._frame()
@@ -111,7 +114,7 @@ class TuningProgress:
         """Say that every finished trial is kept."""
         self.close()
         standing = self._standing
-        where = f" after {standing.done} of {standing.total} configurations" if standing else ""
+        where = f" after {standing.known} of {standing.expected} configurations" if standing else ""
         output.say(f"interrupted{where}; what was measured is kept: the same command goes on from there")
 
     def finals(self, count: int) -> None:

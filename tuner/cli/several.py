@@ -10,12 +10,12 @@ from tuner.cli.tune import document, lines
 from tuner.space import chosen_size, chosen_types
 from tuner.space.size_lists import WeightedSize, distinct, parse, read
 from tuner.space.texts import config_text, short_size
-from tuner.tuning.request import TuningRequest
+from tuner.tuning.request import CheckedRequest, TuningRequest, requests_at
 from tuner.tuning.sizes import Dropped, Untuned, members, tune_sizes
 
 if TYPE_CHECKING:
     from tuner.space.chosen_types import Types
-    from tuner.space.model import Operation
+    from tuner.space.model import Operation, Space
     from tuner.tuning.driver import Result
 
 
@@ -24,11 +24,10 @@ def tune(
 ) -> int:
     """Tune at each size, print what comes of each, and a table at the end. Returns the exit status."""
     spaces, device, notes = members(kernel, options.pop("device"))
-    for note in notes:
-        output.say(note)
     request = TuningRequest(kernel, None, device=device, **options)
     operation = spaces[0].operation
     problems = sizes_of(sizes, size_lists, operation, chosen_types.parse(request.types, operation))
+    begin(request, spaces, problems, notes)
     tuned: list[Result] = []
     dropped: list[Dropped] = []
     untuned: list[Untuned] = []
@@ -52,6 +51,16 @@ def tune(
     best = [_best(tuned, problem.sizes) for problem in problems]
     output.answer(as_json, data, _table(best))
     return 0 if all(best) else 1
+
+
+def begin(
+    request: TuningRequest, spaces: Sequence[Space], problems: Sequence[WeightedSize], notes: Iterable[str]
+) -> None:
+    """Say the `notes`, once nothing is wrong that the first of the runs tells. Raises RequestError."""
+    for first in requests_at(request, spaces[:1], problems[0].sizes).values():
+        CheckedRequest.of(first)
+    for note in notes:
+        output.say(note)
 
 
 def sizes_of(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tuner.cli.screen import Line, cells
 from tuner.cli.sparkline import BLOCKS, PLAIN, sparkline
+from tuner.space.model import ConfigKey, config_key
 from tuner.space.texts import config_text
 
 if TYPE_CHECKING:
@@ -24,12 +25,15 @@ _BAR, _PLAIN_BAR = ("━", "╌"), ("#", "-")  # done, and to do
 class Standing:
     """How far a search has come.
 
-    `rates` tells the rates of a time in ms, each with its share of what it can be compared with. `total` counts
-    configurations, and `limit` is the seconds that the search may take; either may be all there is.
+    `rates` tells the rates of a time in ms, each with its share of what it can be compared with. `total` counts the
+    configurations that the search may ask for, of those that are `valid`; `limit` is the seconds that it may take.
+    `unmet` are the configurations that earlier runs have measured, and that it has not asked for yet.
     """
 
     rates: Callable[[float], list[str]]
     total: int
+    valid: int
+    unmet: set[ConfigKey] = field(default_factory=set)
     limit: float | None = None
     done: int = 0
     new: int = 0  # measured since this run began, by whatever machine
@@ -42,6 +46,7 @@ class Standing:
     def add(self, trial: Trial, done: int, best: Trial | None, is_new: bool) -> None:
         """Take in a trial, after which `done` are known, and the best of them."""
         self.done, self.best = done, best
+        self.unmet.discard(config_key(trial.config))
         if best is not None and best.time_ms is not None:
             self.bests_ms.append(best.time_ms)
         if trial.outcome.failure is not None:
@@ -50,6 +55,16 @@ class Standing:
         if is_new:
             self.new += 1
             self.seconds.update(trial.outcome.seconds)
+
+    @property
+    def known(self) -> int:
+        """The configurations that are measured, by whatever run."""
+        return self.done + len(self.unmet)
+
+    @property
+    def expected(self) -> int:
+        """Those that are at the end, if the search asks for nothing more that is known."""
+        return max(self.known, min(self.valid, self.total + len(self.unmet)))
 
     def per_second(self, elapsed: float) -> float:
         """New configurations per second; 0 before the first."""
@@ -72,7 +87,7 @@ class Standing:
 
     def line(self, elapsed: float) -> str:
         """All in one line, for a pipe."""
-        parts = [f"{self.done}/{max(self.total, self.done)}", self._best_line()]
+        parts = [f"{self.known}/{self.expected}", self._best_line()]
         if self.new:
             hold_up = f", {share[0]} {share[1]:.0%}" if (share := next(iter(self.shares()), None)) else ""
             parts.append(f"{speed(self.per_second(elapsed))}{hold_up}")
@@ -84,7 +99,7 @@ class Standing:
 
     def summary(self, elapsed: float) -> str:
         """What the search came to."""
-        return f"{self.done}/{max(self.total, self.done)}  {self._best_line()}  after {duration(elapsed)}"
+        return f"{self.known}/{self.expected}  {self._best_line()}  after {duration(elapsed)}"
 
     def _best_line(self) -> str:
         if self.best is None or self.best.time_ms is None:
@@ -103,13 +118,13 @@ class Standing:
 
     def _progress(self, elapsed: float, width: int, has_blocks: bool) -> Line:
         """A bar, the numbers, the speed, and the time left."""
-        total = max(self.total, self.done, 1)
-        share = self.done / total
+        total = max(self.expected, 1)
+        share = self.known / total
         if self.limit is not None:
             share = max(share, min(1.0, elapsed / self.limit))
         left = self.seconds_left(elapsed)
         ending = f"{duration(left)} left" if left is not None else duration(elapsed)
-        numbers = f" {self.done}/{total}  {share:4.0%}  {speed(self.per_second(elapsed))}  {ending}"
+        numbers = f" {self.known}/{total}  {share:4.0%}  {speed(self.per_second(elapsed))}  {ending}"
         full, empty = _BAR if has_blocks else _PLAIN_BAR
         length = max(4, min(LONGEST_BAR, width - cells(numbers)))
         filled = round(share * length)

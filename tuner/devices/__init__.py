@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKENDS", "KINDS", "Build", "Device", "DeviceInfo", "Library", "available", "common_limits", "compiler_for",
-    "count", "for_space", "is_name", "kinds_of", "open_device", "several", "shared", "split",
+    "count", "for_space", "forkable_packages", "is_name", "kinds_of", "open_device", "several", "shared", "split",
 ]  # fmt: skip
 
 BACKENDS: Mapping[str, Backend] = {kind: importlib.import_module(f"tuner.devices.{kind}").BACKEND for kind in KINDS}
@@ -45,6 +45,13 @@ def split(name: str) -> tuple[str, int]:
     if kind not in BACKENDS or (colon and not (number.isdecimal() and len(number) < 5)):
         raise DeviceError(f"device {quoted(name)}: there is no such device; write {', '.join(KINDS)}, or one with :N")
     return kind, int(number or 0)
+
+
+def forkable_packages(name: str) -> Sequence[str] | None:
+    """The packages that drive this device and may be imported before a fork; None for a GPU, where nothing may be
+    imported that speaks to one."""
+    backend = BACKENDS[split(name)[0]]
+    return backend.modules if backend.may_be_processor else None
 
 
 def open_device(name: str) -> Device:

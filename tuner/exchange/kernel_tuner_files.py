@@ -1,11 +1,13 @@
 """Kernel Tuner's files: its caches, which `recording` writes and reads, and the results of its `store_results`."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
@@ -13,10 +15,12 @@ from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import beside
 from tuner.exchange.recording import Entry, Recording, Row, is_value, milliseconds
 from tuner.exchange.target import Problem
-from tuner.exchange.trials import Trials, gather
 from tuner.paths import quoted, shown
 from tuner.space.model import Value
 from tuner.space.scope import Limits
+
+if TYPE_CHECKING:
+    from tuner.exchange.trials import Trials
 
 TOP = 0.03  # Kernel Tuner stores configurations that are less than this share slower than the best
 RESULTS_VERSION = "1.0"
@@ -24,6 +28,8 @@ RESULTS_VERSION = "1.0"
 
 def export(request: ExportRequest) -> Export:
     """Write a cache, and a results file beside it. Raises RequestError."""
+    from tuner.exchange.trials import gather  # imports Optuna, for which an import does not wait
+
     trials = gather(request.problem, request.device, request.storage)
     path = request.path(".json")
     recordings.write(path, cache(request.problem, trials))

@@ -1,11 +1,13 @@
 """FAIR T4 files: results of tuning, and metadata about them (https://github.com/odgaard/TuningSchema)."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
@@ -14,9 +16,11 @@ from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import beside
 from tuner.exchange.recording import METADATA, TIMINGS, Entry, Recording
 from tuner.exchange.target import Problem
-from tuner.exchange.trials import Trials, gather
 from tuner.space.model import Config
 from tuner.version import VERSION
+
+if TYPE_CHECKING:
+    from tuner.exchange.trials import Trials
 
 SCHEMA_VERSION = "1.0.0"
 _INVALIDITY = {
@@ -43,6 +47,8 @@ _UNITS = {"energy_mj": "mJ", "spills": "byte", "shared_memory": "byte"}
 
 def export(request: ExportRequest) -> Export:
     """Write a results file, and a metadata file beside it. Raises RequestError."""
+    from tuner.exchange.trials import gather  # imports Optuna, for which an import does not wait
+
     trials = gather(request.problem, request.device, request.storage)
     path = write(request.path("-t4.json"), json.dumps(results(trials), indent=1) + "\n")
     metadata_path = write(beside(path, METADATA), json.dumps(metadata(request.problem, trials), indent=1) + "\n")

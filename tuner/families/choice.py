@@ -17,10 +17,11 @@ from tuner.space import source
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.store import lookup
-from tuner.store.loads import Measured, Sizes
-from tuner.store.lookup import MATCHES, Candidate, Fit, Match, Query
+from tuner.store.grids import Measured, Sizes
+from tuner.store.lookup import MATCHES, Candidate, Match, Query
 from tuner.store.prediction import TimeModel
 from tuner.store.record import Record
+from tuner.store.rejected import Rejections
 from tuner.store.store import Store
 
 LOSING = 2.0  # times the best of the family wherever it was measured: such a configuration is not considered elsewhere
@@ -71,7 +72,7 @@ class FamilyTable:
         self._exported, self._library = frozenset(exported), library
         self._known = _without_losers(self._read(library))
         entries = [Measured(known.space, known.config, known.times) for known in self._known]
-        self._model = TimeModel(entries, scope, device.units) if len(entries) > 1 else None
+        self._model = TimeModel(entries, scope, device.units, device.last_cache or 0) if len(entries) > 1 else None
 
     @property
     def notes(self) -> list[str]:
@@ -87,18 +88,31 @@ class FamilyTable:
         compiled precedes what must be, and code that is for one size alone comes last. Where there are exported builds,
         these precede all else. Raises NoConfiguration where nothing is valid."""
         if not self._exported:
-            yield from self._ranked(sizes)
+            yield from self._judged(sizes)
             return
         others: list[Choice] = []
-        for choice in self._ranked(sizes):
+        for choice in self._judged(sizes):
             if choice.space is None or self._sources(choice, self.scope(sizes)) <= self._exported:
                 yield choice
             else:
                 others.append(choice)
         yield from others
 
+    def _judged(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
+        """The same without regard to exported builds: what failed verification here comes last."""
+        scope, wrong = self.scope(sizes), list[Choice]()
+        judges = {id(query.space): Rejections(replace(query, scope=scope)) for query in self._queries}
+        for choice in self._ranked(sizes):
+            if choice.space is not None:
+                choice = replace(choice, candidate=judges[id(choice.space)].judged(choice.candidate))
+            if not choice.candidate.rejected:
+                yield choice
+            else:
+                wrong.append(choice)
+        yield from wrong
+
     def _ranked(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
-        """The same without regard to exported builds."""
+        """The same without regard to that."""
         scope, key = self.scope(sizes), tuple(sizes.values())
         found = False
         for choice in self._by_code(self._comparable(scope, key), scope):
@@ -209,8 +223,10 @@ class FamilyTable:
         vendor = _Known(None, {})
         for number, (store, query) in enumerate(zip(self._stores, self._queries, strict=True)):
             names = list(query.space.operation.sizes)
+            options = {name: query.scope.options[name] for name in fixed_options(query.space)}
             for fit in lookup.best_fits(store.records, _anywhere(query)):
-                if not lookup.is_comparable(fit) or not _same_options(fit, query):
+                is_same = all(fit.record.options.get(name) == value for name, value in options.items())
+                if not lookup.is_comparable(fit) or not is_same:
                     continue
                 sizes = tuple(fit.record.sizes[name] for name in names)
                 scope = replace(self._scope, sizes=dict(zip(names, sizes, strict=True)))
@@ -233,11 +249,6 @@ class FamilyTable:
 def _anywhere(query: Query) -> Query:
     """The query at no size of its own: then records are merely those of the device."""
     return replace(query, scope=replace(query.scope, sizes=dict.fromkeys(query.space.operation.sizes, 1)))
-
-
-def _same_options(fit: Fit, query: Query) -> bool:
-    options, fixed = query.scope.options, fixed_options(query.space)
-    return all(fit.record.options.get(name) == options[name] for name in fixed)
 
 
 def _without_losers(known: list[_Known]) -> list[_Known]:

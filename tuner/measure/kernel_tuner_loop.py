@@ -5,19 +5,40 @@ verified.
 """
 
 import contextlib
+import sys
 from collections.abc import Callable, Mapping
+from importlib.abc import MetaPathFinder
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
-
-from kernel_tuner.backends.backend import Backend
-from kernel_tuner.core import DeviceInterface
-from kernel_tuner.observers.observer import BenchmarkObserver
 
 from tuner.devices import Device
 from tuner.errors import LaunchError
 from tuner.measure.timing import Stopwatch
 from tuner.space.model import Value
+
+
+class _Hidden(MetaPathFinder):
+    """A package that is not found, as where it is not installed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == self._name:
+            raise ModuleNotFoundError(f"{name}: hidden", name=name)
+
+    def __enter__(self) -> None:
+        sys.meta_path.insert(0, self)
+
+    def __exit__(self, *exception: object) -> None:
+        sys.meta_path.remove(self)
+
+
+with _Hidden("torch"):  # Kernel Tuner imports it where it is installed, which takes seconds; its loop has no use for it
+    from kernel_tuner.backends.backend import Backend
+    from kernel_tuner.core import DeviceInterface
+    from kernel_tuner.observers.observer import BenchmarkObserver
 
 
 class _TimeObserver(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner has no types

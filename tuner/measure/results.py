@@ -10,7 +10,19 @@ from typing import Any
 from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.measure.timing import spread
 
+FINALS = "finals"  # the reason of a failure in the final round; its log begins with the reason there
+# Reasons of failures that show a result to be wrong.
+WRONG = frozenset(
+    {"wrong result", "not a number", "wrong in a later run", "unfinished", "writes outside", "writes to an input",
+     "scratch not zero"}
+)  # fmt: skip
 STAGES = BUILD, VERIFY, MEASURE = "build", "verify", "measure"  # of a trial
+
+
+def rejection(failure: str) -> str | None:
+    """What verification found wrong, in a failure that is written `reason: log`; None for failures of other kinds."""
+    reason, _, log = failure.partition(": ")
+    return log.strip().partition("\n")[0] if reason in WRONG else None
 
 
 @dataclass(frozen=True)
@@ -38,6 +50,11 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def rejection(self) -> str | None:
+        """What verification found wrong, if that is why it failed."""
+        return rejection(self.log if self.failure == FINALS else f"{self.failure}: {self.log}")
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Outcome:

@@ -150,7 +150,7 @@ def interleave(
 def evened(times: Sequence[float], inputs: Sequence[int]) -> tuple[float, ...]:
     """The times, each found with the set of `inputs` beside it, as if every set took what they take on average."""
     medians = {
-        each: median(taken for taken, found in zip(times, inputs, strict=True) if found == each) for each in inputs
+        each: median(taken for taken, found in zip(times, inputs, strict=True) if found == each) for each in set(inputs)
     }
     middle = fmean(medians.values()) if medians else 0.0
     return tuple(taken * middle / medians[found] for taken, found in zip(times, inputs, strict=True))

@@ -30,7 +30,9 @@ from tuner.space.reference_cache import ReferenceCache
 from tuner.space.reference_forms import ExpressionReference
 from tuner.space.scope import Scope
 
-FREEZE_EVERY = 3  # the first of so many timed runs that is compared in a frozen copy, and the mean distance of others
+# One of the first so many timed runs is compared in a frozen copy, and then one of so many on average. The run after it
+# takes longer by page faults, several times as long where it takes microseconds. Few do, so that no quartile knows.
+FIRST_FROZEN, FREEZE_EVERY = 3, 16
 
 
 class OwnLaunch:
@@ -81,7 +83,7 @@ class Workbench:
         self.cache = of.cache if of is not None else cache or ReferenceCache()
         self._referee = Referee(device, space, self.cache)
         self._current, self._is_renewed = 0, False
-        self._until_frozen, self._is_mended = FREEZE_EVERY, False
+        self._until_frozen, self._is_mended = FIRST_FROZEN, False
         self._owner, self._dirty = of or self, True  # dirty: the last kernel may have written outside its outputs
         if of is not None:
             self.buffers, self._kernels, first = of.buffers, of._kernels, of._layouts[0]
@@ -207,8 +209,10 @@ class Workbench:
         runs show whether this one is right. Some runs, drawn at random, are compared in a frozen copy, where no thread
         that the kernel has left behind goes on.
         """
-        was_right = self._until_frozen > 0 or self.device.frozen(self._is_right)
-        self._until_frozen = (self._until_frozen or secrets.randbelow(2 * FREEZE_EVERY)) - 1
+        if self._until_frozen:
+            was_right, self._until_frozen = True, self._until_frozen - 1
+        else:
+            was_right, self._until_frozen = self.device.frozen(self._is_right), secrets.randbelow(2 * FREEZE_EVERY)
         try:
             self._compare()
         except WrongResult as error:
@@ -251,7 +255,7 @@ class Workbench:
         if self._owner._dirty:
             self._write_guards()
         self._owner._dirty, self._is_mended = True, False
-        self._until_frozen = secrets.randbelow(FREEZE_EVERY)
+        self._until_frozen = secrets.randbelow(FIRST_FROZEN)
         try:
             verdict = self._verify_once(call)
         except WrongResult:

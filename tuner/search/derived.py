@@ -4,7 +4,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from tuner.space.expressions import names_in, walk
+from tuner.space.expressions import Evaluator, evaluator_of, names_in
 from tuner.space.model import Space, Value
 from tuner.space.rewriting import substitute
 from tuner.space.scope import Scope
@@ -23,7 +23,7 @@ class Derived:
     def __init__(self, space: Space, scope: Scope) -> None:
         self.order = list(space.parameters)
         self.constants: dict[str, Any] = {k: v for k, v in scope.names.items() if k not in space.parameters}
-        self._trees: dict[str, ast.expr] = {}
+        self._evaluators: dict[str, Evaluator] = {}
         self._written_out: dict[str, ast.expr] = {}
         self._nodes: dict[str, int] = {}
         self._parameters: dict[str, frozenset[str]] = {}
@@ -34,7 +34,7 @@ class Derived:
             else:
                 self._nodes[name] = self._count(tree)
                 self._parameters[name] = self.parameters(tree)
-                self._trees[name] = tree
+                self._evaluators[name] = evaluator_of(tree)
                 if (whole := self.written_out(tree)) is not None:
                     self._written_out[name] = whole
 
@@ -50,7 +50,7 @@ class Derived:
 
     def names(self, config: Mapping[str, Value]) -> Mapping[str, Any]:
         """Parameters and derived values by name, of which the latter are computed when they are first read."""
-        return _Names(config, self._trees)
+        return _Names(config, self._evaluators)
 
     def _count(self, tree: ast.expr) -> int:
         """The nodes of `tree` with its derived values written out."""
@@ -61,10 +61,10 @@ class Derived:
 class _Names(dict[str, Any]):
     """Values by name; a derived one is computed when it is first read."""
 
-    def __init__(self, config: Mapping[str, Value], trees: Mapping[str, ast.expr]) -> None:
+    def __init__(self, config: Mapping[str, Value], evaluators: Mapping[str, Evaluator]) -> None:
         super().__init__(config)
-        self._trees = trees
+        self._evaluators = evaluators
 
     def __missing__(self, name: str) -> Any:
-        self[name] = value = walk(self._trees[name], self)
+        self[name] = value = self._evaluators[name](self)
         return value

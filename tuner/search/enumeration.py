@@ -23,7 +23,7 @@ from kernel_tuner.searchspace import Searchspace
 from tuner.errors import ExpressionError, NoConfiguration, SpaceError
 from tuner.search.derived import Derived
 from tuner.space.default import no_configuration
-from tuner.space.expressions import names_in, walk
+from tuner.space.expressions import Evaluator, evaluator_of, names_in
 from tuner.space.model import Restriction, Space, Value
 from tuner.space.rewriting import divisors, substitute
 from tuner.space.scope import Scope
@@ -60,7 +60,7 @@ def enumerate_space(space: Space, scope: Scope) -> Searchspace:
     for restriction in space.restrictions:
         tree = substitute(restriction.that.tree, derived.constants)
         if not names_in(tree):
-            if not _holds(restriction, tree, {}):
+            if not _holds(restriction, evaluator_of(tree), {}):
                 raise no_configuration(space, scope)
         elif (text := _kernel_tuner_text(derived.written_out(tree), space.parameters)) is not None:
             texts.append(text)
@@ -109,12 +109,12 @@ def count(space: Space, scope: Scope) -> int:
         return 0
 
 
-def _holds(restriction: Restriction, tree: ast.expr, names: Mapping[str, Value]) -> bool:
-    """Whether `tree`, the restriction after substitution, is true of `names`. Raises ExpressionError if it has no
+def _holds(restriction: Restriction, substituted: Evaluator, names: Mapping[str, Value]) -> bool:
+    """Whether the restriction, `substituted`, is true of `names`. Raises ExpressionError if it has no
     value."""
     config = dict(names)
     try:
-        return bool(walk(tree, names))
+        return bool(substituted(names))
     except ZeroDivisionError:
         reason = "division by zero"
     except (ExpressionError, ArithmeticError, TypeError, ValueError) as error:
@@ -172,11 +172,12 @@ def _may_be_zero(divisor: ast.expr, parameters: Mapping[str, tuple[Value, ...]])
     """Whether a combination of declared values makes `divisor` zero. True also if there are too many to try."""
     names = sorted(names_in(divisor))
     combinations = itertools.product(*(parameters[name] for name in names))
+    value_of = evaluator_of(divisor)
     for number, values in enumerate(combinations):
         if number >= _MAX_TRIED:
             return True
         try:
-            if walk(divisor, dict(zip(names, values, strict=True))) == 0:
+            if value_of(dict(zip(names, values, strict=True))) == 0:
                 return True
         except (ExpressionError, ArithmeticError, TypeError, ValueError):
             return True
@@ -193,7 +194,7 @@ def _filtered(
     """
     undecided: dict[tuple[Value, ...], ExpressionError] = {}
     for restriction, tree in filters:
-        depends_on = derived.parameters(tree)
+        depends_on, substituted = derived.parameters(tree), evaluator_of(tree)
         names = [name for name in derived.order if name in depends_on]
         pick = itemgetter(*(derived.order.index(name) for name in names))
         verdicts: dict[Any, bool | ExpressionError] = {}
@@ -204,7 +205,7 @@ def _filtered(
             if verdict is None:
                 values = dict(zip(names, part if len(names) > 1 else (part,), strict=True))
                 try:
-                    verdict = _holds(restriction, tree, derived.names(values))
+                    verdict = _holds(restriction, substituted, derived.names(values))
                 except ExpressionError as error:
                     verdict = error
                 verdicts[part] = verdict

@@ -23,7 +23,7 @@ from tuner.space.array_functions import ARRAY_FUNCTIONS, OutOfBounds, check_elem
 from tuner.space.expressions import MAX_DEPTH, ArrayExpression
 
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
-    **{kind: function for kind, (_, function) in arithmetic.BINARY.items()},
+    **arithmetic.OPERATORS,
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
@@ -150,9 +150,9 @@ def _call(name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
 def _binary(op: ast.operator, left: Any, right: Any) -> Any:
     computed = (np.ndarray, np.generic)  # a sum, too, which may be infinite; [1] * 2 is no arithmetic
     if type(op) in arithmetic.BINARY and not (isinstance(left, computed) or isinstance(right, computed)):
-        return arithmetic.binary(op, left, right)
+        return arithmetic.BINARY[type(op)](left, right)
     if isinstance(left, str | tuple | list) or isinstance(right, str | tuple | list):
-        return arithmetic.binary(op, left, right)
+        return arithmetic.BINARY[type(op)](left, right)
     shapes = np.shape(left), np.shape(right)
     if isinstance(op, ast.MatMult):
         return matrix_product(left, right)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import ExpressionError
-from tuner.space import dtypes
+from tuner.space import correlation, dtypes
 from tuner.space.dtypes import DTYPES
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -175,14 +175,6 @@ def _einsum_elements(subscripts: Any, *arrays: Any) -> int:
     return math.prod(extents.get(letter, 1) for letter in output)
 
 
-def _correlation(function: str) -> Callable[..., Any]:
-    def call(array: Any, kernel: Any, mode: str = "full") -> Any:
-        exact = all(dtypes.of(np.asarray(operand).dtype).is_exact for operand in (array, kernel))
-        return _scipy("signal", function)(array, kernel, mode=mode, method="direct" if exact else "auto")
-
-    return call
-
-
 def _convolved(array: Any, kernel: Any, **_: Any) -> int:
     _check_products(np.size(array) * np.size(kernel), "the convolution")
     return math.prod(a + k for a, k in zip(np.shape(array), np.shape(kernel), strict=True))
@@ -248,10 +240,10 @@ def _table() -> dict[str, ArrayFunction]:
         "clip": ArrayFunction(np.clip, "clip(x, low, high)", 3, 3, elements=_broadcast),
         "concatenate": ArrayFunction(np.concatenate, "concatenate((x, y), axis=0)", keywords=only_axis),
         "convolve": ArrayFunction(
-            _correlation("convolve"), "convolve(x, k, mode='full')", 2, 2, frozenset({"mode"}), _convolved
+            correlation.convolve, "convolve(x, k, mode='full')", 2, 2, frozenset({"mode"}), _convolved
         ),
         "correlate": ArrayFunction(
-            _correlation("correlate"), "correlate(x, k, mode='full')", 2, 2, frozenset({"mode"}), _convolved
+            correlation.correlate, "correlate(x, k, mode='full')", 2, 2, frozenset({"mode"}), _convolved
         ),
         "diagonal": ArrayFunction(np.diagonal, "diagonal(x)"),
         "einsum": ArrayFunction(_einsum, "einsum('ij,jk->ik', a, b)", 2, 9, elements=_einsum_elements),

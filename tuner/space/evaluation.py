@@ -1,29 +1,23 @@
 """A space evaluated without a device: whether all that its file says has a value, and one that can be launched."""
 
-import math
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import quoted, shown
-from tuner.space import fills, python_function, reference_trial, source
+from tuner.space import fills, python_function, reference_trial, sample, source
 from tuner.space import operation as operations
 from tuner.space.chosen_types import Types
-from tuner.space.default import checks_by_depth, excluding_all
+from tuner.space.default import excluding_all
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.expressions import Expression
 from tuner.space.fills import Fill
-from tuner.space.model import Config, Operation, Restriction, Space
+from tuner.space.model import Operation, Space
 from tuner.space.reference_forms import KernelReference
 from tuner.space.scope import COMMON_GPU, Limits, Scope
 from tuner.space.texts import config_text, size_text
 from tuner.space.tolerance import EPSILON, Tolerance
-
-MOST_CONFIGURATIONS = 1000  # of a space that is tried as a whole; of a larger one, a sample is
-SAMPLE = 300  # configurations, in all languages together
-MOST_EVALUATIONS = 100_000  # of restrictions, which take some microseconds each
 
 Where = tuple[str | int, ...]
 Check = tuple[Where, Callable[[Mapping[str, Any]], object]]
@@ -63,7 +57,7 @@ def evaluate(
             break
     if evaluation.configurations or evaluation.message is not None:
         return evaluation
-    excludes_all = _is_small(space) or all(excluding_all(space, scope) for scope in scopes)
+    excludes_all = sample.takes_all(space) or all(excluding_all(space, scope) for scope in scopes)
     return replace(evaluation, excludes_all=excludes_all)
 
 
@@ -80,7 +74,7 @@ def _on_device(space: Space, scopes: Sequence[Scope], own_restrictions: int) -> 
         if (message := reference_trial.fault_of_values(space, scope)) is not None:
             return Evaluation(tried, ("operation", "reference"), message)
         checks = [*_configuration_checks(space, own_restrictions), (("kernel",), _kernel(space, scope))]
-        for config in _configurations(space, scope, SAMPLE // len(scopes)):
+        for config in sample.configurations(space, scope, sample.SIZE // len(scopes)):
             tried += 1
             names = space.names(config, scope)
             for where, check in checks:
@@ -205,68 +199,3 @@ def _file_fault(op: Operation) -> Evaluation | None:
         except SpaceError as error:
             return Evaluation(0, where, str(error))
     return None
-
-
-def _configurations(space: Space, scope: Scope, sample: int) -> Iterator[Config]:
-    """Configurations that break no restriction: all of a small space, else the default and a random `sample`."""
-    if _is_small(space):
-        for config in space.walk():
-            if not _any_broken(space.restrictions, space.names(config, scope)):
-                yield config
-        return
-    if space.default and not _any_broken(space.restrictions, space.names(space.default, scope)):
-        yield dict(space.default)
-    checks, draw = checks_by_depth(space), random.Random(0)  # noqa: S311
-    for number in range(sample):
-        descent = _Descent(space, scope, checks, draw, MOST_EVALUATIONS // SAMPLE, odd_first=bool(number % 2))
-        if (found := descent.extend({})) is not None:
-            yield found
-
-
-def _is_small(space: Space) -> bool:
-    """Whether all of its configurations are tried."""
-    combinations = math.prod(len(values) for values in space.parameters.values())
-    return combinations <= min(MOST_CONFIGURATIONS, MOST_EVALUATIONS // (1 + len(space.restrictions)))
-
-
-def _any_broken(restrictions: Sequence[Restriction], names: Mapping[str, Any]) -> bool:
-    """Whether one of `restrictions` is false; one without a value is not."""
-    for restriction in restrictions:
-        try:
-            if not restriction.that.evaluate(names):
-                return True
-        except ExpressionError:
-            continue
-    return False
-
-
-@dataclass
-class _Descent:
-    """A random search for one configuration, by depth first, that gives up after `evaluations` of restrictions.
-    `odd_first` tries zero, false and what is negative before other values: it is they that have no inverse."""
-
-    space: Space
-    scope: Scope
-    checks: list[list[Restriction]]
-    draw: random.Random
-    evaluations: int
-    odd_first: bool
-
-    def extend(self, config: Config) -> Config | None:
-        depth = len(config)
-        if depth == len(self.space.parameters):
-            return config
-        name = list(self.space.parameters)[depth]
-        values = self.draw.sample(self.space.parameters[name], len(self.space.parameters[name]))
-        if self.odd_first:
-            values.sort(key=lambda value: not isinstance(value, str) and value > 0)
-        for value in values:
-            candidate = {**config, name: value}
-            self.evaluations -= 1 + len(self.checks[depth])
-            if self.evaluations < 0:
-                return None
-            if not _any_broken(self.checks[depth], self.space.names(candidate, self.scope)):
-                found = self.extend(candidate)
-                if found is not None:
-                    return found
-        return None

@@ -1,7 +1,7 @@
 """The only place that evaluates text from a YAML file: a whitelisted subset of Python's expressions.
 
-An expression is parsed once, every node is checked against the whitelist, and the tree is then walked
-directly; it is never compiled to Python code. There are no attributes, subscripts, lambdas, comprehensions
+An expression is parsed once, every node is checked against the whitelist, and each becomes a function that calls those
+of its children; nothing is ever compiled to Python code. There are no attributes, subscripts, lambdas, comprehensions
 or keyword arguments. The only callables are those of `arithmetic`. Text, depth and numbers are bounded: no file can
 make an evaluation take longer than microseconds.
 """
@@ -18,7 +18,7 @@ from tuner.space import arithmetic
 
 MAX_CHARACTERS = 1000
 MAX_DEPTH = 100
-
+Evaluator = Callable[[Mapping[str, Any]], Any]  # the value of an expression, by those of its names
 
 ALLOWED = (
     "numbers, strings, lists, names, + - * / // % **, comparisons, in, and, or, not, "
@@ -40,7 +40,7 @@ class Expression:
     @property
     def names(self) -> frozenset[str]:
         """The names whose values it needs."""
-        return names_in(self.tree)
+        return _names(self)
 
     @property
     def is_name(self) -> bool:
@@ -54,7 +54,7 @@ class Expression:
         Raises ExpressionError, naming the expression, for an unknown name, a division by zero, a number beyond
         2**64, or operands that do not go together.
         """
-        return value_of(self.tree, scope, self.text)
+        return value_of(_parsed_evaluator(self.text), scope, self.text)
 
     def integer(self, scope: Mapping[str, Any]) -> int:
         """Its value as an integer. Raises ExpressionError for any other value."""
@@ -104,7 +104,7 @@ def check_constants(expression: Expression) -> None:
     """Raise ExpressionError for a constant part that has no value, such as 9**9**9 or 1 // 0."""
     for node in ast.walk(expression.tree):
         if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call) and not names_in(node):
-            value_of(node, {}, ast.unparse(node))
+            value_of(evaluator_of(node), {}, ast.unparse(node))
 
 
 def depth(tree: ast.expr, depths: Mapping[str, int]) -> int:
@@ -121,10 +121,10 @@ def multiplies_matrices(expression: Expression) -> bool:
     return any(isinstance(node, ast.MatMult) for node in ast.walk(expression.tree))
 
 
-def value_of(tree: ast.expr, scope: Mapping[str, Any], text: str) -> Any:
-    """`walk`; every failure becomes an ExpressionError that begins with `text`."""
+def value_of(evaluator: Evaluator, scope: Mapping[str, Any], text: str) -> Any:
+    """What `evaluator` makes of `scope`; every failure becomes an ExpressionError that begins with `text`."""
     try:
-        return walk(tree, scope)
+        return evaluator(scope)
     except ZeroDivisionError:
         reason = "division by zero"
     except (ExpressionError, TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -139,8 +139,18 @@ def names_in(tree: ast.expr) -> frozenset[str]:
 
 
 @lru_cache(maxsize=4096)
+def _names(expression: Expression) -> frozenset[str]:
+    return names_in(expression.tree)
+
+
+@lru_cache(maxsize=4096)
 def _parse(text: str) -> ast.expr:
     return checked(text, _check)
+
+
+@lru_cache(maxsize=4096)
+def _parsed_evaluator(text: str) -> Evaluator:
+    return evaluator_of(_parse(text))
 
 
 def checked(text: str, check: Callable[[ast.expr, int], None]) -> ast.expr:
@@ -201,53 +211,107 @@ def check_node(node: ast.expr, allowed: str = f"allowed are {ALLOWED}") -> None:
 
 def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
     """The value of a checked tree. Evaluation is lazy in `and`, `or` and conditionals, as in Python."""
-    return _VALUES[type(node)](node, scope)
+    return evaluator_of(node)(scope)
 
 
-def _name(node: ast.Name, scope: Mapping[str, Any]) -> Any:
-    try:
-        return scope[node.id]
-    except KeyError:
-        raise ExpressionError(unknown_name(node.id, scope)) from None
+def evaluator_of(node: ast.expr) -> Evaluator:
+    """`walk` of a checked tree, whose kinds of nodes are looked up once: a restriction is evaluated thousands of times
+    before a user hears anything."""
+    return _EVALUATORS[type(node)](node)
 
 
-def _comparison(node: ast.Compare, scope: Mapping[str, Any]) -> bool:
-    value = walk(node.left, scope)
-    for compare, comparator in zip(node.ops, node.comparators, strict=True):
-        other = walk(comparator, scope)
-        if not arithmetic.COMPARE[type(compare)](value, other):
-            return False
-        value = other
-    return True
+def _constant(node: ast.Constant) -> Evaluator:
+    value = node.value
+    return lambda scope: value
 
 
-def _and_or(node: ast.BoolOp, scope: Mapping[str, Any]) -> Any:
-    stop = isinstance(node.op, ast.Or)
-    value: Any = not stop
-    for operand in node.values:
-        value = walk(operand, scope)
-        if bool(value) == stop:
-            break
-    return value
+def _name(node: ast.Name) -> Evaluator:
+    name = node.id
+
+    def look_up(scope: Mapping[str, Any]) -> Any:
+        try:
+            return scope[name]
+        except KeyError:
+            raise ExpressionError(unknown_name(name, scope)) from None
+
+    return look_up
 
 
-def _call(node: ast.Call, scope: Mapping[str, Any]) -> Any:
+def _binary(node: ast.BinOp) -> Evaluator:
+    operate, left, right = arithmetic.BINARY[type(node.op)], evaluator_of(node.left), evaluator_of(node.right)
+    return lambda scope: operate(left(scope), right(scope))
+
+
+def _unary(node: ast.UnaryOp) -> Evaluator:
+    operate, operand = arithmetic.UNARY[type(node.op)], evaluator_of(node.operand)
+    return lambda scope: operate(operand(scope))
+
+
+def _comparison(node: ast.Compare) -> Evaluator:
+    first, *others = (evaluator_of(part) for part in (node.left, *node.comparators))
+    pairs = [(arithmetic.COMPARE[type(op)], other) for op, other in zip(node.ops, others, strict=True)]
+    if len(pairs) == 1:
+        ((compare, second),) = pairs
+        return lambda scope: bool(compare(first(scope), second(scope)))
+
+    def chain(scope: Mapping[str, Any]) -> bool:
+        value = first(scope)
+        for compare, evaluate in pairs:
+            other = evaluate(scope)
+            if not compare(value, other):
+                return False
+            value = other
+        return True
+
+    return chain
+
+
+def _and_or(node: ast.BoolOp) -> Evaluator:
+    stop, operands = isinstance(node.op, ast.Or), [evaluator_of(operand) for operand in node.values]
+
+    def first_that_decides(scope: Mapping[str, Any]) -> Any:
+        value: Any = not stop
+        for operand in operands:
+            value = operand(scope)
+            if bool(value) == stop:
+                break
+        return value
+
+    return first_that_decides
+
+
+def _conditional(node: ast.IfExp) -> Evaluator:
+    test, body, otherwise = (evaluator_of(part) for part in (node.test, node.body, node.orelse))
+    return lambda scope: body(scope) if test(scope) else otherwise(scope)
+
+
+def _list(node: ast.List) -> Evaluator:
+    elements = [evaluator_of(element) for element in node.elts]
+    return lambda scope: [element(scope) for element in elements]
+
+
+def _tuple(node: ast.Tuple) -> Evaluator:
+    elements = [evaluator_of(element) for element in node.elts]
+    return lambda scope: tuple(element(scope) for element in elements)
+
+
+def _call(node: ast.Call) -> Evaluator:
     function = arithmetic.FUNCTIONS[cast(ast.Name, node.func).id]
-    return arithmetic.bounded(function(*(walk(argument, scope) for argument in node.args)))
+    arguments = [evaluator_of(argument) for argument in node.args]
+    return lambda scope: arithmetic.bounded(function(*[argument(scope) for argument in arguments]))
 
 
-# By the kind of a node, because thousands of restrictions are evaluated before a user hears anything. A list is no
-# tuple: Python compares the two as different things.
-_VALUES: Mapping[type[ast.expr], Callable[[Any, Mapping[str, Any]], Any]] = {
-    ast.Constant: lambda node, _: node.value,
+# A list is no tuple: Python compares the two as different things.
+_EVALUATORS: Mapping[type[ast.expr], Callable[[Any], Evaluator]] = {
+    ast.Constant: _constant,
     ast.Name: _name,
-    ast.BinOp: lambda node, scope: arithmetic.binary(node.op, walk(node.left, scope), walk(node.right, scope)),
-    ast.UnaryOp: lambda node, scope: arithmetic.UNARY[type(node.op)](walk(node.operand, scope)),
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
     ast.Compare: _comparison,
     ast.BoolOp: _and_or,
-    ast.IfExp: lambda node, scope: walk(node.body if walk(node.test, scope) else node.orelse, scope),
-    ast.Tuple: lambda node, scope: tuple(walk(element, scope) for element in node.elts),
-    ast.List: lambda node, scope: [walk(element, scope) for element in node.elts],
+    ast.IfExp: _conditional,
+    ast.Tuple: _tuple,
+    ast.List: _list,
     ast.Call: _call,
 }
 

@@ -14,7 +14,7 @@ from tuner.space.default import first_valid
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.space.source import Version
-from tuner.store.loads import Measured, Sizes
+from tuner.store.grids import Measured, Sizes
 from tuner.store.record import Record
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ MOST_PREDICTED = 3  # that come before those of the nearest size, in case the fi
 @dataclass(frozen=True)
 class Query:
     """What a look-up is for: a kernel as it is now, its problem, and a device by name. `units` are its multiprocessors
-    or cores; 0 if unknown."""
+    or cores, and `cache` the bytes of its last cache; 0 if unknown."""
 
     space: Space
     scope: Scope
@@ -37,12 +37,14 @@ class Query:
     architecture: str
     version: Version
     units: int = 0
+    cache: int = 0
 
     @staticmethod
     def of(space: Space, scope: Scope, device: Device | DeviceInfo) -> Query:
         """The query for a device of this machine."""
         version = Version.of(space)
-        return Query(space, scope, device.name, device.kind, device.architecture, version, device.units)
+        cache: int = getattr(device, "last_cache", None) or 0  # what is merely described has none
+        return Query(space, scope, device.name, device.kind, device.architecture, version, device.units, cache)
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class Candidate:
 
     `variant`: the record is of a variant of the device, so the match is at best `nearest_size`. `rank`: 0 for the
     record's best configuration, n for its n-th runner-up. `regret` is that of a predicted one: the share by which its
-    time is expected to exceed the best of all that is known. `notes` are warnings for the user.
+    time is expected to exceed the best of all that is known. `notes` are warnings for the user. `rejected` says why it
+    failed verification here, where it did.
     """
 
     config: Config
@@ -62,6 +65,7 @@ class Candidate:
     variant: bool = False
     rank: int = 0
     regret: float | None = None
+    rejected: str = ""
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,7 @@ def _predicted(fits: Iterable[Fit], query: Query) -> Iterator[Candidate]:
     from tuner.store.prediction import TimeModel  # an exact match needs no model
 
     entries = [Measured(query.space, config, times) for config, times in known.values()]
-    model = TimeModel(entries, query.scope, query.units)
+    model = TimeModel(entries, query.scope, query.units, query.cache)
     if model.regret is None:
         return
     times = model.times(query.scope.sizes)

@@ -16,7 +16,7 @@ from tuner.space.reference_forms import NOTICES
 if TYPE_CHECKING:
     from tuner.space.source import Version
 
-RUNNERS_UP = 8  # per record, at most
+RUNNERS_UP = 8  # per record of a search, at most
 LONGEST = 1 << 16  # characters per line
 RUNNERS = ("kernel", "library", "best_library")  # that `sustained` may tell of
 SHORTEST_MS = 1e-6  # no launch takes less than a nanosecond

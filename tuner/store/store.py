@@ -17,7 +17,7 @@ from tuner.errors import RequestError
 from tuner.space import kernel_names
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.source import Version
-from tuner.store import locks, lookup
+from tuner.store import locks, lookup, rejected
 from tuner.store.lookup import MATCHES, Candidate, Match, Query
 from tuner.store.record import Record, better_first, preference, rank
 
@@ -195,7 +195,8 @@ class Store:
         come next, and records of an earlier version of the source last.
 
         If a record's best is not valid here, its first runner-up that is takes its place. If no record serves, it is
-        the space's default, or the first valid combination. Raises NoConfiguration if nothing is valid.
+        the space's default, or the first valid combination. What failed verification here comes after all of these.
+        Raises NoConfiguration if nothing is valid.
         """
         return next(self._candidates(query))
 
@@ -205,7 +206,7 @@ class Store:
         return list(self._candidates(query))
 
     def _candidates(self, query: Query) -> Iterator[Candidate]:
-        for candidate in lookup.candidates(self.records, query):
+        for candidate in rejected.last(lookup.candidates(self.records, query), query):
             yield replace(candidate, notes=(*self.problems, *candidate.notes))
 
     def similar(self, query: Query) -> list[Config]:

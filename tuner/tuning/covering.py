@@ -18,7 +18,7 @@ from tuner.space.size_lists import WeightedSize
 from tuner.tuning.table import Pair
 
 MOST_CENTRAL = 16  # sizes that stand for all; for more of them it takes long to tell
-ALIGNED = 8
+ALIGNED, APART = 8, 3.0  # what divides a size, and how far apart sizes are that it does not divide alike
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -65,7 +65,7 @@ def spread_out(sizes: Sequence[WeightedSize]) -> list[WeightedSize]:
     nearest to those before, in size and in what 8 divides (A. A. Kuehn and M. J. Hamburger, A Heuristic Program for
     Locating Warehouses, Management Science 9, 1963); after MOST_CENTRAL always the one that is farthest."""
     numbers = np.array([[*size.sizes.values()] for size in sizes])
-    points = np.hstack([np.log(numbers), numbers % ALIGNED == 0])
+    points = np.hstack([np.log(numbers), APART * (numbers % ALIGNED == 0)])
     weights = np.array([size.weight for size in sizes])
     order: list[int] = []
     near, rest = np.full(len(sizes), np.inf), np.ones(len(sizes), bool)

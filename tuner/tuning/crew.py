@@ -50,6 +50,7 @@ class Crew:
         self.task = task
         self._noted = _Once(noted)
         self._products = scratch.file()
+        self._device_ids = device_ids
         self._workers = [Supervisor(task, device_id, self._products) for device_id in device_ids]
         self.lead = self._workers[0]
         self._compile_pool: CompilePool | None = None
@@ -93,7 +94,7 @@ class Crew:
         patiently(functools.partial(worker.turn_to, self.task), self._noted, time.sleep)
 
     def _open_pool(self) -> CompilePool:
-        return CompilePool(self.task.timeout, len(self._workers))
+        return CompilePool(self.task.timeout, self._device_ids)
 
     def close(self) -> None:
         """Stop all processes. No block may follow."""

@@ -9,6 +9,8 @@ from tuner.devices import DeviceInfo
 from tuner.measure.sustained import SECONDS
 from tuner.search.pool import Pool
 from tuner.space.model import Config
+from tuner.store import rejected
+from tuner.store.lookup import Query
 from tuner.store.store import Record
 from tuner.tuning import conclusions, summary
 from tuner.tuning.crew import Crews
@@ -72,6 +74,8 @@ def tune_with(
         selection = select(
             crew.lead, ledger, progress.finals, progress.noted, finalists, sustained, configs is not None, all_given
         )
+    wrong = [(trial.config, reason) for trial in ledger.trials if (reason := trial.outcome.rejection) is not None]
+    rejected.keep(Query.of(checked.task.space, crew.scope, crew.device), wrong)
     failures = [trial for trial in search.trials if trial.outcome.failure is not None]
     failed = summary.failures(failures)
     found = Summary(len(search.pool), len(ledger.trials), failed, search.strategy)

@@ -41,8 +41,8 @@ SLOW_IMPORT_TO_LIST = "tuner.search.enumeration"
 
 
 class Progress(TrialListener, Protocol):
-    """Hears of every step of a run. `started` begins a search: `measured_before` counts the trials of earlier runs,
-    and `seconds` is the budget, where that is a time."""
+    """Hears of every step of a run. `started` begins a search of `total` of the `valid` configurations: `known` has the
+    trials that earlier runs made of these, and `seconds` is the budget, where that is a time."""
 
     def begun(self, step: str) -> None: ...
 
@@ -52,7 +52,8 @@ class Progress(TrialListener, Protocol):
         device: DeviceInfo,
         scope: Scope,
         total: int,
-        measured_before: int,
+        valid: int,
+        known: Sequence[Trial],
         ceilings: Ceilings | None,
         seconds: float | None = None,
     ) -> None: ...
@@ -150,9 +151,11 @@ def explored(
             if configs is None:
                 ledger.note_command(request.command(space.name, crew.device.id))
             logger.debug("%s at %s: strategy %s, study %s", space.name, task.sizes, strategy, ledger.name)
-            total = min(budget.evaluations or len(pool), len(pool))
+            valid = len(pool)
+            total = min(budget.evaluations or valid, valid)
             ceilings = kept.of(crew.device)
-            progress.started(space, crew.device, crew.scope, total, len(ledger.trials), ceilings, budget.seconds)
+            known = [trial for trial in ledger.trials if pool.find(trial.config) is not None]
+            progress.started(space, crew.device, crew.scope, total, valid, known, ceilings, budget.seconds)
             if not ledger.trials and ledger.has_earlier_protocol(space, key):
                 progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
             evaluated = crew.run(search, ledger, progress)

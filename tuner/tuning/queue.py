@@ -44,12 +44,17 @@ class Queue:
         self._ahead: list[Config] = []  # those of them that no device has
         self._retries: list[Config] = []  # asked for by the search before
         self._elsewhere: list[Config] = []  # claimed by other processes
-        self._is_over = False
+        self._is_over = self._is_given_up = False
 
     def build_ahead(self) -> None:
         """Begin to build what the search is likely to ask for first."""
         with self.changed:
             self._compile_pool.prepare(None, self._likely())
+
+    def give_up(self) -> None:
+        """Ask for nothing more, and measure nothing but what a device has. `changed` is held."""
+        self._is_given_up = True
+        self._drop_ahead()
 
     def put_back(self, config: Config) -> None:
         """Give up a configuration that `take` gave: another device is to measure it. `changed` is held."""
@@ -95,11 +100,14 @@ class Queue:
     def _drop_late(self) -> None:
         """Give up what is not measured when time is over, once anything is."""
         if self._ahead and self._search.is_late() and self._ledger.trials:
-            for config in self._ahead:
-                self._compile_pool.forget(config)
-                self._ledger.release(config)
-            self._outstanding -= len(self._ahead)
-            self._ahead.clear()
+            self._drop_ahead()
+
+    def _drop_ahead(self) -> None:
+        for config in self._ahead:
+            self._compile_pool.forget(config)
+            self._ledger.release(config)
+        self._outstanding -= len(self._ahead)
+        self._ahead.clear()
 
     def _ask(self) -> bool:
         """Claim another configuration for this process, and begin to build it. False where there is none now."""
@@ -120,6 +128,9 @@ class Queue:
         is over; where it has to wait, and there is something to measure meanwhile; and where this process stops."""
         with self.changed:
             while not self.stopping:
+                if self._is_given_up:
+                    self._is_over = True
+                    return None
                 if self._ledger.shared:
                     self._read_news()
                 if not self._retries and not self._search.ready():

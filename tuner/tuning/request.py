@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tuner import devices
-from tuner.errors import RequestError
+from tuner.errors import NoConfiguration, OutOfMemory, RequestError
 from tuner.measure.method import STANDARD, TIMEOUT, Method, check_timeout
 from tuner.measure.process.supervisor import Task
 from tuner.search import strategies
 from tuner.search.strategies import Budget
-from tuner.space import catalog, chosen_size, chosen_types, operation
+from tuner.space import catalog, chosen_size, chosen_types, kernel_names, operation
+from tuner.space.model import Space
 from tuner.store.store import Store
 from tuner.tuning.address import EXAMPLES
+
+UNTUNABLE = (NoConfiguration, OutOfMemory)  # what stops one problem, and no other
 
 
 @dataclass(frozen=True)
@@ -83,3 +86,9 @@ class CheckedRequest:
         store.check_writable()
         task = Task(space, sizes, options, request.method, request.timeout, types)
         return CheckedRequest(request, task, devices.several(space, request.device), budget, store)
+
+
+def requests_at(request: TuningRequest, spaces: Iterable[Space], sizes: dict[str, int]) -> dict[str, TuningRequest]:
+    """`request` for each of `spaces` at a size, by name."""
+    size = ",".join(f"{name}={value}" for name, value in sizes.items())
+    return {space.name: replace(request, kernel=kernel_names.address(space), size=size) for space in spaces}

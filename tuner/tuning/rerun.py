@@ -18,14 +18,15 @@ from tuner.measure.process import answers
 from tuner.measure.process.attempts import patiently
 from tuner.measure.process.channel import Process
 from tuner.measure.process.supervisor import announce, uncomputed
-from tuner.measure.results import Final
+from tuner.measure.results import Final, rejection
 from tuner.measure.timing import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
 from tuner.space import catalog, chosen_size, chosen_types, operation
 from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.store import rates
+from tuner.store import rates, rejected
 from tuner.store.kept_ceilings import KeptCeilings
+from tuner.store.lookup import Query
 from tuner.store.store import Candidate, Record
 
 SECONDS = 600.0  # for the look-up, and again for the run; the reference of a huge size takes minutes
@@ -119,7 +120,10 @@ def main() -> None:
         channel.reply({})
         next(requests)
         ceilings = KeptCeilings(_folder(request["results"])).of(device)
-        channel.reply(asdict(_measure(bench, space, scope, device, candidate, ceilings)))
+        measured = _measure(bench, space, scope, device, candidate, ceilings)
+        if measured.reason is not None and (wrong := rejection(measured.reason)) is not None:
+            rejected.add(Query.of(space, scope, device), candidate.config, wrong)
+        channel.reply(asdict(measured))
 
 
 def _look_up(
@@ -183,7 +187,3 @@ def _measure(
         best_library=libraries[1].name if best else None,
         vs_best_library=best / own.time_ms if best else None,
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -14,7 +14,7 @@ from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.method import Objective, objective_values
 from tuner.measure.process.attempts import patiently
-from tuner.measure.results import Final, Finals, Outcome
+from tuner.measure.results import FINALS, Final, Finals, Outcome
 from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, config_key
 from tuner.space.scope import Scope
@@ -32,6 +32,7 @@ FINALISTS = 5
 NO_ROOM = "out of memory"  # the reason of a failure
 MOST_TRADED_OFF = 20  # finalists, where several objectives are traded off
 SLOWEST_DEFAULT = 10.0  # times the best; a slower default would leave the finalists few rounds
+GIVEN_RUNNERS_UP = 16  # where configurations were given: their times tell the look-up what they take at other sizes
 RANKED = 500  # best trials that are considered as runners-up
 
 
@@ -96,7 +97,7 @@ def select(
             what = finalist.final.failure or f"{finalist.final.time_ms:.4g} ms in {len(finalist.final.times)} rounds"
             logger.debug("finals: %s: %s", what, config_text(finalist.trial.config))
             if finalist.final.failure is not None:
-                outcome = Outcome(failure="finals", log=finalist.final.failure)
+                outcome = Outcome(failure=FINALS, log=finalist.final.failure)
                 failed = replace(finalist.trial, values=(), outcome=outcome)
                 is_its_own = finalist.final.failure.partition(":")[0] not in PERHAPS_ITS_OWN
                 (ledger.revise if is_its_own else ledger.set_aside)(failed)
@@ -104,7 +105,8 @@ def select(
         if survivors == len(ranked) or (survivors and not several):
             valid = [finalist for finalist in finalists if finalist.final.failure is None]
             best_first = sorted(valid, key=lambda finalist: finalist.values(objectives))
-            return Selection(best_first, finals, next_best(worker, best_first, ledger, others or among))
+            most = RUNNERS_UP if others is None else GIVEN_RUNNERS_UP
+            return Selection(best_first, finals, next_best(worker, best_first, ledger, others or among, most))
     return Selection([], Finals())
 
 
@@ -170,17 +172,17 @@ def _lacked_room(final: Final) -> bool:
     return final.failure is not None and final.failure.partition(":")[0] == NO_ROOM
 
 
-def runners_up(space: Space, scope: Scope, ranked: Sequence[Config]) -> list[Config]:
-    """The RUNNERS_UP configurations that a record keeps beside the first of `ranked`, best first.
+def runners_up(space: Space, scope: Scope, ranked: Sequence[Config], most: int = RUNNERS_UP) -> list[Config]:
+    """The configurations that a record keeps beside the first of `ranked`, `most` of them, best first.
 
     How well the last blocks of a grid fill the device depends on the size. So at another size a configuration with
     another grid is more likely to be the best than a near twin of the winner. Half of the runners-up are the best of
     each other grid. The best of each other grid and block follow, then any.
     """
     geometries = [space.geometries(config, scope) for config in ranked]
-    grids = _firsts([tuple(step.grid for step in steps) for steps in geometries])[1 : 1 + RUNNERS_UP // 2]
+    grids = _firsts([tuple(step.grid for step in steps) for steps in geometries])[1 : 1 + most // 2]
     blocks = _firsts([tuple((step.grid, step.block) for step in steps) for steps in geometries])[1:]
-    positions = list(dict.fromkeys([*grids, *blocks, *range(1, len(ranked))]))[:RUNNERS_UP]
+    positions = list(dict.fromkeys([*grids, *blocks, *range(1, len(ranked))]))[:most]
     return [ranked[position] for position in sorted(positions)]
 
 
@@ -193,7 +195,7 @@ def _firsts(values: Sequence[Hashable]) -> list[int]:
 
 
 def next_best(
-    worker: Supervisor, finalists: Sequence[Finalist], ledger: Ledger, among: Pool | None = None
+    worker: Supervisor, finalists: Sequence[Finalist], ledger: Ledger, among: Pool | None, most: int
 ) -> list[dict[str, Any]]:
     """The runners-up of the first of `finalists` as a record has them: configurations with times in ms, best first.
 
@@ -208,7 +210,7 @@ def next_best(
         trials |= {config_key(f.trial.config): f.trial for f in finalists}
         best = config_key(finalists[0].trial.config)
         ranked = sorted(times, key=lambda key: (key != best, times[key]))
-        configs = runners_up(worker.task.space, worker.scope, [trials[key].config for key in ranked])
+        configs = runners_up(worker.task.space, worker.scope, [trials[key].config for key in ranked], most)
         unknown = [trials[key] for config in configs if (key := config_key(config)) not in right]
         if not unknown:
             return [{"config": config, "time_ms": times[config_key(config)]} for config in configs]
@@ -216,7 +218,7 @@ def next_best(
             if failure is None:
                 right.add(config_key(trial.config))
             else:
-                ledger.revise(replace(trial, values=(), outcome=Outcome(failure="finals", log=failure)))
+                ledger.revise(replace(trial, values=(), outcome=Outcome(failure=FINALS, log=failure)))
 
 
 def _failures(worker: Supervisor, trials: Sequence[Trial]) -> list[str | None]:

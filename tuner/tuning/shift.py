@@ -19,6 +19,7 @@ from tuner.measure.process.attempts import patiently
 from tuner.measure.results import BUILD, VERIFY, Outcome
 from tuner.measure.timing import StageWatch
 from tuner.space.model import Config, ConfigKey, config_key
+from tuner.tuning.futility import Futility
 from tuner.tuning.queue import Queue
 from tuner.tuning.trial import Trial
 
@@ -56,6 +57,7 @@ class Shift:
         self._task, self._compile_pool, self._search = task, compile_pool, search
         self._ledger, self._progress, self._noted = ledger, progress, noted
         self._queue = Queue(search, ledger, compile_pool, task.timeout, self._report)
+        self._futility = Futility(search.pool, task.space.default, compile_pool.depth)
         self._in_trouble = 0  # configurations since the last one that was measured
         self.trouble: EnvironmentTrouble | None = None  # the latest
         self._best: Trial | None = None
@@ -189,3 +191,6 @@ class Shift:
         if trial.value is not None and (self._best is None or trial.value < (self._best.value or 0.0)):
             self._best = trial
         self._progress.measured(trial, self.count, self._best)
+        if (reason := self._futility.add(trial)) is not None and not self._ledger.best:
+            self._noted(reason)
+            self._queue.give_up()

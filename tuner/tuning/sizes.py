@@ -10,30 +10,26 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner import devices
-from tuner.errors import NoConfiguration, OutOfMemory, RequestError
+from tuner.errors import RequestError
 from tuner.families import family
 from tuner.paths import quoted
 from tuner.search.strategies import Budget
-from tuner.space import kernel_names
 from tuner.space.model import Space
 from tuner.space.size_lists import WeightedSize
 from tuner.store.lookup import size_distance
 from tuner.tuning.crew import Crews
 from tuner.tuning.driver import Result, tune_with
 from tuner.tuning.exploration import Progress, explored
-from tuner.tuning.request import CheckedRequest, TuningRequest
-from tuner.tuning.table import TrialTable
+from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
+from tuner.tuning.table import HOPELESS, LEAST_TRIAL, NEAR, TrialTable
 
 BEHIND = 2.0  # times the best of its family: a kernel that is as slow after its trial is dropped
-HOPELESS = 4.0  # times the best at a near size, or at all others: such a kernel is not even tried
-NEAR = 1.5  # the distance of sizes of which each is about twice the other's
 TRIAL_SHARE = 5  # a trial has the budget divided by this
-UNTUNABLE = (NoConfiguration, OutOfMemory)  # what stops one problem, and no other
-LEAST_TRIAL, TRIAL = 8, 20  # configurations: at least so many; so many where there is no budget
+TRIAL = 20  # configurations, where there is no budget
 
 
 @dataclass(frozen=True)
@@ -112,12 +108,6 @@ def tune_at(
             yield tune_with(crews, stays, progress)
         except UNTUNABLE as error:
             yield Untuned(name, sizes, str(error))
-
-
-def requests_at(request: TuningRequest, spaces: Iterable[Space], sizes: dict[str, int]) -> dict[str, TuningRequest]:
-    """`request` for each of `spaces` at a size, by name."""
-    size = ",".join(f"{name}={value}" for name, value in sizes.items())
-    return {space.name: replace(request, kernel=kernel_names.address(space), size=size) for space in spaces}
 
 
 def tried(

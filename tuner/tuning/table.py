@@ -15,6 +15,9 @@ from tuner.store.store import Store
 from tuner.tuning.trial import Trial
 
 Pair = tuple[str, ConfigKey]  # a kernel by name, and a configuration
+LEAST_TRIAL = 8  # configurations of a kernel that is tried beside others
+HOPELESS = 4.0  # times the best at a near size, or at all others: such a kernel is not even tried
+NEAR = 1.5  # the distance of sizes of which each is about twice the other's
 
 
 class TrialTable:

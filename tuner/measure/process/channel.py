@@ -7,11 +7,9 @@ import secrets
 import select
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,41 +18,31 @@ from tuner.devices import environment
 from tuner.errors import BY_NAME, DeviceError, EnvironmentTrouble, TunerError, WorkerDied
 from tuner.measure.process import scratch, warden
 from tuner.measure.process.answers import LOST_CHANNEL
+from tuner.measure.process.nursery import Ward
 
 LONGEST_REPLY, LONGEST_LOG = 64 << 20, 16 << 20  # bytes
 STOP_SECONDS = 10.0  # for a warden to kill what it watches
 END_SECONDS = 5.0  # for a child to end that has closed the channel
 FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}  # no fault of a kernel ends in these
 
-# Linux signals a warden when the thread that started it ends, so one lasting thread starts them all.
-_spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
-
 
 class Process:
-    """The parent's end of a child that runs `python -m module`, below a warden.
+    """The parent's end of a child that runs `main` of a module, below a warden.
 
     The warden leads a session of its own. So Ctrl-C reaches the parent alone.
     """
 
-    def __init__(self, module: str, share: Sequence[int] = (), **variables: str) -> None:
-        """`share` lists open file descriptors that the child inherits under the same numbers. `variables` stand in its
-        environment besides.
+    def __init__(self, module: str, share: Sequence[int] = (), imports: Sequence[str] = (), **variables: str) -> None:
+        """`share` lists open file descriptors that the child inherits under the same numbers. `imports` are modules
+        that it will import. `variables` stand in its environment besides.
 
         Raises EnvironmentTrouble where the machine has no room for another process.
         """
         try:
             self._log = scratch.file()
             self._scratch = scratch.folder()
-            self._process = _spawner.submit(
-                subprocess.Popen,
-                [sys.executable, "-I", "-S", warden.__file__, str(os.getpid()), sys.executable, "-P", "-m", module],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                start_new_session=True,
-                pass_fds=share,
-                env={**paths.own_environment(), **variables, "TMPDIR": str(self._scratch)},
-            ).result()
+            variables = {**paths.own_environment(), **variables, "TMPDIR": str(self._scratch)}
+            self._process = Ward([module, *imports], self._log, share, variables)
         except OSError as error:
             raise environment.of_error(error) or DeviceError(f"no process can be started: {error}") from None
         self._pending = b""
@@ -69,7 +57,6 @@ class Process:
         Raises the error that the child reports, if it reports one. Where no reply comes, stops the process and raises
         WorkerDied with reason `timeout` or `crash`, or EnvironmentTrouble where somebody else has killed it.
         """
-        assert self._process.stdin is not None
         self._number, self._asked = secrets.token_hex(8), self._asked + 1
         try:
             self._process.stdin.write(json.dumps({**request, "number": self._number}).encode() + b"\n")
@@ -91,6 +78,10 @@ class Process:
             raise kind(reply["message"], *([reply["reason"]] if reply["reason"] else []))
         return reply
 
+    def has_ended(self) -> bool:
+        """Whether the child is gone."""
+        return self._process.poll() is not None
+
     def is_undisturbed(self) -> bool:
         """Whether nothing is left of earlier requests: no output that nobody has asked for, no process of a kernel's
         that has lost its parent."""
@@ -104,13 +95,11 @@ class Process:
 
     def _readable(self, seconds: float) -> bool:
         """Whether there is output, or its end, within `seconds`."""
-        assert self._process.stdout is not None
         poll = select.poll()  # unlike a selector, needs no descriptor of its own
         poll.register(self._process.stdout, select.POLLIN)
         return bool(poll.poll(max(0.0, seconds) * 1e3))
 
     def _line(self, seconds: float) -> bytes:
-        assert self._process.stdout is not None
         deadline = time.monotonic() + seconds
         while b"\n" not in self._pending:
             remaining = deadline - time.monotonic()
@@ -163,12 +152,12 @@ class Process:
         once."""
         with self._stopping:
             if not self._stopped:
-                self._process.terminate()
+                self._process.send_signal(signal.SIGTERM)
                 self._process.send_signal(signal.SIGCONT)  # a kernel may have stopped the warden
                 try:
                     self._process.wait(STOP_SECONDS)
                 except subprocess.TimeoutExpired:
-                    self._process.kill()
+                    self._process.send_signal(signal.SIGKILL)
                     self._process.wait()
                 if self._child and self._process.returncode == -signal.SIGKILL:  # the warden was killed, or so was it
                     with contextlib.suppress(OSError):
@@ -179,7 +168,6 @@ class Process:
         """Stop the process, and release its pipes and files. No other thread may be using it."""
         self.stop()
         scratch.remove(self._scratch)
-        for pipe in (self._process.stdin, self._process.stdout, self._log):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        self._process.close()
+        with contextlib.suppress(OSError):
+            self._log.close()

@@ -5,13 +5,13 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent import futures
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
-from tuner.devices import DeviceInfo
+from tuner.devices import DeviceInfo, forkable_packages
 from tuner.devices.compiler import Allowance, most_builders
 from tuner.errors import DeviceError, EnvironmentTrouble, TrialError, TunerError, WorkerDied
 from tuner.measure.process.channel import Process
@@ -37,15 +37,16 @@ class CompilePool:
     first, on all cores, then measured, and then refilled.
     """
 
-    def __init__(self, timeout: float, devices: int) -> None:
-        """`timeout` is in seconds per build; `devices` counts the devices to build for. `turn_to` comes next.
+    def __init__(self, timeout: float, device_ids: Sequence[str]) -> None:
+        """`timeout` is in seconds per build; it builds for these devices, which are alike. `turn_to` comes next.
 
         Raises EnvironmentTrouble where the machine has no room for a process.
         """
-        self._timeout, self._devices = timeout, devices
+        self._timeout, self._devices = timeout, len(device_ids)
+        self._packages = forkable_packages(device_ids[0]) or ()
         self._pool: ThreadPoolExecutor | None = None
         self._thread = threading.local()  # its `process` is the thread's compile worker, which has its `task`
-        self._processes = [_compile_worker()]
+        self._processes = [_compile_worker(self._packages)]
         self._idle = list(self._processes)
         self._builds: dict[ConfigKey, Future[None]] = {}
         self._asked = set[ConfigKey]()  # those that the search has asked for
@@ -211,6 +212,9 @@ class CompilePool:
         """Give this thread a compile worker that has the task, unless it has one. Raises TunerError, but no WorkerDied:
         no configuration is to blame."""
         process: Process | None = getattr(self._thread, "process", None)
+        if process is not None and process.has_ended():  # somebody has killed it, and no configuration
+            self._discard(process)
+            process = None
         if process is not None and self._thread.task is task:
             return
         if process is None:
@@ -228,7 +232,7 @@ class CompilePool:
             if self._closed:
                 raise _Stopped
             if not self._idle:
-                self._processes.append(_compile_worker())
+                self._processes.append(_compile_worker(self._packages))
                 self._idle.append(self._processes[-1])
             return self._idle.pop()
 
@@ -242,6 +246,6 @@ class _Stopped(Exception):
     """The pool has been closed."""
 
 
-def _compile_worker() -> Process:
+def _compile_worker(packages: Sequence[str]) -> Process:
     # It multiplies no matrices. NumPy starts in half the time where OpenBLAS starts no thread for each core.
-    return Process("tuner.measure.process.compile_worker", OPENBLAS_NUM_THREADS="1")
+    return Process("tuner.measure.process.compile_worker", imports=packages, OPENBLAS_NUM_THREADS="1")

@@ -1,4 +1,4 @@
-"""A process that builds ahead of the device: `python -m tuner.measure.process.compile_worker`.
+"""A process that builds ahead of the device.
 
 Several of these fill the cache of builds while the worker measures. NVRTC holds a lock within a process, so threads
 would gain nothing.
@@ -99,7 +99,3 @@ def _launch_once(device: Device, space: Space, scope: Scope, config: dict[str, A
         device.synchronize()
         for source, compiled in program.exported().items():
             device.compiler.keep(source, replace(built.builds[source], binary=compiled))
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO, TypeVar
 
-from tuner.devices import DeviceInfo
+from tuner.devices import DeviceInfo, forkable_packages
 from tuner.devices.compiler import Allowance
 from tuner.errors import DeviceError, TunerError, WorkerDied
 from tuner.measure.method import STANDARD, TIMEOUT, Method
@@ -86,11 +86,16 @@ class Supervisor:
         with self._starting:
             if self._killed:
                 raise DeviceError(f"{self._device_id}: its worker has been stopped")
-            self._worker, self._ready = Process("tuner.measure.process.worker", share=[file]), False
-            self._renewed = False
+            self._worker = Process("tuner.measure.process.worker", [file], self._imports())
+            self._ready = self._renewed = False
         allowance = asdict(Allowance.shared(self.task.timeout))
         task = {**self.task.to_json(), "device": self._device_id, "products": file, "allowance": allowance}
         self._hand_over(task)
+
+    def _imports(self) -> Sequence[str]:
+        """What the worker imports besides, as far as it may be imported before a fork."""
+        packages = forkable_packages(self._device_id)
+        return [] if packages is None else [*packages, "tuner.measure.benchmark"]
 
     def turn_to(self, task: Task) -> None:
         """Have the worker go on with another task on the device that it has open. Raises as `start` does."""

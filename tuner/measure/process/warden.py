@@ -1,8 +1,8 @@
-"""Stands between a supervisor and a worker, and outlives neither: `python -I -S warden.py PARENT COMMAND...`.
+"""Stands between a supervisor and a worker, and outlives neither.
 
 The worker is its child. What the worker starts, in a session of its own or not, becomes the warden's child as soon as
 its own parent ends. So when the worker has ended, or the supervisor has, the warden kills all that is left, and then
-ends as the worker did. It is a file by itself, so that it starts fast and needs little memory.
+ends as the worker did.
 
 Where the warden itself is killed, the worker is killed with it. The supervisor then kills the worker's group. What has
 left that group lives on; nobody is there to see it.
@@ -14,33 +14,37 @@ import os
 import resource
 import signal
 import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
 
 SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # of prctl
 CANNOT_START = 71  # exit status where the worker cannot be started: EX_OSERR of sysexits.h
 WOKEN_BY = {signal.SIGTERM, signal.SIGCHLD}
 
 
-def main() -> None:
-    """Start the worker, wait until it or its supervisor has ended, and kill what is left."""
-    supervisor, command = int(sys.argv[1]), sys.argv[2:]
+def watch(parent: int, work: Callable[[], None], called: str) -> None:
+    """Do `work` in a worker, which is `called` so; wait until it or the parent has ended, and kill what is left. Does
+    not return. This process is a child of `parent`, which ends with the supervisor."""
+    name("warden")
     signal.pthread_sigmask(signal.SIG_BLOCK, WOKEN_BY)  # they stay pending until they are waited for
     _on_linux(SET_CHILD_SUBREAPER, 1)
-    _on_linux(SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
-    if os.getppid() != supervisor:
-        return  # it died before it could be watched
+    end_with_parent(signal.SIGTERM)
+    if os.getppid() != parent:
+        os._exit(0)  # it died before it could be watched
     try:
-        worker = _start(command)
+        worker = _start(work, called)
     except OSError as error:
-        print(error.strerror, file=sys.stderr)
-        sys.exit(CANNOT_START)
+        print(error.strerror, file=sys.stderr, flush=True)
+        os._exit(CANNOT_START)
     status = None
     while status is None and signal.sigwait(WOKEN_BY) == signal.SIGCHLD:
-        status = _reap().get(worker)
+        status = reap().get(worker)
     _kill_all(worker)
     _end_like(-signal.SIGTERM if status is None else os.waitstatus_to_exitcode(status))
 
 
-def _start(command: list[str]) -> int:
+def _start(work: Callable[[], None], called: str) -> int:
     """The process id of the worker. It has the channel; the warden keeps no end of it."""
     warden = os.getpid()
     worker = os.fork()
@@ -49,14 +53,34 @@ def _start(command: list[str]) -> int:
         os.dup2(nowhere, 0)
         os.dup2(nowhere, 1)
         return worker
+    status = 1
     try:
         os.setsid()  # a kernel that signals its group does not reach the warden
-        _on_linux(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        end_with_parent(signal.SIGKILL)
         if os.getppid() == warden:
+            name(called)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, WOKEN_BY)
-            os.execv(command[0], command)  # noqa: S606
+            work()
+            status = 0
+    except SystemExit as leaving:
+        status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except BaseException:
+        traceback.print_exc()
     finally:
-        os._exit(CANNOT_START)
+        with contextlib.suppress(BaseException):
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def name(process: str) -> None:
+    """What the system's list of processes calls this one."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(f"tuner-{process}", encoding="ascii")
+
+
+def end_with_parent(number: int) -> None:
+    """Have the system send this signal when the thread ends that started this process."""
+    _on_linux(SET_PARENT_DEATH_SIGNAL, number)
 
 
 def _on_linux(option: int, value: int) -> None:
@@ -65,7 +89,7 @@ def _on_linux(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _reap() -> dict[int, int]:
+def reap() -> dict[int, int]:
     """The children that have ended since the last call, with their wait statuses."""
     ended: dict[int, int] = {}
     with contextlib.suppress(ChildProcessError):
@@ -104,7 +128,3 @@ def _end_like(code: int) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
         os.kill(os.getpid(), -code)
     os._exit(code & 255)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""The process that holds the device: `python -m tuner.measure.process.worker`. It answers its supervisor.
+"""The process that holds the device. It answers its supervisor.
 
 The first request is the task; the reply describes the device. Then it makes inputs and reference, which the reply to
 the second request tells. Each later one is a configuration to measure, several for the finals or to verify alike, the
@@ -12,11 +12,9 @@ import contextlib
 import functools
 import importlib
 import os
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict
-from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tuner import devices
@@ -97,29 +95,10 @@ def _serve(
 def _import_ahead(task: dict[str, Any]) -> None:
     """Import what will be used, and takes long: Kernel Tuner's loop, and the vendor's library where there is one."""
     with contextlib.suppress(Exception):  # whoever uses it imports it again, and says what is wrong
-        # Kernel Tuner imports torch where it is installed. That takes seconds, and its loop has no use for it.
-        with _Hidden("torch"):
-            importlib.import_module("tuner.measure.benchmark")
+        importlib.import_module("tuner.measure.benchmark")
         if task["space"]["operation"]["library"]:
             for module in devices.BACKENDS[devices.split(task["device"])[0]].library_modules:
                 importlib.import_module(module)
-
-
-class _Hidden(MetaPathFinder):
-    """A package that is not found, as where it is not installed."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def find_spec(self, name: str, path: object, target: object = None) -> None:
-        if name == self._name:
-            raise ModuleNotFoundError(f"{name}: hidden", name=name)
-
-    def __enter__(self) -> None:
-        sys.meta_path.insert(0, self)
-
-    def __exit__(self, *exception: object) -> None:
-        sys.meta_path.remove(self)
 
 
 def _reopen(descriptor: int) -> BinaryIO:
@@ -144,7 +123,3 @@ def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
             finals = bench.finals(request["finals"], **options)
             return finals.to_json()
         return bench.measure(request["measure"], request["best_ms"]).to_json()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,49 @@
+"""When a search is given up: where all builds fail alike, and no value of a parameter may be to blame."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.measure.results import Outcome
+from tuner.search.pool import Pool
+from tuner.tuning.futility import Futility
+from tuner.tuning.trial import Trial
+
+PARAMETERS = {"a": [0, 1, 2, 3, 4, 5, 6], "b": [0, 1, 2, 3, 4, 5]}
+POOL = Pool(PARAMETERS, [(a, b) for a in PARAMETERS["a"] for b in PARAMETERS["b"]])  # the last changes fastest
+UNDECLARED = "In function:\nf.c:7:3: error: 'x' undeclared\n"
+ASSERTION = 'f.c(7): error: static assertion failed with "too wide"'
+
+# what fails with which message, or succeeds (None); whether there is a default, and after how many trials it is over
+SEARCHES = {
+    "alike, the default too": (lambda a, b: UNDECLARED, True, 20),
+    "alike, and no default": (lambda a, b: UNDECLARED, False, 37),  # a = 6 has been tried
+    "an assertion": (lambda a, b: ASSERTION, True, None),
+    "an #error": (lambda a, b: "f.cl:3:2: error: #error directive: for others", True, None),
+    "too little room": (lambda a, b: "ptxas error: uses too much shared data (0x9000 bytes)", True, None),
+    "with the values in the message": (lambda a, b: f"f.c:7: error: {a * b} is too many", True, None),
+    "on lines that differ": (lambda a, b: f"f.c:{7 + b}:3: error: 'x' undeclared", True, None),
+    "with one success": (lambda a, b: None if a * b == 4 else UNDECLARED, True, None),
+}
+
+
+@pytest.mark.parametrize("what", SEARCHES)
+def test_a_search_is_given_up_once_and_only_where_no_value_may_be_to_blame(what: str) -> None:
+    message, has_default, over = SEARCHES[what]
+    futility = Futility(POOL, {"a": 0, "b": 0} if has_default else {}, 2)
+    told = []
+    for count in range(1, len(POOL) + 1):
+        config = POOL.config(count - 1)
+        log = message(**config)
+        outcome = Outcome(times=(1.0,)) if log is None else Outcome(failure="compile", log=log)
+        if reason := futility.add(Trial(config, outcome)):
+            told.append((count, reason))
+    assert [count for count, _ in told] == ([] if over is None else [over])
+    assert all("the same message: f.c:7:3: error: 'x' undeclared; mend" in reason for _, reason in told)
+
+
+def test_what_does_not_fail_by_the_compiler_is_no_reason_to_give_up() -> None:
+    futility = Futility(POOL, {"a": 0, "b": 0}, 2)
+    for row in range(len(POOL)):
+        reason = "resources" if row == 3 else "compile"
+        assert futility.add(Trial(POOL.config(row), Outcome(failure=reason, log=UNDECLARED))) is None

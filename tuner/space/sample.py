@@ -1,0 +1,103 @@
+"""The configurations that an evaluation of a space tries: all of a small space, else a random sample."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.errors import ExpressionError
+from tuner.space.default import checks_by_depth
+from tuner.space.model import Config, Restriction, Space, Value
+from tuner.space.scope import Scope
+
+MOST_CONFIGURATIONS = 1000  # of a space that is tried as a whole; of a larger one, a sample is
+SIZE = 300  # configurations, in all languages together
+MOST_EVALUATIONS = 100_000  # of restrictions, which take some microseconds each
+
+
+def configurations(space: Space, scope: Scope, size: int) -> Iterator[Config]:
+    """Configurations that break no restriction: all of a small space, else the default and a random sample of this
+    `size`."""
+    if takes_all(space):
+        for config in space.walk():
+            if not _any_broken(space.restrictions, space.names(config, scope)):
+                yield config
+        return
+    if space.default and not _any_broken(space.restrictions, space.names(space.default, scope)):
+        yield dict(space.default)
+    checks = [[_Check(space, scope, restriction) for restriction in each] for each in checks_by_depth(space)]
+    draw = random.Random(0)  # noqa: S311
+    for number in range(size):
+        descent = _Descent(space, checks, draw, MOST_EVALUATIONS // SIZE, odd_first=bool(number % 2))
+        if (found := descent.extend({})) is not None:
+            yield found
+
+
+def takes_all(space: Space) -> bool:
+    """Whether all of its configurations are tried."""
+    combinations = math.prod(len(values) for values in space.parameters.values())
+    return combinations <= min(MOST_CONFIGURATIONS, MOST_EVALUATIONS // (1 + len(space.restrictions)))
+
+
+def _any_broken(restrictions: Sequence[Restriction], names: Mapping[str, Any]) -> bool:
+    """Whether one of `restrictions` is false; one without a value is not."""
+    for restriction in restrictions:
+        try:
+            if not restriction.that.evaluate(names):
+                return True
+        except ExpressionError:
+            continue
+    return False
+
+
+class _Check:
+    """A restriction, and what it said of the values of the parameters behind it: descents meet the same few again and
+    again."""
+
+    def __init__(self, space: Space, scope: Scope, restriction: Restriction) -> None:
+        self._space, self._scope, self._restrictions = space, scope, [restriction]
+        self._parameters = space.parameters_behind(restriction.that.names)
+        self._broken: dict[tuple[Value, ...], bool] = {}
+
+    def is_broken_by(self, config: Config) -> bool:
+        """Whether the restriction is false; one without a value is not."""
+        values = tuple([config[name] for name in self._parameters])
+        broken = self._broken.get(values)
+        if broken is None:
+            broken = _any_broken(self._restrictions, self._space.names(config, self._scope))
+            self._broken[values] = broken
+        return broken
+
+
+@dataclass
+class _Descent:
+    """A random search for one configuration, by depth first, that gives up after `evaluations` of restrictions.
+    `odd_first` tries zero, false and what is negative before other values: it is they that have no inverse."""
+
+    space: Space
+    checks: list[list[_Check]]
+    draw: random.Random
+    evaluations: int
+    odd_first: bool
+
+    def extend(self, config: Config) -> Config | None:
+        depth = len(config)
+        if depth == len(self.space.parameters):
+            return config
+        name = list(self.space.parameters)[depth]
+        values = self.draw.sample(self.space.parameters[name], len(self.space.parameters[name]))
+        if self.odd_first:
+            values.sort(key=lambda value: not isinstance(value, str) and value > 0)
+        for value in values:
+            candidate = {**config, name: value}
+            self.evaluations -= 1 + len(self.checks[depth])
+            if self.evaluations < 0:
+                return None
+            if not any(check.is_broken_by(candidate) for check in self.checks[depth]):
+                found = self.extend(candidate)
+                if found is not None:
+                    return found
+        return None

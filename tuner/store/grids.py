@@ -1,0 +1,139 @@
+"""The tiles of a launch at any size: how many there are, and how many there would be without rounding up.
+
+A grid is a product of rounded powers of sizes, such as `ceil_div(N, 128)`. It may stop growing, as `min(132, tiles)`
+does: then its blocks walk over tiles. Elsewhere each block has a tile of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from tuner.errors import ExpressionError
+from tuner.space.expressions import Evaluator, Expression, evaluator_of, names_in, value_of
+from tuner.space.model import Config, Space, Step
+from tuner.space.scope import Scope
+
+Sizes = tuple[int, ...]  # in the order of the operation
+Array = np.ndarray[Any, np.dtype[np.float64]]
+LARGE = 4096 * 3 * 5 * 7  # a size that next to any block divides, and of which three make no number that is too large
+NEARLY = 0.01  # of the exponent of a size
+MOST_CHECKED = 8  # sizes at which grids must be as they are thought to be
+ROUNDING = 1e-4  # of a tile: more than the error of a product, less than any part of a tile
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A configuration of a kernel, or a library's routine where `space` is None, and its times in ms by size."""
+
+    space: Space | None
+    config: Config
+    times: Mapping[Sizes, float]
+
+
+@dataclass(frozen=True)
+class TiledGrid:
+    """The tiles of a step along x, y and z, without rounding up: `factors` times the powers of sizes (a row each).
+
+    `most` is the number of blocks that the grid does not exceed. Where it is not `exact`, tiles are to be counted;
+    where it is no product, none of them is thought to be cut.
+    """
+
+    extents: tuple[Evaluator, ...]
+    factors: Array
+    powers: Array
+    most: float = math.inf
+    exact: bool = True
+    is_product: bool = True
+
+    @staticmethod
+    def of(step: Step, space: Space, config: Config, scope: Scope, sizes: Sequence[Sizes]) -> TiledGrid | None:
+        """The grid of a step, which is compared with what it is at `sizes`; None if it has no value somewhere."""
+        varying = _varying(space)
+        extents = tuple(evaluator_of(_unbounded(extent.tree, varying)) for extent in step.grid)
+        large = (LARGE,) * len(space.operation.sizes)
+
+        def counts(point: Sizes) -> list[int]:
+            return counted(extents, space.names(config, at(space, scope, point)))
+
+        try:
+            there = counts(large)
+            doubled = [counts((*large[:i], 2 * LARGE, *large[i + 1 :])) for i in range(len(large))]
+            exponents = np.array([[math.log2(more[axis] / there[axis]) for more in doubled] for axis in range(3)])
+            powers = np.round(exponents)
+            factors = np.array(there, float) / float(LARGE) ** powers.sum(axis=1)
+            names = space.names(config, at(space, scope, large))
+            blocks = math.prod(extent.integer(names) for extent in step.grid)
+            grid = TiledGrid(extents, factors, powers, blocks if blocks < math.prod(there) else math.inf)
+            if (abs(exponents - powers) > NEARLY).any():
+                return replace(grid, exact=False, is_product=False)
+            for point in sizes[:: max(1, len(sizes) // MOST_CHECKED)]:
+                if (np.ceil(grid.along(np.array(point, float)) - ROUNDING) != counts(point)).any():
+                    return replace(grid, exact=False)
+        except (ExpressionError, ArithmeticError, ValueError):
+            return None
+        return grid
+
+    def along(self, sizes: Array) -> Array:
+        """The tiles along each axis at these sizes, which need not be whole numbers."""
+        tiles: Array = self.factors * np.prod(sizes**self.powers, axis=1)
+        return tiles
+
+    def tiles(self, names: Mapping[str, Any]) -> float:
+        """The tiles as they are counted; not a number where they cannot be."""
+        try:
+            return math.prod(counted(self.extents, names))
+        except (ExpressionError, ArithmeticError, ValueError):
+            return math.nan
+
+
+def counted(extents: Sequence[Evaluator], names: Mapping[str, Any]) -> list[int]:
+    """The values of extents. Raises ExpressionError."""
+    return [int(value_of(extent, names, "a grid")) for extent in extents]
+
+
+def at(space: Space, scope: Scope, sizes: Sizes) -> Scope:
+    """The problem of these sizes, in the order of the operation."""
+    return replace(scope, sizes=dict(zip(space.operation.sizes, sizes, strict=True)))
+
+
+def parameters_of(space: Space) -> list[str]:
+    """The parameters that the grids of a space depend on."""
+    return space.parameters_behind(name for step in space.steps for extent in step.grid for name in extent.names)
+
+
+def work_of(space: Space, scope: Scope) -> tuple[float, float]:
+    """What an operation says that it computes, or else moves; and what it moves, or else holds."""
+    op, elements = space.operation, float(math.prod(scope.sizes.values()))
+
+    def amount(expression: Expression | None, otherwise: float) -> float:
+        try:
+            return otherwise if expression is None else float(expression.evaluate(scope.names))
+        except (ExpressionError, TypeError, ValueError):
+            return otherwise
+
+    moved = amount(op.bytes, elements)
+    return amount(op.flops, moved), moved
+
+
+def _unbounded(tree: ast.expr, varying: frozenset[str]) -> ast.expr:
+    """An extent without the bounds of `min`: of its arguments, the one that these names change."""
+    if isinstance(tree, ast.Call) and cast(ast.Name, tree.func).id == "min":
+        growing = [argument for argument in tree.args if names_in(argument) & varying]
+        if len(growing) == 1:
+            return _unbounded(growing[0], varying)
+    return tree
+
+
+def _varying(space: Space) -> frozenset[str]:
+    """The sizes, and the derived values that depend on one."""
+    found = {*space.operation.sizes}
+    derived = {name: expression.names for name, expression in space.derived.items()}
+    while more := {name for name, names in derived.items() if names & found} - found:
+        found |= more
+    return frozenset(found)

@@ -1,0 +1,131 @@
+"""Configurations that failed verification on this machine, which a look-up without an exact record must not give
+silently: a file for each kernel, with a line for each problem.
+
+Whatever verifies writes it. A look-up reads it where no exact record serves, so a launch of what was tuned does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner import paths
+from tuner.errors import RequestError
+from tuner.space.model import Config, ConfigKey, config_key
+from tuner.space.texts import config_text, problem_text
+from tuner.store import locks
+
+if TYPE_CHECKING:
+    from tuner.store.lookup import Candidate, Query
+
+MOST_CONFIGURATIONS = 1000  # of a problem
+MOST_BYTES = 1 << 20  # of a file; then the oldest problems are forgotten
+LONGEST_REASON = 200  # characters
+
+
+def keep(query: Query, reasons: Iterable[tuple[Config, str]]) -> None:
+    """Write down what is known of a problem: the configurations that failed verification, each with the reason.
+
+    It takes the place of what was known before. A file that cannot be written stays as it is.
+    """
+    rejected = [[config, paths.shown(reason, LONGEST_REASON)] for config, reason in reasons][:MOST_CONFIGURATIONS]
+    with contextlib.suppress(OSError, RequestError):
+        path = _path(paths.state(), query)
+        if not rejected and not path.exists():
+            return
+        problem = _problem(query)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locks.held(path):
+            others = [line for line in _lines(path) if _parsed(line).get("problem") != problem]
+            data = {"problem": problem, "signature": _signature(query), "rejected": rejected}
+            lines = [*others, *([json.dumps(data)] if rejected else [])]
+            while sum(map(len, lines)) > MOST_BYTES:
+                del lines[0]
+            paths.replace(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def add(query: Query, config: Config, reason: str) -> None:
+    """Write down that one more configuration failed verification."""
+    known = {**_known(query), config_key(config): reason}
+    keep(query, [({name: value for name, _, value in key}, why) for key, why in known.items()])
+
+
+def last(candidates: Iterable[Candidate], query: Query) -> Iterator[Candidate]:
+    """`candidates` in their order, but those that failed verification here last."""
+    rejections = Rejections(query)
+    wrong: list[Candidate] = []
+    for candidate in map(rejections.judged, candidates):
+        if not candidate.rejected:
+            yield candidate
+        else:
+            wrong.append(candidate)
+    yield from wrong
+
+
+class Rejections:
+    """What is known of a problem; it is read when a candidate without an exact record is judged."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._known: Mapping[ConfigKey, str] | None = None
+
+    def judged(self, candidate: Candidate) -> Candidate:
+        """The candidate, with the reason and a note where it failed verification here."""
+        if candidate.match == "exact" and not candidate.stale:
+            return candidate
+        if self._known is None:
+            self._known = _known(self._query)
+        reason, query = self._known.get(config_key(candidate.config)), self._query
+        if reason is None:
+            return candidate
+        where = problem_text(query.scope.sizes, query.scope.types)
+        note = (
+            f"{query.space.name}: {config_text(candidate.config)} failed verification on {query.device} at {where}: "
+            f"{reason}; mend the kernel, and tune it again"
+        )
+        return replace(candidate, notes=(*candidate.notes, note), rejected=reason)
+
+
+def _known(query: Query) -> Mapping[ConfigKey, str]:
+    """The configurations that failed, with their reasons; of the space and all that verifying it reads as they are."""
+    with contextlib.suppress(OSError, RequestError, ValueError, TypeError, LookupError, AttributeError):
+        lines, problem = _lines(_path(paths.state_folder(), query)), _problem(query)
+        for data in map(_parsed, lines):
+            if data.get("problem") == problem and data.get("signature") == _signature(query):
+                return {config_key(config): paths.shown(reason) for config, reason in data["rejected"]}
+    return {}
+
+
+def _signature(query: Query) -> str:
+    from tuner.space import identity  # a launch of what was tuned does not need it
+
+    return identity.of(query.space)
+
+
+def _path(state: Path, query: Query) -> Path:
+    return state / "rejected" / f"{query.space.name.lstrip('/')}.jsonl"
+
+
+def _problem(query: Query) -> list[Any]:
+    scope = query.scope
+    mappings = [sorted(each.items()) for each in (scope.sizes, scope.options, scope.types)]
+    return json.loads(json.dumps([query.kind, query.device, *mappings]))  # type: ignore[no-any-return]
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return paths.read_text(path, 2 * MOST_BYTES, errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _parsed(line: str) -> Mapping[str, Any]:
+    """A line as a mapping; an empty one where it is none."""
+    with contextlib.suppress(ValueError, RecursionError):
+        data = json.loads(line)
+        return data if isinstance(data, dict) else {}
+    return {}

@@ -1,0 +1,197 @@
+"""The trials that a cover is chosen from: searches at some sizes, and every winner at every size."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tuner.search.strategies import Budget
+from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.scope import Scope
+from tuner.space.size_lists import WeightedSize
+from tuner.space.texts import short_size, size_text
+from tuner.store.lookup import size_distance
+from tuner.tuning.covering import are_alike, spread_out
+from tuner.tuning.crew import Crew, Crews
+from tuner.tuning.exploration import Progress, explored
+from tuner.tuning.general import general, generalised
+from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
+from tuner.tuning.table import HOPELESS, LEAST_TRIAL, NEAR, TrialTable
+
+LEAST_SECONDS = 3.0  # of tuning at a size
+MOST_WINNERS = 4  # of a size
+MOST_RECORDED = 2  # configurations of the records of a kernel, for each of the sizes
+BEHIND = 1.25  # times the best of the family: a kernel that is as slow after its trial is not searched
+MOST_SEARCHED = 3  # kernels at a size
+JUDGED = 3  # near sizes, alike in what 8 divides, at which a kernel was behind: then it is not even tried
+SEVERAL = 4  # records, or sizes at which it was tried
+SLOWER = 1.05  # times the best in several records: who was never nearer is not tried anywhere
+WARM = 8  # configurations that a search begins with, of those that were best at the nearest sizes
+
+
+@dataclass(frozen=True)
+class CoverTrials:
+    """The trials of one cover in the making, in `table`."""
+
+    crews: Crews
+    request: TuningRequest
+    spaces: Mapping[str, Space]
+    progress: Progress
+    table: TrialTable
+    history: TrialTable = field(default_factory=TrialTable)  # at any size, of records too
+    scopes: list[Scope] = field(default_factory=list)  # one, at whatever size, once a device is open
+
+    def tune(self, sizes: Sequence[WeightedSize], seconds: float) -> int:
+        """Tune in `seconds` at as many sizes as there is time for, those that stand for all first. Returns how many."""
+        share, deadline = max(LEAST_SECONDS, seconds / len(sizes)), time.monotonic() + seconds
+        count = 0
+        for count, size in enumerate(spread_out(sizes), 1):
+            self.progress.noted(f"tuning at {short_size(size.sizes)}, {count} of {len(sizes)}")
+            requests = requests_at(self.request, self.spaces.values(), size.sizes)
+            for name in [*self._searched(requests, size.sizes, deadline)]:
+                # One search at least, however long the trials took: it tells what only an open device does.
+                if not self.scopes or len(requests) == 1 or time.monotonic() < deadline:
+                    budget = Budget(seconds=share / min(len(requests), MOST_SEARCHED)).text()
+                    self.explore(name, replace(requests[name], budget=budget), size.sizes)
+            if time.monotonic() > deadline:
+                break
+        return count
+
+    def _searched(self, requests: Mapping[str, TuningRequest], sizes: dict[str, int], deadline: float) -> list[str]:
+        """The kernels that are to be searched at a size: of a family, those that do best in a trial, the last stages
+        first, until the deadline. Who was behind at near sizes has none."""
+        if len(requests) == 1:
+            return [*requests]
+        trial = Budget(evaluations=LEAST_TRIAL).text()
+        for name in reversed([*requests]):
+            if time.monotonic() < deadline and not self._is_behind(name, sizes):
+                self.explore(name, replace(requests[name], budget=trial), sizes)
+        bests = self.table.best(sizes)  # best first
+        least = min(bests.values(), default=0.0)
+        return [name for name, value in bests.items() if value <= BEHIND * least][:MOST_SEARCHED] or [*requests][-1:]
+
+    def _is_behind(self, kernel: str, sizes: dict[str, int]) -> bool:
+        """Whether a kernel was behind the best of its family at near sizes that are aligned alike; or at all of
+        several, by what records say, or far behind by what its trials say."""
+        ratios = {size_text(o): (o, _ratio(self.table, kernel, o)) for o in self.table.sizes_of(kernel)}
+        ratios.pop(size_text(sizes), None)
+        near = [(size_distance(other, sizes), ratio) for other, ratio in ratios.values() if are_alike(other, sizes)]
+        judged = [ratio for distance, ratio in sorted(near)[:JUDGED] if distance <= NEAR]
+        if len(judged) == JUDGED:
+            return all(ratio > BEHIND for ratio in judged)
+        recorded = [_ratio(self.history, kernel, other) for other in self.history.sizes_of(kernel)]
+        if len(recorded) >= SEVERAL and all(ratio > SLOWER for ratio in recorded):
+            return True
+        return len(ratios) >= SEVERAL and all(ratio > HOPELESS for _, ratio in ratios.values())
+
+    @property
+    def _tables(self) -> tuple[TrialTable, TrialTable]:
+        return self.table, self.history
+
+    def explore(
+        self, kernel: str, request: TuningRequest, sizes: dict[str, int], configs: Sequence[Config] | None = None
+    ) -> None:
+        """Search, or measure `configs`, and take the trials into the table. A search leaves out what is compiled for
+        one size alone, and begins with what was best at the nearest sizes."""
+        try:
+            checked, warm = CheckedRequest.of(request), self._warm(kernel, sizes)
+            with explored(self.crews, checked, self.progress, configs, general, warm) as search:
+                self.table.add(sizes, kernel, search.trials)
+                self._look_around(search.crew)
+        except UNTUNABLE as error:
+            self.progress.noted(f"{kernel} at {short_size(sizes)}: {error}")
+
+    def _warm(self, kernel: str, sizes: dict[str, int]) -> list[Config]:
+        """The best configurations of a kernel at the nearest sizes: the best of each, then the second best of each."""
+        if not self.scopes:
+            return []
+        space, scope = self.spaces[kernel], replace(self.scopes[0], sizes=sizes)
+        places = [
+            (size_distance(other, sizes), table, other) for table in self._tables for other in table.sizes_of(kernel)
+        ]
+        rankings = [
+            [trial.config for (name, _), trial in table.ranking(other) if name == kernel][:WARM]
+            for _, table, other in sorted(places, key=lambda place: place[0])[:WARM]
+        ]
+        configs: dict[ConfigKey, Config] = {}
+        for config in itertools.chain.from_iterable(itertools.zip_longest(*rankings)):
+            if config is not None and len(configs) < WARM and space.declares(config):
+                config = self._generalised(kernel, config, sizes)
+                if space.valid(config, scope):
+                    configs.setdefault(config_key(config), config)
+        return [*configs.values()]
+
+    def _look_around(self, crew: Crew) -> None:
+        """Learn what only an open device tells, once: the scope, and which records are of this device."""
+        if not self.scopes:
+            self.scopes.append(crew.scope)
+        if not self.history.is_recalled:
+            self.history.recall(self.spaces.values(), crew.scope, crew.device, self.request.results)
+
+    def winners(self, sizes: Sequence[WeightedSize], within: float) -> dict[str, list[Config]]:
+        """The configurations that are within the limit at some size, by kernel; MOST_WINNERS of a size.
+
+        The best of records are among them, MOST_RECORDED for each kernel that was near the best of its family there:
+        those at the size that is nearest to each of `sizes`, where there is one that is aligned alike. So a kernel that
+        was made for rows that are not aligned is measured, wherever a search had the time to try it.
+        """
+        found: dict[str, dict[ConfigKey, Config]] = {name: {} for name in self.spaces}
+        for row in self.table.rows():
+            ranking = self.table.ranking(row)
+            for (kernel, _), trial in ranking[:MOST_WINNERS]:
+                if (trial.value or 0.0) <= within * (ranking[0][1].value or 0.0):
+                    self._win(found, kernel, trial.config, row)
+        for kernel in self.spaces:
+            recorded = [row for row in self.history.sizes_of(kernel) if _ratio(self.history, kernel, row) <= BEHIND]
+            for size in sizes if recorded else ():
+                row = min(recorded, key=lambda row: (not are_alike(row, size.sizes), size_distance(row, size.sizes)))
+                best = [trial.config for (name, _), trial in self.history.ranking(row) if name == kernel]
+                for config in best[:MOST_RECORDED]:
+                    self._win(found, kernel, config, row)
+        return {name: [*configs.values()] for name, configs in found.items()}
+
+    def _win(
+        self, found: Mapping[str, dict[ConfigKey, Config]], kernel: str, config: Config, sizes: dict[str, int]
+    ) -> None:
+        config = self._generalised(kernel, config, sizes)
+        found[kernel][config_key(config)] = config
+
+    def _generalised(self, kernel: str, config: Config, sizes: dict[str, int]) -> Config:
+        if not self.scopes:
+            return config
+        return generalised(self.spaces[kernel], replace(self.scopes[0], sizes=sizes), config)
+
+    def measure(
+        self, winners: Mapping[str, Sequence[Config]], sizes: Sequence[WeightedSize], deadline: float
+    ) -> tuple[int, int]:
+        """Measure every winner at every size, until the deadline. Returns how many pairs of both there are, and how
+        many were measured."""
+        pairs = measured = 0
+        if not self.scopes:  # nothing could be searched
+            return pairs, measured
+        for count, size in enumerate(spread_out(sizes), 1):
+            due = {name: self._valid(name, configs, size) for name, configs in winners.items()}
+            pairs += sum(map(len, due.values()))
+            if time.monotonic() < deadline:
+                self.progress.noted(f"measuring every winner at {short_size(size.sizes)}, {count} of {len(sizes)}")
+                for name, request in requests_at(self.request, self.spaces.values(), size.sizes).items():
+                    new = [config for config in due[name] if not self.table.has(size.sizes, name, config)]
+                    if time.monotonic() < deadline:
+                        if new:
+                            self.explore(name, replace(request, budget=None), size.sizes, new)
+                        measured += len(due[name])
+        return pairs, measured
+
+    def _valid(self, kernel: str, configs: Sequence[Config], size: WeightedSize) -> list[Config]:
+        return [config for config in configs if self.spaces[kernel].valid(config, self.scope_at(size))]
+
+    def scope_at(self, size: WeightedSize) -> Scope:
+        return replace(self.scopes[0], sizes=size.sizes)
+
+
+def _ratio(table: TrialTable, kernel: str, sizes: dict[str, int]) -> float:
+    """The best value of a kernel at a size over that of its family."""
+    bests = table.best(sizes)
+    return bests[kernel] / min(bests.values())
