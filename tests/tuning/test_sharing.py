@@ -52,7 +52,9 @@ def test_four_processes_share_a_study_in_postgresql_and_one_is_killed(
     counts, trials = measured(url)
     assert len(counts) == 24
     assert set(counts.values()) == {1}
-    assert {trial.state for trial in trials} <= {TrialState.COMPLETE, TrialState.PRUNED}
+    # The killed one may have claimed what another had claimed before, and was not there to withdraw.
+    others = [trial for trial in trials if f" {processes[0].pid} " not in trial.user_attrs["worker"]]
+    assert {trial.state for trial in others} <= {TrialState.COMPLETE, TrialState.PRUNED}
     assert len(workers_of(url, TrialState.COMPLETE)) == 4
     assert trials[0].params.keys() == {"v"}
 
