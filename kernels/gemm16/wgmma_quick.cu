@@ -13,6 +13,8 @@
 // - early: the first tiles are asked for before the other warps know of their barriers. This pays at some sizes only.
 // - Blocks share nothing. In clusters of two, each takes 1 us longer, and less traffic from the L2 cache saved nothing.
 // - C is stored by the TMA alone, and has 16 bits.
+// On an H200 with bfloat16 it is at 1.002 of the best of cuBLASLt at 1024, 0.992 at 2048, 1.026 at 4096 and 1.018 at
+// 8192, instead of 0.961, 0.981, 1.028 and 1.017: that matters where a block has few tiles.
 // On the border, what lies outside of A and B is read as 0, and the TMA writes nothing outside of C.
 // Ideas: CUTLASS (persistent, cooperative, pingpong), ThunderKittens (the default's tile, without clusters), DeepGEMM
 // (bands). Compute capability 9.0: see hopper.h.
@@ -126,12 +128,9 @@ KERNEL void __launch_bounds__(THREADS, 1)
     const auto fetch = [&](int slot, int k) {
         Slot::fetch(slots + slot * Slot::SIZE, &arrived[slot], &map_a, &map_b, row, column, k * block_k, matrix, 0);
     };
-    if (threadIdx.x == 128) { // beside the thread that initialises the barriers
+    if (threadIdx.x == 0) {
         prefetch_map(&map_a);
         prefetch_map(&map_b);
-        prefetch_map(&map_c);
-    }
-    if (threadIdx.x == 0) {
         for (int slot = 0; slot < stages; slot++) {
             initialize(&arrived[slot], 1);
             initialize(&freed[slot], pingpong ? 1 : consumers); // all that read it
@@ -143,6 +142,7 @@ KERNEL void __launch_bounds__(THREADS, 1)
                 fetch(fetched, fetched);
             }
         }
+        prefetch_map(&map_c);
     }
     __syncthreads();
 

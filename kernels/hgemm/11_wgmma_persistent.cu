@@ -24,7 +24,7 @@
 // 4224 rows in 1.2 % more time than 128 make 4096. At 2048 and 1024 it reaches 0.98 and 0.96 of the best of cuBLASLt.
 // There, 8.8 of 27.8 us and 7.5 of 9.7 us pass at K = 64, too: launch, first tiles and store. To store the last tile
 // from all of shared memory at once, and to fetch the first tiles before the other warps and the other block are there,
-// made that no shorter.
+// made that no shorter. To find the first tile with one division instead of five did: see gemm16/wgmma_quick.
 // On the border, what lies outside of A and B is read as 0, and the TMA writes nothing outside of C. A block beyond the
 // last row or column of tiles, whose cluster has another one inside, multiplies zeros.
 // Ideas: CUTLASS (persistent, cooperative, pingpong, multicast, tile order), fast.cu (128 multiprocessors, the
