@@ -131,12 +131,13 @@ def cpu_seconds(pid: int) -> float:
 def of_this_test() -> list[str]:
     """Command lines of the processes that this test's commands have started, and that still run. The nursery of this
     process is none of them: it serves all tests, and its children have its environment."""
-    ours = [os.getpid(), *nurseries(os.getpid())]
+    ours = nurseries(os.getpid())
     marks = {f"TUNER_STATE={os.environ['TUNER_STATE']}".encode(), *(state for pid in ours for state in _states(pid))}
+    marks -= _states(os.getppid())  # else whatever was started with the tests would be theirs
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if int(process.name) not in ours and marks & _states(int(process.name)):
+            if int(process.name) not in (os.getpid(), *ours) and marks & _states(int(process.name)):
                 found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
         except (OSError, ValueError):
             continue  # it has ended, or is somebody else's

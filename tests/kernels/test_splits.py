@@ -16,6 +16,7 @@ SMALLER = (40, 30, 300, 1)  # for a processor
 SMALL_TILES: dict[str, dict[str, Value]] = {
     "sgemm/14_split_k": {},
     "hgemm/12_split_k": {"block_k": 32, "block_m": 64, "block_n": 64, "warp_m": 32, "warp_n": 64},
+    "sgemm/16_stream_k": {},
 }
 
 
@@ -57,3 +58,17 @@ def test_splits_meet_on_cuda(splits: int, together: int, meet: int, slices: int,
 @pytest.mark.parametrize(("splits", "together", "meet"), [(16, 1, 0), (16, 1, 1), (6, 6, 0), (8, 8, 0)])
 def test_splits_of_halves_meet_on_cuda(splits: int, together: int, meet: int, cuda: Device) -> None:
     right("hgemm/12_split_k", cuda, splits=splits, together=together, meet=meet)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [DEEP, (1500, 2100, 24, 2), (1, 1, 1, 1)])
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"blocks": 132}, {"blocks": 128, "spared": 4, "stages": 3, "cp_async": 2},
+        {"blocks": 264, "BM": 64, "WM": 16, "WN": 256, "spared": 4},
+        {"blocks": 528, "BM": 64, "BN": 128, "WM": 32, "WN": 128},
+    ],
+)  # fmt: skip
+def test_blocks_share_tiles_on_cuda(size: tuple[int, ...], values: dict[str, Value], cuda: Device) -> None:
+    right("sgemm/16_stream_k", cuda, size, **values)

@@ -21,6 +21,7 @@ from tuner.space.scope import Limits, Scope
 
 STAGES = [catalog.load(name) for name in catalog.names() if "wgmma" in name and name.startswith(("hgemm/", "gemm16"))]
 PERSISTENT = "hgemm/11_wgmma_persistent"
+QUICK = "gemm16/wgmma_quick"
 H200 = Limits(compute_capability=9.0, max_shared_memory=227 * 1024)
 RAGGED = "M=267,N=328,K=200,batch=2"  # the TMA takes rows of multiples of 16 bytes
 LONG_SUMS = "M=2083,N=1992,K=1544"  # so long that slots are filled again and again
@@ -117,6 +118,13 @@ def outcome_of_twin(
 @pytest.mark.parametrize("hazard", BROKEN)
 def test_a_twin_without_what_a_hazard_needs_is_wrong(hazard: str, cuda: Device, tmp_path: Path) -> None:
     assert outcome_of_twin(*BROKEN[hazard], cuda, tmp_path, stages=3) == "wrong result"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("early", [0, 1])
+def test_a_quick_twin_that_frees_slots_before_they_are_read_is_wrong(early: int, cuda: Device, tmp_path: Path) -> None:
+    space = broken(QUICK, "wait_for_products<in_flight>();", "", tmp_path)
+    assert outcome_of(space, cuda, LONG_SUMS, {**space.default, "stages": 3, "early": early}) == "wrong result"
 
 
 @pytest.mark.gpu

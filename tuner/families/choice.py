@@ -18,7 +18,7 @@ from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.store import lookup
 from tuner.store.grids import Measured, Sizes
-from tuner.store.lookup import MATCHES, Candidate, Fit, Match, Query
+from tuner.store.lookup import MATCHES, Candidate, Match, Query
 from tuner.store.prediction import TimeModel
 from tuner.store.record import Record
 from tuner.store.rejected import Rejections
@@ -223,8 +223,10 @@ class FamilyTable:
         vendor = _Known(None, {})
         for number, (store, query) in enumerate(zip(self._stores, self._queries, strict=True)):
             names = list(query.space.operation.sizes)
+            options = {name: query.scope.options[name] for name in fixed_options(query.space)}
             for fit in lookup.best_fits(store.records, _anywhere(query)):
-                if not lookup.is_comparable(fit) or not _same_options(fit, query):
+                is_same = all(fit.record.options.get(name) == value for name, value in options.items())
+                if not lookup.is_comparable(fit) or not is_same:
                     continue
                 sizes = tuple(fit.record.sizes[name] for name in names)
                 scope = replace(self._scope, sizes=dict(zip(names, sizes, strict=True)))
@@ -247,11 +249,6 @@ class FamilyTable:
 def _anywhere(query: Query) -> Query:
     """The query at no size of its own: then records are merely those of the device."""
     return replace(query, scope=replace(query.scope, sizes=dict.fromkeys(query.space.operation.sizes, 1)))
-
-
-def _same_options(fit: Fit, query: Query) -> bool:
-    options, fixed = query.scope.options, fixed_options(query.space)
-    return all(fit.record.options.get(name) == options[name] for name in fixed)
 
 
 def _without_losers(known: list[_Known]) -> list[_Known]:

@@ -112,6 +112,9 @@ class TimeTerms:
         self._factors = np.array([grid.factors for grid in grids]).reshape(-1, 3, 1)
         self._powers = np.array([grid.powers for grid in grids])
         self._most = np.array([grid.most for grid in grids], float)
+        self._learnt: dict[Sizes, tuple[Array, Array]] = {}
+        if grids:  # a model looks at these again and again
+            self._learnt = {each: self._tiles(each) for each in sizes}
 
     @property
     def count(self) -> int:
@@ -159,15 +162,7 @@ class TimeTerms:
         tiles; and the share of the work that one whole tile is. All are means of steps; none for a library."""
         found = np.where(self._libraries, 0.0, np.full((6, len(self._libraries)), np.nan))
         if len(self._owners):
-            along = (self._factors * np.prod(np.array(sizes, float) ** self._powers, axis=2, keepdims=True))[:, :, 0]
-            there, whole = np.ceil(along - ROUNDING).prod(axis=1), along.prod(axis=1)
-            scopes: dict[int, Scope] = {}  # whose names are computed once
-            for counted in self._counted:
-                operation = id(counted.space.operation)
-                scope = scopes.setdefault(operation, at(counted.space, self._scope, sizes))
-                there[counted.rows] = counted.grid.tiles(counted.space.names(counted.config, scope))
-                if not counted.grid.is_product:
-                    whole[counted.rows] = there[counted.rows]
+            there, whole = self._learnt.get(sizes) or self._tiles(sizes)
             slots = self.slots[self._owners]
             even = there / np.where(there > self._most, np.minimum(slots, self._most), slots)
             columns = np.ceil(even), np.ceil(even / 2), np.ceil(even / 4), even, there, 1 / whole
@@ -176,6 +171,19 @@ class TimeTerms:
                 sums = np.bincount(self._owners, weights=values, minlength=len(self._libraries))
                 np.divide(sums, counts, out=row, where=counts > 0)
         return found
+
+    def _tiles(self, sizes: Sizes) -> tuple[Array, Array]:
+        """The tiles of each grid, and how many they would be without rounding up."""
+        along = (self._factors * np.prod(np.array(sizes, float) ** self._powers, axis=2, keepdims=True))[:, :, 0]
+        there, whole = np.ceil(along - ROUNDING).prod(axis=1), along.prod(axis=1)
+        scopes: dict[int, Scope] = {}  # whose names are computed once
+        for counted in self._counted:
+            operation = id(counted.space.operation)
+            scope = scopes.setdefault(operation, at(counted.space, self._scope, sizes))
+            there[counted.rows] = counted.grid.tiles(counted.space.names(counted.config, scope))
+            if not counted.grid.is_product:
+                whole[counted.rows] = there[counted.rows]
+        return there, whole
 
 
 def _rows(space: Space, scope: Scope) -> dict[Expression, int]:

@@ -8,12 +8,13 @@ whose values are the more alike the nearer they lie, and is interpolated as such
 to some basic mine valuation problems on the Witwatersrand", 1951; C. E. Rasmussen and C. K. I. Williams, "Gaussian
 Processes for Machine Learning", 2006, chapter 2). Sizes are near for a configuration where it has about as many blocks,
 each with about as much work, where they are about the same, and where rows are aligned alike. For a library's routine
-the sizes alone tell. A kernel that was measured nowhere near is thought to take longer.
+the sizes alone tell. A kernel that was measured nowhere near is thought to take longer. What was measured at few of the
+sizes, or never with rows that are not aligned, is not predicted where these would tell.
 
 Whether to trust it, the records tell: sizes are left out, each once, and predicted from the others, among what was
 measured there and elsewhere. The model must choose better than the nearest size does, over LEAST_SIZES sizes at least.
-They also tell by how much a kernel must be expected to be faster than the library, to be taken in its place; what is
-then lost over the library counts LOST times more.
+They also tell by how much a kernel must be expected to be faster than the library, to be taken in its place, so that
+sizes at which it is slower are rare.
 In `benchmarks/lookup.py`, which compares both on recordings, the look-up was never worse by this rule than without it.
 """
 
@@ -35,9 +36,9 @@ DEVIATION, NOISE = 0.3, 0.03  # of the logarithms of what is left open, and of t
 REACH = 1.5  # of the logarithm of blocks, or of the work of each, over which what is left open changes
 WIDER = 2.5  # times that of the logarithms of the sizes of a kernel, since blocks and work tell more
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
-RARE = 0.2  # of the sizes of what was measured most: what was measured at fewer is known there alone
+RARE = 0.1  # of the sizes of what was measured most: what was measured at fewer is known there alone
 CAUTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)  # by how much a kernel is expected to be faster than the library
-LOST = 4.0  # a kernel in the library's place that is slower is a surprise
+SURPRISE, LOST = 0.03, 2.0  # over the library, and how much more the share of sizes counts at which that much is lost
 SPARING = 32.0  # the weight of the other parts of a time than its load, over the third power of the number of sizes
 ROUNDS = 100  # of the search for the numbers
 SLOTS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # shares of the multiprocessors that may take blocks
@@ -56,13 +57,6 @@ class _Fit:
     known: Mask
     weights: Array
 
-    @property
-    def is_rare(self) -> Mask:
-        """Which were measured at too few of the sizes to be predicted elsewhere."""
-        counts = self.known.sum(axis=1)
-        rare: Mask = counts <= RARE * counts.max(initial=0)
-        return rare
-
 
 class TimeModel:
     """Predicts the times of configurations that were measured at several sizes. `regret` is what its choices lost over
@@ -71,6 +65,9 @@ class TimeModel:
     def __init__(self, measured: Sequence[Measured], scope: Scope, units: int, cache: int = 0) -> None:
         """All are of one operation. `scope` has options, types and limits; `units` are the multiprocessors, `cache` the
         bytes of the last cache, 0 if unknown."""
+        least = RARE * max((len(entry.times) for entry in measured), default=0)
+        self._positions = [number for number, entry in enumerate(measured) if len(entry.times) > least]
+        self._count, measured = len(measured), [measured[number] for number in self._positions]
         counts: dict[Sizes, int] = {}
         for entry in measured:
             for sizes in entry.times:
@@ -119,11 +116,12 @@ class TimeModel:
 
     def times(self, sizes: Mapping[str, int]) -> Array:
         """The predicted time of each, in ms; infinite where there is none. Doubts make it longer."""
-        if not self.sizes:
-            return np.full(len(self._is_kernel), np.inf)
-        terms = self._terms.at(tuple(sizes.values()))
-        predicted = self._predicted(self._fit, terms.parts, self._likeness(terms.place))
-        return self._cautious(predicted, self._caution)
+        found = np.full(self._count, np.inf)
+        if self.sizes:
+            terms = self._terms.at(tuple(sizes.values()))
+            predicted = self._predicted(self._fit, terms.parts, self._likeness(terms.place))
+            found[self._positions] = self._cautious(predicted, self._caution)
+        return found
 
     def _likeness(self, place: Position) -> Array:
         """How alike what is left open is at a place and at each size that was measured, by entry: 0 to 1."""
@@ -158,7 +156,7 @@ class TimeModel:
             remains = (likeness * fit.weights).sum(axis=1) + np.where(self._is_kernel, DOUBT * far, 0.0)
             times: Array = (parts * fit.factors).sum(axis=-1) * np.exp(remains)
             untold = (parts[:, PARTS:] > 0) & (fit.learnt[:, PARTS:] == 0)  # of rows that are not aligned
-        times[~np.isfinite(times) | (times <= 0) | untold.any(axis=1) | fit.is_rare] = np.inf
+        times[~np.isfinite(times) | (times <= 0) | untold.any(axis=1) | ~fit.known.any(axis=1)] = np.inf
         return times
 
     def _cautious(self, times: Array, caution: float) -> Array:
@@ -187,7 +185,7 @@ class TimeModel:
         if len(ours) < LEAST_SIZES:
             return None
         means = np.mean(ours, axis=0)
-        chosen = int(np.argmin(means + LOST * np.mean(lost, axis=0)))
+        chosen = int(np.argmin(means + LOST * np.mean(np.array(lost) > SURPRISE, axis=0)))
         self._caution = CAUTIONS[chosen]
         return float(means[chosen]) if means[chosen] < np.mean(nearest) else None
 

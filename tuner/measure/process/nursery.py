@@ -53,17 +53,17 @@ class Ward:
         self.returncode: int | None = None
         self._pid: int | None = None
         self._waiting = threading.Lock()
-        self._line, line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # a message is a whole
-        its_input, requests = os.pipe()
-        replies, its_output = os.pipe()
-        self.stdin, self.stdout = os.fdopen(requests, "wb"), os.fdopen(replies, "rb")
         request = {"modules": list(modules), "share": list(share), "environment": environment, "folder": _folder()}
-        try:
+        with contextlib.ExitStack() as its:
+            self._line, line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # a message is a whole
+            its.enter_context(line)
+            its_input, requests = os.pipe()
+            self.stdin = os.fdopen(requests, "wb")
+            its.callback(os.close, its_input)
+            replies, its_output = os.pipe()
+            self.stdout = os.fdopen(replies, "rb")
+            its.callback(os.close, its_output)
             _nursery().fork(request, [line.fileno(), its_input, its_output, log.fileno(), *share])
-        finally:
-            line.close()
-            os.close(its_input)
-            os.close(its_output)
 
     @property
     def pid(self) -> int:
@@ -294,9 +294,13 @@ def _place(files: Sequence[int], numbers: Sequence[int]) -> None:
     above = max(numbers) + 1
     for file, number in zip([fcntl.fcntl(each, fcntl.F_DUPFD, above) for each in files], numbers, strict=True):
         os.dup2(file, number)
-    kept = sorted(numbers)
-    for number, following in zip(kept, [*kept[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
-        os.closerange(number + 1, following)
+    try:
+        there = [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        there = list(range(os.sysconf("SC_OPEN_MAX")))
+    for number in set(there).difference(numbers):
+        with contextlib.suppress(OSError):
+            os.close(number)
 
 
 def _work(module: str) -> None:
