@@ -23,7 +23,7 @@ from tuner.tuning.request import TuningRequest, requests_at
 from tuner.tuning.table import Pair, TrialTable
 
 TUNING, MEASURING = 0.4, 0.75  # shares of the time after which tuning, and then measuring, begins nothing more
-TOLD = 4.0  # times the best at a size: a kernel that is slower gets no record there
+TOLD = 1.5  # times the best at a size: a kernel that is slower gets no record there
 
 
 @dataclass(frozen=True)
