@@ -74,8 +74,14 @@ def test_a_hand_written_store_gives_what_fits_best(name: str, tmp_path: Path) ->
 def test_what_failed_verification_here_comes_last_with_a_note_unless_a_record_says_it_is_right(tmp_path: Path) -> None:
     assert SPACE.default != config(8)
     of_near = [at(8192).config, SPACE.default]
-    for wrong, order in (([0], [1, 0]), ([0, 1], [0, 1]), ([], [0, 1])):
-        rejected.keep(query(), [(of_near[place], "C[0] is 1") for place in wrong])
+    for found_wrong, found_right, wrong, order in (
+        ([0], [], [0], [1, 0]),
+        ([], [], [0], [1, 0]),  # of a run that met neither
+        ([1], [], [0, 1], [0, 1]),
+        ([], [0, 1], [], [0, 1]),
+    ):
+        reasons = [(of_near[place], "C[0] is 1") for place in found_wrong]
+        rejected.keep(query(), reasons, [of_near[place] for place in found_right])
         found = look_up(tmp_path, [at(8192)])
         assert [candidate.config for candidate in found] == [of_near[place] for place in order]
         assert [candidate.rejected for candidate in found] == ["C[0] is 1" if place in wrong else "" for place in order]

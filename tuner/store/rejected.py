@@ -27,31 +27,26 @@ MOST_BYTES = 1 << 20  # of a file; then the oldest problems are forgotten
 LONGEST_REASON = 200  # characters
 
 
-def keep(query: Query, reasons: Iterable[tuple[Config, str]]) -> None:
-    """Write down what is known of a problem: the configurations that failed verification, each with the reason.
-
-    It takes the place of what was known before. A file that cannot be written stays as it is.
-    """
-    rejected = [[config, paths.shown(reason, LONGEST_REASON)] for config, reason in reasons][:MOST_CONFIGURATIONS]
+def keep(query: Query, reasons: Iterable[tuple[Config, str]], right: Iterable[Config] = ()) -> None:
+    """Write down which configurations of a problem failed verification, each with the reason, and forget it of those
+    that were `right` since. A file that cannot be written stays as it is."""
+    found = {config_key(config): paths.shown(reason, LONGEST_REASON) for config, reason in reasons}
+    cleared = {config_key(config) for config in right} - found.keys()
     with contextlib.suppress(OSError, RequestError):
         path = _path(paths.state(), query)
-        if not rejected and not path.exists():
+        if not found and not path.exists():
             return
         problem = _problem(query)
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.held(path):
+            known = {**_known(query), **found}
+            rejected = [[_config(key), why] for key, why in known.items() if key not in cleared][-MOST_CONFIGURATIONS:]
             others = [line for line in _lines(path) if _parsed(line).get("problem") != problem]
             data = {"problem": problem, "signature": _signature(query), "rejected": rejected}
             lines = [*others, *([json.dumps(data)] if rejected else [])]
             while sum(map(len, lines)) > MOST_BYTES:
                 del lines[0]
             paths.replace(path, "".join(f"{line}\n" for line in lines).encode())
-
-
-def add(query: Query, config: Config, reason: str) -> None:
-    """Write down that one more configuration failed verification."""
-    known = {**_known(query), config_key(config): reason}
-    keep(query, [({name: value for name, _, value in key}, why) for key, why in known.items()])
 
 
 def last(candidates: Iterable[Candidate], query: Query) -> Iterator[Candidate]:
@@ -104,6 +99,10 @@ def _signature(query: Query) -> str:
     from tuner.space import identity  # a launch of what was tuned does not need it
 
     return identity.of(query.space)
+
+
+def _config(key: ConfigKey) -> Config:
+    return {name: value for name, _, value in key}
 
 
 def _path(state: Path, query: Query) -> Path:

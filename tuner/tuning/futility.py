@@ -52,7 +52,8 @@ class Futility:
         self._has_hope = True  # this is said once
         return (
             f"stopped: the first {self._count} configurations all fail to compile with the same message: "
-            f"{shown(line)}; mend the source, and run the same command again"
+            f"{shown(line)}; mend the source, and run the same command again; where something else was missing, "
+            "--fresh tries these again"
         )
 
 

@@ -122,7 +122,7 @@ def main() -> None:
         ceilings = KeptCeilings(_folder(request["results"])).of(device)
         measured = _measure(bench, space, scope, device, candidate, ceilings)
         if measured.reason is not None and (wrong := rejection(measured.reason)) is not None:
-            rejected.add(Query.of(space, scope, device), candidate.config, wrong)
+            rejected.keep(Query.of(space, scope, device), [(candidate.config, wrong)])
         channel.reply(asdict(measured))
 
 

@@ -63,6 +63,7 @@ class Shift:
         self._best: Trial | None = None
         self._ended = threading.Event()  # all threads have
         self._reported: set[ConfigKey] = set()
+        self._new: set[ConfigKey] = set()  # of this run: an earlier one may have lacked a header
         self.at_work: set[Supervisor] = set()
         self.error: BaseException | None = None
 
@@ -179,6 +180,7 @@ class Shift:
             written = True
         else:
             written = trial is not None and self._ledger.finish(trial)
+        self._new.add(config_key(config))
         self._queue.end(config, trial if written else None)
 
     def _report(self, trial: Trial) -> None:
@@ -191,6 +193,7 @@ class Shift:
         if trial.value is not None and (self._best is None or trial.value < (self._best.value or 0.0)):
             self._best = trial
         self._progress.measured(trial, self.count, self._best)
-        if (reason := self._futility.add(trial)) is not None and not self._ledger.best:
+        reason = self._futility.add(trial) if key in self._new else None
+        if reason is not None and not self._ledger.best:
             self._noted(reason)
             self._queue.give_up()

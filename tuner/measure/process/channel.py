@@ -158,7 +158,11 @@ class Process:
                     self._process.wait(STOP_SECONDS)
                 except subprocess.TimeoutExpired:
                     self._process.send_signal(signal.SIGKILL)
-                    self._process.wait()
+                    try:
+                        self._process.wait(STOP_SECONDS)
+                    except subprocess.TimeoutExpired:
+                        self._process.end_nursery()
+                        self._process.wait()
                 if self._child and self._process.returncode == -signal.SIGKILL:  # the warden was killed, or so was it
                     with contextlib.suppress(OSError):
                         os.killpg(self._child, signal.SIGKILL)

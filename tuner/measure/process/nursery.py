@@ -24,6 +24,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +36,7 @@ from tuner.measure.process import warden
 MOST_FILES = 16  # descriptors of a request
 SIZE_BYTES = 4  # of the number that says how long a request is
 # How the names of variables begin that a process reads at its start, and by which libraries start.
-AT_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "OMP_", "OPENBLAS_", "MKL_", "MALLOC_")
+AT_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "OMP_", "OPENBLAS_", "MKL_", "MALLOC_", "NPY_", "PYOPENCL_")
 LINE, INPUT, OUTPUT, LOG = range(4)  # the descriptors of a request; those that the child shares follow
 
 # Linux signals a process when the thread that started it ends, so one lasting thread starts them all.
@@ -63,7 +64,8 @@ class Ward:
             replies, its_output = os.pipe()
             self.stdout = os.fdopen(replies, "rb")
             its.callback(os.close, its_output)
-            _nursery().fork(request, [line.fileno(), its_input, its_output, log.fileno(), *share])
+            self._nursery = _nursery()
+            self._nursery.fork(request, [line.fileno(), its_input, its_output, log.fileno(), *share])
 
     @property
     def pid(self) -> int:
@@ -73,29 +75,41 @@ class Ward:
 
     def poll(self) -> int | None:
         """The warden's exit status, which is that of the child; None while it runs."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self.wait(0.0)
-        return None
+        if self._waiting.acquire(blocking=False):  # else another thread waits for its end, which has not come
+            try:
+                return self._end(0.0)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:
+                self._waiting.release()
+        return self.returncode
 
     def wait(self, seconds: float | None = None) -> int:
         """The same once it has ended. Raises subprocess.TimeoutExpired after `seconds`."""
-        deadline = None if seconds is None else time.monotonic() + seconds
         with self._waiting:
-            if self.returncode is None:
-                self._hear_pid(deadline)
-                self.returncode = int(self._hear(deadline) or -signal.SIGKILL)  # so it ends where the nursery does
-            return self.returncode
+            return self._end(seconds)
 
     def send_signal(self, number: int) -> None:
         """Signal the warden, unless it has ended."""
         with contextlib.suppress(OSError):
             self._line.send(bytes([number]))
 
+    def end_nursery(self) -> None:
+        """Kill the nursery, and so all its children, where it passes no signal on."""
+        self._nursery.close()
+
     def close(self) -> None:
         """Release what a child that has ended has left."""
         for end in (self.stdin, self.stdout, self._line):
             with contextlib.suppress(OSError):
                 end.close()
+
+    def _end(self, seconds: float | None) -> int:
+        deadline = None if seconds is None else time.monotonic() + seconds
+        if self.returncode is None:
+            self._hear_pid(deadline)
+            self.returncode = int(self._hear(deadline) or -signal.SIGKILL)  # so it ends where the nursery does
+        return self.returncode
 
     def _hear_pid(self, deadline: float | None) -> int:
         if self._pid is None:
@@ -155,17 +169,29 @@ _starting = threading.Lock()
 
 
 def _nursery() -> _Nursery:
-    """The nursery of this process. A fork of this process has one of its own, and so has another environment."""
+    """The nursery of this process. A fork of this process has one of its own, and so have another environment and
+    another set of processors."""
     variables = frozenset(item for item in os.environ.items() if item[0].startswith(AT_THE_START))
     with _starting:
-        if not _nursery_of(os.getpid(), variables).is_alive():
+        processors = frozenset(os.sched_getaffinity(0))
+        if not _nursery_of(variables, processors).is_alive():
             _nursery_of.cache_clear()
-        return _nursery_of(os.getpid(), variables)
+        return _nursery_of(variables, processors)
 
 
 @functools.cache
-def _nursery_of(_pid: int, _variables: frozenset[tuple[str, str]]) -> _Nursery:
+def _nursery_of(_variables: frozenset[tuple[str, str]], _processors: frozenset[int]) -> _Nursery:
     return _Nursery()
+
+
+def _begin_anew() -> None:
+    """After a fork there are no other threads, and the nursery is the parent's."""
+    global _spawner, _starting
+    _spawner, _starting = ThreadPoolExecutor(1, thread_name_prefix="spawner"), threading.Lock()
+    _nursery_of.cache_clear()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def _folder() -> str | None:
@@ -285,6 +311,8 @@ def _be_warden(nursery: int, before: Mapping[str, str], request: dict[str, Any],
         tempfile.tempdir = None
         module = request["modules"][0]
         warden.watch(nursery, functools.partial(_work, module), module.rpartition(".")[2])
+    except BaseException:
+        traceback.print_exc()  # into the log of the child
     finally:
         os._exit(warden.CANNOT_START)
 
