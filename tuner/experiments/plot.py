@@ -10,7 +10,7 @@ from tuner.space.texts import short_size
 
 # Colours that people who cannot tell red from green can tell apart.
 SERIES = {"published": "#9a9a9a", "published constants, here": "#0072b2", "tuned, here": "#d55e00"}
-MISSING = "no plot: matplotlib is not installed; pip install 'tuner[plot]'"
+MISSING = "no plot: matplotlib is not installed; pip install matplotlib"
 
 Values = Callable[[RowResult], Sequence[float | None]]
 

@@ -24,8 +24,8 @@ def check() -> None:
     """Raise RequestError where vl-convert is not installed."""
     if find_spec("vl_convert") is None:
         raise RequestError(
-            "pages and pictures are drawn by vl-convert, which is not installed; pip install 'tuner[report]', or print "
-            "the data by --json"
+            "pages and pictures are drawn by vl-convert, which is not installed; pip install vl-convert-python, or "
+            "print the data by --json"
         )
 
 

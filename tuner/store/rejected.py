@@ -112,7 +112,8 @@ def _path(state: Path, query: Query) -> Path:
 def _problem(query: Query) -> list[Any]:
     scope = query.scope
     mappings = [sorted(each.items()) for each in (scope.sizes, scope.options, scope.types)]
-    return json.loads(json.dumps([query.kind, query.device, *mappings]))  # type: ignore[no-any-return]
+    problem: list[Any] = json.loads(json.dumps([query.kind, query.device, *mappings]))
+    return problem
 
 
 def _lines(path: Path) -> list[str]:

@@ -58,7 +58,7 @@ class _Calls:
         self._shaping = [*signature.functional_sizes, *(in_shapes & signature.op.options.keys())]
         arrays = signature.op.arrays
         positions = {a.name: position for position, a in enumerate(signature.inputs)}
-        self._read = [positions.get(a.name) for a in arrays]  # where each array of the kernel stands among the inputs
+        self._read = [positions.get(a.name, -1) for a in arrays]  # where arrays stand among the inputs, if there
         self._written = [a.role != "in" for a in arrays]
         self._results: dict[tuple[Any, ...], list[tuple[Any, torch.dtype]]] = {}
 
@@ -77,8 +77,8 @@ class _Calls:
         rest = iter(made)
         arrays = []
         for position, is_written in zip(self._read, self._written, strict=True):
-            array = next(rest) if is_written else inputs[position]  # type: ignore[index]  # it is written, or read
-            if is_written and position is not None:
+            array = next(rest) if is_written else inputs[position]
+            if is_written and position >= 0:
                 array.copy_(inputs[position])
             arrays.append(array)
         self.out(*arrays, **named)

@@ -18,7 +18,7 @@ from tuner.devices import environment
 from tuner.errors import BY_NAME, DeviceError, EnvironmentTrouble, TunerError, WorkerDied
 from tuner.measure.process import scratch, warden
 from tuner.measure.process.answers import LOST_CHANNEL
-from tuner.measure.process.nursery import Ward
+from tuner.measure.process.ward import Ward
 
 LONGEST_REPLY, LONGEST_LOG = 64 << 20, 16 << 20  # bytes
 STOP_SECONDS = 10.0  # for a warden to kill what it watches
@@ -32,16 +32,16 @@ class Process:
     The warden leads a session of its own. So Ctrl-C reaches the parent alone.
     """
 
-    def __init__(self, module: str, share: Sequence[int] = (), imports: Sequence[str] = (), **variables: str) -> None:
+    def __init__(self, module: str, share: Sequence[int] = (), imports: Sequence[str] = ()) -> None:
         """`share` lists open file descriptors that the child inherits under the same numbers. `imports` are modules
-        that it will import. `variables` stand in its environment besides.
+        that it will import.
 
         Raises EnvironmentTrouble where the machine has no room for another process.
         """
         try:
             self._log = scratch.file()
             self._scratch = scratch.folder()
-            variables = {**paths.own_environment(), **variables, "TMPDIR": str(self._scratch)}
+            variables = {**paths.own_environment(), "TMPDIR": str(self._scratch)}
             self._process = Ward([module, *imports], self._log, share, variables)
         except OSError as error:
             raise environment.of_error(error) or DeviceError(f"no process can be started: {error}") from None

@@ -247,5 +247,4 @@ class _Stopped(Exception):
 
 
 def _compile_worker(packages: Sequence[str]) -> Process:
-    # It multiplies no matrices. NumPy starts in half the time where OpenBLAS starts no thread for each core.
-    return Process("tuner.measure.process.compile_worker", imports=packages, OPENBLAS_NUM_THREADS="1")
+    return Process("tuner.measure.process.compile_worker", imports=packages)
