@@ -220,6 +220,16 @@ def test_without_a_record_it_is_the_default_of_the_last_stage(products: Path) ->
     assert (told.kernel.rpartition("/")[2], told.config, told.match) == ("quick", mode(0), "default")
 
 
+def test_a_time_with_other_inputs_gives_way_to_a_later_one(products: Path, host: Device, tmp_path: Path) -> None:
+    space = catalog.load(str(products / "plain.yaml"))
+    before = measured(space, host, 16, (mode(1), 1.0), signature="of another fill", date="2026-01-01T00:00:00")
+    now = measured(space, host, 16, (mode(2), 5.0), date="2026-02-01T00:00:00")
+    store = Store(space.name, tmp_path / "records")
+    assert store.add(before)
+    assert store.add(now)
+    assert tuner.dispatch(products, results=tmp_path / "records").explain(*matrices(16)).config == mode(2)
+
+
 def test_what_failed_verification_here_comes_last(products: Path, host: Device) -> None:
     records = stored(products, host, plain=[(16, [(mode(2), 1.0)])])
     assert tuner.dispatch(products, results=records).explain(*matrices(17)).config == mode(2)

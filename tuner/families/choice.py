@@ -224,11 +224,14 @@ class FamilyTable:
         for number, (store, query) in enumerate(zip(self._stores, self._queries, strict=True)):
             names = list(query.space.operation.sizes)
             options = {name: query.scope.options[name] for name in fixed_options(query.space)}
+            signatures: dict[tuple[int, ...], str] = {}  # the latest: with other inputs, times differ
             for fit in lookup.best_fits(store.records, _anywhere(query)):
                 is_same = all(fit.record.options.get(name) == value for name, value in options.items())
                 if not lookup.is_comparable(fit) or not is_same:
                     continue
                 sizes = tuple(fit.record.sizes[name] for name in names)
+                if signatures.setdefault(sizes, fit.record.signature) != fit.record.signature:
+                    continue
                 scope = replace(self._scope, sizes=dict(zip(names, sizes, strict=True)))
                 timed = [(fit.record.config, fit.record.time_ms)]
                 timed += [(runner_up["config"], runner_up["time_ms"]) for runner_up in fit.record.next]

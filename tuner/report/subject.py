@@ -152,14 +152,14 @@ def _known(problem: Problem, trials: Trials, device: str | None) -> Subject:
 
 
 def _record(problem: Problem, trials: Trials, kind: str) -> Record | None:
-    """The store's record of the problem on the device of the trials."""
-    version = Version.of(problem.space)
+    """The store's record of the problem on the device of the trials; the latest if its inputs have changed."""
+    version, found = Version.of(problem.space), list[Record]()
     for record in Store.of(problem.space, problem.results).records:
         about = record.kind, record.device, record.sizes, record.types, record.options
         asked = kind, trials.recording.device, dict(problem.sizes), problem.types, dict(problem.options)
         if about == asked and record.is_plain and record.is_of(version):
-            return record
-    return None
+            found.append(record)
+    return max(found, key=lambda record: record.date, default=None)
 
 
 def _here(kind: str, name: str, device: str | None) -> DeviceInfo | None:

@@ -1,0 +1,185 @@
+"""The children of this process, which its nursery forks: one nursery for each environment and set of processors."""
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import BinaryIO
+
+from tuner import paths
+from tuner.measure.process import nursery
+
+# How the names of variables begin that a process reads at its start, and by which libraries start.
+AT_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "OMP_", "OPENBLAS_", "MKL_", "MALLOC_", "NPY_", "PYOPENCL_")
+
+# Linux signals a process when the thread that started it ends, so one lasting thread starts them all.
+_spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
+
+
+class Ward:
+    """A child below a warden of its own, with what `subprocess.Popen` tells of a process: here, of the warden."""
+
+    def __init__(
+        self, modules: Sequence[str], log: BinaryIO, share: Sequence[int], environment: dict[str, str]
+    ) -> None:
+        """Runs `main` of the first of `modules`; it will import the others. `share` lists open descriptors that it
+        inherits under the same numbers. Raises OSError where the machine has no room for a process."""
+        self.returncode: int | None = None
+        self._pid: int | None = None
+        self._waiting = threading.Lock()
+        request = {"modules": list(modules), "share": list(share), "environment": environment, "folder": _folder()}
+        with contextlib.ExitStack() as its:
+            self._line, line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # a message is a whole
+            its.enter_context(line)
+            its_input, requests = os.pipe()
+            self.stdin = os.fdopen(requests, "wb")
+            its.callback(os.close, its_input)
+            replies, its_output = os.pipe()
+            self.stdout = os.fdopen(replies, "rb")
+            its.callback(os.close, its_output)
+            self._nursery = _nursery()
+            self._nursery.fork(request, [line.fileno(), its_input, its_output, log.fileno(), *share])
+
+    @property
+    def pid(self) -> int:
+        """The warden's process id; 0 where there is no warden."""
+        with self._waiting:
+            return self._hear_pid(None) or 0
+
+    def poll(self) -> int | None:
+        """The warden's exit status, which is that of the child; None while it runs."""
+        if self._waiting.acquire(blocking=False):  # else another thread waits for its end, which has not come
+            try:
+                return self._end(0.0)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:
+                self._waiting.release()
+        return self.returncode
+
+    def wait(self, seconds: float | None = None) -> int:
+        """The same once it has ended. Raises subprocess.TimeoutExpired after `seconds`."""
+        with self._waiting:
+            return self._end(seconds)
+
+    def send_signal(self, number: int) -> None:
+        """Signal the warden, unless it has ended."""
+        with contextlib.suppress(OSError):
+            self._line.send(bytes([number]))
+
+    def end_nursery(self) -> None:
+        """Kill the nursery, and so all its children, where it passes no signal on."""
+        self._nursery.close()
+
+    def close(self) -> None:
+        """Release what a child that has ended has left."""
+        for end in (self.stdin, self.stdout, self._line):
+            with contextlib.suppress(OSError):
+                end.close()
+
+    def _end(self, seconds: float | None) -> int:
+        deadline = None if seconds is None else time.monotonic() + seconds
+        if self.returncode is None:
+            self._hear_pid(deadline)
+            self.returncode = int(self._hear(deadline) or -signal.SIGKILL)  # so it ends where the nursery does
+        return self.returncode
+
+    def _hear_pid(self, deadline: float | None) -> int:
+        if self._pid is None:
+            self._pid = int(self._hear(deadline) or 0)
+        return self._pid
+
+    def _hear(self, deadline: float | None) -> bytes:
+        """The next message of the nursery; empty where it has ended."""
+        poll = select.poll()
+        poll.register(self._line, select.POLLIN)
+        remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if not poll.poll(None if remaining is None else remaining * 1e3):
+            raise subprocess.TimeoutExpired("a worker", remaining or 0.0)
+        try:
+            return self._line.recv(16)
+        except OSError:
+            return b""
+
+
+class _Nursery:
+    """This process's end of its nursery."""
+
+    def __init__(self) -> None:
+        self._asking = threading.Lock()
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._process = _spawner.submit(
+                subprocess.Popen,
+                [sys.executable, "-P", "-m", nursery.__name__, str(os.getpid())],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for this process alone
+                env=paths.own_environment(),
+            ).result()
+        atexit.register(self.close)
+
+    def fork(self, request: dict[str, object], files: Sequence[int]) -> None:
+        """Have it fork a child, which gets these open files."""
+        text = json.dumps(request).encode()
+        message = len(text).to_bytes(nursery.SIZE_BYTES, "big") + text
+        with self._asking, contextlib.suppress(BrokenPipeError, ConnectionResetError):  # then the line has no other end
+            sent = socket.send_fds(self._control, [message], files)
+            self._control.sendall(message[sent:])
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End the nursery and its children."""
+        self._control.close()
+        self._process.kill()
+        self._process.wait()
+
+
+_starting = threading.Lock()
+
+
+def _nursery() -> _Nursery:
+    """The nursery of this process. A fork of this process has one of its own, and so have another environment and
+    another set of processors."""
+    variables = frozenset(item for item in os.environ.items() if item[0].startswith(AT_THE_START))
+    with _starting:
+        processors = frozenset(os.sched_getaffinity(0))
+        if not _nursery_of(variables, processors).is_alive():
+            _nursery_of.cache_clear()
+        return _nursery_of(variables, processors)
+
+
+@functools.cache
+def _nursery_of(_variables: frozenset[tuple[str, str]], _processors: frozenset[int]) -> _Nursery:
+    return _Nursery()
+
+
+def _begin_anew() -> None:
+    """After a fork there are no other threads, and the nursery is the parent's."""
+    global _spawner, _starting
+    _spawner, _starting = ThreadPoolExecutor(1, thread_name_prefix="spawner"), threading.Lock()
+    _nursery_of.cache_clear()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
+def _folder() -> str | None:
+    """The current folder; None where it is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
