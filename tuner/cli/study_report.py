@@ -50,13 +50,12 @@ def write(
     else:
         from tuner.exchange.target import Problem
         from tuner.space import catalog
-        from tuner.space.texts import short_size
 
         problem = Problem.parse(catalog.load(kernel or ""), size, options, types, results)
         from tuner.report import subject  # imports Optuna, for which a wrong request does not wait
 
         found = subject.of_problem(problem, device, storage)
-        stem = "-".join([problem.space.name.rpartition("/")[2], short_size(problem.sizes), *problem.types.values()])
+        stem = problem.file_name
     if file is not None or not as_json:
         file = file or Path(f"{stem}.html")
         check_writable("--output", file.parent, file.name)

@@ -24,6 +24,16 @@ def types_text(types: Mapping[str, str]) -> str:
     return "".join(f", {name}={value}" for name, value in types.items())
 
 
+def options_text(options: Mapping[str, float], defaults: Mapping[str, float]) -> str:
+    """`, a=2`, to be put behind a size: the options that are not at their defaults; empty where all are."""
+    return "".join(f", {name}={number_text(v)}" for name, v in options.items() if v != defaults.get(name))
+
+
+def number_text(number: float) -> str:
+    """The shortest text that is read as the same number: `2`, `0.1`, `1e-05`."""
+    return repr(float(number)).removesuffix(".0")
+
+
 def config_text(config: Mapping[str, Value]) -> str:
     """`block_size_x=32 tile_size_x=4`, for people."""
     return " ".join(f"{name}={value}" for name, value in config.items()) or "(no parameters)"
