@@ -62,6 +62,12 @@ def test_trials_are_of_the_options_that_are_asked_for(tune: Tune, times: Path, t
             journal.write_text("".join(line for line in lines if '"user_attr":{"options"' not in line))
 
 
+def test_a_ledger_keeps_the_command_with_every_digit(tune: Tune, times: Path) -> None:
+    assert tune(times, "500", "--repeats", "1", "--set", "a=1.23456789", "--budget", "1").status == 0
+    told = tune("report", times, "500", "--set", "a=1.23456789", "--json").json["command"]
+    assert "--set a=1.23456789 " in told, told
+
+
 def test_an_imported_file_keeps_the_options_of_its_trials(tune: Tune, times: Path, tmp_path: Path) -> None:
     times.with_suffix(".c").write_text(SOURCE.replace("14", "2"))
     assert tune(times, "500", "--repeats", "1", "--set", "a=2").status == 0
