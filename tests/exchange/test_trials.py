@@ -45,7 +45,8 @@ def test_trials_are_of_the_options_that_are_asked_for(tune: Tune, times: Path, t
     request, table = (times, "500", "--repeats", "1"), tmp_path / "x.csv"
     export = ("export", times, "500", "--to", "csv", "--output", table)
     assert tune(*request).status == 0
-    assert tune(*request, "--set", "a=2").status == 1
+    wrong = tune(*request, "--set", "a=2")
+    assert (wrong.status, "/times 500 --set a=2` tells more" in wrong.err) == (1, True), wrong.err
     journals = list((tmp_path / "state").rglob("*.log"))
     assert len(journals) == 2
     for _ in range(2):

@@ -21,6 +21,7 @@ from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, Value
 from tuner.space.scope import Scope
 from tuner.space.source import Version
+from tuner.space.texts import problem_words
 from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.store import Record, Store
 
@@ -134,10 +135,11 @@ def of_recording(path: Path, results: Path | None = None) -> Subject:
 def _known(problem: Problem, trials: Trials, device: str | None) -> Subject:
     space = problem.space
     if not any(entry.time_ms is not None for entry in trials.recording.entries.values()):
+        words = problem_words(space.operation, problem.sizes, problem.types, problem.options)
         raise RequestError(
             f"{space.name} at {problem.text}: none of "
             f"{len(trials.recording.entries)} configurations that were measured succeeded; "
-            f"`tune {paths.shown(space.name)}` says why each failed"
+            f"`tune failures {paths.shown(space.name)} {words}` says why each failed"
         )
     kind = trials.kind or devices.kinds_of(space)[0]
     here = _here(kind, trials.recording.device, device)
