@@ -134,6 +134,10 @@ class Workbench:
         """A sentence about each condition of the reference that no input decides."""
         return self._referee.cases.missed({argument.name for argument in self.op.arrays})
 
+    def nothing(self) -> Callable[[], None]:
+        """A launch that does no work."""
+        return self._kernels.nothing()
+
     def renew_inputs(self) -> None:
         """Put a set that no kernel has seen in the place of the first one, once, where time allows it."""
         first = self._layouts[0]
