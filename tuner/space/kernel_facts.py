@@ -15,6 +15,7 @@ from tuner.space import arithmetic, host_lines, knobs
 from tuner.space.dtypes import DTYPES
 from tuner.space.knobs import Knob
 from tuner.space.prototype import Parameter, Prototype, dynamic_arrays, prototypes
+from tuner.space.shapes import Shapes
 from tuner.space.source import MAX_SOURCE, inlined, without_comments
 from tuner.space.undeclared import undeclared
 
@@ -110,6 +111,35 @@ class Facts:
         return [p.name for p in self.parameters if p.is_pointer is False and _is_whole(p)]
 
     @cached_property
+    def shapes(self) -> Shapes:
+        """What indices tell of the shapes of arrays, and of grids."""
+        arrays = [p for p in self.parameters if p.is_pointer and not self.is_local(p)]
+        written = [p.name for p in arrays if not p.is_const]
+        return Shapes([s.body for s in self.steps], [p.name for p in arrays], self.sizes, written, self.has_grid)
+
+    def inputs_asked(self, parameter: Parameter) -> list[str]:
+        """What to ask about the numbers that an input holds, by how the kernel uses them."""
+        names = set[str]().union(*(i.aliases.get(parameter.name, set()) for i in self.shapes.indices))
+        element = rf"\b(?:{'|'.join(map(re.escape, sorted(names | {parameter.name})))}) \[[^\[\]]*\]"
+        body, kind = " ".join(w for step in self.steps for w in step.body), DTYPES[parameter.dtype or "float32"].kind
+        truth = rf"(?:if|while) \( {element} \)|! {element}|{element} (?:\?|& &|\| \||[!=] = 0)"
+        truth = rf"{truth}|(?:& &|\| \|) {element} [)&|?]"
+        if kind != "boolean" and re.search(truth, body):
+            return ["is it a mask? then fill: {choice: [0, 1]}"]
+        if kind == "integer" and re.search(rf"[/%] {element}", body):
+            return ["it divides: is it never 0? then fill: {integers: [1, 8]}"]
+        if kind == "integer" and re.search(rf"for \( [^;]*= {element} ;|< {element} ;", body):
+            return ["it bounds a loop: which numbers may it hold? such as fill: {python: data.py:make}"]
+        return []
+
+    @cached_property
+    def filled(self) -> dict[str, int]:
+        """The macros and constants that say how much of a `__constant__` variable there is: no knobs, because another
+        value is another operation."""
+        extents = {word for _, each in self.constants.values() for e in each for word in re.findall(r"[A-Za-z_]\w*", e)}
+        return {name: int(knob.default) for name, knob in knobs.of_code(self.code, ()) if name in extents}
+
+    @cached_property
     def options(self) -> list[str]:
         """Other numbers that the kernel takes; those of a type that the text leaves open are among them."""
         return [p.name for p in self.parameters if not p.is_pointer and p.name not in self.sizes]
@@ -119,7 +149,7 @@ class Facts:
         """The parameters: those of the template, the macros and constants, the names that have no value, and the
         threads of a block that the source leaves open."""
         found = knobs.of_template(self.template_values, self._template_defaults)
-        taken = {*arithmetic.FUNCTIONS, *(p.name for p in self.parameters), *self.types, *found}
+        taken = {*arithmetic.FUNCTIONS, *(p.name for p in self.parameters), *self.types, *found, *self.filled}
         found |= dict(knobs.of_code(self.code, taken))
         for name, is_truth in self._undeclared.items():
             if name not in taken and name not in found:
@@ -182,9 +212,11 @@ class Facts:
     def _block(self, step: Prototype, found: Collection[str]) -> list[str]:
         """The threads per block, as far as the source tells by the names `found`; else empty."""
         words = {word for extent in step.block for word in re.findall(r"[A-Za-z_]\w*", extent)}
-        if step.block and words <= {*found, *arithmetic.FUNCTIONS}:
-            return list(step.block)
-        return knobs.named_block(found, self.dimensions) or knobs.indexed_block(self.code, found, self.dimensions)
+        said = list(step.block) if words <= {*found, *arithmetic.FUNCTIONS} else []
+        if said and (len(said) > 1 or self.dimensions == 1):  # else bounds are how many there are in all
+            return said
+        indexed = knobs.indexed_block(self.code, found, self.dimensions)
+        return knobs.named_block(found, self.dimensions) or indexed or said
 
     def block_of(self, step: Prototype) -> list[str]:
         """The threads per block of a step."""
@@ -237,10 +269,10 @@ class Facts:
         if parameter.is_const:
             return "in", []
         body = " ".join(word for step in self.steps for word in step.body)
-        element = rf"\b{name} \[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\] "
+        element = rf"(?<!\. )\b{name} \[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\] "
         if re.search(rf"{element}([-+*/|&^]|< <|> >) =|\batomic\w* \( (?:& )?{name}\b", body):
             return "inout", []
-        stores, uses = re.findall(rf"{element}(?:\. \w+ )?=(?! =)", body), re.findall(rf"\b{name}\b", body)
+        stores, uses = re.findall(rf"{element}(?:\. \w+ )?=(?! =)", body), re.findall(rf"(?<!\. )\b{name}\b", body)
         if stores and _is_read_first(body, element):
             return "inout", []
         return "out", [] if len(stores) == len(uses) > 0 else ["in, out or inout?"]
