@@ -141,7 +141,7 @@ class Draft:
 
     def _counted(self, extent: str) -> str:
         """An extent as a number, where the source says it."""
-        for name, value in self.facts.filled.items():
+        for name, value in self.facts.fixed.items():
             extent = re.sub(rf"\b{name}\b", str(value), extent)
         try:
             return str(expressions.parse(extent).integer({}))
@@ -173,7 +173,10 @@ class Draft:
         moved = Counter[tuple[str, ...]]()
         for array in self._arrays:
             moved[tuple(self._shape(array.name))] += self.facts.element_bytes(array)
-        amount = " + ".join(" * ".join([str(size), *shape]) for shape, size in moved.items())
+        amount = " + ".join(
+            " * ".join([str(size), *(f"({each})" if " " in each else each for each in shape)])
+            for shape, size in moved.items()
+        )
         return f"  # bytes: {amount or 4}    # that it must move, for GB/s; or flops: for GFLOP/s"
 
     def _kernel(self) -> list[str]:
