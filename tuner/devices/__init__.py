@@ -66,8 +66,10 @@ def open_device(name: str) -> Device:
 def shared(name: str) -> Device:
     """The device called `name`, opened once so that kernels can share arrays. A device that follows the current context
     is opened each time. Raises DeviceError."""
-    if BACKENDS[split(name)[0]].follows_context:
+    kind, number = split(name)
+    if BACKENDS[kind].follows_context:
         return open_device(name)
+    name = f"{kind}:{number}"  # `opencl` is `opencl:0`
     with _shared_lock:
         if name not in _shared_devices:
             _shared_devices[name] = open_device(name)

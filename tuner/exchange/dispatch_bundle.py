@@ -65,7 +65,7 @@ def export(request: ExportRequest) -> Export:
         "version": DISPATCH[1],
         "tuner": VERSION,
         "family": request.name,
-        "kernels": {space.name: sources.signature(space) for space in spaces},
+        "kernels": {space.name: sources.code(space) for space in spaces},
         "device": device.name,
         "kind": device.kind,
         "architecture": device.architecture,

@@ -99,9 +99,17 @@ FORMATS: Mapping[str, Format] = {
     form.name: form
     for form in (
         Format("header", "the best as a C header of macros", "tuner.exchange.header"),
-        Format("cubin", "the best as cubins, with a C example", "tuner.exchange.bundle", has_architectures=True),
         Format(
-            "dispatch", "a family at any size, for tuner.dispatch", "tuner.exchange.dispatch_bundle", holds_family=True
+            "cubin",
+            "the best as cubins for NVIDIA GPUs, with a C example",
+            "tuner.exchange.bundle",
+            has_architectures=True,
+        ),
+        Format(
+            "dispatch",
+            "builds for any device and size, for tuner.dispatch",
+            "tuner.exchange.dispatch_bundle",
+            holds_family=True,
         ),
         Format("cu", "the best as one specialised source", "tuner.exchange.single_file"),
         Format("kernel-tuner", "all trials as its cache", "tuner.exchange.kernel_tuner_files", holds_trials=True),
