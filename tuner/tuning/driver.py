@@ -74,9 +74,8 @@ def tune_with(
         selection = select(
             crew.lead, ledger, progress.finals, progress.noted, finalists, sustained, configs is not None, all_given
         )
-    wrong = [(trial.config, reason) for trial in ledger.trials if (reason := trial.outcome.rejection) is not None]
     right = [finalist.trial.config for finalist in selection.finalists]
-    rejected.keep(Query.of(checked.task.space, crew.scope, crew.device), wrong, right)
+    rejected.keep(Query.of(checked.task.space, crew.scope, crew.device), right=right)
     failures = [trial for trial in search.trials if trial.outcome.failure is not None]
     failed = summary.failures(failures)
     found = Summary(len(search.pool), len(ledger.trials), failed, search.strategy)
