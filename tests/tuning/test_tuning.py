@@ -44,11 +44,13 @@ def test_what_was_measured_is_not_measured_again(tune: Tune, stage: Stage) -> No
     request = (stage(c_kernel("once", MULTIPLY), "once", "{a: [0, 1, 2, 3]}"), "8", "--json", "--repeats", "3")
     first = tune(*request, "--budget", "2")
     assert first.json["evaluated"] == 2
+    assert "M=8, N=8, K=8, batch=1 on " in first.err
+    assert ": 2 of 4 configurations\n" in first.err
     less = tune(*request, "--budget", "1")
     assert "\n2/2  best " in less.err, "it asks for one, and both are known"
-    again = tune(*request)
+    again = tune(*request, "--budget", "60s", "--strategy", "brute_force")
     assert again.json["evaluated"] == again.json["configurations"] == 4
-    assert "2 measured before" in again.err
+    assert ": 4 configurations, 60 s and the finals, 2 measured before\n" in again.err
     fresh = tune(*request, "--budget", "1", "--fresh")
     assert "measured before" not in fresh.err
 

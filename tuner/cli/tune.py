@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     "else optuna.",
 )
 @click.option(
-    "--budget", metavar="N|TIME", help="Number of configurations to try (100), or a time (90s, 2m, 1h); all if omitted."
+    "--budget",
+    metavar="N|TIME",
+    help="Number of configurations to try (100), or a time for the search (90s, 2m, 1h), which the finals follow; all "
+    "if omitted.",
 )
 @SEED
 @click.option(
@@ -99,9 +102,12 @@ def command(
 
         return several.tune(kernel, sizes, size_lists, as_json, verbose, method=method, **request)
     size = sizes[0] if sizes else None
-    if size is None and None in catalog.load(kernel).operation.sizes.values():
+    sizes_of_kernel = catalog.load(kernel).operation.sizes if size is None else {}
+    if missing := [name for name, default in sizes_of_kernel.items() if default is None]:
+        example = "x".join(["1024"] * len(missing))
+        names = f"{' x '.join(missing)}, one number for all of them or each by itself, " if len(missing) > 1 else ""
         verbs = ", ".join(VERBS)
-        raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
+        raise RequestError(f"tune {kernel}: SIZE is missing, {names}as in `tune {kernel} {example}`; verbs are {verbs}")
     from tuner.cli import logs, progress
 
     with progress.shown(request["results"]) as listener, logs.shown(verbose, listener.noted):
