@@ -32,8 +32,9 @@ Loaded = Kernel | LibraryKernel
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a call runs, and why. `kernel` is a kernel's name, or `library`; `match` and `regret` are those of the
-    look-up; `how` says what became of arrays that a kernel does not take as they lie, and `why` all of it in words."""
+    """What a call runs, and why. `kernel` is a kernel's name, or `library`; `match` and `regret`, a fraction, are those
+    of the look-up, as `Kernel` says; `how` says what became of arrays that a kernel does not take as they lie, and
+    `why` all of it in words."""
 
     kernel: str
     config: Config
