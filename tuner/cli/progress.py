@@ -171,7 +171,8 @@ def _extent(total: int, valid: int, seconds: float | None) -> str:
     """How much a search may do: `4 of 75 configurations`, or `75 configurations, 30 s and the finals`."""
     if seconds is not None:
         return f"{valid} configurations, {duration(seconds)} and the finals"
-    return f"{total} of {valid} configurations" if total < valid else f"{valid} configurations"
+    some = f"{total} of " if total < valid else ""
+    return f"{some}{valid} configuration{'' if valid == 1 else 's'}"
 
 
 @contextlib.contextmanager

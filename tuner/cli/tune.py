@@ -16,6 +16,11 @@ from tuner.paths import quoted
 if TYPE_CHECKING:
     from tuner.tuning.driver import Result
 
+WHERE_ALL_ARE_WRONG = (
+    "; mend the kernel or its reference; where only rounding differs, let a reference in Python compute in float64, or "
+    "write `tolerance:` in the space file"
+)
+
 
 @click.command("kernel", hidden=True)
 @KERNEL
@@ -161,7 +166,8 @@ def lines(result: Result) -> list[str]:
     if len(result.failures) > 1:
         output.say(f"`tune failures {result.kernel} {short_size(result.sizes)}` tells more")
     if result.record is None:
-        output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid")
+        hint = WHERE_ALL_ARE_WRONG if result.failed.keys() == {"wrong result"} else ""
+        output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid{hint}")
         return []
     found = [output.best(result.record, catalog.load(result.kernel))]
     if result.front:
