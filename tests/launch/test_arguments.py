@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -76,6 +79,25 @@ def test_all_that_name_one_opencl_device_share_its_context(opencl: Any) -> None:
         C = array.empty_like(A)
         launch(C, A, B)
         assert (C.get() == 16).all()
+
+
+ON_THE_SECOND = """
+import numpy as np
+from pyopencl import array
+import tuner
+kernel = tuner.load("sgemm/03_naive", 16, device="opencl:1")
+C, A, B = (array.to_device(kernel.device.queue, np.ones((1, 16, 16), np.float32)) for _ in "CAB")
+handle = tuner.dispatch("sgemm/03_naive")
+handle(C, A, B)
+assert (C.get() == 16).all()
+print(handle.kernel(C, A, B).device.id)
+"""
+
+
+def test_a_family_runs_on_the_opencl_device_of_its_arrays() -> None:
+    environment = {**os.environ, "POCL_DEVICES": "basic basic"}
+    done = subprocess.run([sys.executable, "-c", ON_THE_SECOND], capture_output=True, text=True, env=environment)
+    assert done.stdout == "opencl:1\n", done.stderr
 
 
 def test_arrays_of_the_host_for_a_family_that_does_not_run_there_are_one_message() -> None:

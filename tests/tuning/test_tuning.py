@@ -56,11 +56,11 @@ def test_what_was_measured_is_not_measured_again(tune: Tune, stage: Stage) -> No
 
 
 def test_where_all_results_are_wrong_the_messages_say_what_to_do(tune: Tune, stage: Stage) -> None:
-    file = stage(c_kernel("off", f"{MULTIPLY} C[0] += 1;"), "off", "{a: [0, 1]}")
+    file = stage(c_kernel("astray", f"{MULTIPLY} C[0] += 1;"), "astray", "{a: [0, 1]}")
     done = tune(file, "8", "--repeats", "1")
     assert done.status == 1
     assert "none of 2 configurations is valid; mend the kernel or its reference; where only rounding" in done.err
-    assert "off 8` says why each failed" in tune("report", file, "8").err
+    assert "astray 8` says why each failed" in tune("report", file, "8").err
 
 
 def test_random_sampling_with_one_seed_asks_for_the_same_configurations(

@@ -40,7 +40,9 @@ class Binaries:
             [folder] if (folder / "launch.json").is_file() else sorted(f.parent for f in folder.glob("*/launch.json"))
         )
         if not files:
-            other = "not a folder that `tune export` wrote by --to dispatch or --to cubin, nor does it hold one of the latter"
+            other = (
+                "not a folder that `tune export` wrote by --to dispatch or --to cubin, nor one of folders by the latter"
+            )
             raise RequestError(f"{folder}: {other if folder.is_dir() else 'there is no such folder'}")
         bundled = (build for bundle in files for build in build_cache.read_bundle(bundle, None))
         return Binaries(_by_source(binary for each in bundled for binary in each.binaries))
