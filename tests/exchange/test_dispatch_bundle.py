@@ -131,12 +131,27 @@ def test_a_bundle_that_is_not_what_was_exported_is_refused(exported: Path, scale
     with pytest.raises(RequestError, match="is not what was exported; export it again"):
         tuner.dispatch(scales, binaries=exported)
     file.write_text(json.dumps({**held, "binaries": [], "architecture": "other"}))
-    with pytest.raises(DeviceError, match=f"its builds are for host other, not for host {host.architecture}"):
+    with pytest.raises(DeviceError, match=f"its builds are for host other, .*, not for host {host.architecture}, "):
+        tuner.dispatch(scales, binaries=exported)(np.ones(8, np.float32), np.ones(8, np.float32))
+    file.write_text(json.dumps({**held, "binaries": [], "device": "Another processor x4"}))
+    with pytest.raises(DeviceError, match=r"its builds are for host .*, Another processor, not for host"):
         tuner.dispatch(scales, binaries=exported)(np.ones(8, np.float32), np.ones(8, np.float32))
     for damaged in (text[:40], "[]", text.replace('"version": 2', '"version": 9')):
         file.write_text(damaged)
         with pytest.raises(RequestError, match="is damaged, or of another version; export it again"):
             tuner.dispatch(scales, binaries=exported)
+
+
+def test_builds_for_a_processor_that_is_not_here_are_not_made(tune: Tune, scales: Path, host: Device) -> None:
+    store, version = Store(catalog.load(str(scales)).name), Version.of(catalog.load(str(scales)))
+    assert store.add(
+        record(
+            device="Another processor x4", kind="host", architecture=host.architecture, sizes={"n": 1000}, options={},
+            config=config(1), time_ms=1.0, signature=version.signature, code=version.code,
+        )
+    )  # fmt: skip
+    done = tune("export", scales, "--to", "dispatch", "--device", "Another")
+    assert (done.status, "builds of host are for the device that compiles them" in done.err) == (2, True), done.err
 
 
 def test_what_cannot_be_exported_is_one_message(tune: Tune, scales: Path) -> None:

@@ -100,6 +100,11 @@ def _target(request: ExportRequest) -> tuple[TargetDevice, Compiler]:
         here = _opened(f"{device.kind}:{number}")
         if here[0].name == device.name:
             return here
+    if devices.BACKENDS[device.kind].binaries is None:
+        raise RequestError(
+            f"{request.name}: {device.name} ({device.kind}) is not here, and builds of {device.kind} are for the "
+            "device that compiles them; export it there"
+        )
     return device, devices.compiler_for(device.kind, device.architecture)
 
 

@@ -1,8 +1,9 @@
-"""Binaries builds that `tuner.dispatch` takes in place of compiling."""
+"""Exported builds that `tuner.dispatch` takes in place of compiling."""
 
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner import paths
-from tuner.devices import Build, build_cache
+from tuner.devices import BACKENDS, Build, Device, build_cache
 from tuner.devices.build_cache import DISPATCH, DISPATCH_FILE, RECORDS, ExportedBinary
 from tuner.errors import DeviceError, RequestError
 from tuner.space import source as sources
@@ -22,12 +23,12 @@ MOST_CHARACTERS = 10_000_000  # of a dispatch.json
 @dataclass(frozen=True)
 class Binaries:
     """Builds by the digests of their sources. Of a folder that serves a family at any size there is the folder of its
-    records, the code of its kernels by their names, and the architecture that all its builds are for."""
+    records, the code of its kernels by their names, and what all its builds are for."""
 
     builds: dict[str, Build] = field(default_factory=dict)
     records: Path | None = None
     kernels: Mapping[str, str] = field(default_factory=dict)
-    architecture: str | None = None
+    target: str | None = None
     folder: Path | None = None
 
     @staticmethod
@@ -40,10 +41,11 @@ class Binaries:
             [folder] if (folder / "launch.json").is_file() else sorted(f.parent for f in folder.glob("*/launch.json"))
         )
         if not files:
-            other = (
-                "not a folder that `tune export` wrote by --to dispatch or --to cubin, nor one of folders by the latter"
+            if not folder.is_dir():
+                raise RequestError(f"{folder}: there is no such folder")
+            raise RequestError(
+                f"{folder}: not a folder that `tune export` wrote by --to dispatch or --to cubin, nor one of the latter"
             )
-            raise RequestError(f"{folder}: {other if folder.is_dir() else 'there is no such folder'}")
         bundled = (build for bundle in files for build in build_cache.read_bundle(bundle, None))
         return Binaries(_by_source(binary for each in bundled for binary in each.binaries))
 
@@ -69,12 +71,19 @@ class Binaries:
                     stacklevel=4,
                 )
 
-    def check(self, kind: str, architecture: str) -> None:
-        """Raise DeviceError where its builds are for another architecture."""
-        if self.architecture is not None and self.architecture != f"{kind} {architecture}":
-            raise DeviceError(
-                f"{self.folder}: its builds are for {self.architecture}, not for {kind} {architecture}; export it there"
-            )
+    def check(self, device: Device) -> None:
+        """Raise DeviceError where its builds do not run on a device."""
+        here = _target(device.kind, device.architecture, device.name)
+        if self.target not in (None, here):
+            raise DeviceError(f"{self.folder}: its builds are for {self.target}, not for {here}; export it there")
+
+
+def _target(kind: str, architecture: str, name: str) -> str:
+    """What builds of a kind are for: the devices of an architecture, or only those of one name. Of a processor, the
+    number of cores at the end of its name does not matter."""
+    if BACKENDS[kind].binaries is not None:
+        return f"{kind} {architecture}"
+    return f"{kind} {architecture}, {re.sub(' x[0-9]+$', '', name)}"
 
 
 def _some(names: Iterable[str]) -> str:
@@ -94,11 +103,11 @@ def _of_family(folder: Path) -> Binaries:
             raise ValueError(data["format"])
         binaries: list[ExportedBinary] = [build_cache.exported_binary(folder, each) for each in data["binaries"]]
         kernels = {str(name): str(code) for name, code in data["kernels"].items()}
-        architecture = f"{data['kind']} {data['architecture']}"
+        target = _target(data["kind"], str(data["architecture"]), str(data["device"]))
     except OSError as error:
         why = f"{Path(str(error.filename)).name}: {error.strerror}"
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         why = f"{DISPATCH_FILE} is damaged, or of another version"
     else:
-        return Binaries(_by_source(binaries), folder / RECORDS, kernels, architecture, folder)
+        return Binaries(_by_source(binaries), folder / RECORDS, kernels, target, folder)
     raise RequestError(f"{folder}: not a folder that `tune export --to dispatch` wrote: {why}; export it again")

@@ -229,7 +229,7 @@ class Dispatcher:
         if key not in self._tables:
             settings = operation.parse_options(self._options, op, types)
             scope = Scope(dict.fromkeys(op.sizes, 1), settings, device.language, device.limits, types)
-            self._exported.check(device.kind, device.architecture)
+            self._exported.check(device)
             self._tables[key] = FamilyTable(
                 self.family.spaces, device, scope, self._library, self._results, self._exported
             )
