@@ -151,8 +151,7 @@ def _jobs(request: ExportRequest, device: TargetDevice, known: Known) -> Iterato
 def _near(space: Space, records: Sequence[Record], best: Mapping[str, float]) -> Iterator[tuple[Config, Record]]:
     """The configurations of records that are near the best there, each with its record."""
     for record in records:
-        timed = [(record.config, record.time_ms), *((other["config"], other["time_ms"]) for other in record.next)]
-        for config, time_ms in timed:
+        for config, time_ms in record.timed:
             if time_ms <= CLOSE * best[size_text(record.sizes)] and space.declares(config):
                 yield config, record
 

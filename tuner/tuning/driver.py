@@ -91,7 +91,8 @@ def tune_with(
     task = checked.task
 
     def competes(old: Record) -> bool:
-        return not request.fresh and task.space.valid(old.config, crew.scope)
+        is_wrong = any(old.config == trial.config for trial in ledger.trials if trial.outcome.rejection is not None)
+        return not request.fresh and not is_wrong and task.space.valid(old.config, crew.scope)
 
     return Result(
         kernel=task.space.name,
