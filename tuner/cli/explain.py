@@ -64,7 +64,7 @@ def command(
         from tuner.cli import progress
         from tuner.report import measuring
 
-        with progress.shown() as listener:
+        with progress.displayed() as listener:
             measured = measuring.measure(found, needed, storage, listener, in_turns=True)
         found = measured.subject
         in_turns = {row: final.time_ms for row, final in measured.finals.items()}

@@ -41,7 +41,7 @@ def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_
     space = catalog.load(kernel)
     if path is not None:
         check_writable("--output", path.parent, path.name)
-    with progress.shown(request["results"]) as listener, logs.shown(verbose, listener.noted):
+    with progress.displayed(request["results"]) as listener, logs.printed(verbose, listener.noted):
         listener.begun("loading the tuner")
         from tuner.exchange import recording as recordings
         from tuner.exchange import t4

@@ -65,7 +65,7 @@ def export(request: ExportRequest) -> Export:
         "version": DISPATCH[1],
         "tuner": VERSION,
         "family": request.name,
-        "kernels": {space.name: sources.signature(space) for space in spaces},
+        "kernels": {space.name: sources.code(space) for space in spaces},
         "device": device.name,
         "kind": device.kind,
         "architecture": device.architecture,
@@ -100,6 +100,11 @@ def _target(request: ExportRequest) -> tuple[TargetDevice, Compiler]:
         here = _opened(f"{device.kind}:{number}")
         if here[0].name == device.name:
             return here
+    if devices.BACKENDS[device.kind].binaries is None:
+        raise RequestError(
+            f"{request.name}: {device.name} ({device.kind}) is not here, and builds of {device.kind} are for the "
+            "device that compiles them; export it there"
+        )
     return device, devices.compiler_for(device.kind, device.architecture)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,8 @@ class ExportRequest:
     def path(self, suffix: str) -> Path:
         """`output`, or a file in the current folder with this suffix, named after the problem."""
         if self.spaces:
-            return self.output or Path(f"{self.name.strip('/').rpartition('/')[2]}-dispatch{suffix}")
+            name = re.sub(r"\.ya?ml$", "", self.name.strip("/").rpartition("/")[2])
+            return self.output or Path(f"{name}-dispatch{suffix}")
         return self.output or Path(self.problem.file_name + suffix)
 
 
@@ -100,9 +102,17 @@ FORMATS: Mapping[str, Format] = {
     form.name: form
     for form in (
         Format("header", "the best as a C header of macros", "tuner.exchange.header"),
-        Format("cubin", "the best as cubins, with a C example", "tuner.exchange.bundle", has_architectures=True),
         Format(
-            "dispatch", "a family at any size, for tuner.dispatch", "tuner.exchange.dispatch_bundle", holds_family=True
+            "cubin",
+            "the best as cubins for NVIDIA GPUs, with a C example",
+            "tuner.exchange.bundle",
+            has_architectures=True,
+        ),
+        Format(
+            "dispatch",
+            "builds for any device and size, for tuner.dispatch",
+            "tuner.exchange.dispatch_bundle",
+            holds_family=True,
         ),
         Format("cu", "the best as one specialised source", "tuner.exchange.single_file"),
         Format("kernel-tuner", "all trials as its cache", "tuner.exchange.kernel_tuner_files", holds_trials=True),

@@ -62,7 +62,9 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
     where = f" on {paths.shown(device)}" if device is not None else ""
     subject = f"{problem.space.name} at {problem.text}{where}"
     if url:
-        raise RequestError(f"--storage {address.shown(url)}: nothing of {subject} in it; name another, or leave it out")
+        raise RequestError(
+            f"--storage {address.masked(url)}: nothing of {subject} in it; name another, or leave it out"
+        )
     raise RequestError(f"{subject}: nothing has been measured; tune it first, or name another --device")
 
 
@@ -131,7 +133,7 @@ def studies(problem: Problem, url: str | None = None) -> Iterator[StoredStudy]:
         except (LookupError, TypeError, ValueError, AssertionError, AttributeError):
             continue  # damaged; the next tuning repairs it
         except storage.errors() as error:
-            shown = address.shown(str(place))
+            shown = address.masked(str(place))
             raise RequestError(f"{shown}: the ledger cannot be read: {storage.reason(error, str(place))}") from None
 
 
@@ -146,7 +148,7 @@ def _check_exists(url: str) -> None:
         return
     import sqlalchemy
 
-    where = f"--storage {address.shown(url)}"
+    where = f"--storage {address.masked(url)}"
     try:
         file = sqlalchemy.make_url(url).database if url.startswith("sqlite") else None
         if file and not os.path.exists(file):

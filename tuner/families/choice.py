@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tuner.devices import Device, build_cache
 from tuner.errors import DeviceError, NoConfiguration, TrialError
+from tuner.families.bundles import Binaries
 from tuner.families.code import Code, SizedCode
 from tuner.space import source
 from tuner.space.model import Config, ConfigKey, Space, config_key
@@ -23,6 +24,7 @@ from tuner.store.record import Record
 from tuner.store.rejected import Rejections
 from tuner.store.store import Store
 
+NO_BINARIES = Binaries()
 LOSING = 2.0  # times the best of the family wherever it was measured: such a configuration is not considered elsewhere
 
 
@@ -59,16 +61,16 @@ class FamilyTable:
         scope: Scope,
         library: bool,
         results: Path | None = None,
-        exported: Collection[str] = (),
+        exported: Binaries = NO_BINARIES,
     ) -> None:
         """`scope` has options and types; its sizes do not matter. `library`: whether the vendor's is a candidate.
-        `exported` are the digests of sources of which there are builds besides those in the cache."""
+        `exported` are builds besides those in the cache; records lie under the names that its kernels had."""
         self._spaces = [space for space in spaces if device.language in space.languages]
         self._scope, self.device = scope, device
-        self._stores = [Store.of(space, results) for space in self._spaces]
         self._queries = [Query.of(space, scope, device) for space in self._spaces]
+        self._stores = [Store.of(q.space, results, exported.names_of(q.version.code)) for q in self._queries]
         self._code = {id(space): SizedCode(space) for space in self._spaces}
-        self._exported, self._library = frozenset(exported), library
+        self._exported, self._library = frozenset(exported.builds), library
         self._known = _without_losers(self._read(library))
         entries = [Measured(known.space, known.config, known.times) for known in self._known]
         self._model = TimeModel(entries, scope, device.units, device.last_cache or 0) if len(entries) > 1 else None
