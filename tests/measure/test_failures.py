@@ -100,6 +100,15 @@ def test_a_configuration_without_a_geometry_fails_alone(tune: Tune, stage: Stage
     assert done.json["failed"] == {"geometry": 1}
 
 
+def test_the_times_before_a_wrong_run_do_not_count_for_the_next_configuration(tune: Tune, stage: Stage) -> None:
+    body = f"if (mode == 1 && ++calls == 6) alpha = 0; {MULTIPLY}"  # its fifth timed run
+    file = stage(c_kernel("late", body, "static int calls;"), "late", "{mode: [1, 0]}")
+    done = tune(file, "8", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"wrong in a later run": 1}
+    assert done.json["best"]["config"] == {"mode": 0}
+
+
 def test_run_survives_a_kernel_that_crashes(tune: Tune, stage: Stage) -> None:
     file = stage(c_kernel("fatal", "abort();"), "fatal", "{a: [1]}", "c", "default: {a: 1}")
     done = tune("run", file, "8", "--json")
