@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
@@ -122,6 +122,21 @@ class Finals:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @staticmethod
+    def joined(parts: Sequence[Finals]) -> Finals:
+        """The Finals of all candidates of `parts`, in order; of rounds of which no time is left, nothing else."""
+        timed = [part for part in parts if any(final.times for final in part.candidates)]
+        clocks = [part.clock_mhz for part in timed if part.clock_mhz is not None]
+        return Finals(
+            candidates=[final for part in parts for final in part.candidates],
+            library=next((part.library for part in timed if part.library), None),
+            best_library=next((part.best_library for part in timed if part.best_library), None),
+            clock_mhz=median(clocks) if clocks else None,
+            throttled=sorted({reason for part in timed for reason in part.throttled}),
+            input_sets=min((part.input_sets for part in timed), default=1),
+            skipped_mutants=list(dict.fromkeys(mutant for part in timed for mutant in part.skipped_mutants)),
+        )
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Finals:
