@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tuner
+from helpers.kernels import Stage
 from helpers.own_kernels import project, scaled
 from helpers.processes import Tune, nobody
 from tuner import paths
@@ -376,3 +377,10 @@ def test_a_list_of_known_files_that_is_damaged_or_of_others_is_not_followed(tune
     done = tune("list")
     assert (done.status, "mine/double" in done.out) == (0, False)
     assert "other users may write to it" in done.err
+
+
+def test_a_kernel_in_cuda_alone_is_told_how_it_may_run_elsewhere(tune: Tune, stage: Stage) -> None:
+    file = stage("__global__ void only(float *C) {}", "only", "{a: [0]}", "cuda", "grid: [1]\nblock: [1]")
+    told = tune(file, "8", "--device", "opencl").err
+    assert "runs on cuda, not on opencl; a source that includes portable.h may run on opencl, too" in told
+    assert "portable.h" not in tune("hgemm/07", "128", "--device", "opencl").err, "which is CUDA by its nature"

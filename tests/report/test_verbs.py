@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def test_a_ledger_is_shown_filled_and_explained(tune: Tune) -> None:
     assert tune(BLOCKED, "64", "--device", "host", "--budget", "4", "--seed", "3").status == 0
     before = tune("report", BLOCKED, "64", "--json").json
     assert (before["from"], before["trials"]) == ("ledger", 4)
-    assert before["command"] == f"tune {BLOCKED} 64 --device host --budget 4 --seed 3 --fresh"
+    assert before["command"] == f"tune {BLOCKED} 64 --device host --budget 4 --seed 3"
     assert before["environment"]["verified"].startswith("on ")
     times = [step["time_ms"] for step in before["improvements"]]
     assert times == sorted(times, reverse=True)
@@ -56,6 +57,22 @@ def test_a_device_that_is_not_here_is_explained_by_the_times_of_the_search(tune:
     assert found["limits"]["best"]["figures"]["registers"] > 0
     assert any("of the roofline" in sentence for sentence in found["words"])
     assert "are the times of the search" in done.err
+
+
+def test_the_lines_of_a_report_need_no_drawing_library(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)  # as if it were not installed
+    monkeypatch.chdir(tmp_path)
+    request = ("report", "sgemm/12_warptiled", "4096")
+    done = tune(*request)
+    assert done.status == 0, done.err
+    assert "Best: " in done.out
+    assert "vl-convert, which is not installed" in done.err
+    assert "no page was written" in done.err
+    assert not list(tmp_path.glob("*.html"))
+    refused = tune(*request, "-o", "page.html")
+    assert (refused.status, "pip install vl-convert-python, or leave out --output" in refused.err) == (2, True)
 
 
 WRONG = {

@@ -87,7 +87,7 @@ class TuningProgress:
             self._step_began, self._started_at = time.monotonic(), datetime.now()
             resumed = f", {len(known)} measured before" if known else ""
             problem = problem_text(scope.sizes, scope.types)
-            self.noted(f"{space.name} at {problem} on {device.name}: {total} configurations{resumed}")
+            self.noted(f"{space.name} at {problem} on {device.name}: {_extent(total, valid, seconds)}{resumed}")
             self._frame()
 
     def measured(self, trial: Trial, done: int, best: Trial | None) -> None:
@@ -165,6 +165,14 @@ class TuningProgress:
             self._told = self._step
         elif self._step is None and self._standing is not None and is_due:
             self.noted(self._standing.line(elapsed))
+
+
+def _extent(total: int, valid: int, seconds: float | None) -> str:
+    """How much a search may do: `4 of 75 configurations`, or `75 configurations, 30 s and the finals`."""
+    if seconds is not None:
+        return f"{valid} configurations, {duration(seconds)} and the finals"
+    some = f"{total} of " if total < valid else ""
+    return f"{some}{valid} configuration{'' if valid == 1 else 's'}"
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from tuner.errors import RequestError
 
 MAX_BYTES = 2 << 30
 BUNDLE = ("tuner bundle", 2)  # format and version of launch.json
-DISPATCH = ("tuner dispatch bundle", 1)  # format and version of DISPATCH_FILE
+DISPATCH = ("tuner dispatch bundle", 2)  # format and version of DISPATCH_FILE
 DISPATCH_FILE, RECORDS = "dispatch.json", "records"  # in the folder that serves a family
 FIGURES = ".figures"  # suffix of the file with a build's figures
 _CHECKSUM = 32  # bytes; loaders ignore trailing data

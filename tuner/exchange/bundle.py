@@ -47,13 +47,16 @@ def _targets(request: ExportRequest) -> list[Target]:
     if KIND not in devices.kinds_of(problem.space):
         written = ", ".join(problem.space.languages)
         raise RequestError(
-            f"{problem.space.name} is written in {written}: it has no cubins; --to cu writes its source, compiled "
-            "where it runs"
+            f"{problem.space.name} is written in {written}: it has no cubins; --to dispatch writes its builds, --to cu "
+            "its source"
         )
     targets = [choose_target(problem, device, (KIND,))] if device is not None or architectures is None else []
     if any(target.device.kind != KIND for target in targets):
         where = f"--device {paths.shown(device or '')}"
-        raise RequestError(f"{where}: --to cubin is for CUDA devices; name one with --device, or --architecture sm_90a")
+        raise RequestError(
+            f"{where}: --to cubin is for CUDA devices; name one with --device, or --architecture sm_90a; --to dispatch "
+            "writes builds for any other"
+        )
     if architectures is None:
         return targets
     names = list(dict.fromkeys(name.strip() for name in architectures.split(",")))

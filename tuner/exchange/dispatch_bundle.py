@@ -65,7 +65,7 @@ def export(request: ExportRequest) -> Export:
         "version": DISPATCH[1],
         "tuner": VERSION,
         "family": request.name,
-        "kernels": {space.name: sources.signature(space) for space in spaces},
+        "kernels": {space.name: sources.code(space) for space in spaces},
         "device": device.name,
         "kind": device.kind,
         "architecture": device.architecture,
@@ -100,6 +100,11 @@ def _target(request: ExportRequest) -> tuple[TargetDevice, Compiler]:
         here = _opened(f"{device.kind}:{number}")
         if here[0].name == device.name:
             return here
+    if devices.BACKENDS[device.kind].binaries is None:
+        raise RequestError(
+            f"{request.name}: {device.name} ({device.kind}) is not here, and builds of {device.kind} are for the "
+            "device that compiles them; export it there"
+        )
     return device, devices.compiler_for(device.kind, device.architecture)
 
 
@@ -146,8 +151,7 @@ def _jobs(request: ExportRequest, device: TargetDevice, known: Known) -> Iterato
 def _near(space: Space, records: Sequence[Record], best: Mapping[str, float]) -> Iterator[tuple[Config, Record]]:
     """The configurations of records that are near the best there, each with its record."""
     for record in records:
-        timed = [(record.config, record.time_ms), *((other["config"], other["time_ms"]) for other in record.next)]
-        for config, time_ms in timed:
+        for config, time_ms in record.timed:
             if time_ms <= CLOSE * best[size_text(record.sizes)] and space.declares(config):
                 yield config, record
 

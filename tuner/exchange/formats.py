@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,8 @@ class ExportRequest:
         """`output`, or a file in the current folder, named after the kernel, the size and the types, with this
         suffix."""
         if self.spaces:
-            return self.output or Path(f"{self.name.strip('/').rpartition('/')[2]}-dispatch{suffix}")
+            name = re.sub(r"\.ya?ml$", "", self.name.strip("/").rpartition("/")[2])
+            return self.output or Path(f"{name}-dispatch{suffix}")
         stem, problem = self.problem.space.name.rpartition("/")[2], self.problem
         return self.output or Path("-".join([stem, short_size(problem.sizes), *problem.types.values()]) + suffix)
 
@@ -99,9 +101,17 @@ FORMATS: Mapping[str, Format] = {
     form.name: form
     for form in (
         Format("header", "the best as a C header of macros", "tuner.exchange.header"),
-        Format("cubin", "the best as cubins, with a C example", "tuner.exchange.bundle", has_architectures=True),
         Format(
-            "dispatch", "a family at any size, for tuner.dispatch", "tuner.exchange.dispatch_bundle", holds_family=True
+            "cubin",
+            "the best as cubins for NVIDIA GPUs, with a C example",
+            "tuner.exchange.bundle",
+            has_architectures=True,
+        ),
+        Format(
+            "dispatch",
+            "builds for any device and size, for tuner.dispatch",
+            "tuner.exchange.dispatch_bundle",
+            holds_family=True,
         ),
         Format("cu", "the best as one specialised source", "tuner.exchange.single_file"),
         Format("kernel-tuner", "all trials as its cache", "tuner.exchange.kernel_tuner_files", holds_trials=True),

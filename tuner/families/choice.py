@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tuner.devices import Device, build_cache
 from tuner.errors import DeviceError, NoConfiguration, TrialError
+from tuner.families.bundles import Binaries
 from tuner.families.code import Code, SizedCode
-from tuner.kernel import fixed_options
 from tuner.space import source
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
@@ -24,6 +24,7 @@ from tuner.store.record import Record
 from tuner.store.rejected import Rejections
 from tuner.store.store import Store
 
+NO_BINARIES = Binaries()
 LOSING = 2.0  # times the best of the family wherever it was measured: such a configuration is not considered elsewhere
 
 
@@ -60,16 +61,16 @@ class FamilyTable:
         scope: Scope,
         library: bool,
         results: Path | None = None,
-        exported: Collection[str] = (),
+        exported: Binaries = NO_BINARIES,
     ) -> None:
         """`scope` has options and types; its sizes do not matter. `library`: whether the vendor's is a candidate.
-        `exported` are the digests of sources of which there are builds besides those in the cache."""
+        `exported` are builds besides those in the cache; records lie under the names that its kernels had."""
         self._spaces = [space for space in spaces if device.language in space.languages]
         self._scope, self.device = scope, device
-        self._stores = [Store.of(space, results) for space in self._spaces]
         self._queries = [Query.of(space, scope, device) for space in self._spaces]
+        self._stores = [Store.of(q.space, results, exported.names_of(q.version.code)) for q in self._queries]
         self._code = {id(space): SizedCode(space) for space in self._spaces}
-        self._exported, self._library = frozenset(exported), library
+        self._exported, self._library = frozenset(exported.builds), library
         self._known = _without_losers(self._read(library))
         entries = [Measured(known.space, known.config, known.times) for known in self._known]
         self._model = TimeModel(entries, scope, device.units, device.last_cache or 0) if len(entries) > 1 else None
@@ -102,7 +103,7 @@ class FamilyTable:
         """The same without regard to exported builds: what failed verification here comes last."""
         scope, wrong = self.scope(sizes), list[Choice]()
         judges = {id(query.space): Rejections(replace(query, scope=scope)) for query in self._queries}
-        for choice in self._ranked(sizes):
+        for choice in self._ranked(sizes, judges):
             if choice.space is not None:
                 choice = replace(choice, candidate=judges[id(choice.space)].judged(choice.candidate))
             if not choice.candidate.rejected:
@@ -111,8 +112,8 @@ class FamilyTable:
                 wrong.append(choice)
         yield from wrong
 
-    def _ranked(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
-        """The same without regard to that."""
+    def _ranked(self, sizes: Mapping[str, int], judges: Mapping[int, Rejections]) -> Iterator[Choice]:
+        """The same without regard to that, but that each kernel's own look-up has it."""
         scope, key = self.scope(sizes), tuple(sizes.values())
         found = False
         for choice in self._by_code(self._comparable(scope, key), scope):
@@ -123,7 +124,7 @@ class FamilyTable:
         for position, (store, query) in enumerate(zip(self._stores, self._queries, strict=True)):
             here = replace(query, scope=scope, units=0)
             try:
-                candidate = next(lookup.candidates(store.records, here))
+                candidate = next(judges[id(query.space)].last(lookup.candidates(store.records, here)))
             except NoConfiguration as error:
                 failure = error
                 continue
@@ -223,29 +224,23 @@ class FamilyTable:
         vendor = _Known(None, {})
         for number, (store, query) in enumerate(zip(self._stores, self._queries, strict=True)):
             names = list(query.space.operation.sizes)
-            options = {name: query.scope.options[name] for name in fixed_options(query.space)}
             signatures: dict[tuple[int, ...], str] = {}  # the latest: with other inputs, times differ
-            for fit in lookup.best_fits(store.records, _anywhere(query)):
-                is_same = all(fit.record.options.get(name) == value for name, value in options.items())
-                if not lookup.is_comparable(fit) or not is_same:
-                    continue
-                sizes = tuple(fit.record.sizes[name] for name in names)
-                if signatures.setdefault(sizes, fit.record.signature) != fit.record.signature:
+            for record in lookup.comparable(store.records, _anywhere(query)):
+                sizes = tuple(record.sizes[name] for name in names)
+                if signatures.setdefault(sizes, record.signature) != record.signature:
                     continue
                 scope = replace(self._scope, sizes=dict(zip(names, sizes, strict=True)))
-                timed = [(fit.record.config, fit.record.time_ms)]
-                timed += [(runner_up["config"], runner_up["time_ms"]) for runner_up in fit.record.next]
-                for rank, (config, time_ms) in enumerate(timed):
+                for rank, (config, time_ms) in enumerate(record.timed):
                     if not query.space.declares(config):
                         continue
                     known = found.setdefault((number, config_key(config)), _Known(query.space, config))
                     if sizes not in known.times:
-                        known.times[sizes], known.records[sizes] = time_ms, (fit.record, rank)
+                        known.times[sizes], known.records[sizes] = time_ms, (record, rank)
                         known.codes.add(self._code[id(query.space)].at(config, scope))
-                if library and fit.record.library_ms:
+                if library and record.library_ms:
                     held = vendor.records.get(sizes)
-                    if held is None or fit.record.time_ms < held[0].time_ms:  # beside the best of ours
-                        vendor.times[sizes], vendor.records[sizes] = fit.record.library_ms, (fit.record, 0)
+                    if held is None or record.time_ms < held[0].time_ms:  # beside the best of ours
+                        vendor.times[sizes], vendor.records[sizes] = record.library_ms, (record, 0)
         return [*found.values(), *([vendor] if vendor.times else [])]
 
 

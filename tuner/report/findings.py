@@ -69,10 +69,10 @@ class Findings:
 
     @property
     def command(self) -> str:
-        """The command that does it again, as far as it is known."""
+        """The command that ran it last; where that is not known, one that asks for the same."""
         commands = self.subject.trials.commands
         if commands:
-            return f"{commands[-1]} --fresh"
+            return commands[-1]
         problem = self.subject.problem
         if problem is None:
             return ""
@@ -89,7 +89,7 @@ class Findings:
             record.strategy if record else None,
             str(record.evaluated) if record else None,
         )
-        return f"{request.command(problem.space.name, kind)} --fresh"
+        return request.command(problem.space.name, kind)
 
     @property
     def environment(self) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, Value
 from tuner.space.scope import Scope
 from tuner.space.source import Version
-from tuner.space.texts import problem_text
+from tuner.space.texts import problem_text, short_size
 from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.store import Record, Store
 
@@ -138,7 +138,7 @@ def _known(problem: Problem, trials: Trials, device: str | None) -> Subject:
         raise RequestError(
             f"{space.name} at {problem_text(problem.sizes, problem.types)}: none of "
             f"{len(trials.recording.entries)} configurations that were measured succeeded; "
-            f"`tune {paths.shown(space.name)}` says why each failed"
+            f"`tune failures {paths.shown(space.name)} {short_size(problem.sizes)}` says why each failed"
         )
     kind = trials.kind or devices.kinds_of(space)[0]
     here = _here(kind, trials.recording.device, device)

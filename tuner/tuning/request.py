@@ -56,7 +56,8 @@ class TuningRequest:
             ("--objective", ",".join(method.objectives), ",".join(STANDARD.objectives)),
         ]
         words += [word for name, value, default in given if value != default for word in (name, str(value))]
-        words += [flag for flag, is_set in (("--full", not method.race), ("--flush", method.cold)) if is_set]
+        flags = ("--full", not method.race), ("--flush", method.cold), ("--fresh", self.fresh)
+        words += [flag for flag, is_set in flags if is_set]
         return shlex.join(words)
 
 
