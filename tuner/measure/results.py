@@ -11,10 +11,11 @@ from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.measure.timing import spread
 
 FINALS = "finals"  # the reason of a failure in the final round; its log begins with the reason there
-# Reasons of failures that show a result to be wrong.
+# Reasons of failures that show a result to be wrong. A run whose time is impossible has not done its work when it ends,
+# or the file counts too many bytes; nobody can tell which, so nobody should be given it silently.
 WRONG = frozenset(
     {"wrong result", "not a number", "wrong in a later run", "unfinished", "writes outside", "writes to an input",
-     "scratch not zero"}
+     "scratch not zero", "impossible time"}
 )  # fmt: skip
 STAGES = BUILD, VERIFY, MEASURE = "build", "verify", "measure"  # of a trial
 
@@ -50,6 +51,11 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def reason(self) -> str | None:
+        """Why it failed, in the final round too."""
+        return self.log.partition(":")[0] if self.failure == FINALS else self.failure
 
     @property
     def rejection(self) -> str | None:
