@@ -121,6 +121,28 @@ def test_run_survives_a_kernel_that_crashes(tune: Tune, stage: Stage) -> None:
     assert "SIGABRT" in done.err
 
 
+@pytest.mark.gpu
+def test_run_survives_a_cuda_kernel_that_faults_while_it_is_timed(tune: Tune, stage: Stage) -> None:
+    text = """
+    #include "portable.h"
+    __device__ int calls;
+    KERNEL void late(GLOBAL float *C, GLOBAL const float *A, GLOBAL const float *B, int M, int N, int K, int batch,
+                     float alpha, float beta) {
+        int i = blockIdx.x * 64 + threadIdx.x;
+        if (i == 0 && ++calls == 6) C[1ul << 45] = 1; // no such address
+        if (i >= M * N) return;
+        float sum = 0;
+        for (int k = 0; k < K; k++) sum += A[i / N * K + k] * B[k * N + i % N];
+        C[i] = SCALED(alpha, sum, beta, C[i]);
+    }
+    """
+    more = "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]"
+    done = tune("run", stage(text, "late", "{a: [1]}", "cuda", more), "8", "--json")
+    assert done.status == 1
+    assert done.json["verified"] is False
+    assert "illegal" in done.err
+
+
 def test_a_space_in_which_nothing_is_right_exits_with_1(tune: Tune, stage: Stage) -> None:
     file = stage(c_kernel("wrong", "C[0] = 1;"), "wrong", "{a: [1, 2]}")
     done = tune(file, "8", "--json")
