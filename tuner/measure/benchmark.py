@@ -191,6 +191,7 @@ class Bench:
             **{name: finals[position] for name, position in anchors.items()},
             clock_mhz=median(rounds.clocks) if rounds.clocks else None,
             throttled=sorted(rounds.throttled),
+            launch_ms=self._stopwatch.unchecked(self.workbench.nothing()) if calls else None,
             input_sets=self.workbench.set_count,
             skipped_mutants=self._skipped_mutants,
         )

@@ -113,9 +113,9 @@ class Finals:
     """A Final for each candidate, in order, and where there are any, one for the vendor's `library`, as it chooses to
     run, and one for the `best_library`, the fastest of the ways in which it can.
 
-    `clock_mhz` is the median clock in MHz during the rounds, `throttled` what held it down. The results were right on
-    `input_sets` sets of inputs. `skipped_mutants` names the wrong outputs that the check need not reject, because they
-    equal the right one, or are allowed.
+    `clock_mhz` is the median clock in MHz during the rounds, `throttled` what held it down. `launch_ms` is the time of
+    a kernel that does nothing. The results were right on `input_sets` sets of inputs. `skipped_mutants` names the wrong
+    outputs that the check need not reject, because they equal the right one, or are allowed.
     """
 
     candidates: list[Final] = field(default_factory=list)
@@ -123,6 +123,7 @@ class Finals:
     best_library: Final | None = None
     clock_mhz: float | None = None
     throttled: list[str] = field(default_factory=list)
+    launch_ms: float | None = None
     input_sets: int = 1
     skipped_mutants: list[str] = field(default_factory=list)
 

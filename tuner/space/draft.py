@@ -6,14 +6,18 @@ import json
 import keyword
 import os
 import re
+from collections import Counter
 from pathlib import Path
 
+from tuner.errors import ExpressionError
+from tuner.space import expressions
 from tuner.space.dtypes import DTYPES
 from tuner.space.host_lines import GUARD
 from tuner.space.kernel_facts import Facts
 from tuner.space.prototype import Parameter, Prototype
 
 _WORDS = {"yes", "no", "on", "off", "true", "false", "null"}  # which YAML takes for something else
+MOST_GUESSED = 3  # extents
 _REFERENCES = """\
   # One of these, without the #:
   # reference: {expression}    # over the arrays, as NumPy would write it; `tune schema --functions` lists the functions
@@ -26,7 +30,7 @@ class Draft:
 
     def __init__(self, source: Path, entry: str | None, output: Path) -> None:
         self.facts, self.source, self.output = Facts(source, entry), source, output
-        self.extents = self.facts.sizes or ["n"]
+        self.extents = [*self.facts.shapes.new_sizes, *self.facts.sizes] or ["n"]
 
     def text(self) -> str:
         """The file."""
@@ -50,20 +54,22 @@ class Draft:
         ask = "which sizes has the problem? the kernel takes none"
         if facts.sizes:
             ask = "are these its sizes? `tune FILE SIZE` gives them; a number here is a default"
+        if facts.shapes.new_sizes:
+            ask += f"; {' and '.join(facts.shapes.new_sizes)}, which no kernel takes, is how many blocks there are"
         lines = [f"  sizes:{_asked(ask)}", *(f"    {_word(name)}:" for name in self.extents)]
         if facts.options:
             truths = {p.name for p in facts.parameters if p.dtype == "bool"}
-            usual = ", ".join(f"{_word(name)}: {1 if name in truths else 1.0}" for name in facts.options)
+            usual = ", ".join(f"{_word(name)}: {1 if name in truths else _usual(name)}" for name in facts.options)
             lines.append(f"  options: {{{usual}}}{_asked('what are their usual values?')}")
         if facts.types:
-            types = ", ".join(f"{_word(name)}: [float32, float64]" for name in facts.types)
+            other = "float16" if re.search(r"\b(?:cuda_fp16|__half|half)\b", facts.code) else "float64"
+            types = ", ".join(f"{_word(name)}: [float32, {other}]" for name in facts.types)
             lines.append(f"  types: {{{types}}}{_asked('which may they be? the first is the default')}")
         return lines
 
     def _arguments(self) -> list[str]:
-        ask = "are the shapes right? extents from the slowest to the fastest, such as [rows, columns]"
-        if not self.facts.parameters:
-            ask = "the text leaves them open; write all, as {name: x, dtype: float32, shape: [n], role: in}"
+        ask = "the text leaves them open; write all, as {name: x, dtype: float32, shape: [n], role: in}"
+        ask = "" if self.facts.parameters else ask
         return [
             f"  arguments:{_asked(ask)}",
             *map(self._argument, self.facts.parameters),
@@ -94,23 +100,53 @@ class Draft:
             body += f", kind: local, shape: [{' * '.join(self.facts.block)}]"
         elif parameter.is_pointer:
             role, more = self.facts.role(parameter)
+            shape = self._shape(parameter.name)
             parts = [str(self.facts.parts(parameter))] if parameter.width > 1 else []
             if parameter.is_pair:
-                asks.append(f"or is it {_complex(dtype)}, of the shape [{', '.join(self.extents)}]?")
+                asks.append(f"or is it {_complex(dtype)}, of the shape [{', '.join(shape)}]?")
             elif parts:
                 asks.append(f"an element of {parameter.type} has {parts[0]} numbers: is that the last extent?")
-            body += f", shape: [{', '.join([*map(_word, self.extents), *parts])}], role: {role}"
+            body += f", shape: [{', '.join([*map(_word, shape), *parts])}], role: {role}"
             asks += more
+            if role != "scratch" and self.facts.shapes.shape(parameter.name) is None:
+                asks.append("which shape? the source does not tell; from the slowest to the fastest: [rows, columns]")
+            if role in ("in", "inout"):
+                fill, more = self._fill(parameter)
+                body, asks = body + fill, asks + more
         return f"    - {{{body}}}{_asked('; '.join(asks))}"
+
+    def _shape(self, name: str) -> list[str]:
+        """The shape of an array: where the text does not tell, all sizes, or of many the first."""
+        told = self.facts.shapes.shape(name)
+        return told or (self.extents if len(self.extents) <= MOST_GUESSED else self.extents[:1])
+
+    def _fill(self, parameter: Parameter) -> tuple[str, list[str]]:
+        """What an input holds, as far as the text tells, and what to ask about it."""
+        extent = self.facts.shapes.indexed_by(parameter.name)
+        if extent is None or parameter.dtype is None or DTYPES[parameter.dtype].kind != "integer":
+            return "", self.facts.inputs_asked(parameter)
+        if not extent:
+            return "", ["it holds indices: of how many? such as fill: {integers: [0, n - 1]}"]
+        return f", fill: {{integers: [0, {extent} - 1]}}", []
 
     def _constant(self, parameter: Parameter, extents: list[str]) -> str:
         """A `__constant__` variable, which each launch fills with an array of the caller."""
         asks = [] if parameter.dtype else [f"its type is {parameter.type}: which dtype is it?"]
+        extents = [self._counted(extent) for extent in extents]
         if not all(extent.isdecimal() for extent in extents):
             asks.append(f"the source has room for [{', '.join(extents)}]: how much does the caller fill, by sizes?")
         shape = [extent if extent.isdecimal() else _word(self.extents[-1]) for extent in extents] or ["1"]
         body = f"name: {_word(parameter.name)}, kind: constant, dtype: {parameter.dtype or 'float32'}"
         return f"    - {{{body}, shape: [{', '.join(shape)}], role: in}}{_asked('; '.join(asks))}"
+
+    def _counted(self, extent: str) -> str:
+        """An extent as a number, where the source says it."""
+        for name, value in self.facts.fixed.items():
+            extent = re.sub(rf"\b{name}\b", str(value), extent)
+        try:
+            return str(expressions.parse(extent).integer({}))
+        except ExpressionError:
+            return extent
 
     @property
     def _arrays(self) -> list[Parameter]:
@@ -134,9 +170,14 @@ class Draft:
         return lines
 
     def _work(self) -> str:
-        moved = sum(map(self.facts.element_bytes, self._arrays))
-        product = " * ".join(self.extents)
-        return f"  # bytes: {moved} * {product}    # that it must move, for GB/s; or flops: for GFLOP/s"
+        moved = Counter[tuple[str, ...]]()
+        for array in self._arrays:
+            moved[tuple(self._shape(array.name))] += self.facts.element_bytes(array)
+        amount = " + ".join(
+            " * ".join([str(size), *(f"({each})" if " " in each else each for each in shape)])
+            for shape, size in moved.items()
+        )
+        return f"  # bytes: {amount or 4}    # that it must move, for GB/s; or flops: for GFLOP/s"
 
     def _kernel(self) -> list[str]:
         facts = self.facts
@@ -179,7 +220,7 @@ class Draft:
         if not facts.has_grid:
             return []
         return [
-            f"grid: [{self._grid(facts.block)}]{_asked('how many blocks in x, y, z?')}",
+            f"grid: {self._grid(0, facts.block)}",
             f"block: [{', '.join(facts.block)}]{_asked(facts.asks_block)}",
             *self._shared_memory(facts.prototype),
         ]
@@ -194,21 +235,26 @@ class Draft:
         ask = f"how many bytes does a block need? {' and '.join(arrays)} is extern __shared__ in the source"
         return [f"shared_memory: {' * '.join([*each, *threads])}{_asked(ask)}"]
 
-    def _grid(self, block: list[str]) -> str:
+    def _grid(self, step: int, block: list[str]) -> str:
+        """The blocks of a step, and a question where the text does not tell all."""
+        told = self.facts.shapes.grid(step, block)
         fastest_first = self.extents[: len(block)][::-1]
         sizes = [*fastest_first, "1", "1"]
-        return ", ".join(f"ceil_div({size}, {extent})" for size, extent in zip(sizes, block, strict=False))
+        guessed = [f"ceil_div({size}, {extent})" for size, extent in zip(sizes, block, strict=False)]
+        blocks = [each or (guessed[axis] if axis < len(guessed) else "1") for axis, each in enumerate(told)] or guessed
+        ask = "" if told and None not in told else "how many blocks in x, y, z?"
+        return f"[{', '.join(blocks)}]{_asked(ask)}"
 
     def _steps(self) -> list[str]:
         """The steps, in the order in which the user has named them."""
         lines = ["steps:"]
-        for step in self.facts.steps:
+        for position, step in enumerate(self.facts.steps):
             names = ", ".join(_word(_name(parameter)) for parameter in step.parameters or ())
             block = self.facts.block_of(step)
             lines.append(f"  - kernel: {_word(_entry(step))}")
             lines.append(f"    arguments: [{names}]{_asked('' if names else 'the text leaves them open: which?')}")
             if self.facts.has_grid:
-                lines.append(f"    grid: [{self._grid(block)}]{_asked('how many blocks in x, y, z?')}")
+                lines.append(f"    grid: {self._grid(position, block)}")
                 lines.append(f"    block: [{', '.join(block)}]{_asked('how many threads in x, y, z?')}")
                 lines += [f"    {line}" for line in self._shared_memory(step)]
         return lines
@@ -235,9 +281,14 @@ def _complex(part: str) -> str:
     return next(dtype.name for dtype in DTYPES.values() if dtype.part == part)
 
 
+def _usual(name: str) -> str:
+    """A value of an option that is likely by its name: 1, but for what is small."""
+    return "0.00001" if name.startswith("eps") else "0.5" if name in ("p", "prob", "rate", "dropout") else "1.0"
+
+
 def _word(text: str) -> str:
     """`text` as YAML, in quotes where it needs them."""
-    return text if re.fullmatch(r"[A-Za-z_./][\w./-]*", text) and text.lower() not in _WORDS else json.dumps(text)
+    return text if re.fullmatch(r"[A-Za-z_./][\w./-]*|\d+", text) and text.lower() not in _WORDS else json.dumps(text)
 
 
 def _value(value: int | bool | str) -> str:

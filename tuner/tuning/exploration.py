@@ -119,6 +119,10 @@ def explored(
     space, method = task.space, task.method
     signature = identity.of(space)
     announce(space, progress.noted)
+    from tuner.space import agreement
+
+    for warning in agreement.warnings(space):
+        progress.noted(warning)
     if space.operation.reference.kind == "none":
         progress.noted("reference: none: no output is compared, and the results are unverified")
     kept = KeptCeilings(request.results)

@@ -65,7 +65,8 @@ def uncomputed(space: Space, died: WorkerDied) -> str:
 class Supervisor:
     """A worker for one task after the other on one device; `close` it at the end.
 
-    `start` and `turn_to` set `device`, which describes the open device, and `scope`, the problem on it.
+    `start` and `turn_to` set `device`, which describes the open device, and `scope`, the problem on it. `missed_cases`
+    are sentences about conditions that the inputs do not decide, once it is ready.
     """
 
     def __init__(self, task: Task, device_id: str, products: BinaryIO, follows: bool = False) -> None:
@@ -75,6 +76,7 @@ class Supervisor:
         self._worker: Process | None = None
         self._ready, self._getting_ready = False, threading.Lock()
         self._renewed = False
+        self.missed_cases: list[str] = []
         self._killed, self._starting = False, threading.Lock()
 
     def start(self) -> None:
@@ -128,7 +130,7 @@ class Supervisor:
                 self.start()
             if not self._ready:
                 began = time.perf_counter()
-                self._ask_computing({"get_ready": True})
+                self.missed_cases = list(self._ask_computing({"get_ready": True})["missed_cases"])
                 self._ready = True
                 logger.debug("%s: inputs and answers after %.3f s", self._device_id, time.perf_counter() - began)
 
