@@ -6,7 +6,6 @@ deleted once the folder exceeds MAX_BYTES.
 """
 
 import contextlib
-import hashlib
 import itertools
 import os
 from pathlib import Path
@@ -15,7 +14,6 @@ from tuner import paths
 
 MAX_BYTES = 2 << 30
 FIGURES = ".figures"  # suffix of the file with a build's figures
-_CHECKSUM = 32  # bytes; loaders ignore trailing data
 _SWEEP_EVERY = 200
 _writes = itertools.count()  # unlike an int, safe to share between threads
 
@@ -28,23 +26,16 @@ def folder() -> Path:
 def read(name: str) -> bytes | None:
     """The build called `name`; None if it is missing or damaged."""
     path = folder() / name
-    with contextlib.suppress(OSError):
-        content = paths.read_trusted(path)
-        data, checksum = content[:-_CHECKSUM], content[-_CHECKSUM:]
-        if data and checksum == _checksum(data):
-            with contextlib.suppress(OSError):  # a read-only cache still serves
-                os.utime(path)
-            return data
-    return None
+    data = paths.read_checked(path)
+    if data is not None:
+        with contextlib.suppress(OSError):  # a read-only cache still serves
+            os.utime(path)
+    return data
 
 
 def holds(name: str) -> bool:
     """Whether there is a build called `name`, which may be damaged."""
     return (folder() / name).is_file()
-
-
-def _checksum(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()
 
 
 def newest(beginning: str) -> list[str]:
@@ -60,7 +51,7 @@ def newest(beginning: str) -> list[str]:
 def write(name: str, data: bytes) -> None:
     """Keep a build. If the disk is full or the cache read-only, the next launch compiles again."""
     with contextlib.suppress(OSError):
-        paths.replace(folder() / name, data + _checksum(data))
+        paths.write_checked(folder() / name, data)
         if next(_writes) % _SWEEP_EVERY == 0:
             sweep(MAX_BYTES)
 
