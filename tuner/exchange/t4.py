@@ -14,7 +14,7 @@ from tuner.errors import RequestError
 from tuner.exchange import jsonfile
 from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import beside
-from tuner.exchange.recording import METADATA, TIMINGS, Entry, Recording
+from tuner.exchange.recording import METADATA, TIMINGS, Entry, Recording, about_options
 from tuner.exchange.target import Problem
 from tuner.measure.results import WRONG
 from tuner.space.model import Config
@@ -81,6 +81,7 @@ def metadata(problem: Problem, trials: Trials) -> dict[str, Any]:
     device = {"device": trials.recording.device, "kind": trials.kind, "architecture": trials.architecture}
     query = {"toolchain": trials.toolchain, "kernel": problem.space.name, "size": dict(problem.sizes)}
     query |= {"types": dict(problem.types)} if problem.types else {}
+    query |= about_options(problem.space, problem.options)
     query |= {"verified": "none"} if trials.recording.is_unverified else {}
     return _document(device, query)
 
@@ -136,7 +137,7 @@ def with_metadata(path: Path, recording: Recording) -> Recording:
         data = json.loads(jsonfile.text(file))["metadata"]
         device, query = data["hardware"]["hardware_description"][0], data["environment"]["device_query"]
         about = {"kernel": query.get("kernel"), "kind": device.get("kind"), "architecture": device.get("architecture")}
-        about["types"] = query.get("types")
+        about |= {"types": query.get("types"), "options": query.get("options")}
         name, size = device.get("device"), query.get("size")
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return recording

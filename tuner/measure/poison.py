@@ -14,8 +14,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # a number in every type: a kernel may be right only where its output holds none.
 NAN, NUMBER = 0xFF, 0x3F
 # The bytes that scratch is filled with: as above; large numbers of either sign; zeros.
-LARGE = 0x7E
-SCRATCH = (NAN, NUMBER, LARGE, 0xFE, 0x00)
+HUGE = 0x7E
+SCRATCH = (NAN, NUMBER, HUGE, 0xFE, 0x00)
 # Guards of outputs hold other bytes than guards of inputs. A kernel may copy a NaN from beyond its input to beyond its
 # output: with equal guards it would write the bytes that are there already, and go unnoticed.
 INPUT_GUARD, OUTPUT_GUARD = 0xFF, 0x5A
