@@ -13,8 +13,8 @@ from helpers.processes import Tune
 from helpers.spaces import scope_of
 from tuner.devices import Device
 from tuner.measure.workbench import Workbench
-from tuner.space import catalog
-from tuner.space.dtypes import spelling
+from tuner.space import catalog, fills
+from tuner.space.dtypes import DTYPES, spelling
 
 
 def masked(folder: Path, dtype: str, value: str, reference: str = "where(mask, x, 0)", fill: Any = None) -> Path:
@@ -37,6 +37,14 @@ def test_a_kernel_that_ignores_a_mask_of_whole_numbers_is_wrong(dtype: str, tmp_
     assert outcome_of(catalog.load(str(masked(tmp_path, dtype, "m ? v : 0"))), host, "500") is None
     assert outcome_of(catalog.load(str(masked(tmp_path, dtype, "v"))), host, "500") == "wrong result"
     assert missed(tmp_path / "f.yaml", host) == []
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8"])
+def test_whole_numbers_are_0_in_one_of_two_sets_and_else_as_far_from_it_as_can_be_told(dtype: str) -> None:
+    first, second = (fills.standard(DTYPES[dtype], (90_000,), seed, 0).array() for seed in (1, 0))
+    numbers = set(range(0 if dtype == "uint8" else -8, 9))
+    assert (set(first.tolist()), set(second.tolist())) == (numbers - {0}, numbers)
+    assert (second == 0).mean() == pytest.approx(1 / 9, abs=0.01)
 
 
 def test_a_command_says_which_condition_no_input_decides(tmp_path: Path, tune: Tune) -> None:

@@ -108,7 +108,7 @@ def of_trials(
             extra |= {"error": outcome.error, "bound": outcome.bound}
         extra = {name: value for name, value in extra.items() if value is not None}
         row = tuple(trial.config[name] for name in space.parameters)
-        entries[row] = Entry(trial.time_ms, outcome.times, outcome.failure, extra)
+        entries[row] = Entry(trial.time_ms, outcome.times, outcome.reason, extra)
     about: dict[str, Any] = {"types": dict(types)} if types else {}
     about |= about_options(space, options)
     if space.operation.reference.kind == "none":

@@ -16,6 +16,7 @@ from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import beside
 from tuner.exchange.recording import METADATA, TIMINGS, Entry, Recording, about_options
 from tuner.exchange.target import Problem
+from tuner.measure.results import WRONG
 from tuner.space.model import Config
 from tuner.version import VERSION
 
@@ -23,24 +24,16 @@ if TYPE_CHECKING:
     from tuner.exchange.trials import Trials
 
 SCHEMA_VERSION = "1.0.0"
+_COMPILE = ("compile", "compile crash", "compile memory", "compile timeout", "CompilationFailedConfig")
+_CONSTRAINTS = (
+    "geometry", "resources", "threads", "registers", "shared memory", "too many resources", "out of memory",
+    "InvalidConfig",
+)  # fmt: skip
 _INVALIDITY = {
     "timeout": "timeout",
-    "compile": "compile",
-    "CompilationFailedConfig": "compile",
-    "InvalidConfig": "constraints",
-    **dict.fromkeys(("geometry", "resources", "threads", "registers", "shared memory"), "constraints"),
-    **dict.fromkeys(
-        (
-            "wrong result",
-            "wrong in a later run",
-            "changes from run to run",  # as version 0.1.0 called it
-            "writes to an input",
-            "writes outside",
-            "impossible time",
-            "correctness",
-        ),
-        "correctness",
-    ),
+    **dict.fromkeys(_COMPILE, "compile"),
+    **dict.fromkeys(_CONSTRAINTS, "constraints"),
+    **dict.fromkeys((*WRONG, "changes from run to run", "correctness"), "correctness"),  # of version 0.1.0, and of T4
 }  # any other failure is `runtime`
 _UNITS = {"energy_mj": "mJ", "spills": "byte", "shared_memory": "byte"}
 

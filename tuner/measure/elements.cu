@@ -34,9 +34,8 @@ FUNCTION float standard_real(unsigned long word, int digits) {
     return word >> 63 ? -magnitude : magnitude;
 }
 
-// One in eight is 0.
 FUNCTION long standard_whole(unsigned long word, int is_signed) {
-    const long magnitude = word >> 3 & 7 ? (long)(word & 7) + 1 : 0;
+    const long magnitude = (long)(word & 7) + 1;
     return is_signed && word >> 63 ? -magnitude : magnitude;
 }
 

@@ -21,11 +21,11 @@ SCRATCH = (NAN, NUMBER, HUGE, 0xFE, 0x00)
 INPUT_GUARD, OUTPUT_GUARD = 0xFF, 0x5A
 
 
-def scrambled(answers: Array, secret: int, start: int = 0) -> Array:
-    """What the integers hold whose answers these are, from element `start` on: as `poison_of` in bench_kernels.cu."""
+def scrambled(answers: Array, secret: int) -> Array:
+    """What the integers hold whose answers these are: as `poison_of` in bench_kernels.cu."""
     unsigned = answers.view(f"u{answers.dtype.itemsize}")
     bits = 8 * answers.dtype.itemsize
-    index = np.arange(start, start + answers.size, dtype=np.uint64).reshape(answers.shape)
+    index = np.arange(answers.size, dtype=np.uint64).reshape(answers.shape)
     random = (_hash(2 * index, secret) << np.uint64(32)) | _hash(2 * index + np.uint64(1), secret)
     offset = np.uint64(1 << (bits - 2)) + (random & np.uint64((1 << (bits - 1)) - 1))
     return np.asarray(unsigned + offset.astype(unsigned.dtype)).view(answers.dtype)

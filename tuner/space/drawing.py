@@ -95,7 +95,6 @@ def _standard(dtype: DType, word: Array) -> Array:
         return word >> np.uint64(63)
     if dtype.is_exact:
         magnitude = ((word & np.uint64(7)) + np.uint64(1)).astype(np.int64)
-        magnitude[word >> np.uint64(3) & np.uint64(7) == np.uint64(0)] = 0
         return np.where(word >> np.uint64(63), -magnitude, magnitude) if dtype.low < 0 else magnitude
     digits = min(dtype.digits, STANDARD_DIGITS)  # so nothing is rounded
     units = (word & np.uint64((2 << digits) - 1)).astype(np.uint32) + np.uint32(1 << digits)

@@ -269,8 +269,12 @@ def standard(dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> 
     """What an input holds unless it says otherwise.
 
     Floating-point values have random sign and magnitude in [0.5, 1.5). The product of any two is then at least 0.25:
-    a kernel that drops a single one differs by far more than rounding does. Integers are 0 one time in eight, as masks
-    and flags are, and else from -8 to 8 (1 to 8 if unsigned): a 0 hides what it is multiplied with, so most are none.
-    Both parts of a complex number are such values.
+    a kernel that drops a single one differs by far more than rounding does. Integers are drawn from -8 to 8 without 0
+    (1 to 8 if unsigned), which would hide what it is multiplied with. In sets with an even seed, such as the first,
+    one in nine is 0: else a kernel that ignores a mask would be right. Both parts of a complex number are such values.
     """
+    if dtype.kind == "integer" and seed % 2 == 0:
+        others = range(1, 9)
+        table = (0, *others) if dtype.low >= 0 else (0, 0, *others, *(-number for number in others))
+        return _drawn(Draw("table", table), dtype, shape, seed, position)
     return _drawn(Draw("standard"), dtype, shape, seed, position)

@@ -75,8 +75,9 @@ def default_options(entries: Iterable[CatalogEntry], kernels: Container[str]) ->
 
 
 def changed_options(kernel: str, record: Record, defaults: Mapping[str, Mapping[str, float]]) -> str:
-    """`, alpha=2`: the options of a record that are not at their defaults; empty where the kernel is not known."""
-    return options_text(record.options, defaults.get(kernel, record.options))
+    """`, alpha=2`: the options of a record, as far as the kernel is known and has them, that are not at its defaults."""
+    known = defaults.get(kernel, {})
+    return options_text({name: value for name, value in record.options.items() if name in known}, known)
 
 
 def tables(table: list[ReportRow]) -> dict[str, str]:
