@@ -75,7 +75,7 @@ def default_options(entries: Iterable[CatalogEntry], kernels: Container[str]) ->
 
 
 def changed_options(kernel: str, record: Record, defaults: Mapping[str, Mapping[str, float]]) -> str:
-    """`, alpha=2`: the options of a record, as far as the kernel is known and has them, that are not at its defaults."""
+    """`, alpha=2`: the options of a record that are not at the defaults of the kernel, as far as it is known here."""
     known = defaults.get(kernel, {})
     return options_text({name: value for name, value in record.options.items() if name in known}, known)
 
