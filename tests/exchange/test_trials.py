@@ -67,6 +67,9 @@ def test_a_ledger_keeps_the_command_with_every_digit(tune: Tune, times: Path) ->
     assert tune(times, "500", "--repeats", "1", "--set", "a=1.23456789", "--budget", "1").status == 0
     told = tune("report", times, "500", "--set", "a=1.23456789", "--json").json["command"]
     assert "--set a=1.23456789 " in told, told
+    assert " at 500, a=1.23456789 on " in tune("best", times, "500", "--set", "a=1.23456789").out
+    assert tune("best", times, "500", "--set", "a=1.23456789", "--json").json["match"] == "exact"
+    assert " at n=500, a=1.23456789:\n" in tune("best", times, "500").out, "the nearest"
 
 
 def test_an_imported_file_keeps_the_options_of_its_trials(tune: Tune, times: Path, tmp_path: Path) -> None:
@@ -75,7 +78,7 @@ def test_an_imported_file_keeps_the_options_of_its_trials(tune: Tune, times: Pat
     for to in ("kernel-tuner", "t4"):
         file, folder = tmp_path / f"{to}.json", tmp_path / to
         assert tune("export", times, "500", "--to", to, "--set", "a=2", "--output", file).status == 0
-        done = tune("import", file, "--results", folder, "--kernel", times)
+        done = tune("import", file, "--results", folder)
         assert done.status == 0, done.err
         (line,) = [line for store in folder.rglob("*.jsonl") for line in store.read_text().splitlines()[1:]]
         assert '"options": {"a": 2.0}' in line
