@@ -130,6 +130,25 @@ __global__ void f(const float *A, const float *B, float *C, int M, int N, int K)
     if (row < M && col < N) C[row * N + col] = sum;
 }
 """
+PARTS = """
+#define TILE 256
+__global__ void f(const float *x, float *parts, int n) {
+    __shared__ float sums[TILE];
+    int tid = threadIdx.x, i = blockIdx.x * blockDim.x + tid;
+    sums[tid] = i < n ? x[i] : 0.0f;
+    if (tid == 0) parts[blockIdx.x] = sums[0] + sums[TILE - 1];
+}
+"""
+TRANSPOSE = """
+#define DIM 16
+__global__ void f(float *y, const float *x, int w, int h) {
+    __shared__ float tile[DIM][DIM + 1];
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+    if (i < w && j < h) tile[threadIdx.y][threadIdx.x] = x[j * w + i];
+    int u = blockIdx.y * blockDim.y + threadIdx.x, v = blockIdx.x * blockDim.x + threadIdx.y;
+    if (u < h && v < w) y[v * h + u] = tile[threadIdx.x][threadIdx.y];
+}
+"""
 ROWS = """
 __kernel void f(__global float *y, __global const int *start, __global const float *x, int rows) {
     int i = get_global_id(0);
@@ -186,6 +205,12 @@ TOLD: dict[str, tuple[str, dict[str, list[Any]], dict[str, list[Any]], list[Any]
     "tiles of matrices": (
         MATRICES, {"A": ["M", "K"], "B": ["K", "N"], "C": ["M", "N"]}, {}, ["ceil_div(N, TILE)", "ceil_div(M, TILE)"],
         ["TILE", "TILE"],
+    ),
+    "an element for each block": (
+        PARTS, {"x": ["n"], "parts": ["ceil_div(n, TILE)"]}, {}, ["ceil_div(n, TILE)"], ["TILE"],
+    ),
+    "a block by what its threads share": (
+        TRANSPOSE, {"x": ["h", "w"], "y": ["w", "h"]}, {}, ["ceil_div(w, DIM)", "ceil_div(h, DIM)"], ["DIM", "DIM"],
     ),
     "one more than there are rows": (
         ROWS, {"y": ["rows"], "start": ["rows + 1"]}, {}, ["ceil_div(rows, block_size_x)"], ["block_size_x"],

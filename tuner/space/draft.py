@@ -108,7 +108,9 @@ class Draft:
                 asks.append(f"an element of {parameter.type} has {parts[0]} numbers: is that the last extent?")
             body += f", shape: [{', '.join([*map(_word, shape), *parts])}], role: {role}"
             asks += more
-            if role != "scratch" and self.facts.shapes.shape(parameter.name) is None:
+            if self._blocks(parameter.name):
+                asks.append("is it an element for each block?")
+            elif role != "scratch" and self.facts.shapes.shape(parameter.name) is None:
                 asks.append("which shape? the source does not tell; from the slowest to the fastest: [rows, columns]")
             if role in ("in", "inout"):
                 fill, more = self._fill(parameter)
@@ -117,8 +119,16 @@ class Draft:
 
     def _shape(self, name: str) -> list[str]:
         """The shape of an array: where the text does not tell, all sizes, or of many the first."""
-        told = self.facts.shapes.shape(name)
+        told = self.facts.shapes.shape(name) or self._blocks(name)
         return told or (self.extents if len(self.extents) <= MOST_GUESSED else self.extents[:1])
+
+    def _blocks(self, name: str) -> list[str]:
+        """The shape of an array that has an element for each block of one axis, as far as the text tells."""
+        axis = self.facts.shapes.axis_of(name)
+        if axis is None or self.facts.shapes.shape(name) is not None or len(self.facts.steps) > 1:
+            return []
+        told = self.facts.shapes.grid(0, self.facts.block)[axis : axis + 1]
+        return [blocks for blocks in told if blocks is not None]
 
     def _fill(self, parameter: Parameter) -> tuple[str, list[str]]:
         """What an input holds, as far as the text tells, and what to ask about it."""
