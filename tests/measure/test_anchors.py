@@ -133,6 +133,7 @@ def test_a_sustained_time_is_stored_and_shown_and_told_where_it_is_left_out(tmp_
     run = done.json["best"]["sustained"]["kernel"]
     assert run["time_ms"] > 0
     assert f"sustained: {run['time_ms']:.4g} ms\n" in tune("best", file, "2000000").out
+    assert " --sustained " in tune("report", file, "2000000", "--json").json["command"]
     short = tune(file, "10", "--repeats", "1", "--sustained", "--json")
     assert short.json["best"]["sustained"] == {}
     assert "--sustained: left out: the best takes" in short.err

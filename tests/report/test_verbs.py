@@ -49,6 +49,14 @@ def test_a_ledger_is_shown_filled_and_explained(tune: Tune) -> None:
     assert tune("report", BLOCKED, "64", "--json").json["trials"] >= filled.json["trials"]  # all is in the ledger
 
 
+def test_a_best_that_is_the_default_is_explained_without_a_measurement(tune: Tune, tmp_path: Path) -> None:
+    file = scaled(tmp_path, "twice")
+    assert tune(file, "--budget", "1", "--repeats", "1").status == 0
+    done = tune("explain", file)
+    assert (done.status, done.err) == (0, "")
+    assert "The best configuration is the default" in done.out
+
+
 def test_a_device_that_is_not_here_is_explained_by_the_times_of_the_search(tune: Tune) -> None:
     done = tune("explain", "sgemm/12_warptiled", "4096", "--json")
     assert done.status == 0, done.err

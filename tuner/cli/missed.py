@@ -41,7 +41,7 @@ def command(budget: str | None, verbose: bool, as_json: bool) -> int:
     from tuner.tuning.exploration import Quiet
 
     tuned: list[tuple[Miss, list[Result]]] = []
-    with progress.shown() as listener, logs.shown(verbose, listener.noted):
+    with progress.displayed() as listener, logs.printed(verbose, listener.noted):
         for miss, results in misses.tune_missed(found, seconds, Quiet(listener.noted)):
             tuned.append((miss, results))
             for result in results:

@@ -176,7 +176,7 @@ def _extent(total: int, valid: int, seconds: float | None) -> str:
 
 
 @contextlib.contextmanager
-def shown(results: Path | None = None) -> Iterator[TuningProgress]:
+def displayed(results: Path | None = None) -> Iterator[TuningProgress]:
     """Progress for one run: removed at the end; an interrupted run says that its trials are kept."""
     progress = TuningProgress(results)
     try:

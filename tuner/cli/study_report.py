@@ -51,13 +51,12 @@ def write(
     else:
         from tuner.exchange.target import Problem
         from tuner.space import catalog
-        from tuner.space.texts import short_size
 
         problem = Problem.parse(catalog.load(kernel or ""), size, options, types, results)
         from tuner.report import subject  # imports Optuna, for which a wrong request does not wait
 
         found = subject.of_problem(problem, device, storage)
-        stem = "-".join([problem.space.name.rpartition("/")[2], short_size(problem.sizes), *problem.types.values()])
+        stem = problem.file_name
     if file is None and not as_json:
         if vega.is_installed():
             file = Path(f"{stem}.html")
@@ -87,5 +86,5 @@ def _measured(found: Subject, storage: str | None) -> Subject:
     from tuner.cli import progress
     from tuner.report import measuring
 
-    with progress.shown() as listener:
+    with progress.displayed() as listener:
         return measuring.neighbours(found, storage, listener)

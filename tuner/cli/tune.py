@@ -115,7 +115,7 @@ def command(
         raise RequestError(f"tune {kernel}: SIZE is missing, {names}as in `tune {kernel} {example}`; verbs are {verbs}")
     from tuner.cli import logs, progress
 
-    with progress.shown(request["results"]) as listener, logs.shown(verbose, listener.noted):
+    with progress.displayed(request["results"]) as listener, logs.printed(verbose, listener.noted):
         listener.begun("loading the tuner")
         from tuner.tuning.driver import tune
         from tuner.tuning.request import TuningRequest
@@ -158,18 +158,20 @@ def document(result: Result) -> dict[str, Any]:
 def lines(result: Result) -> list[str]:
     """The last lines of a run: its best configuration. What failed is said at once."""
     from tuner.space import catalog
-    from tuner.space.texts import config_text, short_size
+    from tuner.space.texts import config_text, problem_words
 
+    space = catalog.load(result.kernel)
     for reason, (number, trial) in result.failed.items():
         which = config_text(trial.config) + ("" if number == 1 else ", for one")
         output.say(f"{number} failed: {reason}, {which}: {output.first_lines(trial.outcome.log)}")
     if len(result.failures) > 1:
-        output.say(f"`tune failures {result.kernel} {short_size(result.sizes)}` tells more")
+        problem = problem_words(space.operation, result.sizes, result.types, result.options)
+        output.say(f"`tune failures {result.kernel} {problem}` tells more")
     if result.record is None:
         hint = WHERE_ALL_ARE_WRONG if result.failed.keys() == {"wrong result"} else ""
         output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid{hint}")
         return []
-    found = [output.best(result.record, catalog.load(result.kernel))]
+    found = [output.best(result.record, space)]
     if result.front:
         found.append(output.front(result.front))
     if not result.stored:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tuner import devices, paths
-from tuner.devices.build_cache import BUNDLE
+from tuner.devices.bundles import BUNDLE, binary_json
 from tuner.devices.cuda.architectures import is_architecture
 from tuner.errors import RequestError
 from tuner.exchange import launch_header
@@ -100,14 +100,8 @@ def _build_json(build: BundledBuild) -> dict[str, Any]:
         "verified": record.is_verified if record else None,
         "cubins": [
             # The launcher finds a cubin by the digest of its source: equal sources and options make equal cubins.
-            {
-                "file": file,
-                "source": source.digest,
-                "checksum": paths.digest(made.binary),
-                "entries": dict(made.entries),
-            }
+            binary_json(build.files[source], source.digest, made)
             for source, made in build.built.builds.items()
-            for file in (build.files[source],)
         ],
         "arguments": [_argument_json(argument, build.scope) for argument in build.arguments],
         "steps": [_step_json(build, step) for step in build.steps],

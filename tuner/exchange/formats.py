@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.space.texts import short_size
 
 if TYPE_CHECKING:
     from tuner.exchange.target import Problem, Target
@@ -40,13 +39,11 @@ class ExportRequest:
     name: str = ""
 
     def path(self, suffix: str) -> Path:
-        """`output`, or a file in the current folder, named after the kernel, the size and the types, with this
-        suffix."""
+        """`output`, or a file in the current folder with this suffix, named after the problem."""
         if self.spaces:
             name = re.sub(r"\.ya?ml$", "", self.name.strip("/").rpartition("/")[2])
             return self.output or Path(f"{name}-dispatch{suffix}")
-        stem, problem = self.problem.space.name.rpartition("/")[2], self.problem
-        return self.output or Path("-".join([stem, short_size(problem.sizes), *problem.types.values()]) + suffix)
+        return self.output or Path(self.problem.file_name + suffix)
 
 
 @dataclass(frozen=True)
@@ -68,8 +65,12 @@ class Export:
         """The export of all trials."""
         recording = trials.recording
         summary = {"device": recording.device, "trials": len(recording.entries), "from": trials.origin}
-        note = f"{recording.kernel}: the trials are unverified: their outputs were compared with nothing"
-        return Export(files, summary, (note,) if recording.is_unverified else ())
+        notes = []
+        if recording.is_unverified:
+            notes.append(f"{recording.kernel}: the trials are unverified: their outputs were compared with nothing")
+        if trials.peculiar:
+            notes.append(f"{recording.kernel}: these are no times with warm caches alone: {trials.peculiar}")
+        return Export(files, summary, tuple(notes))
 
 
 def _summary(target: Target) -> dict[str, Any]:

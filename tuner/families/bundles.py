@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from tuner import paths
-from tuner.devices import BACKENDS, Build, Device, build_cache
-from tuner.devices.build_cache import DISPATCH, DISPATCH_FILE, RECORDS, ExportedBinary
+from tuner.devices import BACKENDS, Build, Device, bundles
+from tuner.devices.bundles import ExportedBinary
 from tuner.errors import DeviceError, RequestError
 from tuner.space import source as sources
 from tuner.space.model import Space
 
+DISPATCH = ("tuner dispatch bundle", 2)  # format and version of DISPATCH_FILE
+DISPATCH_FILE, RECORDS = "dispatch.json", "records"  # in the folder that serves a family
 MOST_CHARACTERS = 10_000_000  # of a dispatch.json
 
 
@@ -46,7 +48,7 @@ class Binaries:
             raise RequestError(
                 f"{folder}: not a folder that `tune export` wrote by --to dispatch or --to cubin, nor one of the latter"
             )
-        bundled = (build for bundle in files for build in build_cache.read_bundle(bundle, None))
+        bundled = (build for bundle in files for build in bundles.read(bundle, None))
         return Binaries(_by_source(binary for each in bundled for binary in each.binaries))
 
     def names_of(self, code: str) -> list[str]:
@@ -101,7 +103,7 @@ def _of_family(folder: Path) -> Binaries:
         data = json.loads(paths.read_text(folder / DISPATCH_FILE, MOST_CHARACTERS))
         if (data["format"], data["version"]) != DISPATCH:
             raise ValueError(data["format"])
-        binaries: list[ExportedBinary] = [build_cache.exported_binary(folder, each) for each in data["binaries"]]
+        binaries: list[ExportedBinary] = [bundles.exported_binary(folder, each) for each in data["binaries"]]
         kernels = {str(name): str(code) for name, code in data["kernels"].items()}
         target = _target(data["kind"], str(data["architecture"]), str(data["device"]))
     except OSError as error:

@@ -21,7 +21,7 @@ from tuner.paths import shown
 from tuner.space import cases, derivation, operation, reference
 from tuner.space.cases import Cases
 from tuner.space.chosen_types import dtype
-from tuner.space.elements import LARGE, Elements, Held, held
+from tuner.space.elements import ON_DEVICE_BYTES, Elements, Held, held
 from tuner.space.reference_forms import (
     ConfigReference,
     ExpressionReference,
@@ -124,7 +124,7 @@ class Referee:
 
         def can_move(name: str) -> bool:
             is_real = name in contents and contents[name].element.kind == "real"
-            return is_real and self.device.has_doubles and outputs[name].nbytes >= LARGE
+            return is_real and self.device.has_doubles and outputs[name].nbytes >= ON_DEVICE_BYTES
 
         return {name: moved(name) if can_move(name) else Held(outputs[name]) for name in [*outputs]}, depends
 

@@ -21,7 +21,7 @@ from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, Value
 from tuner.space.scope import Scope
 from tuner.space.source import Version
-from tuner.space.texts import problem_text, short_size
+from tuner.space.texts import problem_words
 from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.store import Record, Store
 
@@ -100,9 +100,9 @@ class Subject:
 
     @property
     def problem_text(self) -> str:
-        """`M=4096, N=4096`, and the chosen types."""
+        """`M=4096, N=4096`, the chosen types, and the options that are not at their defaults."""
         if self.problem is not None:
-            return problem_text(self.problem.sizes, self.problem.types)
+            return self.problem.text
         size = self.recording.size
         if isinstance(size, dict):
             return ", ".join(f"{name}={value}" for name, value in size.items())
@@ -124,7 +124,7 @@ def of_recording(path: Path, results: Path | None = None) -> Subject:
         space = catalog.load(recording.kernel)
         sizes = recording.size if isinstance(recording.size, dict) else {}
         size = ",".join(f"{name}={value}" for name, value in sizes.items())
-        problem = Problem.parse(space, size, {}, recording.about.get("types", {}), results)
+        problem = Problem.parse(space, size, recording.options, recording.about.get("types", {}), results)
     except (RequestError, TypeError, AttributeError):
         return Subject(trials)
     if recording.parameters.keys() != space.parameters.keys():
@@ -135,10 +135,11 @@ def of_recording(path: Path, results: Path | None = None) -> Subject:
 def _known(problem: Problem, trials: Trials, device: str | None) -> Subject:
     space = problem.space
     if not any(entry.time_ms is not None for entry in trials.recording.entries.values()):
+        words = problem_words(space.operation, problem.sizes, problem.types, problem.options)
         raise RequestError(
-            f"{space.name} at {problem_text(problem.sizes, problem.types)}: none of "
+            f"{space.name} at {problem.text}: none of "
             f"{len(trials.recording.entries)} configurations that were measured succeeded; "
-            f"`tune failures {paths.shown(space.name)} {short_size(problem.sizes)}` says why each failed"
+            f"`tune failures {paths.shown(space.name)} {words}` says why each failed"
         )
     kind = trials.kind or devices.kinds_of(space)[0]
     here = _here(kind, trials.recording.device, device)

@@ -34,6 +34,7 @@ class Result:
     device: DeviceInfo
     sizes: dict[str, int]
     types: dict[str, str]
+    options: dict[str, float]
     configurations: int
     evaluated: int
     failed: Failures
@@ -99,6 +100,7 @@ def tune_with(
         device=crew.device,
         sizes=task.sizes,
         types=task.types,
+        options=task.options,
         configurations=len(search.pool),
         evaluated=search.evaluated,
         failed=failed,

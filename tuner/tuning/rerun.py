@@ -155,13 +155,10 @@ def _measure(
     try:
         call = bench.bind(Kernel(space, scope, device, candidate).program)
         verdict = bench.verify(call)
-    except TrialError as error:
-        return Rerun(space.name, device.name, types, candidate, verified=False, reason=f"{error.reason}: {error}")
-    stopwatch = Stopwatch(device, bench)
-    anchors = Anchors(device, bench, stopwatch)
-    libraries = [anchors.default, *anchors.qualified] if anchors.default else []
-    rounds = interleave(device, stopwatch, [call, *libraries])
-    try:
+        stopwatch = Stopwatch(device, bench)
+        anchors = Anchors(device, bench, stopwatch)
+        libraries = [anchors.default, *anchors.qualified] if anchors.default else []
+        rounds = interleave(device, stopwatch, [call, *libraries])
         if 0 in rounds.errors:
             raise rounds.errors[0]
         bench.verify(call)  # its guards show what the rounds have written outside
