@@ -236,6 +236,7 @@ def test_indices_tell_shapes_and_grids(what: str, tmp_path: Path, tune: Tune) ->
         r"name: (\w+), .* which shape\? the source does not tell", text
     )
     assert {name: a["fill"]["integers"] for name, a in arguments.items() if "fill" in a} == fills
+    assert ("an element for each block? then name in `derive:`" in text) == (code == PARTS)
     assert ("how many blocks in x, y, z?" in text) == (grid is None and "grid:" in text)
     if grid is not None:
         assert (data["grid"], data["block"]) == (grid, block)

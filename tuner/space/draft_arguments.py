@@ -65,7 +65,7 @@ class DraftedArguments:
             body += f", shape: [{', '.join([*map(word, shape), *parts])}], role: {role}"
             asks += more
             if self._blocks(parameter.name):
-                asks.append("is it an element for each block?")
+                asks.append("an element for each block? then name in `derive:` what is compared, such as its sum")
             elif role != "scratch" and self.facts.shapes.shape(parameter.name) is None:
                 asks.append("which shape? the source does not tell; from the slowest to the fastest: [rows, columns]")
             if role in ("in", "inout"):
