@@ -89,7 +89,10 @@ class Shapes:
         return None
 
     def axis_of(self, name: str) -> int | None:
-        """The axis by the numbers of whose blocks an array is indexed, and by nothing else; None where it is not."""
+        """The axis by the numbers of whose blocks an array that is written is indexed, and by nothing else; None where
+        it is not."""
+        if name not in self._names.written:
+            return None
         every = [polynomial for indices in self.indices for polynomial in indices.accesses.get(name, ())]
         others = any(name in indices.others for indices in self.indices)
         axes = [axis for axis in range(3) if every and all(p == {(f"blockIdx.{_AXES[axis]}",): 1} for p in every)]
