@@ -252,6 +252,24 @@ def test_what_the_indices_leave_open_is_asked_for(tmp_path: Path, tune: Tune) ->
         assert re.search(rf"name: {name},.*# \? {re.escape(ask)}", text), name
 
 
+@pytest.mark.parametrize(
+    "copy",
+    [
+        "const float4 *v = (const float4 *)x; y[i] = v[i].x;",
+        "auto v = reinterpret_cast<const float4 *>(x + 4); y[i] = v[i].x;",
+        "y[i] = ((const float4 *)x)[i].x;",
+        "y[i] = first(x, i);",
+        "const float *v = x; v += 4 * i; y[i] = v[0];",
+        "y[i] = x[i / 2 * 3 + (i << 1)];",
+    ],
+)
+def test_of_an_index_that_is_not_understood_nothing_is_concluded(copy: str, tmp_path: Path, tune: Tune) -> None:
+    loop = f"int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {copy} }}"
+    _, text = drafted(tmp_path, tune, f"__global__ void f(float *y, const float *x, int n) {{ {loop} }}")
+    assert re.search(r"name: y,.*shape: \[n\], role: out}$", text, re.MULTILINE)
+    assert re.search(r"name: x,.*# \? which shape\? the source does not tell", text)
+
+
 def test_a_size_that_no_kernel_takes_is_said_to_be_one(tmp_path: Path, tune: Tune) -> None:
     data, text = drafted(tmp_path, tune, NORM)
     assert list(data["operation"]["sizes"]) == ["rows", "hidden"]
