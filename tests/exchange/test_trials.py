@@ -47,6 +47,10 @@ def test_trials_are_of_the_options_that_are_asked_for(tune: Tune, times: Path, t
     assert tune(*request).status == 0
     wrong = tune(*request, "--set", "a=2")
     assert (wrong.status, "/times 500 --set a=2` tells more" in wrong.err) == (1, True), wrong.err
+    assert tune("failures", times, "500", "--json").json["failed"] == {}
+    assert tune("failures", times, "500", "--set", "a=2", "--json").json["failed"] == {"wrong result": 2}
+    assert "no ledger has trials" in tune("history", times, "500", "--set", "a=3").err
+    assert "n=500, a=2: none of 2" in tune("report", times, "500", "--set", "a=2").err
     journals = list((tmp_path / "state").rglob("*.log"))
     assert len(journals) == 2
     for _ in range(2):
@@ -54,38 +58,38 @@ def test_trials_are_of_the_options_that_are_asked_for(tune: Tune, times: Path, t
         assert [row["failure"] for row in csv.DictReader(table.open())] == ["", ""]
         assert tune(*export, "--set", "a=2").status == 0
         assert [(row["a"], row["failure"]) for row in csv.DictReader(table.open())] == [("2.0", "wrong result")] * 2
-        assert tune("failures", times, "500", "--json").json["failed"] == {}
-        assert tune("failures", times, "500", "--set", "a=2", "--json").json["failed"] == {"wrong result": 2}
-        assert "no ledger has trials" in tune("history", times, "500", "--set", "a=3").err
-        assert "n=500, a=2: none of 2" in tune("report", times, "500", "--set", "a=2").err
         for journal in journals:  # as earlier versions wrote it: the options are in the study's name alone
             lines = journal.read_text().splitlines(keepends=True)
             journal.write_text("".join(line for line in lines if '"user_attr":{"options"' not in line))
 
 
-def test_a_ledger_keeps_the_command_with_every_digit(tune: Tune, times: Path) -> None:
-    assert tune(times, "500", "--repeats", "1", "--set", "a=1.23456789", "--budget", "1").status == 0
-    told = tune("report", times, "500", "--set", "a=1.23456789", "--json").json["command"]
+def test_every_digit_of_an_option_is_in_commands_records_and_files_for_others(
+    tune: Tune, times: Path, tmp_path: Path
+) -> None:
+    option = ("--set", "a=1.23456789")
+    assert tune(times, "500", "--repeats", "1", "--budget", "1", *option).status == 0
+    told = tune("report", times, "500", "--json", *option).json["command"]
     assert "--set a=1.23456789 " in told, told
-
-
-def test_an_imported_file_keeps_the_options_of_its_trials(tune: Tune, times: Path, tmp_path: Path) -> None:
-    times.with_suffix(".c").write_text(SOURCE.replace("14", "2"))
-    assert tune(times, "500", "--repeats", "1", "--set", "a=2").status == 0
+    assert " at 500, a=1.23456789 on " in tune("best", times, "500", *option).out
+    assert tune("best", times, "500", "--json", *option).json["match"] == "exact"
+    assert " at n=500, a=1.23456789:\n" in tune("best", times, "500").out, "the nearest"
     for to in ("kernel-tuner", "t4"):
         file, folder = tmp_path / f"{to}.json", tmp_path / to
-        assert tune("export", times, "500", "--to", to, "--set", "a=2", "--output", file).status == 0
-        done = tune("import", file, "--results", folder, "--kernel", times)
+        assert tune("export", times, "500", "--to", to, "--output", file, *option).status == 0
+        done = tune("import", file, "--results", folder)
         assert done.status == 0, done.err
         (line,) = [line for store in folder.rglob("*.jsonl") for line in store.read_text().splitlines()[1:]]
-        assert '"options": {"a": 2.0}' in line
+        assert '"options": {"a": 1.23456789}' in line
 
 
 def test_times_with_flushed_caches_never_stand_for_warm_ones(tune: Tune, times: Path, tmp_path: Path) -> None:
     export = ("export", times, "500", "--to", "csv", "--output", tmp_path / "x.csv")
-    assert tune(times, "500", "--repeats", "1", "--flush").status == 0
+    times.write_text(SPACE.replace("[1, 2]", "[1, 2, 3]"))
+    assert tune(times, "500", "--repeats", "1", "--budget", "2", "--flush").status == 0
     assert "no times with warm caches alone: caches flushed" in tune(*export).err
-    refused = tune("explain", times, "500")
+    told = tune("report", times, "500", "--json").json["environment"]
+    assert (told["unlike most"], "record of" in told) == ("caches flushed", True), "its own record"
+    refused = tune("report", times, "500", "--measure", "--json")
     assert (refused.status, "these trials are with caches flushed" in refused.err) == (2, True)
 
     assert tune(times, "500", "--repeats", "1", "--budget", "1").status == 0

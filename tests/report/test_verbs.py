@@ -178,3 +178,14 @@ def test_devices_and_sizes_are_compared(tmp_path: Path, tune: Tune) -> None:
     only = tune("compare", KERNEL, "--results", folder, "--device", "H200", "--json").json
     assert only["varying"] == ["size"]
     assert {record["as_fast_as_the_first"] for record in only["records"]} == {None}
+
+
+@pytest.mark.usefixtures("untuned")
+def test_records_of_other_options_have_rows_of_their_own(tmp_path: Path, tune: Tune) -> None:
+    twice = at(4096, time_ms=3.0, options={"alpha": 2.0, "beta": 0.0}, date="2026-12-01T00:00:00+00:00")
+    folder = stored(tmp_path, at(4096, time_ms=2.0), twice)
+    lines = tune("report", "--results", folder, "--device", "H200").out.splitlines()
+    assert len([line for line in lines if line.startswith(f"| {KERNEL} |")]) >= 1
+    assert any(line.startswith(f"| {KERNEL}, alpha=2 |") for line in lines)
+    compared = tune("compare", KERNEL, "--results", folder).out.splitlines()
+    assert [line.split("  ")[0] for line in compared[2:]] == ["4096", "4096, alpha=2"]

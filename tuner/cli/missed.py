@@ -64,7 +64,7 @@ def _told(result: Result) -> str:
 
 
 def _table(misses: list[Miss]) -> str:
-    from tuner.space.texts import problem_text
+    from tuner.space.texts import number_text, problem_text
 
     rows = [
         [
@@ -72,7 +72,7 @@ def _table(misses: list[Miss]) -> str:
             miss.kernel,
             problem_text(miss.sizes, miss.types),
             miss.device,
-            " ".join(f"{name}={value:g}" for name, value in miss.options.items()),
+            " ".join(f"{name}={number_text(value)}" for name, value in miss.options.items()),
         ]
         for miss in misses
     ]

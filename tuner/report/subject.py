@@ -16,6 +16,7 @@ from tuner.exchange import trials as gathering
 from tuner.exchange.recording import Entry, Recording, Row
 from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials
+from tuner.measure.method import peculiarity
 from tuner.space import catalog
 from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, Value
@@ -153,12 +154,14 @@ def _known(problem: Problem, trials: Trials, device: str | None) -> Subject:
 
 
 def _record(problem: Problem, trials: Trials, kind: str) -> Record | None:
-    """The store's record of the problem on the device of the trials; the latest if its inputs have changed."""
+    """The store's record of the problem on the device of the trials, of the same objective and caches; the latest if
+    its inputs have changed."""
     version, found = Version.of(problem.space), list[Record]()
     for record in Store.of(problem.space, problem.results).records:
         about = record.kind, record.device, record.sizes, record.types, record.options
         asked = kind, trials.recording.device, dict(problem.sizes), problem.types, dict(problem.options)
-        if about == asked and record.is_plain and record.is_of(version):
+        is_alike = peculiarity(record.caches != "warm", record.objective) == trials.peculiar
+        if about == asked and is_alike and record.is_of(version):
             found.append(record)
     return max(found, key=lambda record: record.date, default=None)
 
