@@ -130,6 +130,25 @@ __global__ void f(const float *A, const float *B, float *C, int M, int N, int K)
     if (row < M && col < N) C[row * N + col] = sum;
 }
 """
+PARTS = """
+#define TILE 256
+__global__ void f(const float *x, float *parts, int n) {
+    __shared__ float sums[TILE];
+    int tid = threadIdx.x, i = blockIdx.x * blockDim.x + tid;
+    sums[tid] = i < n ? x[i] : 0.0f;
+    if (tid == 0) parts[blockIdx.x] = sums[0] + sums[TILE - 1];
+}
+"""
+TRANSPOSE = """
+#define DIM 16
+__global__ void f(float *y, const float *x, int w, int h) {
+    __shared__ float tile[DIM][DIM + 1];
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+    if (i < w && j < h) tile[threadIdx.y][threadIdx.x] = x[j * w + i];
+    int u = blockIdx.y * blockDim.y + threadIdx.x, v = blockIdx.x * blockDim.x + threadIdx.y;
+    if (u < h && v < w) y[v * h + u] = tile[threadIdx.x][threadIdx.y];
+}
+"""
 ROWS = """
 __kernel void f(__global float *y, __global const int *start, __global const float *x, int rows) {
     int i = get_global_id(0);
@@ -187,6 +206,12 @@ TOLD: dict[str, tuple[str, dict[str, list[Any]], dict[str, list[Any]], list[Any]
         MATRICES, {"A": ["M", "K"], "B": ["K", "N"], "C": ["M", "N"]}, {}, ["ceil_div(N, TILE)", "ceil_div(M, TILE)"],
         ["TILE", "TILE"],
     ),
+    "an element for each block": (
+        PARTS, {"x": ["n"], "parts": ["ceil_div(n, TILE)"]}, {}, ["ceil_div(n, TILE)"], ["TILE"],
+    ),
+    "a block by what its threads share": (
+        TRANSPOSE, {"x": ["h", "w"], "y": ["w", "h"]}, {}, ["ceil_div(w, DIM)", "ceil_div(h, DIM)"], ["DIM", "DIM"],
+    ),
     "one more than there are rows": (
         ROWS, {"y": ["rows"], "start": ["rows + 1"]}, {}, ["ceil_div(rows, block_size_x)"], ["block_size_x"],
     ),
@@ -211,6 +236,7 @@ def test_indices_tell_shapes_and_grids(what: str, tmp_path: Path, tune: Tune) ->
         r"name: (\w+), .* which shape\? the source does not tell", text
     )
     assert {name: a["fill"]["integers"] for name, a in arguments.items() if "fill" in a} == fills
+    assert ("an element for each block? then name in `derive:`" in text) == (code == PARTS)
     assert ("how many blocks in x, y, z?" in text) == (grid is None and "grid:" in text)
     if grid is not None:
         assert (data["grid"], data["block"]) == (grid, block)
@@ -224,6 +250,24 @@ def test_what_the_indices_leave_open_is_asked_for(tmp_path: Path, tune: Tune) ->
         "x": "which shape? the source does not tell; from the slowest to the fastest: [rows, columns]",
     }.items():
         assert re.search(rf"name: {name},.*# \? {re.escape(ask)}", text), name
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        "const float4 *v = (const float4 *)x; y[i] = v[i].x;",
+        "auto v = reinterpret_cast<const float4 *>(x + 4); y[i] = v[i].x;",
+        "y[i] = ((const float4 *)x)[i].x;",
+        "y[i] = first(x, i);",
+        "const float *v = x; v += 4 * i; y[i] = v[0];",
+        "y[i] = x[i / 2 * 3 + (i << 1)];",
+    ],
+)
+def test_of_an_index_that_is_not_understood_nothing_is_concluded(copy: str, tmp_path: Path, tune: Tune) -> None:
+    loop = f"int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {copy} }}"
+    _, text = drafted(tmp_path, tune, f"__global__ void f(float *y, const float *x, int n) {{ {loop} }}")
+    assert re.search(r"name: y,.*shape: \[n\], role: out}$", text, re.MULTILINE)
+    assert re.search(r"name: x,.*# \? which shape\? the source does not tell", text)
 
 
 def test_a_size_that_no_kernel_takes_is_said_to_be_one(tmp_path: Path, tune: Tune) -> None:

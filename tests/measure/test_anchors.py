@@ -14,6 +14,7 @@ import pytest
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
+from tuner.devices import Device
 from tuner.devices.base import Library
 from tuner.devices.host.device import HostDevice
 from tuner.measure.benchmark import Bench
@@ -79,9 +80,15 @@ def test_a_library_without_algorithms_has_its_default_alone(host: HostDevice) ->
     only = Vendor(0)
     only.ways = ("fails", "wrong")
     assert (finals(only).library is not None, finals(only).best_library) == (True, None)
-    found = finals(host)
-    assert (found.library, found.best_library) == (None, None)
-    assert 0 < (found.launch_ms or 0) < found.candidates[0].time_ms
+    assert (finals(host).library, finals(host).best_library) == (None, None)
+
+
+def test_a_launch_without_work_stands_beside_what_is_short(host: HostDevice, opencl: Device) -> None:
+    for device, kernel in ((host, "sgemm/01_host_blocked"), (opencl, "sgemm/03_naive")):
+        space = catalog.load(kernel)
+        found = Bench(device, space, scope_of(space, device, "8")).finals([space.default], 0.1)
+        assert found.launch_ms is not None
+        assert found.launch_ms > 0
 
 
 def test_the_best_and_both_libraries_are_sustained_in_turns() -> None:

@@ -114,8 +114,9 @@ class Finals:
     run, and one for the `best_library`, the fastest of the ways in which it can.
 
     `clock_mhz` is the median clock in MHz during the rounds, `throttled` what held it down. `launch_ms` is the time of
-    a kernel that does nothing. The results were right on `input_sets` sets of inputs. `skipped_mutants` names the wrong
-    outputs that the check need not reject, because they equal the right one, or are allowed.
+    a kernel that does nothing, where a candidate is short. The results were right on `input_sets` sets of inputs.
+    `skipped_mutants` names the wrong outputs that the check need not reject, because they equal the right one, or are
+    allowed.
     """
 
     candidates: list[Final] = field(default_factory=list)

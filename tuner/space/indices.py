@@ -111,8 +111,8 @@ class Indices:
     def _alias(self, name: str) -> tuple[str, Polynomial] | None:
         """The array that a local pointer points into, and how far; None where it does not."""
         words = self._defined[name]
-        if not self._arrays.intersection(words):
-            return None
+        if not self._arrays.intersection(words) or re.search(r"\* \)|_cast <", " ".join(words)):
+            return None  # a cast of pointers makes other elements
         if words[0] == "&" and len(words) > 3 and words[2] == "[" and matching(words, 2) == len(words) - 1:
             return (words[1], self.polynomial(words[3:-1])) if words[1] in self._arrays else None
         found = dict(self.polynomial(words))

@@ -223,7 +223,8 @@ class Facts:
         if said and (len(said) > 1 or self.dimensions == 1):  # else bounds are how many there are in all
             return said
         indexed = knobs.indexed_block(self.code, found, self.dimensions)
-        return knobs.named_block(found, self.dimensions) or indexed or said
+        named = knobs.named_block(found, self.dimensions)
+        return named or indexed or said or knobs.shared_block(self.code, found, self.dimensions)
 
     def block_of(self, step: Prototype) -> list[str]:
         """The threads per block of a step."""

@@ -135,6 +135,27 @@ def _factor(code: str, knobs: Collection[str], axis: int) -> str:
     return ""
 
 
+def shared_block(code: str, knobs: Collection[str], dimensions: int) -> list[str]:
+    """The parameters that are threads of a block because an array that these share has so many elements, and the number
+    of a thread for an index, in x, y, z; empty unless there is one for each axis."""
+    found = dict[int, str]()
+    threads = [rf"(?:threadIdx\s*\.\s*{axis}|get_local_id\s*\(\s*{number}\s*\))" for number, axis in enumerate("xyz")]
+    names = [
+        "|".join([thread, *(rf"\b{name}\b" for name in re.findall(rf"\b(\w+)\s*=\s*{thread}\s*[;,]", code))])
+        for thread in threads
+    ]
+    for name, extents in re.findall(
+        r"\b(?:__shared__|__local|SHARED|LOCAL)\b[^;{}()]*?\b(\w+)\s*((?:\[[^\]]*\]\s*)+);", code
+    ):
+        sizes = re.findall(r"\[\s*(\w+)(?:\s*\+\s*1)?\s*\]", extents)
+        for indices in re.findall(rf"\b{name}\s*((?:\[[^\[\]]*\]\s*)+)", code):
+            for size, index in zip(sizes, re.findall(r"\[([^\]]*)\]", indices), strict=False):
+                axis = next((axis for axis in range(dimensions) if re.fullmatch(names[axis], index.strip())), None)
+                if axis is not None and size in knobs:
+                    found.setdefault(axis, str(size))
+    return [found[axis] for axis in range(dimensions)] if len(found) == dimensions else []
+
+
 def around(value: int) -> tuple[int, ...]:
     """Powers of two around a value, and the value: 16 gives 4, 8, 16, 32, 64; 0 gives 0 and 1."""
     if value == 0:

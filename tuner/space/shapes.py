@@ -88,6 +88,16 @@ class Shapes:
                         return self._number(bound[0]) or (shape[-1 - len(apart)] if len(apart) < len(shape) else "")
         return None
 
+    def axis_of(self, name: str) -> int | None:
+        """The axis by the numbers of whose blocks an array that is written is indexed, and by nothing else; None where
+        it is not."""
+        if name not in self._names.written:
+            return None
+        every = [polynomial for indices in self.indices for polynomial in indices.accesses.get(name, ())]
+        others = any(name in indices.others for indices in self.indices)
+        axes = [axis for axis in range(3) if every and all(p == {(f"blockIdx.{_AXES[axis]}",): 1} for p in every)]
+        return axes[0] if axes and not others else None
+
     def is_limit(self, name: str) -> bool:
         """Whether indices are compared with the elements of an array."""
         return any(
