@@ -151,7 +151,8 @@ class Draft:
         sizes = [*fastest_first, "1", "1"]
         guessed = [f"ceil_div({size}, {extent})" for size, extent in zip(sizes, block, strict=False)]
         blocks = [each or (guessed[axis] if axis < len(guessed) else "1") for axis, each in enumerate(told)] or guessed
-        ask = "" if told and None not in told else "how many blocks in x, y, z?"
+        over = "; any number is right for a loop that steps over the grid" * self.facts.shapes.steps_over_grid(step)
+        ask = "" if told and None not in told else f"how many blocks in x, y, z?{over}"
         return f"[{', '.join(blocks)}]{asked(ask)}"
 
     def _steps(self) -> list[str]:
