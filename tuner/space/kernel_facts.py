@@ -14,6 +14,7 @@ from tuner.paths import quoted, read_text, shown
 from tuner.space import arithmetic, host_lines, knobs, roles
 from tuner.space.blocks import Blocks
 from tuner.space.dtypes import DTYPES
+from tuner.space.expansion import expanded, is_warp
 from tuner.space.knobs import Knob
 from tuner.space.prototype import Parameter, Prototype, dynamic_arrays, prototypes
 from tuner.space.shapes import Names, Shapes
@@ -48,7 +49,8 @@ class Facts:
             self.text, self.missing = inlined(source), ""
         except SpaceError as error:
             self.text, self.missing = self.code, str(error)
-        self.steps = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
+        chosen = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
+        self.steps = [replace(each, body=expanded(each.body, self.code)) for each in chosen]
         self.prototype = self.steps[0]
 
     def _chosen(self, entry: str | None) -> Prototype:
@@ -122,13 +124,16 @@ class Facts:
     @property
     def _numbers(self) -> dict[str, int]:
         """The macros and constants that are whole numbers."""
-        return {name: int(knob.default) for name, knob in knobs.of_code(self.code, ())}
+        found = ((name, int(knob.default)) for name, knob in knobs.of_code(self.code, ()))
+        return {name: number for name, number in found if not is_warp(name, number)}
 
     def inputs_asked(self, parameter: Parameter) -> list[str]:
         """What to ask about the numbers that an input holds, by how the kernel uses them."""
         names = {parameter.name}.union(*(i.aliases.get(parameter.name, ()) for i in self.shapes.indices))
         kind = DTYPES[parameter.dtype or "float32"].kind
         if kind != "boolean" and roles.is_condition(names, self._body):
+            return ["is it a mask? then fill: {choice: [0, 1]}"]
+        if kind == "real" and roles.is_compared(names, self._body):
             return ["is it a mask? then fill: {choice: [0, 1]}"]
         if kind == "integer" and roles.is_divisor(names, self._body):
             return ["it divides: is it never 0? then fill: {integers: [1, 8]}"]
@@ -158,7 +163,7 @@ class Facts:
         threads of a block that the source leaves open."""
         found = knobs.of_template(self.template_values, self._template_defaults)
         taken = {*arithmetic.FUNCTIONS, *(p.name for p in self.parameters), *self.types, *found, *self.fixed}
-        found |= dict(knobs.of_code(self.code, taken))
+        found |= {name: knob for name, knob in knobs.of_code(self.code, taken) if name in self._numbers}
         for name, is_truth in self._undeclared.items():
             if name not in taken and name not in found:
                 why = "the source does not define it"

@@ -86,7 +86,20 @@ class Shapes:
                         shape = self._shapes[array] or []
                         bound = self._bound(indices, rest) or [self._open.get(text(rest), "")]
                         return self._number(bound[0]) or (shape[-1 - len(apart)] if len(apart) < len(shape) else "")
+                    if any(re.match(rf"\(+[^\[%]*\b{name}\[[^%]*$", atom) for product in rest for atom in product):
+                        return ""  # of what is computed of them
         return None
+
+    def indices_into(self, name: str) -> list[str]:
+        """The arrays whose elements choose which element of another array the kernel touches."""
+        atoms = [
+            atom
+            for indices in self.indices
+            for polynomial in indices.accesses.get(name, ())
+            for product in polynomial
+            for atom in product
+        ]
+        return [each for each in self._names.arrays if any(atom.startswith(f"{each}[") for atom in atoms)]
 
     def axis_of(self, name: str) -> int | None:
         """The axis by the numbers of whose blocks an array that is written is indexed, and by nothing else; None where
