@@ -4,11 +4,12 @@
     tune sgemm --sizes benchmarks/any_size.txt --budget 20 --results tuned  # what could be had there
     python benchmarks/any_size.py sgemm --tuned tuned
 
-The 24 sizes are of four kinds: square, skinny (few rows), deep (a long sum) and batched. `--draw SEED` draws others. At
-each size all take turns on the same arrays: the dispatched call, with the vendor's library among its candidates and
-without; cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; what the look-up ranks next; and
-what tuning there found, by the records of `--tuned`. Every element is compared after every run, timed ones too; what is
-wrong is left out, and said.
+The 24 sizes are of four kinds: square, skinny (few rows), deep (a long sum) and batched. `--draw SEED` draws others;
+those of `held_out_sizes.txt` were drawn later, and nothing was ever tuned or chosen by what was measured there. At each
+size all take turns on the same arrays: the dispatched call, with the vendor's library among its candidates and without;
+cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; what the look-up ranks next; and what tuning
+there found, by the records of `--tuned`. Every element is compared after every run, timed ones too; what is wrong is
+left out, and said.
 
 Regret is by how much a dispatched call takes longer than the best: without the library, the best of all kernels that
 were measured there; with it, cuBLAS's default too.
@@ -309,20 +310,22 @@ def main() -> None:
     device = devices.open_device(options.device)
     print(f"{options.family} on {device.name}\n\n{HEAD}", flush=True)
     rows = []
-    for each in sizes:
-        try:
-            rivals = winners(family, options.tuned, each, device) if options.tuned else []
-            rows.append(measured(family, each, device, rivals, options))
-        except TunerError as error:
-            print(f"{short_size(each)}: left out: {error}", flush=True)
-            continue
-        print(line(rows[-1]), flush=True)
-        if options.json:
-            with contextlib.suppress(TypeError):
+    with contextlib.suppress(KeyboardInterrupt):  # a run that is cut off has its summary, too
+        for each in sizes:
+            try:
+                rivals = winners(family, options.tuned, each, device) if options.tuned else []
+                rows.append(measured(family, each, device, rivals, options))
+            except Exception as error:  # a library has errors of its own
+                print(f"{short_size(each)}: left out: {type(error).__name__}: {error}", flush=True)
+                continue
+            print(line(rows[-1]), flush=True)
+            if options.json:
                 options.json.write_text(json.dumps([vars(row) for row in rows], indent=1) + "\n")
     print()
     for text in summary(rows) if rows else ():
         print(text)
+    if len(rows) < len(sizes):
+        print(f"{len(sizes) - len(rows)} of {len(sizes)} sizes are missing")
 
 
 if __name__ == "__main__":
