@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,8 +13,12 @@ from tuner.search.strategies import Budget
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize
+from tuner.space.source import code
 from tuner.space.texts import short_size, size_text
+from tuner.store import time_tables
 from tuner.store.lookup import size_distance
+from tuner.store.record import Record
+from tuner.store.time_tables import TimeTable
 from tuner.tuning.covering import are_alike, spread_out
 from tuner.tuning.crew import Crew, Crews
 from tuner.tuning.exploration import Progress, explored
@@ -191,6 +196,23 @@ class CoverTrials:
                             self.explore(name, replace(request, budget=None), size.sizes, new)
                         measured += len(due[name])
         return pairs, measured
+
+    def tabulate(self, records: Mapping[str, Record | None]) -> None:
+        """Write the times of all trials, and of the library by these records of sizes, for the look-up between sizes.
+        Raises RequestError where they cannot be written."""
+        for name, space in self.spaces.items() if self.scopes else ():
+            device, scope, names = self.devices[0], self.scopes[0], tuple(space.operation.sizes)
+            table = TimeTable(device.kind, device.name, code(space), names, scope.options, scope.types)
+            for sizes in self.table.rows():
+                at = tuple(sizes[each] for each in names)
+                for (kernel, _), trial in self.table.ranking(sizes):
+                    if kernel == name:
+                        table.add(trial.config, at, trial.value or math.nan)
+                record = records.get(size_text(sizes))
+                if record is not None and record.library_ms:
+                    table.library[at] = record.library_ms
+            if table.times:
+                time_tables.write(name, [table], self.request.results)
 
     def _valid(self, kernel: str, configs: Sequence[Config], size: WeightedSize) -> list[Config]:
         return [config for config in configs if self.spaces[kernel].valid(config, self.scope_at(size))]
