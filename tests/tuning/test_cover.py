@@ -14,8 +14,10 @@ from tuner.devices import Device, build_cache
 from tuner.measure.results import Outcome
 from tuner.search.listing import listed
 from tuner.space import catalog
+from tuner.space.model import config_key
 from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize
+from tuner.store import time_tables
 from tuner.tuning.cover_trials import CoverTrials
 from tuner.tuning.covering import SizedBuild, choose, spread_out
 from tuner.tuning.crew import Crews
@@ -55,6 +57,10 @@ def test_a_cover_serves_every_size_with_few_configurations_and_records_them(tune
     for size, unroll in (("1000", 1), ("9000", 2)):
         best = tune("best", file, size, "--json").json
         assert (best["match"], best["config"]) == ("exact", {"unroll": unroll})
+    (table,), _ = time_tables.read(catalog.load(str(file)).name)
+    assert {key: [*times] for key, times in table.times.items()} == {
+        config_key({"unroll": unroll}): [(1000,), (9000,)] for unroll in (1, 2)
+    }
 
 
 def test_after_a_cover_a_first_call_at_another_size_compiles_nothing(

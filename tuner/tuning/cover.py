@@ -98,7 +98,7 @@ def cover(
         found.unserved = [size for size in sizes if size not in served]
         choice = _Choice(trials, served, within)
         found.served = list(choice.concluded(winners, began + seconds))
-        trials.tabulate({size_text(s.size.sizes): s.result.record for s in found.served if s.result})
+        trials.tabulate(winners, {size_text(s.size.sizes): s.result.record for s in found.served if s.result})
     return found
 
 

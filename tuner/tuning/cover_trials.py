@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -197,17 +196,17 @@ class CoverTrials:
                         measured += len(due[name])
         return pairs, measured
 
-    def tabulate(self, records: Mapping[str, Record | None]) -> None:
-        """Write the times of all trials, and of the library by these records of sizes, for the look-up between sizes.
+    def tabulate(self, winners: Mapping[str, Sequence[Config]], records: Mapping[str, Record | None]) -> None:
+        """Write the times of the winners, and of the library by these records of sizes, for the look-up between sizes.
         Raises RequestError where they cannot be written."""
         for name, space in self.spaces.items() if self.scopes else ():
             device, scope, names = self.devices[0], self.scopes[0], tuple(space.operation.sizes)
             table = TimeTable(device.kind, device.name, code(space), names, scope.options, scope.types)
             for sizes in self.table.rows():
                 at = tuple(sizes[each] for each in names)
-                for (kernel, _), trial in self.table.ranking(sizes):
-                    if kernel == name:
-                        table.add(trial.config, at, trial.value or math.nan)
+                for config in winners[name]:
+                    if value := self.table.value(sizes, (name, config_key(config))):
+                        table.add(config, at, value)
                 record = records.get(size_text(sizes))
                 if record is not None and record.library_ms:
                     table.library[at] = record.library_ms
