@@ -18,6 +18,7 @@ ORDER = [
     ("errors", "paths", "languages", "version"),
     ("space",),
     ("devices",),
+    ("children",),
     ("search",),
     ("measure",),
     ("store",),

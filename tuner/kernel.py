@@ -14,7 +14,7 @@ from tuner.devices.views import Views
 from tuner.devices.work import Encoded
 from tuner.errors import ArgumentError, RequestError
 from tuner.paths import quoted
-from tuner.space import catalog, chosen_types, kernel_names, operation
+from tuner.space import catalog, chosen_types, kernel_names, operation, source
 from tuner.space.chosen_types import dtype
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
@@ -58,7 +58,7 @@ class Kernel:
             ArraySpec.of(a, self.shapes[a.name], dtype(a, self.program.scope), self.program.alignment(a.name))
             for a in space.operation.arrays
         ]
-        self._fixed = fixed_options(space)
+        self._fixed = source.fixed_options(space)
         self._leading: dict[str, int] | None = None  # where arrays are contiguous
         self._views = Views(self.program, self._requirements) if space.operation.leading else None
         self._by_strides: dict[tuple[Any, ...], Kernel] = {}
@@ -258,13 +258,3 @@ def _reload(
     scope = Scope(sizes, options, device.language, device.limits, types)
     space.checked(candidate.config, scope)
     return Kernel(space, scope, device, candidate, builds)
-
-
-def fixed_options(space: Space) -> set[str]:
-    """The options that code, geometry, restrictions or shapes depend on: they are fixed when a kernel is loaded."""
-    shapes = [extent for argument in space.operation.arguments for extent in argument.shape or ()]
-    conditions = [restriction.that for restriction in space.restrictions]
-    kinds = [e for a in space.operation.arguments if a.kind for values in a.kind.expressions.values() for e in values]
-    geometry = [expression for step in space.steps for expression in step.expressions]
-    expressions = (*space.derived.values(), *geometry, *conditions, *shapes, *kinds)
-    return {name for expression in expressions for name in expression.names} & space.operation.options.keys()

@@ -13,7 +13,7 @@ from tuner import devices
 from tuner.devices import Build, Device, build_cache
 from tuner.devices.build_cache import ExportedBuild
 from tuner.errors import DeviceError, RequestError, TrialError
-from tuner.kernel import Kernel, fixed_options
+from tuner.kernel import Kernel
 from tuner.paths import quoted
 from tuner.space import catalog, chosen_size, chosen_types, kernel_names, operation
 from tuner.space.model import Space, Value
@@ -79,7 +79,7 @@ def load(
     else:
         folder, query = Path(results) if results else None, Query.of(space, scope, opened)
         candidates = _look_up(Store.of(space, folder), query, strict, builds)
-        if not builds and not (candidates and is_exact(candidates[0], query)):
+        if not builds and not (candidates and candidates[0].is_exact):
             where = kernel_names.address(space)
             if missed.note(where, sizes, opened, settings, chosen, folder):
                 candidates = _look_up(Store.of(space, folder), query, strict, builds)
@@ -120,7 +120,11 @@ def _look_up(store: Store, query: Query, strict: bool, builds: Sequence[Exported
     """What may be launched, best first: exported configurations, then the store's. If `strict`, exact matches alone."""
     candidates = store.candidates(query)
     if strict:
-        return [candidate for candidate in candidates if is_exact(candidate, query)]
+        wrong = [candidate.notes[-1] for candidate in candidates if candidate.match == "exact" and candidate.rejected]
+        exact = [candidate for candidate in candidates if candidate.is_exact]
+        if wrong and not exact:
+            raise RequestError(wrong[0])
+        return exact
     defaults = []
     for build in builds:
         if query.space.valid(build.config, query.scope):
@@ -129,13 +133,6 @@ def _look_up(store: Store, query: Query, strict: bool, builds: Sequence[Exported
             config = config_text(build.config)
             warnings.warn(f"{query.space.name}: {config}, which was exported, is not valid here", stacklevel=3)
     return [*defaults, *candidates]
-
-
-def is_exact(candidate: Candidate, query: Query) -> bool:
-    """Whether its record is of this kernel, size and device, with the same options where the code depends on them."""
-    options = candidate.record.options if candidate.record else {}
-    same_options = all(options.get(name) == query.scope.options[name] for name in fixed_options(query.space))
-    return candidate.match == "exact" and not candidate.stale and same_options
 
 
 def _build(

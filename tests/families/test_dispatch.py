@@ -292,6 +292,10 @@ def test_what_failed_verification_here_comes_last(products: Path, host: Device) 
     rejected.keep(Query.of(space, scope_of(space, host, "17"), host), [(mode(2), "C[0, 0, 0] = 1, 2 expected")])
     gemm = tuner.dispatch(products, results=records)
     assert [gemm.explain(*matrices(size)).config for size in (16, 17)] == [mode(2), mode(0)]
+    there = replace(measured(space, host, 16, (mode(2), 1.0), (mode(1), 2.0)), device="another")
+    assert Store(space.name, products.parent / "theirs").add(there)
+    gemm = tuner.dispatch(products / "plain.yaml", results=products.parent / "theirs")
+    assert [gemm.explain(*matrices(size)).config for size in (16, 17)] == [mode(2), mode(1)]
 
 
 def test_sizes_without_an_exact_match_are_noted_and_looked_up_again_where_they_were_tuned(

@@ -95,28 +95,25 @@ def is_called(pid: int, name: str) -> bool:
     return False
 
 
-def nurseries(pid: int) -> list[int]:
-    """The processes that fork all workers of the process with this id."""
-    return [child for child in children(pid) if is_called(child, "nursery")]
+def fork_servers(pid: int) -> list[int]:
+    """The processes that fork all others of the process with this id."""
+    return [child for child in children(pid) if is_called(child, "server")]
 
 
-def wardens(pid: int, module: str = "worker") -> list[int]:
-    """The wardens that watch over processes of a module for the process with this id."""
-    found = [child for nursery in nurseries(pid) for child in children(nursery)]
-    return [warden for warden in found if any(is_called(child, module) for child in children(warden))]
+def reapers(pid: int, module: str = "worker") -> list[int]:
+    """The reapers that watch over processes of a module for the process with this id."""
+    found = [child for server in fork_servers(pid) for child in children(server)]
+    return [reaper for reaper in found if any(is_called(child, module) for child in children(reaper))]
 
 
 def workers(pid: int, module: str = "worker") -> list[int]:
     """The processes of a module that work for the process with this id."""
-    return [child for warden in wardens(pid, module) for child in children(warden) if is_called(child, module)]
+    return [child for reaper in reapers(pid, module) for child in children(reaper) if is_called(child, module)]
 
 
 def strategies_of(pid: int) -> list[int]:
     """The processes in which strategies run for the process with this id."""
-    server = "tuner.search.forkserver"
-    return [
-        child for parent in children(pid) if runs(parent, server) for child in children(parent) if runs(child, server)
-    ]
+    return workers(pid, "foreign")
 
 
 def cpu_seconds(pid: int) -> float:
@@ -129,9 +126,9 @@ def cpu_seconds(pid: int) -> float:
 
 
 def of_this_test() -> list[str]:
-    """Command lines of the processes that this test's commands have started, and that still run. The nursery of this
-    process is none of them: it serves all tests, and its children have its environment."""
-    ours = nurseries(os.getpid())
+    """Command lines of the processes that this test's commands have started, and that still run. The fork
+    servers of this process are none of them: they serve all tests, and their children have their environment."""
+    ours = fork_servers(os.getpid())
     marks = {f"TUNER_STATE={os.environ['TUNER_STATE']}".encode(), *(state for pid in ours for state in _states(pid))}
     marks -= _states(os.getppid())  # else whatever was started with the tests would be theirs
     found = []

@@ -18,7 +18,7 @@ from optuna.trial import TrialState, create_trial
 
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.ledgers import finished, outcomes
-from helpers.processes import Tune, nurseries, of_this_test, start, wait_until, workers
+from helpers.processes import Tune, fork_servers, of_this_test, start, wait_until, workers
 
 KEPT = "what was measured is kept, and the same command goes on from there"
 
@@ -103,7 +103,7 @@ def test_a_compiler_that_needs_more_than_its_part_fails_and_where_the_machine_ha
     assert len(outcomes(tmp_path)) == kept
 
 
-@pytest.mark.parametrize("killed", [(workers, workers), (nurseries,)], ids=["worker", "nursery"])
+@pytest.mark.parametrize("killed", [(workers, workers), (fork_servers,)], ids=["worker", "fork server"])
 def test_a_process_that_somebody_kills_costs_no_configuration(
     killed: Sequence[Callable[[int], list[int]]], stage: Stage, tmp_path: Path
 ) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import tuner
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
+from tuner.errors import RequestError
 
 
 def test_a_configuration_that_fails_is_counted_with_its_reason_and_the_run_goes_on(tune: Tune, stage: Stage) -> None:
@@ -124,6 +127,28 @@ def test_a_space_in_which_nothing_is_right_exits_with_1(tune: Tune, stage: Stage
     assert "which failed verification: a=1: C[0, 0, 0] = 1, " in tune("best", file, "9").out
     file.with_suffix(".c").write_text(c_kernel("wrong", MULTIPLY))
     assert "which nobody has verified" in tune("best", file, "8").out, "of another kernel"
+
+
+def test_what_is_found_wrong_later_is_given_to_nobody(tune: Tune, stage: Stage, tmp_path: Path) -> None:
+    body = f"""
+    if (access("{tmp_path}/wrong_" NAME(mode), F_OK) == 0) {{ C[0] = 1; return; }}
+    if (mode == 2) usleep(2000);
+    {MULTIPLY}
+    """
+    file = stage(c_kernel("late", body, "#define TEXT(x) #x\n#define NAME(x) TEXT(x)"), "late", "{mode: [1, 2]}")
+    assert tune(file, "8", "--json").json["best"]["config"] == {"mode": 1}
+    (tmp_path / "wrong_1").touch()
+    assert tune("run", file, "8").status == 1
+    assert "best: mode=2\n" in (told := tune("best", file, "8").out)
+    assert "ms, runner-up 1 of the record: what was faster is not valid here, or failed verification" in told
+    assert tuner.load(file, 8, strict=True).config == {"mode": 2}
+    again = tune(file, "8", "--json", "--repeats", "9")
+    assert (again.json["failed"], again.json["stored"]) == ({"wrong result": 1}, True)
+    assert "runner-up" not in tune("best", file, "8").out
+    (tmp_path / "wrong_2").touch()
+    assert tune("run", file, "8").status == 1
+    with pytest.raises(RequestError, match=r"mode=2 failed verification on .*; mend the kernel, and tune it again"):
+        tuner.load(file, 8, strict=True)
 
 
 def test_a_search_whose_builds_all_fail_alike_is_given_up(tune: Tune, stage: Stage) -> None:

@@ -12,6 +12,7 @@ from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
 from tuner.devices import Device
+from tuner.errors import RequestError
 from tuner.measure.benchmark import Bench
 from tuner.space import catalog
 from tuner.space.operation import Size
@@ -46,6 +47,21 @@ def failure(file: Path, device: Device) -> str | None:
     space = catalog.load(str(file))
     (final,) = Bench(device, space, scope_of(space, device, "100")).finals([{"a": 1}], 0.1).candidates
     return final.failure
+
+
+def test_a_record_of_another_option_is_not_exact_where_the_code_depends_on_it(tmp_path: Path, tune: Tune) -> None:
+    code = C.replace("BODY", "(S == 2 && a == 1 ? 7 : S) * x[i]").replace("TYPE", "float").replace(", OPTION s", "")
+    arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"])]
+    knobs = {"parameters": {"a": [1, 2]}, "derived": {"S": "s"}}
+    file = written(tmp_path, code, arguments, "s * x", options={"s": 1}, **knobs)
+    assert tune(file, "100").status == 0
+    assert tuner.load(file, 100).match == "exact"
+    other = tune(file, "100", "--set", "s=2", "--json", "--results", tmp_path / "other")
+    assert (other.json["failed"], other.json["best"]["config"]) == ({"wrong result": 1}, {"a": 2})
+    kernel = tuner.load(file, 100, options={"s": 2})
+    assert (kernel.match, kernel.config) == ("nearest_size", {"a": 2})
+    with pytest.raises(RequestError, match="no exact record at this size"):
+        tuner.load(file, 100, options={"s": 2}, strict=True)
 
 
 def test_an_option_that_loses_its_digits_is_seen(tmp_path: Path, tune: Tune) -> None:

@@ -13,7 +13,7 @@ import pytest
 from helpers.faulty import ENDLESS_MACRO, HOST
 from helpers.kernels import BLAS_ARGUMENTS, MULTIPLY, Stage
 from helpers.ledgers import finished, outcomes
-from helpers.processes import Tune, of_this_test, start, wait_until, wardens, workers
+from helpers.processes import Tune, of_this_test, reapers, start, wait_until, workers
 
 # What a kernel may do to the process that runs it, by `mode`; it is right in all modes but 9.
 TRESPASSES = f"""
@@ -80,7 +80,7 @@ def test_whatever_a_kernel_does_to_its_process_every_answer_belongs_to_its_quest
 SLOW_TO_COMPILE = ENDLESS_MACRO + HOST.replace("if (v != 7 && fault == 0) usleep(3000);", "")
 
 
-@pytest.mark.parametrize("killed", ["the command", "its wardens", "nothing"])
+@pytest.mark.parametrize("killed", ["the command", "its reapers", "nothing"])
 def test_no_compiler_outlives_the_run_however_it_ends(killed: str, stage: Stage) -> None:
     file = stage(SLOW_TO_COMPILE, "faulty", "{v: [0, 1, 2], fault: [2]}")
     process = start(str(file), "8", "--device", "host", "--timeout", "600")
@@ -88,8 +88,8 @@ def test_no_compiler_outlives_the_run_however_it_ends(killed: str, stage: Stage)
     assert process.poll() is None
     if killed == "the command":
         process.kill()
-    elif killed == "its wardens":
-        watched = [*wardens(process.pid), *wardens(process.pid, "compile_worker")]
+    elif killed == "its reapers":
+        watched = [*reapers(process.pid), *reapers(process.pid, "compile_worker")]
         assert len(watched) > 1
         for pid in watched:
             os.kill(pid, signal.SIGKILL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from helpers.processes import Tune
 from helpers.records import record, sizes
 from tuner.space import catalog
 from tuner.store import libraries
@@ -33,3 +34,13 @@ def test_a_kernels_own_record_comes_first_and_without_a_library_there_is_none(tm
     assert known("sgemm/03_naive", "Fast", tmp_path) == ("cuBLAS 1", 2.0)
     space = catalog.load("gallery/axpy")
     assert libraries.known(space, "Fast", {"n": 64}, {}, {"real": "float32"}, tmp_path) is None
+
+
+def test_the_rates_of_the_library_are_told_apart_by_type(tune: Tune, tmp_path: Path) -> None:
+    for real, library_ms in (("float16", 1.0), ("bfloat16", 2.0)):
+        changes = {**MEASURED, "types": {"real": real}, "sizes": sizes(4096), "library_ms": library_ms}
+        Store("gemm16/wgmma_quick", tmp_path).add(record(**changes))
+    report = tune("report", "--device", "Fast", "--results", tmp_path).out
+    for library in ("| cuBLAS 1, real=float16 | 1 GFLOP/s |", "| cuBLAS 1, real=bfloat16 | 0.5 GFLOP/s |"):
+        assert report.count(library) == 1
+    assert "| gemm16: cuBLAS 1, real=bfloat16 | 0.5 GFLOP/s |" in report

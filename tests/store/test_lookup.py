@@ -71,7 +71,7 @@ def test_a_hand_written_store_gives_what_fits_best(name: str, tmp_path: Path) ->
     assert found.config == (expected.config if expected else SPACE.default)
 
 
-def test_what_failed_verification_here_comes_last_with_a_note_unless_a_record_says_it_is_right(tmp_path: Path) -> None:
+def test_what_failed_verification_here_comes_last_with_a_note_even_where_a_record_has_it(tmp_path: Path) -> None:
     assert SPACE.default != config(8)
     of_near = [at(8192).config, SPACE.default]
     for found_wrong, found_right, wrong, order in (
@@ -94,7 +94,11 @@ def test_what_failed_verification_here_comes_last_with_a_note_unless_a_record_sa
         file.write_text(damaged)
         assert look_up(tmp_path, [at(8192)])[0].config == config(8)
     file.unlink()
-    assert look_up(tmp_path, [at(8192), at(4096)])[0] == Candidate(config(8), "exact", at(4096))
+    exact, *_ = look_up(tmp_path, [at(8192), at(4096)])
+    assert (exact, exact.is_exact) == (Candidate(config(8), "exact", at(4096)), True)
+    rejected.keep(query(), [(config(8), "C[0] is 1")])
+    *_, wrong = look_up(tmp_path, [at(8192), at(4096)])
+    assert (wrong.record, wrong.rejected, wrong.is_exact) == (at(4096), "C[0] is 1", False)
 
 
 def words(one: Record) -> str:

@@ -46,6 +46,18 @@ def test_an_exact_load_and_a_given_configuration_are_not_noted(tmp_path: Path, t
     assert not missed.path().exists()
 
 
+def test_what_was_missed_is_kept_until_a_look_up_finds_it(tmp_path: Path, tune: Tune) -> None:
+    file = scaled(tmp_path, "twice")
+    best = tune(file, "64", "--json", "--budget", "1").json["best"]["config"]["unroll"]
+    text = file.read_text()
+    file.write_text(f"{text}restrictions: [{{that: unroll != {best}, because: it is forbidden now}}]\n")
+    tuner.load(file, 64)
+    assert "n=64" in tune("missed").out
+    assert "n=64" in tune("missed").out, "it is still missed"
+    file.write_text(text)
+    assert "nothing was missed" in tune("missed").err
+
+
 def test_nothing_is_noted_where_that_is_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNER_MISSED", "0")
     tuner.load(scaled(tmp_path, "twice"), 64)

@@ -56,5 +56,5 @@ def command(
     else:
         if best.match != "exact":
             lines.append(f"measured on {record.device} at {problem_text(record.sizes, record.types)}:")
-        lines.append(output.best(record, space))
+        lines.append(output.runner_up(record, best.rank) if best.rank else output.best(record, space))
     output.answer(as_json, data, "\n".join(lines))

@@ -26,6 +26,7 @@ from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 from tuner.space.source import Source, Version
 from tuner.space.texts import config_text, size_text
+from tuner.store import time_tables
 from tuner.store.record import Record
 from tuner.store.store import Store
 from tuner.version import VERSION
@@ -59,6 +60,10 @@ def export(request: ExportRequest) -> Export:
         store = Store(space.name, folder / RECORDS)
         store.put(known[space.name])
         files.append(store.paths[0])
+        tables, _ = time_tables.read(space.name, request.problem.results)
+        if here := [each for each in tables if (each.kind, each.device) == (device.kind, device.name)]:
+            time_tables.write(space.name, reversed(here), folder / RECORDS)
+            files.append(time_tables.path(space.name, folder / RECORDS))
     files.append(folder / DISPATCH_FILE)
     data = {
         "format": DISPATCH[0],
@@ -146,8 +151,7 @@ def _jobs(request: ExportRequest, device: TargetDevice, known: Known) -> Iterato
 def _near(space: Space, records: Sequence[Record], best: Mapping[str, float]) -> Iterator[tuple[Config, Record]]:
     """The configurations of records that are near the best there, each with its record."""
     for record in records:
-        timed = [(record.config, record.time_ms), *((other["config"], other["time_ms"]) for other in record.next)]
-        for config, time_ms in timed:
+        for config, time_ms in record.timed:
             if time_ms <= CLOSE * best[size_text(record.sizes)] and space.declares(config):
                 yield config, record
 

@@ -124,7 +124,7 @@ def choose_target(problem: Problem, name: str | None, kinds: Sequence[str] = dev
     here: dict[str, Target] = {}
     for kind in filter(devices.count, usable):
         here[kind] = Target.of(problem, TargetDevice.local(problem.space, kind))
-        if here[kind].best.match == "exact":
+        if here[kind].best.is_exact:
             return here[kind]
     for kind in usable:
         if kind in here:

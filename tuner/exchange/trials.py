@@ -182,9 +182,8 @@ def _of_record(problem: Problem, record: Record) -> Recording:
     """The record's best configuration and its runners-up."""
     parameters = problem.space.parameters
     entries: dict[Row, Entry] = {}
-    for trial in ({"config": record.config, "time_ms": record.time_ms}, *record.next):
-        config = trial["config"]
+    for config, time_ms in record.timed:
         if config.keys() == parameters.keys():
-            entries.setdefault(tuple(config[name] for name in parameters), Entry(trial["time_ms"]))
+            entries.setdefault(tuple(config[name] for name in parameters), Entry(time_ms))
     about = {"verified": "none"} if record.verified == "none" else {}
     return Recording(problem.space.name, record.device, parameters, entries, dict(record.sizes), about)

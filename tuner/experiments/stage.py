@@ -106,8 +106,7 @@ class Stage:
         store = Store.of(self._space, self._request.results)
         best = store.look_up(Query.of(self._space, self._scope, self._device))
         record = best.record
-        exact = best.match == "exact" and not best.stale
-        return record if record and exact and record.is_plain and record.config == best.config else None
+        return record if record and best.is_exact and record.is_plain and record.config == best.config else None
 
     def _fault(self, config: Config) -> str | None:
         """Why the configuration is not valid here; None if it is."""

@@ -13,7 +13,6 @@ from tuner.devices import Device, build_cache
 from tuner.errors import DeviceError, NoConfiguration, TrialError
 from tuner.families.code import SizedCode
 from tuner.families.known import Knowledge, Known
-from tuner.kernel import fixed_options
 from tuner.space import source
 from tuner.space.model import Space
 from tuner.space.scope import Scope
@@ -89,7 +88,7 @@ class FamilyTable:
         """The same without regard to exported builds: what failed verification here comes last."""
         scope, wrong = self.scope(sizes), list[Choice]()
         judges = {id(query.space): Rejections(replace(query, scope=scope)) for query in self._queries}
-        for choice in self._ranked(sizes):
+        for choice in self._ranked(sizes, judges):
             if choice.space is not None:
                 choice = replace(choice, candidate=judges[id(choice.space)].judged(choice.candidate))
             if not choice.candidate.rejected:
@@ -98,8 +97,8 @@ class FamilyTable:
                 wrong.append(choice)
         yield from wrong
 
-    def _ranked(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
-        """The same without regard to that."""
+    def _ranked(self, sizes: Mapping[str, int], judges: Mapping[int, Rejections]) -> Iterator[Choice]:
+        """The same without regard to that, but that each kernel's own look-up has it."""
         scope, key = self.scope(sizes), tuple(sizes.values())
         found = False
         for choice in self._by_code(self._comparable(scope, key), scope):
@@ -110,7 +109,7 @@ class FamilyTable:
         for position, (store, query) in enumerate(zip(self._stores, self._queries, strict=True)):
             here = replace(query, scope=scope, units=0)
             try:
-                candidate = next(lookup.candidates(store.records, here))
+                candidate = next(judges[id(query.space)].last(lookup.candidates(store.records, here)))
             except NoConfiguration as error:
                 failure = error
                 continue
@@ -210,12 +209,12 @@ class FamilyTable:
         """The configurations in records and tables whose times may be compared, and the library."""
         knowledge = Knowledge(library)
         for store, query in zip(self._stores, self._queries, strict=True):
-            fixed, code = fixed_options(query.space), self._code[id(query.space)]
-            knowledge.add_records(store.records, query, fixed, code)
+            code = self._code[id(query.space)]
+            knowledge.add_records(store.records, query, code)
             tables, problems = time_tables.read(query.space.name, results)
             self._problems += problems
             for table in tables:
-                knowledge.add_table(table, query, fixed, code)
+                knowledge.add_table(table, query, code)
         return knowledge.all()
 
 

@@ -184,7 +184,7 @@ class Dispatcher:
     def _missed(self, table: FamilyTable, sizes: Mapping[str, int]) -> bool:
         """Note a size that has no exact match; whether it is to be looked up again (`missed.note`)."""
         best = next(table.choices(sizes), None)
-        if best is None or best.candidate.match == "exact":
+        if best is None or best.candidate.is_exact:
             return False
         scope = table.scope(sizes)
         where = self.family.address or kernel_names.address(best.space or self.family.spaces[0])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.families.code import Code, SizedCode
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
+from tuner.space.source import fixed_options
 from tuner.store import lookup
 from tuner.store.grids import Sizes
 from tuner.store.lookup import Query
@@ -51,21 +52,17 @@ class Knowledge:
     def _of(self, space: Space, config: Config) -> Known:
         return self._found.setdefault((id(space), config_key(config)), Known(space, config))
 
-    def add_records(self, records: Iterable[Record], query: Query, fixed: Collection[str], code: SizedCode) -> None:
-        """Take in records of the query's kernel; options that are `fixed` must be the same."""
+    def add_records(self, records: Iterable[Record], query: Query, code: SizedCode) -> None:
+        """Take in records of the query's kernel."""
         space, names = query.space, list(query.space.operation.sizes)
         signatures: dict[Sizes, str] = {}  # the latest: with other inputs, times differ
         # At no size of their own, records are merely those of the device.
-        anywhere = replace(query, scope=replace(query.scope, sizes=dict.fromkeys(names, 1)))
-        for fit in lookup.best_fits(records, anywhere):
-            record = fit.record
-            if not lookup.is_comparable(fit) or not _is_same(record.options, query, fixed):
-                continue
+        anywhere = replace(query, scope=_at(query.scope, names, (1,) * len(names)))
+        for record in lookup.comparable(records, anywhere):
             sizes = tuple(record.sizes[name] for name in names)
             if signatures.setdefault(sizes, record.signature) != record.signature:
                 continue
-            timed = [(record.config, record.time_ms), *((r["config"], r["time_ms"]) for r in record.next)]
-            for rank, (config, time_ms) in enumerate(timed):
+            for rank, (config, time_ms) in enumerate(record.timed):
                 known = self._of(space, config) if space.declares(config) else None
                 if known is not None and sizes not in known.times:
                     known.times[sizes], known.records[sizes] = time_ms, (record, rank)
@@ -75,13 +72,13 @@ class Knowledge:
                 if held is None or record.time_ms < held[0].time_ms:  # beside the best of ours
                     self._library.times[sizes], self._library.records[sizes] = record.library_ms, (record, 0)
 
-    def add_table(self, table: TimeTable, query: Query, fixed: Collection[str], code: SizedCode) -> None:
+    def add_table(self, table: TimeTable, query: Query, code: SizedCode) -> None:
         """Take in a table of the query's kernel, where it is of this problem and device, and of the kernel as it is.
         Times of records count before those of tables."""
-        space, names = query.space, list(query.space.operation.sizes)
+        space, names, options = query.space, list(query.space.operation.sizes), query.scope.options
         is_here = (table.kind, table.device, table.code) == (query.kind, query.device, query.version.code)
         is_problem = list(table.names) == names and table.types == query.scope.types
-        if not is_here or not is_problem or not _is_same(table.options, query, fixed):
+        if not is_here or not is_problem or any(table.options.get(o) != options[o] for o in fixed_options(space)):
             return
         scopes = {sizes: _at(query.scope, names, sizes) for sizes in table.at}
         for key, config in table.configs.items():
@@ -91,10 +88,6 @@ class Knowledge:
                 known.codes |= {code.at(config, scopes[sizes]) for sizes in table.times[key]}
         if self._with_library:
             self._library.times = {**table.library, **self._library.times}
-
-
-def _is_same(options: Mapping[str, float], query: Query, fixed: Collection[str]) -> bool:
-    return all(options.get(name) == query.scope.options[name] for name in fixed)
 
 
 def _at(scope: Scope, names: Sequence[str], sizes: Sizes) -> Scope:

@@ -1,20 +1,27 @@
 """A strategy of others in a process of its own, because nobody knows whether it ever answers."""
 
+import contextlib
+import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import TypeVar
 
-from tuner.search.forkserver import Child
+from tuner import paths
+from tuner.children.child import Child
 from tuner.search.pool import Pool
 from tuner.search.proposer import Exhausted, FixedOrder, Proposer
 
 LIKELY = 256  # rows that an answer names as likely
 PATIENCE_SECONDS = 10.0  # of processor time for one answer, and a millisecond more for each configuration
 SLOWNESS = 10.0  # times as long may it take on a busy machine
+END_SECONDS = 5.0  # that a child may take to end once it is told to
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # one order of sums
 
 Event = tuple[int, bool, Sequence[float] | None]  # a row; whether it was told, or else claimed; its values
 P = TypeVar("P", bound=Proposer)
@@ -35,9 +42,9 @@ class Answer:
 
 
 class Foreign(Proposer):
-    """Asks the proposer that `make` makes, which lives in a child process. `make` and what it names are pickled.
+    """Asks the proposer that `make` makes, which lives in a process of its own. `make` and what it names are pickled.
 
-    The child is killed where it computes for longer than its patience without an answer. After that, and where the
+    The process is killed where it computes for longer than its patience without an answer. After that, and where the
     strategy ends early or fails, random rows are asked for. `say` is told of it.
     """
 
@@ -52,10 +59,10 @@ class Foreign(Proposer):
         self._random.free = self.free
         self.seconds = 0.0
         self._work: tuple[Callable[[], Proposer], float] | None = (make, self._patience)  # until the child has it
-        self._child: Child | None = Child(make.func.__module__)
+        self._process: _Process | None = _Process(make.func.__module__)
 
     def ready(self) -> bool:
-        if self._child is None or not self.free.any():
+        if self._process is None or not self.free.any():
             return True
         if self._answer is not None:
             row = self._answer.row
@@ -65,17 +72,18 @@ class Foreign(Proposer):
             if self._asked_at is None:
                 self._answer, self._asked_at = None, time.monotonic()
                 if self._work is not None:
-                    self._child.connection.send(self._work)
+                    self._process.questions.send(self._work)
                     self._work = None
-                self._child.connection.send(self._events)
+                self._process.questions.send(self._events)
                 self._events = []
-            if self._child.connection.poll():
-                self._answer, self._asked_at = self._child.connection.recv(), None
+            if self._process.answers.poll():
+                self._answer, self._asked_at = self._process.answers.recv(), None
                 self.seconds = self._answer.seconds
                 if self._answer.failure is not None:
                     self._give_up(self._answer.failure)
                 return self.ready()
         except (EOFError, OSError):
+            self._process.wait()
             self._give_up()
             return True
         if time.monotonic() > self._asked_at + SLOWNESS * self._patience:
@@ -84,11 +92,11 @@ class Foreign(Proposer):
         return False
 
     def wait(self, seconds: float) -> None:
-        if self._child is not None and self._asked_at is not None:
-            self._child.connection.poll(seconds)
+        if self._process is not None and self._asked_at is not None:
+            self._process.answers.poll(seconds)
 
     def likely(self, count: int) -> list[int]:
-        if self._child is None:
+        if self._process is None:
             return self._random.likely(count)
         return [row for row in (self._answer.likely if self._answer else ()) if self.free[row]][:count]
 
@@ -98,7 +106,7 @@ class Foreign(Proposer):
     def _next(self) -> int | None:
         while not self.ready():
             self.wait(1.0)
-        if self._child is None or self._answer is None:  # it has been given up
+        if self._process is None or self._answer is None:  # it has been given up
             return self._random.ask()
         return self._answer.row
 
@@ -115,16 +123,51 @@ class Foreign(Proposer):
         self._say(f"{self._name} {why or f'has lost its process, exit status {status}'}; {REST}")
 
     def _stop(self) -> int | None:
-        child, self._child = self._child, None
-        return None if child is None else child.stop()
+        process, self._process = self._process, None
+        return None if process is None else process.stop()
 
 
-def serve(connection: Connection) -> None:
-    """The child: make the proposer and answer, until the parent is gone."""
-    make, patience = connection.recv()
+class _Process:
+    """A strategy's process: what it is asked, and what it answers. It will import `module`."""
+
+    def __init__(self, module: str) -> None:
+        with open(os.devnull, "wb") as nowhere:
+            self._child = Child([__name__, module], nowhere, (), {**paths.own_environment(), **ONE_THREAD})
+        self.questions = Connection(os.dup(self._child.stdin.fileno()), readable=False)
+        self.answers = Connection(os.dup(self._child.stdout.fileno()), writable=False)
+
+    def wait(self) -> int | None:
+        """Its exit status, as `subprocess` has it, once it has ended; None where it does not in time."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._child.wait(END_SECONDS)
+        return None
+
+    def stop(self) -> int | None:
+        """The same, after it has been killed."""
+        self._child.send_signal(signal.SIGTERM)
+        status = self.wait()
+        for end in (self.questions, self.answers, self._child):
+            end.close()
+        return status
+
+
+def main() -> None:
+    """Be such a process, until nobody can ask any more."""
+    with contextlib.suppress(OSError):  # where memory runs out, the system kills it first
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    questions, answers = Connection(os.dup(0)), Connection(os.dup(1))
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)  # strategies print
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        _serve(questions, answers)
+
+
+def _serve(questions: Connection, answers: Connection) -> None:
+    """Make the proposer, and answer."""
+    make, patience = questions.recv()
     proposer: Proposer = make()
     while True:
-        events: list[Event] = connection.recv()
+        events: list[Event] = questions.recv()
         signal.setitimer(signal.ITIMER_PROF, patience)  # ends this process, whatever library is at work
         row, failure = None, None
         try:
@@ -140,4 +183,4 @@ def serve(connection: Connection) -> None:
             failure = f"has failed: {type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
         likely = proposer.likely(LIKELY) if failure is None else []
         signal.setitimer(signal.ITIMER_PROF, 0)
-        connection.send(Answer(row, likely, failure, time.process_time()))
+        answers.send(Answer(row, likely, failure, time.process_time()))

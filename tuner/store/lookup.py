@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tuner.space import source
 from tuner.space.default import first_valid
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
@@ -67,15 +68,27 @@ class Candidate:
     regret: float | None = None
     rejected: str = ""
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether its record is of this very code, problem and device, and was not proved wrong since."""
+        return self.match == "exact" and not self.stale and not self.rejected
+
 
 @dataclass(frozen=True)
 class Fit:
-    """A record and how it fits a query."""
+    """A record and how it fits a query. `same_code`: its options give the same code."""
 
     record: Record
     match: Match
     variant: bool
     stale: bool
+    same_code: bool
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether its times may be compared with others of the same device."""
+        of_device = self.match in ("exact", "nearest_size") and not self.variant
+        return of_device and not self.stale and self.same_code and self.record.is_plain and self.record.is_verified
 
 
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]")
@@ -102,6 +115,7 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
     this size."""
     scope = query.scope
     entries, records = [], list(records)
+    options = {name: scope.options[name] for name in source.fixed_options(query.space)}
     latest: dict[str, str] = {}
     for record in records:
         latest[record.problem] = max(latest.get(record.problem, ""), record.date)
@@ -109,7 +123,7 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
         if record.sizes.keys() != scope.sizes.keys() or record.types != scope.types:
             continue
         distance = size_distance(record.sizes, scope.sizes)
-        fit = _fit(record, query, distance)
+        fit = _fit(record, query, distance, options)
         level = MATCHES.index(fit.match)
         if record.is_imported:
             level = max(level, MATCHES.index("architecture"))
@@ -152,9 +166,14 @@ def candidates(records: Iterable[Record], query: Query) -> Iterator[Candidate]:
         yield Candidate(default, "default")
 
 
+def comparable(records: Iterable[Record], query: Query) -> list[Record]:
+    """The records of this kernel, as it is now, whose times on this device may be compared, the best fit first."""
+    return [fit.record for fit in best_fits(records, query) if fit.is_comparable]
+
+
 def _predicted(fits: Iterable[Fit], query: Query) -> Iterator[Candidate]:
     """What the model of times takes for the best here, the least time first; nothing where it is not to be trusted."""
-    usable = [fit for fit in fits if is_comparable(fit)]
+    usable = [fit for fit in fits if fit.is_comparable]
     known = known_times((fit.record for fit in usable), list(query.scope.sizes))
     if not query.units or len(known) < 2:
         return
@@ -174,33 +193,28 @@ def _predicted(fits: Iterable[Fit], query: Query) -> Iterator[Candidate]:
             yield Candidate(config, "predicted", fit.record, notes=notes, rank=rank, regret=model.regret)
 
 
-def is_comparable(fit: Fit) -> bool:
-    """Whether the times of its record may be compared with others of the same device."""
-    of_device = fit.match in ("exact", "nearest_size") and not fit.variant
-    return of_device and not fit.stale and fit.record.is_plain and fit.record.is_verified
-
-
 def known_times(records: Iterable[Record], names: Sequence[str]) -> dict[ConfigKey, tuple[Config, dict[Sizes, float]]]:
     """The configurations of records, best fit first, and the times of each, by sizes in the order of these names."""
     known: dict[ConfigKey, tuple[Config, dict[Sizes, float]]] = {}
     for record in records:
         sizes = tuple(record.sizes[name] for name in names)
-        timed = [(record.config, record.time_ms), *((r["config"], r["time_ms"]) for r in record.next)]
-        for config, time_ms in timed:
+        for config, time_ms in record.timed:
             known.setdefault(config_key(config), (config, {}))[1].setdefault(sizes, time_ms)
     return known
 
 
-def _fit(record: Record, query: Query, distance: float) -> Fit:
+def _fit(record: Record, query: Query, distance: float, options: Mapping[str, float]) -> Fit:
+    """`options` are those of the query that the code depends on."""
     is_device = (record.kind, record.device) == (query.kind, query.device)
     has_architecture = (record.kind, record.architecture) == (query.kind, query.architecture)
     is_akin = record.kind == query.kind and record.architecture in (query.architecture, "")  # unknown if imported
     is_variant = is_akin and not is_device and normalised(record.device) == normalised(query.device)
+    same_code = all(record.options.get(name) == value for name, value in options.items())
     match: Match = "architecture" if has_architecture else "other_device"
     if is_device or is_variant:
-        is_exact = is_device and distance == 0 and not record.is_imported
+        is_exact = is_device and distance == 0 and same_code and not record.is_imported
         match = "exact" if is_exact else "nearest_size"
-    return Fit(record, match, is_variant, not record.is_of(query.version))
+    return Fit(record, match, is_variant, not record.is_of(query.version), same_code)
 
 
 def _notes(fit: Fit, space: Space) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from tuner.space.texts import config_text, problem_text, short_size
+from tuner.space.texts import config_text, problem_text, short_size, types_text
 
 if TYPE_CHECKING:
     from tuner.store.record import Record
@@ -181,9 +181,9 @@ def _libraries(record: Record) -> list[tuple[str, float]]:
 
 
 def _library_rates(record: Record) -> dict[str, float]:
-    """GFLOP/s of these, by name."""
+    """GFLOP/s of these, by name and the types that they multiplied."""
     work = (record.gflops or 0.0) * record.time_ms
-    return {name: work / time_ms for name, time_ms in _libraries(record) if work}
+    return {name + types_text(record.types): work / time_ms for name, time_ms in _libraries(record) if work}
 
 
 def _columns(table: list[ReportRow]) -> list[str]:

@@ -129,9 +129,14 @@ class Record:
         return (self.objective, self.caches) == ("time", "warm")
 
     @property
+    def timed(self) -> list[tuple[Config, float]]:
+        """Its best configuration and the runners-up, best first, each with its time in ms."""
+        return [(self.config, self.time_ms), *((each["config"], each["time_ms"]) for each in self.next)]
+
+    @property
     def configs(self) -> list[Config]:
-        """Its best configuration and the runners-up, best first."""
-        return [self.config, *(runner_up["config"] for runner_up in self.next)]
+        """The same configurations alone."""
+        return [config for config, _ in self.timed]
 
     @property
     def key(self) -> str:

@@ -1,12 +1,13 @@
-"""Configurations that failed verification on this machine, which a look-up without an exact record must not give
-silently: a file for each kernel, with a line for each problem.
+"""Configurations that failed verification on this machine, which a look-up must not give silently: a file for each
+kernel, with a line for each problem.
 
-Whatever verifies writes it. A look-up reads it where no exact record serves, so a launch of what was tuned does not.
+Whatever verifies writes it, and every look-up reads it. So a record that was proved wrong later serves no longer.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -51,31 +52,29 @@ def keep(query: Query, reasons: Iterable[tuple[Config, str]], right: Iterable[Co
 
 def last(candidates: Iterable[Candidate], query: Query) -> Iterator[Candidate]:
     """`candidates` in their order, but those that failed verification here last."""
-    rejections = Rejections(query)
-    wrong: list[Candidate] = []
-    for candidate in map(rejections.judged, candidates):
-        if not candidate.rejected:
-            yield candidate
-        else:
-            wrong.append(candidate)
-    yield from wrong
+    return Rejections(query).last(candidates)
 
 
 class Rejections:
-    """What is known of a problem; it is read when a candidate without an exact record is judged."""
+    """What is known of a problem; it is read when the first candidate is judged."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
-        self._known: Mapping[ConfigKey, str] | None = None
+
+    def last(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+        """`candidates` in their order, but those that failed verification here last."""
+        wrong: list[Candidate] = []
+        for candidate in map(self.judged, candidates):
+            if not candidate.rejected:
+                yield candidate
+            else:
+                wrong.append(candidate)
+        yield from wrong
 
     def judged(self, candidate: Candidate) -> Candidate:
         """The candidate, with the reason and a note where it failed verification here."""
-        if candidate.match == "exact" and not candidate.stale:
-            return candidate
-        if self._known is None:
-            self._known = _known(self._query)
         reason, query = self._known.get(config_key(candidate.config)), self._query
-        if reason is None:
+        if reason is None or candidate.rejected:
             return candidate
         where = problem_text(query.scope.sizes, query.scope.types)
         note = (
@@ -83,6 +82,10 @@ class Rejections:
             f"{reason}; mend the kernel, and tune it again"
         )
         return replace(candidate, notes=(*candidate.notes, note), rejected=reason)
+
+    @functools.cached_property
+    def _known(self) -> Mapping[ConfigKey, str]:
+        return _known(self._query)
 
 
 def _known(query: Query) -> Mapping[ConfigKey, str]:

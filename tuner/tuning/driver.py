@@ -92,7 +92,8 @@ def tune_with(
     task = checked.task
 
     def competes(old: Record) -> bool:
-        return not request.fresh and task.space.valid(old.config, crew.scope)
+        is_wrong = any(old.config == config for config, _ in wrong)
+        return not request.fresh and not is_wrong and task.space.valid(old.config, crew.scope)
 
     return Result(
         kernel=task.space.name,

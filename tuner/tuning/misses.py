@@ -13,11 +13,13 @@ from pathlib import Path
 from tuner import devices
 from tuner.errors import DeviceError, RequestError, TunerError
 from tuner.families import family
-from tuner.kernel import fixed_options
 from tuner.search.strategies import Budget
+from tuner.space import operation
 from tuner.space.model import Space
+from tuner.space.scope import Scope
 from tuner.space.source import Version
 from tuner.store import missed
+from tuner.store.lookup import Query
 from tuner.store.missed import Miss
 from tuner.store.store import Store
 from tuner.tuning.crew import Crews
@@ -129,12 +131,17 @@ def _is_exact(miss: Miss) -> bool:
 
 
 def _answers(space: Space, miss: Miss) -> bool:
-    version, fixed = Version.of(space), fixed_options(space)
-    folder = None if miss.results is None else Path(miss.results)
-    return any(
-        (record.kind, record.device, record.sizes, record.types) == (miss.kind, miss.device, miss.sizes, miss.types)
-        and not record.is_imported
-        and record.is_of(version)
-        and all(record.options.get(name) == miss.options.get(name) for name in fixed)
-        for record in Store.of(space, folder).records
-    )
+    """Whether a look-up finds what was missed in the records of a kernel."""
+    store = Store.of(space, None if miss.results is None else Path(miss.results))
+    asked = miss.kind, miss.device, miss.sizes, miss.types
+    here = [record for record in store.records if (record.kind, record.device, record.sizes, record.types) == asked]
+    for architecture in {record.architecture for record in here}:
+        backend = devices.BACKENDS[miss.kind]
+        with contextlib.suppress(RequestError):  # it has no such problem any more
+            options = operation.parse_options(miss.options, space.operation, miss.types)
+            limits = backend.limits_of(architecture)
+            scope = Scope(dict(miss.sizes), options, backend.language, limits, miss.types)
+            query = Query(space, scope, miss.device, miss.kind, architecture, Version.of(space))
+            if store.look_up(query).is_exact:
+                return True
+    return False

@@ -9,8 +9,9 @@ from tuner.devices import DeviceInfo
 from tuner.measure.results import Outcome
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
-from tuner.space.source import Version
 from tuner.space.texts import size_text
+from tuner.store import lookup
+from tuner.store.lookup import Query
 from tuner.store.store import Store
 from tuner.tuning.trial import Trial
 
@@ -38,14 +39,9 @@ class TrialTable:
         """Take in what records of `spaces`, as they are now, say of this device and problem, at any size."""
         self.is_recalled = True
         for space in spaces:
-            version = Version.of(space)
-            for record in Store.of(space, results).records:
-                here = (record.kind, record.device, record.types) == (device.kind, device.name, scope.types)
-                is_plain = record.is_plain and record.is_verified and record.is_of(version)
-                if here and is_plain and record.sizes.keys() == scope.sizes.keys():
-                    timed = [(record.config, record.time_ms), *((r["config"], r["time_ms"]) for r in record.next)]
-                    trials = [Trial(config, Outcome(times=(ms,)), (ms,)) for config, ms in timed]
-                    self.add(record.sizes, space.name, trials)
+            for record in lookup.comparable(Store.of(space, results).records, Query.of(space, scope, device)):
+                trials = [Trial(config, Outcome(times=(ms,)), (ms,)) for config, ms in record.timed]
+                self.add(record.sizes, space.name, trials)
 
     def take(self, sizes: dict[str, int], other: TrialTable) -> None:
         """Take in what another table has at a size."""

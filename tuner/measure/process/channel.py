@@ -14,22 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from tuner import paths
+from tuner.children import reaper
+from tuner.children.child import Child
 from tuner.devices import environment
 from tuner.errors import BY_NAME, DeviceError, EnvironmentTrouble, TunerError, WorkerDied
-from tuner.measure.process import scratch, warden
+from tuner.measure.process import scratch
 from tuner.measure.process.answers import LOST_CHANNEL
-from tuner.measure.process.ward import Ward
 
 LONGEST_REPLY, LONGEST_LOG = 64 << 20, 16 << 20  # bytes
-STOP_SECONDS = 10.0  # for a warden to kill what it watches
+STOP_SECONDS = 10.0  # for a reaper to kill what it watches
 END_SECONDS = 5.0  # for a child to end that has closed the channel
 FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}  # no fault of a kernel ends in these
 
 
 class Process:
-    """The parent's end of a child that runs `main` of a module, below a warden.
+    """The parent's end of a child that runs `main` of a module, below a reaper.
 
-    The warden leads a session of its own. So Ctrl-C reaches the parent alone.
+    The reaper leads a session of its own. So Ctrl-C reaches the parent alone.
     """
 
     def __init__(self, module: str, share: Sequence[int] = (), imports: Sequence[str] = ()) -> None:
@@ -42,7 +43,7 @@ class Process:
             self._log = scratch.file()
             self._scratch = scratch.folder()
             variables = {**paths.own_environment(), "TMPDIR": str(self._scratch)}
-            self._process = Ward([module, *imports], self._log, share, variables)
+            self._process = Child([module, *imports], self._log, share, variables)
         except OSError as error:
             raise environment.of_error(error) or DeviceError(f"no process can be started: {error}") from None
         self._pending = b""
@@ -138,7 +139,7 @@ class Process:
         text = f"the process running it {end}" + (f": {tail}" if tail else "")
         if -code in FROM_OUTSIDE:
             return environment.trouble(environment.KILLED, text)
-        if code == warden.CANNOT_START and self._child is None:
+        if code == reaper.CANNOT_START and self._child is None:
             return environment.trouble(environment.NO_MEMORY, f"no process can be started: {tail}")
         return found or WorkerDied(text, "timeout" if code == -signal.SIGXCPU else "crash")
 
@@ -153,7 +154,7 @@ class Process:
         with self._stopping:
             if not self._stopped:
                 self._process.send_signal(signal.SIGTERM)
-                self._process.send_signal(signal.SIGCONT)  # a kernel may have stopped the warden
+                self._process.send_signal(signal.SIGCONT)  # a kernel may have stopped the reaper
                 try:
                     self._process.wait(STOP_SECONDS)
                 except subprocess.TimeoutExpired:
@@ -161,9 +162,9 @@ class Process:
                     try:
                         self._process.wait(STOP_SECONDS)
                     except subprocess.TimeoutExpired:
-                        self._process.end_nursery()
+                        self._process.end_server()
                         self._process.wait()
-                if self._child and self._process.returncode == -signal.SIGKILL:  # the warden was killed, or so was it
+                if self._child and self._process.returncode == -signal.SIGKILL:  # the reaper was killed, or so was it
                     with contextlib.suppress(OSError):
                         os.killpg(self._child, signal.SIGKILL)
                 self._stopped = True

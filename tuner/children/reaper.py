@@ -1,10 +1,10 @@
 """Stands between a supervisor and a worker, and outlives neither.
 
-The worker is its child. What the worker starts, in a session of its own or not, becomes the warden's child as soon as
-its own parent ends. So when the worker has ended, or the supervisor has, the warden kills all that is left, and then
+The worker is its child. What the worker starts, in a session of its own or not, becomes the reaper's child as soon as
+its own parent ends. So when the worker has ended, or the supervisor has, the reaper kills all that is left, and then
 ends as the worker did.
 
-Where the warden itself is killed, the worker is killed with it. The supervisor then kills the worker's group. What has
+Where the reaper itself is killed, the worker is killed with it. The supervisor then kills the worker's group. What has
 left that group lives on; nobody is there to see it.
 """
 
@@ -26,7 +26,7 @@ WOKEN_BY = {signal.SIGTERM, signal.SIGCHLD}
 def watch(parent: int, work: Callable[[], None], called: str) -> None:
     """Do `work` in a worker, which is `called` so; wait until it or the parent has ended, and kill what is left. Does
     not return. This process is a child of `parent`, which ends with the supervisor."""
-    name("warden")
+    name("reaper")
     signal.pthread_sigmask(signal.SIG_BLOCK, WOKEN_BY)  # they stay pending until they are waited for
     _on_linux(SET_CHILD_SUBREAPER, 1)
     end_with_parent(signal.SIGTERM)
@@ -45,8 +45,8 @@ def watch(parent: int, work: Callable[[], None], called: str) -> None:
 
 
 def _start(work: Callable[[], None], called: str) -> int:
-    """The process id of the worker. It has the channel; the warden keeps no end of it."""
-    warden = os.getpid()
+    """The process id of the worker. It has the channel; the reaper keeps no end of it."""
+    reaper = os.getpid()
     worker = os.fork()
     if worker:
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -55,9 +55,9 @@ def _start(work: Callable[[], None], called: str) -> int:
         return worker
     status = 1
     try:
-        os.setsid()  # a kernel that signals its group does not reach the warden
+        os.setsid()  # a kernel that signals its group does not reach the reaper
         end_with_parent(signal.SIGKILL)
-        if os.getppid() == warden:
+        if os.getppid() == reaper:
             name(called)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, WOKEN_BY)
             work()

@@ -1,10 +1,11 @@
-"""A process that forks the children of this one, so that what they import is there already.
+"""The process that forks children of another one, so that what they import is there already.
 
-`tune` starts a worker, a compile worker for each core, and a worker after each crash. The nursery imports the module of
-each before it forks it. What that will import besides, it imports from the second time on: the first child does so
-while its device opens. The nursery opens no device, which would not survive a fork.
+`tune` starts a worker, a compile worker for each core, a worker after each crash, and a process for a strategy of
+others. The fork server imports the module of each before it forks it. What that will import besides, it imports from
+the second time on: the first child does so while its device opens. The server opens no device, which would not survive
+a fork.
 
-The nursery ends with the process that started it, and its children end with it.
+It ends with the process that started it, and its children end with it.
 """
 
 import contextlib
@@ -24,19 +25,19 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner.measure.process import warden
+from tuner.children import reaper
 
 MOST_FILES = 16  # descriptors of a request
 SIZE_BYTES = 4  # of the number that says how long a request is
 LINE, INPUT, OUTPUT, LOG = range(4)  # the descriptors of a request; those that the child shares follow
 
 
-class _Nursery:
+class _ForkServer:
     """Forks children until its standard input, a socket, is closed."""
 
     def __init__(self) -> None:
         self._control = socket.socket(fileno=os.dup(0))
-        self._lines: dict[int, socket.socket] = {}  # to those who wait for a warden, by its process id
+        self._lines: dict[int, socket.socket] = {}  # to those who wait for a reaper, by its process id
         self._asked: set[str] = set()  # modules
         self._environment = dict(os.environ)
 
@@ -72,17 +73,17 @@ class _Nursery:
             text += data
         request = json.loads(text)
         self._import(*request["modules"])
-        line, nursery = socket.socket(fileno=files[LINE]), os.getpid()
+        line, server = socket.socket(fileno=files[LINE]), os.getpid()
         try:
             pid = os.fork()
         except OSError as error:
             os.write(files[LOG], (error.strerror or "").encode())
             _tell(line, 0)
-            _tell(line, warden.CANNOT_START)
+            _tell(line, reaper.CANNOT_START)
             line.close()
         else:
             if pid == 0:
-                _be_warden(nursery, self._environment, request, files)
+                _be_reaper(server, self._environment, request, files)
             _tell(line, pid)
             self._lines[pid] = line
             selector.register(line, selectors.EVENT_READ, pid)
@@ -101,7 +102,7 @@ class _Nursery:
         self._asked.update(others)
 
     def _pass_on(self, pid: int, selector: selectors.BaseSelector) -> None:
-        """Signal a warden as the one who waits for it says, or end it where nobody waits any more."""
+        """Signal a reaper as the one who waits for it says, or end it where nobody waits any more."""
         number = b""
         with contextlib.suppress(OSError):
             number = self._lines[pid].recv(1)
@@ -110,8 +111,8 @@ class _Nursery:
         os.kill(pid, number[0] if number else signal.SIGTERM)  # it is not reaped, so the number is still its own
 
     def _reap(self, selector: selectors.BaseSelector) -> None:
-        """Tell those who wait for a warden how it has ended."""
-        for pid, status in warden.reap().items():
+        """Tell those who wait for a reaper how it has ended."""
+        for pid, status in reaper.reap().items():
             line = self._lines.pop(pid)
             with contextlib.suppress(KeyError):
                 selector.unregister(line)
@@ -125,8 +126,8 @@ def _tell(line: socket.socket, number: int) -> None:
         line.send(str(number).encode())
 
 
-def _be_warden(nursery: int, before: Mapping[str, str], request: dict[str, Any], files: Sequence[int]) -> None:
-    """Does not return. Nothing of the nursery is left but what it has imported; `before` was its environment before."""
+def _be_reaper(server: int, before: Mapping[str, str], request: dict[str, Any], files: Sequence[int]) -> None:
+    """Does not return. Nothing of the server is left but what it has imported; `before` was its environment before."""
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -139,11 +140,11 @@ def _be_warden(nursery: int, before: Mapping[str, str], request: dict[str, Any],
         os.environ.update(request["environment"].items() - before.items())  # what imports have set stays
         tempfile.tempdir = None
         module = request["modules"][0]
-        warden.watch(nursery, functools.partial(_work, module), module.rpartition(".")[2])
+        reaper.watch(server, functools.partial(_work, module), module.rpartition(".")[2])
     except BaseException:
         traceback.print_exc()  # into the log of the child
     finally:
-        os._exit(warden.CANNOT_START)
+        os._exit(reaper.CANNOT_START)
 
 
 def _place(files: Sequence[int], numbers: Sequence[int]) -> None:
@@ -166,12 +167,12 @@ def _work(module: str) -> None:
 
 
 def main() -> None:
-    """Be the nursery of the process whose number is the first argument."""
-    warden.end_with_parent(signal.SIGKILL)
+    """Be the fork server of the process whose number is the first argument."""
+    reaper.end_with_parent(signal.SIGKILL)
     if os.getppid() == int(sys.argv[1]):
         warnings.simplefilter("ignore")
-        warden.name("nursery")
-        _Nursery().serve()
+        reaper.name("server")
+        _ForkServer().serve()
 
 
 if __name__ == "__main__":

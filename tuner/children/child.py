@@ -1,4 +1,4 @@
-"""The children of this process, which its nursery forks: one nursery for each environment and set of processors."""
+"""Children of this process, which a fork server forks: one server for each environment and set of processors."""
 
 import atexit
 import contextlib
@@ -12,12 +12,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO
 
 from tuner import paths
-from tuner.measure.process import nursery
+from tuner.children import fork_server
 
 # How the names of variables begin that a process reads at its start, and by which libraries start.
 AT_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "OMP_", "OPENBLAS_", "MKL_", "MALLOC_", "NPY_", "PYOPENCL_")
@@ -26,14 +26,15 @@ AT_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "OMP_", "OPENBLAS_", "MKL_", "MA
 _spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
 
 
-class Ward:
-    """A child below a warden of its own, with what `subprocess.Popen` tells of a process: here, of the warden."""
+class Child:
+    """A process below a reaper of its own, with what `subprocess.Popen` tells of one: here, of the reaper."""
 
     def __init__(
         self, modules: Sequence[str], log: BinaryIO, share: Sequence[int], environment: dict[str, str]
     ) -> None:
-        """Runs `main` of the first of `modules`; it will import the others. `share` lists open descriptors that it
-        inherits under the same numbers. Raises OSError where the machine has no room for a process."""
+        """Runs `main` of the first of `modules`; it will import the others. Its standard streams are `stdin`, `stdout`
+        and `log`. `share` lists open descriptors that it inherits under the same numbers. Raises OSError where the
+        machine has no room for a process."""
         self.returncode: int | None = None
         self._pid: int | None = None
         self._waiting = threading.Lock()
@@ -47,17 +48,17 @@ class Ward:
             replies, its_output = os.pipe()
             self.stdout = os.fdopen(replies, "rb")
             its.callback(os.close, its_output)
-            self._nursery = _nursery()
-            self._nursery.fork(request, [line.fileno(), its_input, its_output, log.fileno(), *share])
+            self._server = _server(environment)
+            self._server.fork(request, [line.fileno(), its_input, its_output, log.fileno(), *share])
 
     @property
     def pid(self) -> int:
-        """The warden's process id; 0 where there is no warden."""
+        """The reaper's process id; 0 where there is no reaper."""
         with self._waiting:
             return self._hear_pid(None) or 0
 
     def poll(self) -> int | None:
-        """The warden's exit status, which is that of the child; None while it runs."""
+        """The reaper's exit status, which is that of the child; None while it runs."""
         if self._waiting.acquire(blocking=False):  # else another thread waits for its end, which has not come
             try:
                 return self._end(0.0)
@@ -73,13 +74,13 @@ class Ward:
             return self._end(seconds)
 
     def send_signal(self, number: int) -> None:
-        """Signal the warden, unless it has ended."""
+        """Signal the reaper, unless it has ended."""
         with contextlib.suppress(OSError):
             self._line.send(bytes([number]))
 
-    def end_nursery(self) -> None:
-        """Kill the nursery, and so all its children, where it passes no signal on."""
-        self._nursery.close()
+    def end_server(self) -> None:
+        """Kill the fork server, and so all its children, where it passes no signal on."""
+        self._server.close()
 
     def close(self) -> None:
         """Release what a child that has ended has left."""
@@ -91,7 +92,7 @@ class Ward:
         deadline = None if seconds is None else time.monotonic() + seconds
         if self.returncode is None:
             self._hear_pid(deadline)
-            self.returncode = int(self._hear(deadline) or -signal.SIGKILL)  # so it ends where the nursery does
+            self.returncode = int(self._hear(deadline) or -signal.SIGKILL)  # so it ends where the fork server does
         return self.returncode
 
     def _hear_pid(self, deadline: float | None) -> int:
@@ -100,7 +101,7 @@ class Ward:
         return self._pid
 
     def _hear(self, deadline: float | None) -> bytes:
-        """The next message of the nursery; empty where it has ended."""
+        """The next message of the fork server; empty where it has ended."""
         poll = select.poll()
         poll.register(self._line, select.POLLIN)
         remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -112,28 +113,28 @@ class Ward:
             return b""
 
 
-class _Nursery:
-    """This process's end of its nursery."""
+class _Server:
+    """This process's end of its fork server."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_the_start: Mapping[str, str]) -> None:
         self._asking = threading.Lock()
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = _spawner.submit(
                 subprocess.Popen,
-                [sys.executable, "-P", "-m", nursery.__name__, str(os.getpid())],
+                [sys.executable, "-P", "-m", fork_server.__name__, str(os.getpid())],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for this process alone
-                env=paths.own_environment(),
+                env={**paths.own_environment(), **at_the_start},
             ).result()
         atexit.register(self.close)
 
     def fork(self, request: dict[str, object], files: Sequence[int]) -> None:
         """Have it fork a child, which gets these open files."""
         text = json.dumps(request).encode()
-        message = len(text).to_bytes(nursery.SIZE_BYTES, "big") + text
+        message = len(text).to_bytes(fork_server.SIZE_BYTES, "big") + text
         with self._asking, contextlib.suppress(BrokenPipeError, ConnectionResetError):  # then the line has no other end
             sent = socket.send_fds(self._control, [message], files)
             self._control.sendall(message[sent:])
@@ -142,7 +143,7 @@ class _Nursery:
         return self._process.poll() is None
 
     def close(self) -> None:
-        """End the nursery and its children."""
+        """End the fork server and its children."""
         self._control.close()
         self._process.kill()
         self._process.wait()
@@ -151,27 +152,27 @@ class _Nursery:
 _starting = threading.Lock()
 
 
-def _nursery() -> _Nursery:
-    """The nursery of this process. A fork of this process has one of its own, and so have another environment and
+def _server(environment: Mapping[str, str]) -> _Server:
+    """The fork server for a child with this environment. A fork of this process has servers of its own, and so has
     another set of processors."""
-    variables = frozenset(item for item in os.environ.items() if item[0].startswith(AT_THE_START))
+    variables = frozenset(item for item in environment.items() if item[0].startswith(AT_THE_START))
     with _starting:
         processors = frozenset(os.sched_getaffinity(0))
-        if not _nursery_of(variables, processors).is_alive():
-            _nursery_of.cache_clear()
-        return _nursery_of(variables, processors)
+        if not _server_of(variables, processors).is_alive():
+            _server_of.cache_clear()
+        return _server_of(variables, processors)
 
 
 @functools.cache
-def _nursery_of(_variables: frozenset[tuple[str, str]], _processors: frozenset[int]) -> _Nursery:
-    return _Nursery()
+def _server_of(variables: frozenset[tuple[str, str]], _processors: frozenset[int]) -> _Server:
+    return _Server(dict(variables))
 
 
 def _begin_anew() -> None:
-    """After a fork there are no other threads, and the nursery is the parent's."""
+    """After a fork there are no other threads, and the fork servers are the parent's."""
     global _spawner, _starting
     _spawner, _starting = ThreadPoolExecutor(1, thread_name_prefix="spawner"), threading.Lock()
-    _nursery_of.cache_clear()
+    _server_of.cache_clear()
 
 
 os.register_at_fork(after_in_child=_begin_anew)
