@@ -62,7 +62,7 @@ def export(request: ExportRequest) -> Export:
         files.append(store.paths[0])
         tables, _ = time_tables.read(space.name, request.problem.results)
         if here := [each for each in tables if (each.kind, each.device) == (device.kind, device.name)]:
-            time_tables.write(space.name, reversed(here), folder / RECORDS)
+            time_tables.write(space.name, here[::-1], folder / RECORDS)
             files.append(time_tables.path(space.name, folder / RECORDS))
     files.append(folder / DISPATCH_FILE)
     data = {

@@ -117,26 +117,35 @@ def _timed(sizes: Sequence[Sizes], times: Sequence[float | None]) -> dict[Sizes,
 
 def path(kernel: str, root: Path) -> Path:
     """The file of a kernel in a folder of results."""
-    return root / f"{kernel.lstrip('/')}.times.json"
+    return beside(root / f"{kernel.lstrip('/')}.jsonl")
+
+
+def beside(records: Path) -> Path:
+    """The file of the kernel whose records are in this file."""
+    return records.with_suffix(".times.json")
 
 
 def read(kernel: str, folder: Path | None = None) -> tuple[list[TimeTable], list[str]]:
     """The tables of a kernel, those of `folder`, or else the user's own, before the shipped ones; and messages about
     what cannot be read."""
-    found: list[TimeTable] = []
-    problems: list[str] = []
-    for root in dict.fromkeys(each.resolve() for each in (folder or paths.user_results(), paths.shipped("results"))):
-        file = path(kernel, root)
-        try:
-            found += _tables(file)
-        except RequestError as error:
-            problems.append(str(error))
-    return found, problems
+    roots = (folder or paths.user_results(), paths.shipped("results"))
+    read_of = [read_file(path(kernel, root)) for root in dict.fromkeys(root.resolve() for root in roots)]
+    return [table for tables, _ in read_of for table in tables], [told for _, problems in read_of for told in problems]
 
 
-def write(kernel: str, tables: Iterable[TimeTable], folder: Path | None = None) -> None:
+def read_file(file: Path) -> tuple[list[TimeTable], list[str]]:
+    """The tables of a file, none if it is not there; and messages about what cannot be read."""
+    try:
+        return _tables(file), []
+    except RequestError as error:
+        return [], [str(error)]
+
+
+def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) -> None:
     """Add `tables` to those of a kernel in `folder`, or else the user's own: new times take the place of old ones. A
     file that cannot be read is left as it is. Raises RequestError where it cannot be written."""
+    if not tables:
+        return
     file = path(kernel, folder or paths.user_results())
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
