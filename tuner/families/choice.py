@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tuner.devices import Device, build_cache
+from tuner.devices.product import Tiles
 from tuner.errors import DeviceError, NoConfiguration, TrialError
+from tuner.families import products
 from tuner.families.code import SizedCode
 from tuner.families.known import Knowledge, Known
 from tuner.space import source
@@ -58,12 +60,18 @@ class FamilyTable:
         self._problems = [problem for store in self._stores for problem in store.problems]
         self._known = self._read(library, results)
         entries = [Measured(known.space, known.config, known.times) for known in self._known]
-        self._model = TimeModel(entries, scope, device.units, device.last_cache or 0) if len(entries) > 1 else None
+        cache = device.last_cache or 0
+        self._model = TimeModel(entries, scope, device.units, cache, self._tiles) if len(entries) > 1 else None
 
     @property
     def notes(self) -> list[str]:
         """What cannot be read of stores and tables."""
         return list(dict.fromkeys(self._problems))
+
+    def _tiles(self, sizes: Sizes) -> Tiles | None:
+        """How the library runs the operation at these sizes, if it tells."""
+        space = self._spaces[0]
+        return products.tiles(space, self.scope(dict(zip(space.operation.sizes, sizes, strict=True))), self.device)
 
     def scope(self, sizes: Mapping[str, int]) -> Scope:
         """The problem of these sizes."""

@@ -7,8 +7,9 @@ is taken from the sizes nearby: the logarithm of what was measured over that sum
 whose values are the more alike the nearer they lie, and is interpolated as such (D. G. Krige, "A statistical approach
 to some basic mine valuation problems on the Witwatersrand", 1951; C. E. Rasmussen and C. K. I. Williams, "Gaussian
 Processes for Machine Learning", 2006, chapter 2). Sizes are near for a configuration where it has about as many blocks,
-each with about as much work, where they are about the same, and where rows are aligned alike. For a library's routine
-the sizes alone tell. A kernel that was measured nowhere near is thought to take longer. What was measured at few of the
+each with about as much work, where they are about the same, and where rows are aligned alike. Of a library that tells
+its tiles, as cuBLASLt's heuristics do without running anything, these tell as the blocks of a kernel do; of any other
+the sizes alone. A kernel that was measured nowhere near is thought to take longer. What was measured at few of the
 sizes, or never with rows that are not aligned, is not predicted where these would tell.
 
 Whether to trust it, the records tell: sizes are left out, each once, and predicted from the others, among what was
@@ -26,14 +27,16 @@ import numpy as np
 
 from tuner.space.scope import Scope
 from tuner.store.grids import Array, Measured, Sizes
-from tuner.store.loads import LOAD, PARTS, Terms, TimeTerms
+from tuner.store.loads import LOAD, PARTS, LibraryTiles, Terms, TimeTerms
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
 MOST_SIZES = 320  # that a model learns from, the most measured first
 DEVIATION, NOISE = 0.3, 0.03  # of the logarithms of what is left open, and of those of a measurement
-REACH = 1.5  # of the logarithm of blocks, or of the work of each, over which what is left open changes
-WIDER = 2.5  # times that of the logarithms of the sizes of a kernel, since blocks and work tell more
+# How much what is left open changes with the logarithms of sizes, the alignment of rows, the logarithms of blocks and
+# of the work of each, and with what a library tells of its waves and algorithm: of a kernel, and of a library that
+# tells its tiles, or does not.
+KERNEL, TILED, UNTILED = (0.27, 1.0, 0.67, 0.0), (0.2, 0.0, 0.3, 0.4), (0.67, 1.0, 0.0, 0.0)
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
 RARE = 0.1  # of the sizes of what was measured most: what was measured at fewer is known there alone
 CAUTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)  # by how much a kernel is expected to be faster than the library
@@ -51,9 +54,16 @@ class TimeModel:
     """Predicts the times of configurations that were measured at several sizes. `regret` is what its choices lost over
     the best of what was measured, on average over the sizes that were left out; None where it is not to be trusted."""
 
-    def __init__(self, measured: Sequence[Measured], scope: Scope, units: int, cache: int = 0) -> None:
+    def __init__(
+        self,
+        measured: Sequence[Measured],
+        scope: Scope,
+        units: int,
+        cache: int = 0,
+        tiles: LibraryTiles = lambda sizes: None,
+    ) -> None:
         """All are of one operation. `scope` has options, types and limits; `units` are the multiprocessors, `cache` the
-        bytes of the last cache, 0 if unknown."""
+        bytes of the last cache, 0 if unknown; `tiles` tells how the library runs the operation at a size."""
         least = RARE * max((len(entry.times) for entry in measured), default=0)
         self._positions = np.array([n for n, entry in enumerate(measured) if len(entry.times) > least], int)
         self._count, measured = len(measured), [measured[number] for number in self._positions]
@@ -63,7 +73,7 @@ class TimeModel:
                 counts[sizes] = counts.get(sizes, 0) + 1
         self.sizes = sorted(counts, key=lambda sizes: (-counts[sizes], sizes))[:MOST_SIZES]
         self._is_kernel = np.array([entry.space is not None for entry in measured], bool)
-        self._terms = TimeTerms(measured, scope, units, cache, self.sizes)
+        self._terms = TimeTerms(measured, scope, units, cache, self.sizes, tiles)
         times = np.array([[entry.times.get(sizes, np.nan) for entry in measured] for sizes in self.sizes])
         self._times = times.reshape(len(self.sizes), len(measured))
         self._caution, self.regret = 0.0, None
@@ -92,10 +102,10 @@ class TimeModel:
 
     def _place(self, terms: Terms) -> Array:
         """Where sizes lie, by entry: how alike what is left open is at two of them, their distance tells."""
-        sizes, alignments, blocks = terms.place
-        wide = np.where(self._is_kernel, WIDER, 1.0)[:, None]
-        every = np.ones_like(wide)
-        return np.hstack([sizes / REACH / wide, alignments * every, blocks / REACH])
+        sizes, alignments, blocks, library = terms.place
+        scales = np.where(self._is_kernel[:, None], KERNEL, TILED if self._terms.has_tiles else UNTILED)
+        by_sizes, by_alignment, by_blocks, by_library = (scales[:, [column]] for column in range(4))
+        return np.hstack([sizes * by_sizes, alignments * by_alignment, blocks * by_blocks, library * by_library])
 
     def _look(self, sizes: Sequence[Sizes]) -> list[Terms]:
         """The parts of the times at these first of all sizes, also over the times."""
