@@ -31,16 +31,17 @@ from tuner.store.loads import LOAD, PARTS, LibraryTiles, Terms, TimeTerms
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
-MOST_SIZES = 320  # that a model learns from, the most measured first
+MOST_SIZES = 512  # that a model learns from, the most measured first
 DEVIATION, NOISE = 0.3, 0.03  # of the logarithms of what is left open, and of those of a measurement
 # How much what is left open changes with the logarithms of sizes, the alignment of rows, the logarithms of blocks and
 # of the work of each, and with what a library tells of its waves and algorithm: of a kernel, and of a library that
 # tells its tiles, or does not.
 KERNEL, TILED, UNTILED = (0.27, 1.0, 0.67, 0.0), (0.2, 0.0, 0.3, 0.4), (0.67, 1.0, 0.0, 0.0)
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
+FAR = 3.0  # times the best at a size: what takes longer tells nothing of where it may be the best
 RARE = 0.1  # of the sizes of what was measured most: what was measured at fewer is known there alone
 CAUTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)  # by how much a kernel is expected to be faster than the library
-SURPRISE, LOST = 0.03, 1.0  # over the library, and how much the share of sizes counts at which that much is lost
+SURPRISE, LOST = 0.03, 0.5  # over the library, and how much the share of sizes counts at which that much is lost
 SPARING = 32.0  # the weight of the other parts of a time than its load, over the third power of the number of sizes
 ROUNDS = 100  # of the search for the numbers
 SLOTS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # shares of the multiprocessors that may take blocks
@@ -76,6 +77,8 @@ class TimeModel:
         self._terms = TimeTerms(measured, scope, units, cache, self.sizes, tiles)
         times = np.array([[entry.times.get(sizes, np.nan) for entry in measured] for sizes in self.sizes])
         self._times = times.reshape(len(self.sizes), len(measured))
+        if self.sizes:
+            self._times[self._times > FAR * np.nanmin(self._times, axis=1, keepdims=True)] = np.nan
         self._caution, self.regret = 0.0, None
         if self.sizes:
             self._terms.slots = self._slots(units)
