@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import inspect
 import re
 import shlex
 import subprocess
@@ -341,6 +342,7 @@ def test_the_page_of_types_has_them_all() -> None:
 BLOCKS = [(page, block) for page, text in TEXTS.items() for block in blocks(text, "python")]
 PYTHON = [(page, block) for page, block in BLOCKS if not block.startswith(NEEDS_GPU)]
 OF_GPUS = [(page, block) for page, block in BLOCKS if block.startswith(NEEDS_GPU)]
+OF_GPUS_IDS = [f"{page}: {block.splitlines()[0].split()[-1]}" for page, block in OF_GPUS]
 
 
 @pytest.mark.parametrize(("page", "block"), PYTHON, ids=[page for page, _ in PYTHON])
@@ -362,25 +364,33 @@ def test_the_python_that_pages_show_runs(page: str, block: str) -> None:
 def test_the_page_of_what_is_public_names_what_there_is() -> None:
     text = TEXTS["docs/stability.md"]
     named = {span.removeprefix("tuner.") for span in code_spans(text) if re.fullmatch(r"tuner\.[A-Za-z]+", span)}
-    others = {"search", "spaces", "toml"}  # a package, an entry point, a file
+    others = {"search", "torch", "spaces", "toml"}  # packages, an entry point, a file
     assert {"load", "Kernel", "TunerError"} <= named - others <= set(tuner.__all__)
     variables = set(re.findall(r"`(TUNER_[A-Z]+)`", text))
     code = "".join(path.read_text() for path in (ROOT / "tuner").rglob("*.py"))
     assert variables <= set(re.findall(r'"(TUNER_[A-Z]+)"', code))
 
 
-@pytest.mark.parametrize(("page", "block"), OF_GPUS, ids=[block.splitlines()[0] for _, block in OF_GPUS])
-def test_the_python_of_gpus_compiles_and_uses_what_there_is(page: str, block: str) -> None:
-    for node in ast.walk(ast.parse(block, page)):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "tuner":
-            assert hasattr(tuner, node.attr), node.attr
+@pytest.mark.parametrize(("page", "block"), OF_GPUS, ids=OF_GPUS_IDS)
+def test_the_python_of_gpus_calls_what_there_is_with_arguments_that_it_takes(page: str, block: str) -> None:
+    checked = []
+    for call in ast.walk(ast.parse(block, page)):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            keywords = {str(each.arg): each.value for each in call.keywords}
+            if isinstance(call.func.value, ast.Name) and call.func.value.id == "tuner":
+                inspect.signature(getattr(tuner, call.func.attr)).bind(*call.args, **keywords)
+                checked.append(call.func.attr)
+            elif call.func.attr == "bind":
+                inspect.signature(tuner.Kernel.bind).bind(None, *call.args, **keywords)
+    assert checked
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("page", "block"), OF_GPUS, ids=[block.splitlines()[0] for _, block in OF_GPUS])
+@pytest.mark.parametrize(("page", "block"), OF_GPUS, ids=OF_GPUS_IDS)
 def test_the_python_of_gpus_runs(page: str, block: str) -> None:
     """In a process of its own: each of the packages makes its own CUDA context."""
-    pytest.importorskip(block.splitlines()[0].split()[-1].lower())
+    package = block.splitlines()[0].split()[-1]
+    pytest.importorskip(package.lower(), reason=f"{package} is not installed: {page} is not run")
     done = subprocess.run([sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 

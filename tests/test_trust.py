@@ -1,4 +1,5 @@
-"""What lies in a cache is loaded and run, so it is read only if nobody but its owner and root can have written it."""
+"""What lies in a cache is loaded and run, so it is read only if nobody but its owner and root can have written it. What
+lies in a store is never code."""
 
 from __future__ import annotations
 
@@ -9,10 +10,12 @@ import pytest
 
 import tuner
 from helpers import ROOT
+from helpers.records import HOST_KERNEL, NEAR, host_config, record
 from tuner import paths
 from tuner.devices import build_cache
 from tuner.errors import RequestError
 from tuner.space import catalog
+from tuner.store.store import Store
 
 SOMEBODY = 12345
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
@@ -59,3 +62,15 @@ def test_a_cache_that_may_only_be_read_serves(cache: Path) -> None:
     for folder in (cache, cache / "builds"):
         folder.chmod(0o555)
     assert build_cache.read("kernel") == b"code"
+
+
+def test_a_folder_of_results_that_a_team_shares_gives_configurations_and_no_code(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    hostile = record(time_ms=1e-3, config={**host_config(8), "block_size": "8, system(0)"})
+    Store(HOST_KERNEL, folder).add(hostile)
+    (folder / f"{HOST_KERNEL}.jsonl").chmod(0o666)
+    folder.chmod(0o777)
+    assert tuner.load(HOST_KERNEL, 64, device="host", results=folder).match == "default"
+    Store(HOST_KERNEL, folder).add(NEAR)
+    loaded = tuner.load(HOST_KERNEL, 64, device="host", results=folder)
+    assert (loaded.match != "default", loaded.config) == (True, NEAR.config)

@@ -30,8 +30,9 @@ MOST_STRIDES = 64  # sets of strides whose launches are kept
 class Kernel:
     """A kernel in one configuration, loaded on a device: call it with the arrays of its operation.
 
-    `device` is where it is loaded, `config` its configuration, `match` how well the look-up fitted; `regret` is the
-    share that is expected to be lost over the best that is known, where the match is `predicted`. `record` is the
+    `device` is where it is loaded, `config` its configuration, `match` how well the look-up fitted; `regret` is a
+    fraction, by which its time is expected to exceed that of the best that is known (0.02 is 2 %), and None where the
+    match is not `predicted`: it is the mean of what such choices lost at sizes that were measured. `record` is the
     record that holds the configuration as its best or as a runner-up; None where it is the default, was exported, or
     was passed to `load`. Threads and signal handlers may share a Kernel. A pickled Kernel is loaded again where it is
     unpickled.

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner import devices
-from tuner.devices import Build, Device, build_cache
-from tuner.devices.build_cache import ExportedBuild
+from tuner.devices import Build, Device, bundles
+from tuner.devices.bundles import ExportedBuild
 from tuner.errors import DeviceError, RequestError, TrialError
 from tuner.kernel import Kernel
 from tuner.paths import quoted
@@ -108,7 +108,7 @@ def _check_types(folders: Mapping[str, Any], mappings: Mapping[str, Any]) -> Non
 
 def _bundled_builds(folder: Path, space: Space, device: Device) -> list[ExportedBuild]:
     """The exported builds for this device's architecture; a warning where there is none."""
-    builds = build_cache.read_bundle(folder, space.name)
+    builds = bundles.read(folder, space.name)
     usable = [build for build in builds if build.architecture == device.architecture]
     if not usable:
         architectures = ", ".join(sorted({build.architecture for build in builds})) or "nothing"

@@ -1,5 +1,6 @@
 """Folders and files: what ships with the package, the user's own folders, and safe writing."""
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -9,6 +10,7 @@ from pathlib import Path
 from tuner.errors import RequestError
 
 MOST_SHOWN = 400  # characters of a name or value in a message
+_CHECKSUM = 32  # bytes at the end of a file; loaders ignore trailing data
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -94,6 +96,21 @@ def read_trusted(path: Path) -> bytes:
     with path.open("rb") as file:
         check_trusted(path, os.fstat(file.fileno()))
         return file.read()
+
+
+def read_checked(path: Path) -> bytes | None:
+    """What `write_checked` wrote; None if it is missing or damaged. Raises RequestError if it is not to be trusted."""
+    with contextlib.suppress(OSError):
+        content = read_trusted(path)
+        data, checksum = content[:-_CHECKSUM], content[-_CHECKSUM:]
+        if data and checksum == hashlib.sha256(data).digest():
+            return data
+    return None
+
+
+def write_checked(path: Path, data: bytes) -> None:
+    """Write `data` atomically, and its checksum behind it. Raises OSError."""
+    replace(path, data + hashlib.sha256(data).digest())
 
 
 def read_text(path: Path, most: int, errors: str = "strict") -> str:

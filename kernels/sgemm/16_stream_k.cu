@@ -14,9 +14,9 @@
 //
 // How sums meet:
 // - A block leaves those of a tile that others work on, too, in a workspace, and a counter of the tile goes up.
-// - When it has left all, it waits for the counters of its tiles, and adds up its share of their outputs from what all
-//   have left. So no block works alone at the end, as the last one does in 14. Blocks that wait for one another must all
-//   run at once: the launch is cooperative.
+// - When it has left all, it waits for the counter of the first of its tiles, and adds up its share of the outputs from
+//   what all have left. So no block works alone at the end, as the last one does in 14. Blocks that wait for one another
+//   must all run at once: the launch is cooperative.
 // - They are added in the order of the depth, so that C has the same bits each time.
 //
 // Against 14_split_k, too: registers lie in two banks, those of even numbers and those of odd ones. What a 16-byte
@@ -25,8 +25,8 @@
 // 10 multiplications of 14. (13 multiplies its sums by alpha first, and stores other registers.) Here neighbouring sums
 // are exchanged as they are left, and again when they have been added up: 9 of 10 find their registers in both banks.
 //
-// On an H200 the best take 0.183 ms at 512x512x16384 and 0.101 at 128x4096x4096: 1.01 and 0.99 times as fast as cuBLAS,
-// where those of 14 take 0.199 and 0.104.
+// On an H200 the best take 0.181 ms at 512x512x16384, 0.096 at 128x4096x4096, 0.344 at 1024x1024x8192 and 0.029 at 768:
+// 1.03, 1.03, 1.10 and 1.31 times as fast as cuBLAS, where those of 14 take 0.199, 0.104, 0.375 and 0.031.
 // Idea: stream-K, by Osama and others (PPoPP 2023).
 #include "portable.h"
 #include "cp_async.h"
@@ -184,10 +184,8 @@ INLINE void read_fragments(float *fragment_a, float *fragment_b, const float *a,
 }
 
 // Count one more at `counter`, after all that the block has written.
-INLINE int count(int *counter) {
-    int before;
-    asm volatile("atom.add.acq_rel.gpu.global.s32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
-    return before;
+INLINE void count(int *counter) {
+    asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(counter) : "memory");
 }
 
 // Wait until `counter` has come to `number`. What those that count have written before can then be read.
@@ -198,21 +196,56 @@ INLINE void wait_for(const int *counter, int number) {
     } while (counted < number);
 }
 
-// Write fours `begin` to `end` of a thread's outputs, *c the first of all: the sums that `sharers` blocks have left, one
-// where `first` is and the others from `others` on. `rows` and `columns` are left of C from *c on.
-INLINE void write_outputs(float *c, const float *first, const float *others, int sharers, int begin, int end, int rows,
-                          int columns, int N, float alpha, float beta) {
+// Write fours `begin` to `end` of a thread's outputs, *c the first of all: the sums that `workers` blocks have left, one
+// where `first` is and the others from `others` on. `rows` and `columns` are left of C from *c on. So that reads are
+// waited for few times, several are under way at once: DEPTH fours of each of WIDTH blocks.
+template <int DEPTH, int WIDTH>
+INLINE void write_fours(float *c, const float *first, const float *others, int workers, int begin, int end, int rows,
+                        int columns, int N, float alpha, float beta) {
+    const float4 zero = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll 1
-    for (int f = begin; f < end; f++) {
-        float4 sum = __ldcg((const float4 *)(first + f * (4 * THREADS)));
-#pragma unroll 8
-        for (int s = 1; s < sharers; s++) {
-            const float4 part = __ldcg((const float4 *)(others + (size_t)(s - 1) * (2 * BM * BN) + f * (4 * THREADS)));
-            sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
+    for (; begin < end; begin += DEPTH) {
+        float4 all[DEPTH], part[WIDTH][DEPTH];
+#pragma unroll
+        for (int i = 0; i < DEPTH; i++) {
+            all[i] = begin + i < end ? __ldcg((const float4 *)(first + (begin + i) * (4 * THREADS))) : zero;
         }
-        const int row = ROW(f / (COLUMNS / 4)), column = COLUMN(f % (COLUMNS / 4) * 4);
-        write4(c + (size_t)row * N + column, make_float4(sum.y, sum.x, sum.w, sum.z), alpha, beta,
-               row < rows ? columns - column : 0, wide_n);
+#pragma unroll 1
+        for (int worker = 1; worker < workers; worker += WIDTH) {
+#pragma unroll
+            for (int w = 0; w < WIDTH; w++) {
+                const float *left = others + (size_t)(worker + w - 1) * (2 * BM * BN) + begin * (4 * THREADS);
+#pragma unroll
+                for (int i = 0; i < DEPTH; i++) {
+                    const int there = worker + w < workers && begin + i < end;
+                    part[w][i] = there ? __ldcg((const float4 *)(left + i * (4 * THREADS))) : zero;
+                }
+            }
+#pragma unroll
+            for (int w = 0; w < WIDTH; w++) {
+#pragma unroll
+                for (int i = 0; i < DEPTH; i++) {
+                    all[i].x += part[w][i].x, all[i].y += part[w][i].y;
+                    all[i].z += part[w][i].z, all[i].w += part[w][i].w;
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < DEPTH; i++) {
+            const int f = begin + i, row = ROW(f / (COLUMNS / 4)), column = COLUMN(f % (COLUMNS / 4) * 4);
+            write4(c + (size_t)row * N + column, make_float4(all[i].y, all[i].x, all[i].w, all[i].z), alpha, beta,
+                   row < rows && f < end ? columns - column : 0, wide_n);
+        }
+    }
+}
+
+// The same, with as many reads at once where there are few fours, of many blocks.
+INLINE void write_outputs(float *c, const float *first, const float *others, int workers, int begin, int end, int rows,
+                          int columns, int N, float alpha, float beta) {
+    if (end - begin > 2) {
+        write_fours<4, 4>(c, first, others, workers, begin, end, rows, columns, N, alpha, beta);
+    } else {
+        write_fours<2, 8>(c, first, others, workers, begin, end, rows, columns, N, alpha, beta);
     }
 }
 
@@ -305,39 +338,38 @@ void sgemm_stream_k(float *__restrict__ C, const float *__restrict__ A, const fl
             __stcg((float4 *)(left + f * (4 * THREADS)),
                    make_float4(sum[i][j + 1], sum[i][j], sum[i][j + 3], sum[i][j + 2]));
         }
+        __syncthreads(); // all has been left, and nobody reads slots any more
         if (from == 0 && to == K) { // nobody else works on this tile
             const int row = block_row + thread_row, column = block_column + thread_column;
             write_outputs(C + (b * M + row) * N + column, left, left, 1, 0, FOURS, M - row, N - column, N, alpha, beta);
-        } else {
-            __syncthreads();
-            if (thread == 0) {
-                count(counters + 2 * tile);
-            }
+        } else if (thread == 0) {
+            count(counters + 2 * tile);
         }
     }
 
-    // Add up this block's share of the first and the last of its tiles.
-    for (int tile = first_tile; tile <= last_tile; tile += max(last_tile - first_tile, 1)) {
-        const int tile_begin = tile * depth + spared, tile_end = (tile + 1) * depth;
-        const int first = ((tile_begin + 1) * gridDim.x - 1) / all; // block that has worked on it
-        const int sharers = (tile_end * gridDim.x - 1) / all + 1 - first, share = blockIdx.x - first;
-        if (begin >= tile_end || end <= tile_begin || sharers == 1) {
-            continue;
-        }
-        const int row = tile / columns % rows * BM + thread_row, column = tile % columns * BN + thread_column;
-        const size_t b = tile / (columns * rows);
-        // The first of them may have begun with the tile before.
-        const int before = (int)(all * first / gridDim.x) / depth < tile;
-        const float *left = workspace + (size_t)2 * first * (BM * BN) + thread * 4;
-        if (thread == 0) {
-            wait_for(counters + 2 * tile, sharers);
-        }
-        __syncthreads();
-        write_outputs(C + (b * M + row) * N + column, left + before * (BM * BN), left + 2 * (BM * BN), sharers,
-                      FOURS * share / sharers, FOURS * (share + 1) / sharers, M - row, N - column, N, alpha, beta);
-        // The last to be done sets both counters back for the next launch.
-        if (thread == 0 && count(counters + 2 * tile + 1) == sharers - 1) {
-            counters[2 * tile] = 0, counters[2 * tile + 1] = 0;
-        }
+    // Add up this block's share of the first of its tiles, unless it has had all of that tile, or nothing.
+    const int tile_begin = first_tile * depth + spared, tile_end = (first_tile + 1) * depth;
+    const int first = ((tile_begin + 1) * gridDim.x - 1) / all; // block that has worked on it
+    const int workers = (tile_end * gridDim.x - 1) / all + 1 - first;
+    if (end <= tile_begin || workers == 1) {
+        return;
+    }
+    // The first of them may have begun with the tile before. It then has a share of that one.
+    const int before = (int)(all * first / gridDim.x) / depth < first_tile;
+    const int sharers = workers - before, share = blockIdx.x - first - before;
+    const int row = first_tile / columns % rows * BM + thread_row, column = first_tile % columns * BN + thread_column;
+    const size_t b = first_tile / (columns * rows);
+    const float *left = workspace + (size_t)2 * first * (BM * BN) + thread * 4;
+    int before_this = 0;
+    if (thread == 0) {
+        wait_for(counters + 2 * first_tile, workers);
+        before_this = atomicAdd(counters + 2 * first_tile + 1, 1);
+    }
+    __syncthreads();
+    write_outputs(C + (b * M + row) * N + column, left + before * (BM * BN), left + 2 * (BM * BN), workers,
+                  FOURS * share / sharers, FOURS * (share + 1) / sharers, M - row, N - column, N, alpha, beta);
+    // The last to have seen the counter sets both back for the next launch.
+    if (thread == 0 && before_this == sharers - 1) {
+        counters[2 * first_tile] = 0, counters[2 * first_tile + 1] = 0;
     }
 }

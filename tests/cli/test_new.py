@@ -144,7 +144,7 @@ def test_threads_that_the_source_leaves_to_the_launch_are_parameters(tmp_path: P
     )
     data = data_of(drafted(tmp_path, tune, "f.cu", code))
     assert list(data["parameters"]) == data["block"] == ["block_size_x", "block_size_y"]
-    assert data["grid"] == ["ceil_div(m, block_size_x)", "ceil_div(n, block_size_y)"]
+    assert data["grid"] == ["ceil_div(n, block_size_x)", "ceil_div(m, block_size_y)"]
     assert "how many threads" not in (tmp_path / "f.yaml").read_text()
 
 
@@ -163,7 +163,7 @@ def test_a_parameter_by_value_of_an_open_type_is_a_scalar(tmp_path: Path, tune: 
     assert [a["dtype"] for a in operation["arguments"]] == ["T", "T", "float32", "T", "float32", "T", "int32"]
     line = next(line for line in file.read_text().splitlines() if "name: beta" in line)
     assert "its type is real: which dtype is it?; an array, if that is a pointer?" in line
-    file.write_text(answered(file.read_text()).replace("reference: a + b", "reference: alpha * x"))
+    file.write_text(answered(file.read_text()).replace("reference: a + b", "reference: alpha * x[0]"))
     assert tune("validate", file).status == 0
 
 
@@ -289,7 +289,7 @@ def test_a_draft_of_steps_knows_their_order_scratch_and_constants(tmp_path: Path
         "partials": (None, "scratch", ["n"]),
         "x": (None, "in", ["n"]),
         "n": (None, None, None),
-        "total": (None, "out", ["n"]),
+        "total": (None, "out", [1]),
         "weights": ("constant", "in", [3, 2]),
         "bias": ("constant", "in", [1]),
     }
@@ -298,7 +298,7 @@ def test_a_draft_of_steps_knows_their_order_scratch_and_constants(tmp_path: Path
 
 def test_an_answered_draft_of_steps_validates(tmp_path: Path, tune: Tune) -> None:
     file = drafted(tmp_path, tune, "sum.cu", STEPS, "--entry", "parts,last")
-    text = re.sub(r"  # \? .*", "", file.read_text()).replace("reference:\n", "reference: x\n", 1)
+    text = re.sub(r"  # \? .*", "", file.read_text()).replace("reference:\n", "reference: x[0]\n", 1)
     file.write_text(text)
     done = tune("validate", file, "--compile")
     assert (done.status, done.err) == (0, "")
@@ -484,7 +484,7 @@ def test_a_draft_asks_for_dynamic_shared_memory_and_for_what_is_no_number(tmp_pa
     data, text = data_of(file), file.read_text()
     arguments = {a["name"]: (a["dtype"], a.get("shape")) for a in data["operation"]["arguments"]}
     assert arguments == {
-        "y": ("uint8", ["n", 4]),
+        "y": ("uint8", [1, 4]),
         "x": ("uint8", ["n", 4]),
         "ab": ("complex64", None),
         "dims": ("int32", None),
@@ -503,7 +503,7 @@ def test_a_draft_asks_for_dynamic_shared_memory_and_for_what_is_no_number(tmp_pa
         "rows": "a pointer to pointers has no numbers: take one array in the source, and offsets in it",
     }.items():
         assert re.search(rf"name: {name},.*# \? {re.escape(ask)}", text), name
-    assert "# bytes: 16 * n" in text
+    assert "# bytes: 4 * 1 + 12 * n" in text
     assert "expected(x, rows, *, n, ab, dims, p)" in text
 
 

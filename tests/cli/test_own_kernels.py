@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tuner
+from helpers.kernels import Stage
 from helpers.own_kernels import project, scaled
 from helpers.processes import Tune, nobody
 from tuner import paths
@@ -195,6 +196,8 @@ def test_a_record_of_other_code_under_an_earlier_name_is_taken_only_if_no_other_
 def test_sizes_and_the_default_come_from_the_file_everywhere(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path / "mine", "double")
     assert tune("show", file, "--json").json["default"] == {"unroll": 1}
+    file.write_text(f"{file.read_text()}source_note: as in a book\n")
+    assert tune("show", file).out.endswith("\nnote: as in a book\n")
     done = tune(file, "--device", "host", "--json")
     assert (done.json["size"], done.json["kernel"]) == ({"n": 1000}, "mine/double")
     (record,) = Store("mine/double").records
@@ -376,3 +379,10 @@ def test_a_list_of_known_files_that_is_damaged_or_of_others_is_not_followed(tune
     done = tune("list")
     assert (done.status, "mine/double" in done.out) == (0, False)
     assert "other users may write to it" in done.err
+
+
+def test_a_kernel_in_cuda_alone_is_told_how_it_may_run_elsewhere(tune: Tune, stage: Stage) -> None:
+    file = stage("__global__ void only(float *C) {}", "only", "{a: [0]}", "cuda", "grid: [1]\nblock: [1]")
+    told = tune(file, "8", "--device", "opencl").err
+    assert "runs on cuda, not on opencl; a source that includes portable.h may run on opencl, too" in told
+    assert "portable.h" not in tune("hgemm/07", "128", "--device", "opencl").err, "which is CUDA by its nature"

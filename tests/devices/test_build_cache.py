@@ -15,7 +15,7 @@ from helpers.arrays import SHAPE, arrays
 from helpers.processes import Tune
 from helpers.scripts import HEAVY, LAUNCH
 from tuner import paths
-from tuner.devices import Device, build_cache
+from tuner.devices import Device, build_cache, bundles
 from tuner.devices.cuda import compiler
 from tuner.errors import RequestError
 from tuner.space import catalog, operation, source
@@ -61,26 +61,26 @@ def test_an_exported_bundle_is_known_by_its_sources_and_no_other_folder_is_one(t
     bundle = tmp_path / "bundle"
     asked = ("export", "sgemm/03_naive", "64", "--to", "cubin", "--architecture", "sm_80,sm_90a", "--output", bundle)
     assert tune(*asked).status == 0
-    _, build = build_cache.read_bundle(bundle, "sgemm/03_naive")
+    _, build = bundles.read(bundle, "sgemm/03_naive")
     space = catalog.load("sgemm/03_naive")
     sizes = operation.parse_size(64, space.operation)
     scope = Scope(sizes, space.operation.options, "cuda", Limits(compute_capability=9.0))
     (cubin,) = build.binaries
     assert cubin.source == source.render(space, build.config, scope)[0].source.digest
     assert cubin.binary == (bundle / "sm_90a.cubin").read_bytes()
-    assert [b.architecture for b in build_cache.read_bundle(bundle, "sgemm/03_naive")] == ["sm_80", "sm_90a"]
+    assert [b.architecture for b in bundles.read(bundle, "sgemm/03_naive")] == ["sm_80", "sm_90a"]
     launch = (bundle / "launch.json").read_text()
     (bundle / "launch.json").write_text(launch.replace('"version": 2', '"version": 1'))
     with pytest.raises(RequestError, match=r"launch.json is of version 1, where 2 is read; export it again"):
-        build_cache.read_bundle(bundle, "sgemm/03_naive")
+        bundles.read(bundle, "sgemm/03_naive")
     (bundle / "launch.json").write_text(launch)
     (bundle / "sm_90a.cubin").write_bytes(cubin.binary[:-1])
     with pytest.raises(RequestError, match=r"sm_90a.cubin is not what was exported; export it again"):
-        build_cache.read_bundle(bundle, "sgemm/03_naive")
+        bundles.read(bundle, "sgemm/03_naive")
     for text in ("{", "[]", '{"builds": [{"architecture": "sm_90a"}]}', launch.replace("tuner bundle", "another")):
         (bundle / "launch.json").write_text(text)
         with pytest.raises(RequestError, match="bundle: not a folder that `tune export --to cubin` wrote"):
-            build_cache.read_bundle(bundle, "sgemm/03_naive")
+            bundles.read(bundle, "sgemm/03_naive")
 
 
 @pytest.mark.parametrize(("kernel", "device"), [("sgemm/01_host_blocked", "host"), ("sgemm/03_naive", "opencl")])

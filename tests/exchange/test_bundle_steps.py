@@ -17,7 +17,7 @@ from helpers.bundles import bundle, compiled_example, run_on_stand_in
 from helpers.processes import Tune
 from helpers.records import H200, record
 from tuner import devices
-from tuner.devices import build_cache
+from tuner.devices import build_cache, bundles
 from tuner.errors import RequestError
 from tuner.exchange.formats import ExportRequest, export
 from tuner.exchange.target import Problem
@@ -147,14 +147,14 @@ def test_each_source_has_a_cubin_and_shapes_are_those_of_the_configuration(
         "each": ("int32", [3], "each", None),
         "n": ("int32", None, None, None),
     }
-    (read,) = build_cache.read_bundle(tmp_path / "b", "everything")
+    (read,) = bundles.read(tmp_path / "b", "everything")
     space = catalog.load(str(everything))
     target = devices.BACKENDS["cuda"].limits_of("sm_90a")
     steps = source.render(space, read.config, source.Scope({"n": 50}, {}, "cuda", target))
     assert [cubin.source for cubin in read.binaries] == [step.source.digest for step in steps]
     (tmp_path / "b" / "sm_90a_second.cubin").unlink()
     with pytest.raises(RequestError, match=r"sm_90a_second.cubin: No such file or directory; export it again"):
-        build_cache.read_bundle(tmp_path / "b", "everything")
+        bundles.read(tmp_path / "b", "everything")
 
 
 EVERYTHING = """

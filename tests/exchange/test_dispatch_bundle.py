@@ -88,6 +88,26 @@ def test_an_exported_family_runs_at_any_size_and_compiles_nothing(
     assert len(builds()) >= 1
 
 
+def test_a_bundle_serves_a_kernel_under_another_name_and_refuses_another_kernel(
+    exported: Path, scales: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TUNER_CACHE", "TUNER_RESULTS", "TUNER_STATE"):
+        monkeypatch.setenv(name, str(tmp_path / "empty" / name))
+    renamed = (scales.parent.rename(tmp_path / "mine") / scales.name).rename(tmp_path / "mine" / "other.yaml")
+    y, x = (np.ones(1000, np.float32) for _ in "yx")
+    told = tuner.dispatch(renamed, binaries=exported).explain(y, x)
+    assert (told.kernel, told.config, told.match) == ("mine/other", config(4, fixed=1), "exact")
+    assert builds() == set()
+    with pytest.raises(RequestError, match="was exported for scales/twice; no kernel of sgemm has that code"):
+        tuner.dispatch("sgemm", binaries=exported)
+    changed = shutil.copytree(renamed.parent, tmp_path / "scales")
+    (changed / "other.yaml").rename(changed / "twice.yaml")
+    source = changed / "twice.c"
+    source.write_text(source.read_text().replace("used = ", "used = 0 + "))
+    with pytest.warns(UserWarning, match="scales/twice has changed since it was exported"):
+        tuner.dispatch([renamed, changed / "twice.yaml"], binaries=exported)
+
+
 def test_records_that_ship_are_in_it_too(tune: Tune, tmp_path: Path) -> None:
     done = tune("export", "gallery/vector_add", "--to", "dispatch", "--device", "H200", "--output", tmp_path, "--json")
     assert done.status == 0, done.err
@@ -111,12 +131,27 @@ def test_a_bundle_that_is_not_what_was_exported_is_refused(exported: Path, scale
     with pytest.raises(RequestError, match="is not what was exported; export it again"):
         tuner.dispatch(scales, binaries=exported)
     file.write_text(json.dumps({**held, "binaries": [], "architecture": "other"}))
-    with pytest.raises(DeviceError, match=f"its builds are for host other, not for host {host.architecture}"):
+    with pytest.raises(DeviceError, match=f"its builds are for host other, .*, not for host {host.architecture}, "):
         tuner.dispatch(scales, binaries=exported)(np.ones(8, np.float32), np.ones(8, np.float32))
-    for damaged in (text[:40], "[]", text.replace('"version": 1', '"version": 9')):
+    file.write_text(json.dumps({**held, "binaries": [], "device": "Another processor x4"}))
+    with pytest.raises(DeviceError, match=r"its builds are for host .*, Another processor, not for host"):
+        tuner.dispatch(scales, binaries=exported)(np.ones(8, np.float32), np.ones(8, np.float32))
+    for damaged in (text[:40], "[]", text.replace('"version": 2', '"version": 9')):
         file.write_text(damaged)
         with pytest.raises(RequestError, match="is damaged, or of another version; export it again"):
             tuner.dispatch(scales, binaries=exported)
+
+
+def test_builds_for_a_processor_that_is_not_here_are_not_made(tune: Tune, scales: Path, host: Device) -> None:
+    store, version = Store(catalog.load(str(scales)).name), Version.of(catalog.load(str(scales)))
+    assert store.add(
+        record(
+            device="Another processor x4", kind="host", architecture=host.architecture, sizes={"n": 1000}, options={},
+            config=config(1), time_ms=1.0, signature=version.signature, code=version.code,
+        )
+    )  # fmt: skip
+    done = tune("export", scales, "--to", "dispatch", "--device", "Another")
+    assert (done.status, "builds of host are for the device that compiles them" in done.err) == (2, True), done.err
 
 
 def test_what_cannot_be_exported_is_one_message(tune: Tune, scales: Path) -> None:

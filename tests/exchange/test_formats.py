@@ -98,6 +98,10 @@ void flawed(float *C, const float *A, const float *B, int M, int N, int K, int b
     this does not compile
 #elif mode == 2
     *(volatile int *)0 = 0;
+#elif mode == 4
+    return;
+#elif mode == 5
+    if (alpha != 1) alpha = 0; /* only the finals have such options */
 #endif
     for (int i = 0; i < M * N; i++) {
         float sum = 0;
@@ -114,16 +118,17 @@ def test_all_trials_are_exported_failures_too_but_none_of_an_edited_kernel(
     import jsonschema
     from kernel_tuner.file_utils import output_file_schema
 
-    file = stage(FLAWED, "flawed", "{mode: [0, 1, 2, 3]}")
-    assert tune(file, "32", "--json").json["evaluated"] == 4
+    file = stage(FLAWED, "flawed", "{mode: [0, 1, 2, 3, 4, 5]}")
+    assert tune(file, "32", "--json").json["evaluated"] == 6
 
     done = tune("export", file, "32", "--to", "t4", "--output", tmp_path / "t4.json", "--json")
-    assert (done.json["from"], done.json["trials"]) == ("ledger", 4), done.err
+    assert (done.json["from"], done.json["trials"]) == ("ledger", 6), done.err
     results, metadata = (json.loads(Path(file).read_text()) for file in done.json["files"])
     jsonschema.validate(results, output_file_schema("results")[1])
     jsonschema.validate(metadata, output_file_schema("metadata")[1])
     said = {r["configuration"]["mode"]: (r["invalidity"], r["correctness"]) for r in results["results"]}
-    assert said == {0: ("correct", 1), 1: ("compile", 0), 2: ("runtime", 0), 3: ("correctness", 0)}
+    wrong = dict.fromkeys((3, 4, 5), ("correctness", 0))
+    assert said == {0: ("correct", 1), 1: ("compile", 0), 2: ("runtime", 0), **wrong}
     (right,) = [r for r in results["results"] if r["correctness"]]
     assert {m["name"] for m in right["measurements"]} >= {"time", "error", "bound"}
     assert len(right["times"]["runtimes"]) >= 7
@@ -133,7 +138,8 @@ def test_all_trials_are_exported_failures_too_but_none_of_an_edited_kernel(
     assert tune("export", file, "32", "--to", "csv", "--output", table).status == 0
     rows = sorted(csv.DictReader(table.open()), key=lambda row: row["mode"])
     failures = {row["mode"]: row["failure"] for row in rows}
-    assert failures == {"0": "", "1": "compile", "2": "crash", "3": "wrong result"}
+    wrongs = {"3": "wrong result", "4": "not a number", "5": "wrong result"}
+    assert failures == {"0": "", "1": "compile", "2": "crash", **wrongs}
     assert {row["device"] for row in rows} == {host.name}
     assert sum(float(row["time_ms"] or 0) > 0 for row in rows) == 1
 

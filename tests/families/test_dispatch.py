@@ -376,7 +376,8 @@ def test_what_is_no_family_is_refused_in_one_message(tmp_path: Path, products: P
     assert "write a family such as sgemm, a folder, or a list" in refusal(7)
     assert "the sizes are M, N, K, batch" in refusal(products, sizes={"rows": 3})
     assert "option gamma: no such option" in refusal(products, options={"gamma": 3})
-    assert "written by `tune export --to cubin`" in refusal(products, binaries=tmp_path)
+    assert "that `tune export` wrote by --to dispatch or --to cubin" in refusal(products, binaries=tmp_path)
+    assert "there is no such folder" in refusal(products, binaries=tmp_path / "none")
     with pytest.raises(DeviceError, match="runs on host, not on opencl"):
         tuner.dispatch(products, device="opencl")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ import tuner
 from helpers.arrays import SHAPE, arrays
 from helpers.kernels import Stage
 from tuner.devices import Device
-from tuner.errors import ArgumentError
+from tuner.errors import ArgumentError, DeviceError
 
 # An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*earlier version")
@@ -60,8 +63,46 @@ def test_an_argument_from_another_opencl_context_is_named(opencl: Any) -> None:
     part = array.to_device(opencl.queue, np.zeros((2, 40, 50), np.float32))[1:2]
     with pytest.raises(ArgumentError, match="A: begins 8000 bytes inside another array"):
         kernel(given[0], part, given[2])
-    with pytest.raises(ArgumentError, match="C: of type ndarray; pass a pyopencl array"):
+    with pytest.raises(ArgumentError, match=r"C: of type ndarray; pass .*to_device\(kernel.device.queue, C\)"):
         kernel(*arrays())
+
+
+def test_all_that_name_one_opencl_device_share_its_context(opencl: Any) -> None:
+    from pyopencl import array
+
+    kernel = tuner.load("sgemm/03_naive", 16, device="opencl")
+    handle = tuner.dispatch("sgemm/03_naive", device="opencl:0")
+    assert handle.device is not None
+    assert handle.device.id == opencl.id
+    A, B = (array.to_device(kernel.device.queue, np.ones((1, 16, 16), np.float32)) for _ in "AB")  # type: ignore[attr-defined]
+    for launch in (kernel, handle, tuner.dispatch("sgemm/03_naive", device="opencl")):
+        C = array.empty_like(A)
+        launch(C, A, B)
+        assert (C.get() == 16).all()
+
+
+ON_THE_SECOND = """
+import numpy as np
+from pyopencl import array
+import tuner
+kernel = tuner.load("sgemm/03_naive", 16, device="opencl:1")
+C, A, B = (array.to_device(kernel.device.queue, np.ones((1, 16, 16), np.float32)) for _ in "CAB")
+handle = tuner.dispatch("sgemm/03_naive")
+handle(C, A, B)
+assert (C.get() == 16).all()
+print(handle.kernel(C, A, B).device.id)
+"""
+
+
+def test_a_family_runs_on_the_opencl_device_of_its_arrays() -> None:
+    environment = {**os.environ, "POCL_DEVICES": "basic basic"}
+    done = subprocess.run([sys.executable, "-c", ON_THE_SECOND], capture_output=True, text=True, env=environment)
+    assert done.stdout == "opencl:1\n", done.stderr
+
+
+def test_arrays_of_the_host_for_a_family_that_does_not_run_there_are_one_message() -> None:
+    with pytest.raises(DeviceError, match="not on host, where these arrays lie; make them where it runs, and name"):
+        tuner.dispatch("sgemm/03_naive")(*arrays())
 
 
 def test_an_output_that_is_an_input_too_is_named(host: Device) -> None:

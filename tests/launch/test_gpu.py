@@ -30,7 +30,7 @@ from helpers.gpu_arrays import Own
 from helpers.kernels import Stage
 from helpers.processes import Tune
 from helpers.records import choosy
-from tuner.devices import Device, build_cache
+from tuner.devices import Device, build_cache, bundles
 from tuner.errors import ArgumentError
 from tuner.space import catalog
 from tuner.store.store import Store
@@ -232,7 +232,7 @@ def test_an_exported_cubin_is_launched_where_there_is_no_compiler(
     bundle = tmp_path / "bundle"
     done = tune("export", "sgemm/03_naive", "16", "--to", "cubin", "--device", "cuda", "--output", bundle)
     assert done.status == 0, done.err
-    (build,) = build_cache.read_bundle(bundle, "sgemm/03_naive")
+    (build,) = bundles.read(bundle, "sgemm/03_naive")
     space = catalog.load("sgemm/03_naive")
     better = replace(choosy(cuda, space, []), config={"block_size_x": 256, "block_size_y": 4, "fixed_sizes": 0})
     assert better.config != build.config  # the bundle's is taken all the same

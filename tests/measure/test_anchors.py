@@ -14,6 +14,7 @@ import pytest
 from helpers.operations import array, written
 from helpers.processes import Tune
 from helpers.spaces import scope_of
+from tuner.devices import Device
 from tuner.devices.base import Library
 from tuner.devices.host.device import HostDevice
 from tuner.measure.benchmark import Bench
@@ -82,6 +83,14 @@ def test_a_library_without_algorithms_has_its_default_alone(host: HostDevice) ->
     assert (finals(host).library, finals(host).best_library) == (None, None)
 
 
+def test_a_launch_without_work_stands_beside_what_is_short(host: HostDevice, opencl: Device) -> None:
+    for device, kernel in ((host, "sgemm/01_host_blocked"), (opencl, "sgemm/03_naive")):
+        space = catalog.load(kernel)
+        found = Bench(device, space, scope_of(space, device, "8")).finals([space.default], 0.1)
+        assert found.launch_ms is not None
+        assert found.launch_ms > 0
+
+
 def test_the_best_and_both_libraries_are_sustained_in_turns() -> None:
     found = finals(Vendor(0), sustained=0.05)
     for final in (found.candidates[0], found.library, found.best_library):
@@ -124,6 +133,7 @@ def test_a_sustained_time_is_stored_and_shown_and_told_where_it_is_left_out(tmp_
     run = done.json["best"]["sustained"]["kernel"]
     assert run["time_ms"] > 0
     assert f"sustained: {run['time_ms']:.4g} ms\n" in tune("best", file, "2000000").out
+    assert " --sustained " in tune("report", file, "2000000", "--json").json["command"]
     short = tune(file, "10", "--repeats", "1", "--sustained", "--json")
     assert short.json["best"]["sustained"] == {}
     assert "--sustained: left out: the best takes" in short.err

@@ -103,6 +103,15 @@ def test_a_configuration_without_a_geometry_fails_alone(tune: Tune, stage: Stage
     assert done.json["failed"] == {"geometry": 1}
 
 
+def test_the_times_before_a_wrong_run_do_not_count_for_the_next_configuration(tune: Tune, stage: Stage) -> None:
+    body = f"if (mode == 1 && ++calls == 6) alpha = 0; {MULTIPLY}"  # its fifth timed run
+    file = stage(c_kernel("late", body, "static int calls;"), "late", "{mode: [1, 0]}")
+    done = tune(file, "8", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"wrong in a later run": 1}
+    assert done.json["best"]["config"] == {"mode": 0}
+
+
 def test_run_survives_a_kernel_that_crashes(tune: Tune, stage: Stage) -> None:
     file = stage(c_kernel("fatal", "abort();"), "fatal", "{a: [1]}", "c", "default: {a: 1}")
     done = tune("run", file, "8", "--json")
@@ -110,6 +119,28 @@ def test_run_survives_a_kernel_that_crashes(tune: Tune, stage: Stage) -> None:
     assert done.json["verified"] is False
     assert done.json["config"] == {"a": 1}
     assert "SIGABRT" in done.err
+
+
+@pytest.mark.gpu
+def test_run_survives_a_cuda_kernel_that_faults_while_it_is_timed(tune: Tune, stage: Stage) -> None:
+    text = """
+    #include "portable.h"
+    __device__ int calls;
+    KERNEL void late(GLOBAL float *C, GLOBAL const float *A, GLOBAL const float *B, int M, int N, int K, int batch,
+                     float alpha, float beta) {
+        int i = blockIdx.x * 64 + threadIdx.x;
+        if (i == 0 && ++calls == 6) C[1ul << 45] = 1; // no such address
+        if (i >= M * N) return;
+        float sum = 0;
+        for (int k = 0; k < K; k++) sum += A[i / N * K + k] * B[k * N + i % N];
+        C[i] = SCALED(alpha, sum, beta, C[i]);
+    }
+    """
+    more = "extent: [M * N]\ngrid_divisors: {x: [64]}\nblock: [64]"
+    done = tune("run", stage(text, "late", "{a: [1]}", "cuda", more), "8", "--json")
+    assert done.status == 1
+    assert done.json["verified"] is False
+    assert "illegal" in done.err
 
 
 def test_a_space_in_which_nothing_is_right_exits_with_1(tune: Tune, stage: Stage) -> None:

@@ -189,7 +189,7 @@ def both(space: Space, scope: Any, contents: Mapping[str, Elements], device: Dev
 def test_a_device_gives_the_answers_of_the_host_to_the_last_bit(
     expression: str, kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_answers, "LARGE", 1)
+    monkeypatch.setattr(device_answers, "ON_DEVICE_BYTES", 1)
     device: Device = request.getfixturevalue(kind)
     space, scope, contents = problem(tmp_path, device, "1234", expression)
     found, right = both(space, scope, contents, device)
@@ -204,7 +204,7 @@ def test_a_device_gives_the_answers_of_the_host_to_the_last_bit(
 def test_a_product_on_the_device_is_that_of_the_host_within_rounding(
     expression: str, kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_answers, "LARGE", 1)
+    monkeypatch.setattr(device_answers, "ON_DEVICE_BYTES", 1)
     device: Device = request.getfixturevalue(kind)
     monkeypatch.setattr(device, "on_processor", False)  # where the library on the host is faster
     arguments = [
@@ -259,7 +259,7 @@ def test_a_term_that_is_dropped_from_a_large_product_is_caught(size: str, cuda: 
 def test_other_expressions_are_the_hosts(
     expression: str, tmp_path: Path, opencl: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_answers, "LARGE", 1)
+    monkeypatch.setattr(device_answers, "ON_DEVICE_BYTES", 1)
     space, scope, contents = problem(tmp_path, opencl, "1234", expression)
     form: Any = space.operation.reference
     assert device_answers.answers(form, scope, contents, Placer(opencl)) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def test_a_ledger_is_shown_filled_and_explained(tune: Tune) -> None:
     assert tune(BLOCKED, "64", "--device", "host", "--budget", "4", "--seed", "3").status == 0
     before = tune("report", BLOCKED, "64", "--json").json
     assert (before["from"], before["trials"]) == ("ledger", 4)
-    assert before["command"] == f"tune {BLOCKED} 64 --device host --budget 4 --seed 3 --fresh"
+    assert before["command"] == f"tune {BLOCKED} 64 --device host --budget 4 --seed 3"
     assert before["environment"]["verified"].startswith("on ")
     times = [step["time_ms"] for step in before["improvements"]]
     assert times == sorted(times, reverse=True)
@@ -48,6 +49,14 @@ def test_a_ledger_is_shown_filled_and_explained(tune: Tune) -> None:
     assert tune("report", BLOCKED, "64", "--json").json["trials"] >= filled.json["trials"]  # all is in the ledger
 
 
+def test_a_best_that_is_the_default_is_explained_without_a_measurement(tune: Tune, tmp_path: Path) -> None:
+    file = scaled(tmp_path, "twice")
+    assert tune(file, "--budget", "1", "--repeats", "1").status == 0
+    done = tune("explain", file)
+    assert (done.status, done.err) == (0, "")
+    assert "The best configuration is the default" in done.out
+
+
 def test_a_device_that_is_not_here_is_explained_by_the_times_of_the_search(tune: Tune) -> None:
     done = tune("explain", "sgemm/12_warptiled", "4096", "--json")
     assert done.status == 0, done.err
@@ -56,6 +65,22 @@ def test_a_device_that_is_not_here_is_explained_by_the_times_of_the_search(tune:
     assert found["limits"]["best"]["figures"]["registers"] > 0
     assert any("of the roofline" in sentence for sentence in found["words"])
     assert "are the times of the search" in done.err
+
+
+def test_the_lines_of_a_report_need_no_drawing_library(
+    tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)  # as if it were not installed
+    monkeypatch.chdir(tmp_path)
+    request = ("report", "sgemm/12_warptiled", "4096")
+    done = tune(*request)
+    assert done.status == 0, done.err
+    assert "Best: " in done.out
+    assert "vl-convert, which is not installed" in done.err
+    assert "no page was written" in done.err
+    assert not list(tmp_path.glob("*.html"))
+    refused = tune(*request, "-o", "page.html")
+    assert (refused.status, "pip install vl-convert-python, or leave out --output" in refused.err) == (2, True)
 
 
 WRONG = {
@@ -153,3 +178,14 @@ def test_devices_and_sizes_are_compared(tmp_path: Path, tune: Tune) -> None:
     only = tune("compare", KERNEL, "--results", folder, "--device", "H200", "--json").json
     assert only["varying"] == ["size"]
     assert {record["as_fast_as_the_first"] for record in only["records"]} == {None}
+
+
+@pytest.mark.usefixtures("untuned")
+def test_records_of_other_options_have_rows_of_their_own(tmp_path: Path, tune: Tune) -> None:
+    twice = at(4096, time_ms=3.0, options={"alpha": 2.0, "beta": 0.0}, date="2026-12-01T00:00:00+00:00")
+    folder = stored(tmp_path, at(4096, time_ms=2.0), twice)
+    lines = tune("report", "--results", folder, "--device", "H200").out.splitlines()
+    assert len([line for line in lines if line.startswith(f"| {KERNEL} |")]) >= 1
+    assert any(line.startswith(f"| {KERNEL}, alpha=2 |") for line in lines)
+    compared = tune("compare", KERNEL, "--results", folder).out.splitlines()
+    assert [line.split("  ")[0] for line in compared[2:]] == ["4096", "4096, alpha=2"]

@@ -1,4 +1,4 @@
-"""Where a space and its source do not agree, `tune validate` says so, and only there."""
+"""Where a space and its source do not agree, `tune validate` refuses it, and `tune` says so."""
 
 from __future__ import annotations
 
@@ -122,6 +122,26 @@ FAULTS: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any], str, str]] = 
         "static constexpr int SCALE = 4;\n" + CODE, [Y, X], {}, "parameters.SCALE",
         "f.cu defines it as a constant, whose name the macro replaces; write #ifndef SCALE, #define SCALE",
     ),
+    "a parameter that is misspelt": (
+        CODE, [Y, X], {"parameters": {"SCAEL": [1, 2]}}, "parameters.SCAEL",
+        "so its 2 values make no difference; did you mean SCALE, which the source reads? Else use it as a macro",
+    ),
+    "a default by the name that the source has": (
+        CODE, [Y, X], {"parameters": {"SCAEL": [1, 2]}, "default": {"SCALE": 1}}, "default.SCALE",
+        "unknown name 'SCALE', which f.cu uses; it does not use the parameter SCAEL: write SCALE under `parameters:`",
+    ),
+    "an expression with the name that the source has": (
+        CODE, [Y, X], {"parameters": {"SCAEL": [1, 2]}, "block": ["32 * SCALE"]}, "block.0",
+        "`32 * SCALE`: unknown name 'SCALE', which f.cu uses",
+    ),
+    "a derived value that the kernel declares": (
+        CODE.replace("    if", "    int threads = 32;\n    if"), [Y, X], {"derived": {"threads": "SCALE * 32"}},
+        "derived.threads", "f.cu declares `int threads`, where the macro of this name puts its value",
+    ),
+    "a derived value that a function is called": (
+        "float* threads(int i);\n" + CODE, [Y, X], {"derived": {"threads": "SCALE * 32"}}, "derived.threads",
+        "f.cu declares `float threads`",
+    ),
     "a header that is missing": (
         '#include "mine.h"\n' + CODE, [Y, X], {}, "source", '#include "mine.h" is in none of'
     ),
@@ -165,6 +185,14 @@ def test_a_disagreement_that_stays_within_the_arrays_is_tuned(tmp_path: Path, tu
     assert "write uint32" in tune("validate", file).err
     done = tune(file, "32", "--device", "opencl", "--repeats", "3")
     assert done.status == 0, done.err
+
+
+def test_a_search_says_first_what_makes_no_difference(tmp_path: Path, tune: Tune) -> None:
+    parameters = {"SCALE": [2], "SCAEL": [1, 2]}
+    file = written(tmp_path, CODE, [Y, X], "2 * x", **{**SPACE, "parameters": parameters})
+    done = tune(file, "32", "--device", "opencl", "--repeats", "3")
+    assert done.status == 0, done.err
+    assert done.err.startswith(f"{file}: parameters.SCAEL: no text uses it, neither f.cu nor an expression")
 
 
 SIGNATURE = "f(GLOBAL float *y, GLOBAL const int *x, int n)"
@@ -215,6 +243,8 @@ AGREE: dict[str, tuple[str, dict[str, Any]]] = {
     "qualifiers everywhere": (CODE.replace("const int *x", "int const *__restrict__ const x"), {}),
     "a parameter in an expression": (CODE, {"parameters": {"SCALE": [2], "threads": [32, 64]}, "block": ["threads"]}),
     "a parameter in a restriction": (CODE, {"parameters": {"SCALE": [2], "m": [1, 2]}, "restrictions": ["m < n"]}),
+    "a variable that depends": (CODE.replace("    if", "#ifndef SCALE\n    int SCALE = 4;\n#endif\n    if"), {}),
+    "a cast before a parameter": (CODE.replace("* SCALE", "* (int) SCALE, (unsigned)(SCALE)"), {}),
     "a parameter of one value": (CODE, {"parameters": {"SCALE": [2], "version": [1]}}),
 }
 

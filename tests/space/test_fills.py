@@ -65,7 +65,8 @@ def test_inputs_hold_what_the_file_says(what: str, tmp_path: Path, tune: Tune, h
     [
         ("float32", "(v >= 0.5f && v < 1.5f) || (v <= -0.5f && v > -1.5f)"),
         ("complex64", "__real__ (v * ~v) >= 0.5f && __real__ (v * ~v) < 4.5f"),
-        ("uint16", "v >= 1 && v <= 8"),
+        ("uint16", "v >= 0 && v <= 8"),
+        ("int8", "v >= -8 && v <= 8"),
         ("bfloat16", "(v & 0x7fff) >= 0x3f00 && (v & 0x7fff) <= 0x3fc0"),
     ],
 )

@@ -54,6 +54,15 @@ def test_differences_that_matter_and_overlap_are_too_noisy_to_tell() -> None:
     assert last == "  and 2 more"
 
 
+def test_a_time_that_is_hardly_more_than_a_launch_takes_says_little_of_the_kernel() -> None:
+    assert list(conclusions.of(selection((0.01, 0.01), finals=Finals(launch_ms=0.002)), GPU)) == []
+    (said,) = conclusions.of(selection((0.003, 0.003), finals=Finals(launch_ms=0.002)), GPU)
+    assert said == (
+        "at this size times are of the launch as much as of the kernel: the best takes 0.003 ms, a kernel that does "
+        "nothing 0.002 ms; tune at a larger size"
+    )
+
+
 @pytest.mark.parametrize(
     ("found", "device", "reason"),
     [

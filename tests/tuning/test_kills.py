@@ -106,12 +106,12 @@ def test_a_full_disk_is_one_message_and_the_same_command_goes_on(many: Path, tmp
 def test_an_interrupted_run_keeps_its_trials_and_says_how_to_go_on(
     sent: signal.Signals, status: int, stage: Stage, tune: Tune, tmp_path: Path
 ) -> None:
-    body = f"if (mode > 2) usleep(100000); {MULTIPLY}"
+    body = f"if (mode > 2) usleep(100000); {MULTIPLY} if (mode == 0) C[0] += 1;"
     file = stage(c_kernel("slow", body), "slow", f"{{mode: {list(range(40))}}}")
     command = start(str(file), "8", "--json", "--repeats", "1")
     assert command.stderr is not None
     lines = []
-    while not lines or not lines[-1].startswith("1/40"):
+    while not lines or not lines[-1].startswith("2/40"):
         lines.append(command.stderr.readline())
         assert lines[-1], "it ended before it could be interrupted"
     before = len(finished(tmp_path))
@@ -122,10 +122,11 @@ def test_an_interrupted_run_keeps_its_trials_and_says_how_to_go_on(
     assert out == ""
     assert "what was measured is kept: the same command goes on from there" in err
     assert "Traceback" not in err
+    assert "mode=0 failed verification" in tune("best", file, "8").err, "what was found wrong is kept, too"
     again = tune(file, "8", "--json", "--repeats", "1", "--budget", "3")
     assert "measured before" in again.err
     assert "lock" not in again.err
-    assert again.json["failed"] == {}, "nothing counts as failed because it was interrupted"
+    assert again.json["failed"] == {"wrong result": 1}, "nothing counts as failed because it was interrupted"
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
 from helpers.spaces import scope_of
 from tuner.devices import Device
+from tuner.measure.process import attempts
 from tuner.space import catalog
 from tuner.tuning.selection import runners_up
 
@@ -81,6 +83,61 @@ def test_a_finalist_that_fails_the_second_time_leaves_the_place_to_the_next(tune
     assert done.json["best"]["config"] == {"mode": 0}
     assert done.json["failed"] == {"finals": 2}
     assert tune("run", file, "8", "--json").json["verified"] is True
+
+
+def test_a_runner_up_whose_process_is_killed_every_time_is_none_and_the_run_has_its_record(
+    tune: Tune, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "PAUSES", ())  # once tells as much as three times
+    body = f"""
+    if (mode == 6) usleep(5000);
+    if (mode == 6 && alpha != 1.0f) kill(getpid(), SIGKILL);    /* only with the options of the finals */
+    {MULTIPLY}
+    """
+    file = stage(c_kernel("greedy", body, "#include <signal.h>"), "greedy", "{mode: [0, 1, 2, 3, 4, 5, 6]}")
+    done = tune(file, "8", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"finals": 1}
+    record = tune("best", file, "8", "--json").json["record"]
+    assert {runner_up["config"]["mode"] for runner_up in record["next"]} == set(range(6)) - {record["config"]["mode"]}
+
+
+SEVENS = """\
+title: Sevens
+operation:
+  sizes: {n: 1000}
+  options: {a: 1}
+  extent: [n]
+  arguments:
+    - {name: y, dtype: float32, shape: [n], role: out}
+    - {name: x, dtype: float32, shape: [n], role: in}
+    - {name: n, dtype: int32}
+    - {name: a, dtype: float32}
+  reference: 0 * x + 7 * a
+kernel: sevens
+languages: [c]
+parameters: {mode: [0, 1]}
+"""
+
+
+def test_a_record_of_finals_one_by_one_says_what_they_were_verified_with(tune: Tune, tmp_path: Path) -> None:
+    (tmp_path / "sevens.c").write_text("""
+    #include <stdlib.h>
+    #include <unistd.h>
+    void sevens(float *y, const float *x, int n, float a) {
+        if (mode == 0 && a != 1.0f) setenv("FINALS", "begun", 1);
+        if (mode == 1) usleep(2000);
+        if (mode == 1 && getenv("FINALS")) abort();
+        for (int i = 0; i < n; i++) y[i] = 0 * x[i] + 7 * a;
+    }
+    """)
+    (tmp_path / "sevens.yaml").write_text(SEVENS)
+    done = tune(tmp_path / "sevens.yaml", "--json")
+    assert done.status == 0, done.err
+    assert done.json["failed"] == {"finals": 1}
+    record = tune("best", tmp_path / "sevens.yaml", "--json").json["record"]
+    assert record["input_sets"] > 1
+    assert record["skipped_mutants"] == ["shift of y", "replaced of y"]
 
 
 @pytest.mark.gpu

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -12,7 +13,11 @@ from optuna.trial import TrialState
 
 from helpers.databases import Server, measured, workers_of
 from helpers.kernels import Stage
+from helpers.own_kernels import scaled
 from helpers.processes import PATIENCE_SECONDS, Tune, start, wait_until
+from tuner.measure.process import scratch
+from tuner.measure.process.supervisor import Supervisor, Task
+from tuner.space import catalog
 
 KERNEL = """
 #define _GNU_SOURCE
@@ -103,6 +108,33 @@ def test_two_devices_of_a_kind_share_the_work(tmp_path: Path) -> None:
     (ledger,) = (tmp_path / "state").rglob("*.log")
     claims = [entry for line in ledger.read_text().splitlines() if "params" in (entry := json.loads(line))]
     assert len(claims) == len({json.dumps(claim["params"]) for claim in claims}) == 12
+
+
+def test_a_worker_takes_the_answers_of_the_one_that_it_follows(tmp_path: Path) -> None:
+    file, gate, computed = scaled(tmp_path, "twice"), tmp_path / "gate", tmp_path / "computed"
+    file.write_text(file.read_text().replace("reference: 2 * x", "reference: {python: check.py:right}"))
+    (tmp_path / "check.py").write_text(f"""
+import os, time
+def right(x):
+    with open({str(computed)!r}, "a") as file:
+        print(x[:3], file=file)
+    while not os.path.exists({str(gate)!r}):
+        time.sleep(0.001)
+    return 2 * x
+""")
+    task = Task(catalog.load(str(file)), {"n": 1000}, {})
+    with (
+        scratch.file() as products,
+        contextlib.closing(Supervisor(task, "host:0", products)) as lead,
+        contextlib.closing(Supervisor(task, "host:0", products, follows=True)) as other,
+    ):
+        for worker in (lead, other, other):  # which the second task finds waiting
+            worker.turn_to(task)
+        gate.touch()
+        lead.get_ready()
+        assert [worker.measure({"unroll": 1}).failure for worker in (lead, other)] == [None, None]
+    sets = computed.read_text().splitlines()
+    assert len(sets) == len(set(sets)) > 1
 
 
 def test_devices_of_different_kinds_refuse_to_share(tune: Tune) -> None:

@@ -44,13 +44,23 @@ def test_what_was_measured_is_not_measured_again(tune: Tune, stage: Stage) -> No
     request = (stage(c_kernel("once", MULTIPLY), "once", "{a: [0, 1, 2, 3]}"), "8", "--json", "--repeats", "3")
     first = tune(*request, "--budget", "2")
     assert first.json["evaluated"] == 2
+    assert "M=8, N=8, K=8, batch=1 on " in first.err
+    assert ": 2 of 4 configurations\n" in first.err
     less = tune(*request, "--budget", "1")
     assert "\n2/2  best " in less.err, "it asks for one, and both are known"
-    again = tune(*request)
+    again = tune(*request, "--budget", "60s", "--strategy", "brute_force")
     assert again.json["evaluated"] == again.json["configurations"] == 4
-    assert "2 measured before" in again.err
+    assert ": 4 configurations, 60 s and the finals, 2 measured before\n" in again.err
     fresh = tune(*request, "--budget", "1", "--fresh")
     assert "measured before" not in fresh.err
+
+
+def test_where_all_results_are_wrong_the_messages_say_what_to_do(tune: Tune, stage: Stage) -> None:
+    file = stage(c_kernel("astray", f"{MULTIPLY} C[0] += 1;"), "astray", "{a: [0, 1]}")
+    done = tune(file, "8", "--repeats", "1")
+    assert done.status == 1
+    assert "none of 2 configurations is valid; mend the kernel or its reference; where only rounding" in done.err
+    assert "astray 8` says why each failed" in tune("report", file, "8").err
 
 
 def test_random_sampling_with_one_seed_asks_for_the_same_configurations(

@@ -5,18 +5,25 @@ from pathlib import Path
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SIZE, TARGET_DEVICE, TYPES, warn
+from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, warn
 
 
 @click.command()
 @KERNEL
 @SIZE
 @TARGET_DEVICE
+@SET
 @TYPES
 @RESULTS
 @JSON
 def command(
-    kernel: str, size: str | None, device: str | None, types: dict[str, str], results: Path | None, as_json: bool
+    kernel: str,
+    size: str | None,
+    device: str | None,
+    options: dict[str, float],
+    types: dict[str, str],
+    results: Path | None,
+    as_json: bool,
 ) -> None:
     """Show the best known configuration of KERNEL at SIZE.
 
@@ -29,10 +36,10 @@ def command(
     from tuner import devices, launcher
     from tuner.exchange.target import Problem, choose_target
     from tuner.space import catalog
-    from tuner.space.texts import config_text, problem_text, size_text, types_text
+    from tuner.space.texts import config_text, options_text, problem_text, size_text, types_text
 
     space = catalog.load(kernel)
-    problem = Problem.parse(space, size, {}, types, results)
+    problem = Problem.parse(space, size, options, types, results)
     if device is None or devices.is_name(device):
         local_device = devices.open_device(devices.for_space(space, device))
         scope = problem.scope(local_device.language, local_device.limits)
@@ -43,18 +50,22 @@ def command(
     warn(best.notes)
     record = best.record
     about = {"kernel": space.name, "device": name, "size": problem.sizes, "types": problem.types}
+    about["options"] = problem.options
     match = {"match": best.match, "variant": best.variant, "stale": best.stale, "regret": best.regret}
     rejected = {"rejected": best.rejected or None}
     data = {**about, **match, **rejected, "config": best.config, "record": record and record.to_json()}
     how = f"{best.match}{', of a variant' if best.variant else ''}{', stale' if best.stale else ''}"
     how += "" if best.regret is None else f", expected regret {best.regret:.1%}"
-    lines = [f"{space.name} at {size or size_text(problem.sizes)}{types_text(problem.types)} on {name}: {how}"]
+    defaults = space.operation.options
+    asked = f"{size or size_text(problem.sizes)}{types_text(problem.types)}{options_text(problem.options, defaults)}"
+    lines = [f"{space.name} at {asked} on {name}: {how}"]
     if record is None:
         verdict = "failed verification" if best.rejected else "nobody has verified"
         why = f": {best.rejected}" if best.rejected else ""
         lines.append(f"no record; the default, which {verdict}: {config_text(best.config)}{why}")
     else:
         if best.match != "exact":
-            lines.append(f"measured on {record.device} at {problem_text(record.sizes, record.types)}:")
+            at = problem_text(record.sizes, record.types) + options_text(record.options, defaults)
+            lines.append(f"measured on {record.device} at {at}:")
         lines.append(output.runner_up(record, best.rank) if best.rank else output.best(record, space))
     output.answer(as_json, data, "\n".join(lines))

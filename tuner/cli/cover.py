@@ -70,7 +70,7 @@ def command(
     problems = several.sizes_of(sizes, size_lists, op, chosen_types.parse(request["types"], op))
     template = TuningRequest(kernel, None, device=device, results=results, **request)
     several.begin(template, spaces, problems, notes)
-    with progress.shown(results) as listener, logs.shown(verbose, listener.noted):
+    with progress.displayed(results) as listener, logs.printed(verbose, listener.noted):
         found = cover(template, spaces, problems, within, seconds, Quiet(listener.noted))
     output.answer(as_json, _document(found), _text(found, within))
     return 0 if found.is_complete else 1

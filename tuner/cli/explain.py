@@ -59,15 +59,16 @@ def command(
     found = subject.of_problem(problem, device, storage)
     needed = explanation.rows(found)
     in_turns: dict[Any, float] = {}
-    if not no_measure and found.here is not None:
+    is_default = len(needed) == 1  # then there is nothing to compare it with
+    if not no_measure and not is_default and found.here is not None:
         from tuner.cli import progress
         from tuner.report import measuring
 
-        with progress.shown() as listener:
+        with progress.displayed() as listener:
             measured = measuring.measure(found, needed, storage, listener, in_turns=True)
         found = measured.subject
         in_turns = {row: final.time_ms for row, final in measured.finals.items()}
-    elif not no_measure:
+    elif not no_measure and not is_default:
         output.say(f"{found.recording.device} is not here: these are the times of the search")
     result = explanation.explain(found, in_turns)
     profiles: dict[str, dict[str, str]] = {}

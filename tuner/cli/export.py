@@ -85,9 +85,12 @@ def command(
     data = {**about, "to": to, "files": files, **export.summary}
     lines = [*files]
     if "builds" in export.summary:
+        folder = export.files[-1].parent
+        kernels = ", ".join(export.summary["kernels"])
         lines = [
             lines[-1],
-            "{builds} builds of {count} kernels".format(count=len(export.summary["kernels"]), **export.summary),
+            f"{export.summary['builds']} builds of {kernels}",
+            f'tuner.dispatch("{kernel}", binaries="{folder}") takes them wherever these kernels are, under any name',
         ]
     if "from" in export.summary:
         lines.append("{trials} trials on {device}, from a {from}".format(**export.summary))

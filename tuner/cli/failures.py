@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SIZE, TARGET_DEVICE, TYPES, storage_option
+from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, storage_option
 
 if TYPE_CHECKING:
     from tuner.tuning.trial import Trial
@@ -21,6 +21,7 @@ INDENT = "    "
 @KERNEL
 @SIZE
 @TARGET_DEVICE
+@SET
 @TYPES
 @click.option("--all", "as_list", is_flag=True, help="List every configuration that failed, not one for each reason.")
 @storage_option("Database that `tune --storage` wrote.")
@@ -30,6 +31,7 @@ def command(
     kernel: str,
     size: str | None,
     device: str | None,
+    options: dict[str, float],
     types: dict[str, str],
     as_list: bool,
     storage: str | None,
@@ -45,9 +47,8 @@ def command(
     """
     from tuner.exchange.target import Problem
     from tuner.space import catalog
-    from tuner.space.texts import problem_text
 
-    problem = Problem.parse(catalog.load(kernel), size, {}, types, results)
+    problem = Problem.parse(catalog.load(kernel), size, options, types, results)
     from tuner.exchange.trials import latest_study  # imports Optuna, for which a wrong request does not wait
 
     study = latest_study(problem, device, storage)
@@ -62,12 +63,14 @@ def command(
         "device": study.device,
         "size": problem.sizes,
         "types": problem.types,
+        "options": problem.options,
         "trials": len(trials),
         "failed": {reason: len(failed) for reason, failed in most_first.items()},
         "failures": [output.failure(trial) for failed in most_first.values() for trial in failed],
     }
     count = sum(map(len, most_first.values()))
-    where = f"{problem.space.name} at {problem_text(problem.sizes, problem.types)} on {study.device}"
+    peculiar = f", {study.peculiar}" if study.peculiar else ""
+    where = f"{problem.space.name} at {problem.text} on {study.device}{peculiar}"
     lines = [f"{where}: {count or 'none'} of {len(trials)} trials failed"]
     for reason, failed in most_first.items():
         lines += ["", f"{len(failed)} {reason}{_always(failed, trials)}"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SIZE, TARGET_DEVICE, TYPES, storage_option
+from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, storage_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +33,7 @@ class _Step(NamedTuple):
 @KERNEL
 @SIZE
 @TARGET_DEVICE
+@SET
 @TYPES
 @click.option("--all", "as_list", is_flag=True, help="List every trial, not only those that were the best so far.")
 @storage_option("Database that `tune --storage` wrote.")
@@ -42,6 +43,7 @@ def command(
     kernel: str,
     size: str | None,
     device: str | None,
+    options: dict[str, float],
     types: dict[str, str],
     as_list: bool,
     storage: str | None,
@@ -58,9 +60,8 @@ def command(
     """
     from tuner.exchange.target import Problem
     from tuner.space import catalog
-    from tuner.space.texts import problem_text
 
-    problem = Problem.parse(catalog.load(kernel), size, {}, types, results)
+    problem = Problem.parse(catalog.load(kernel), size, options, types, results)
     from tuner.exchange.trials import latest_study  # imports Optuna, for which a wrong request does not wait
 
     study = latest_study(problem, device, storage)
@@ -70,9 +71,11 @@ def command(
         "device": study.device,
         "size": problem.sizes,
         "types": problem.types,
+        "options": problem.options,
         "trials": [_document(step) for step in steps],
     }
-    where = f"{problem.space.name} at {problem_text(problem.sizes, problem.types)} on {study.device}"
+    peculiar = f", {study.peculiar}" if study.peculiar else ""
+    where = f"{problem.space.name} at {problem.text} on {study.device}{peculiar}"
     failed = sum(step.trial.outcome.failure is not None for step in steps)
     lines = [f"{where}: {len(steps)} trials, {failed} failed", *_bars(steps), ""]
     rows = [_row(step) for step in steps if as_list or step.is_best]

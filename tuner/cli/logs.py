@@ -27,7 +27,7 @@ class _Lines(logging.Handler):
 
 
 @contextlib.contextmanager
-def shown(verbose: bool, say: Callable[[str], None] = output.say) -> Iterator[None]:
+def printed(verbose: bool, say: Callable[[str], None] = output.say) -> Iterator[None]:
     """A block in which what the library logs is handed to `say`, if `verbose`."""
     if not verbose:
         yield

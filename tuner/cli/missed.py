@@ -41,7 +41,7 @@ def command(budget: str | None, verbose: bool, as_json: bool) -> int:
     from tuner.tuning.exploration import Quiet
 
     tuned: list[tuple[Miss, list[Result]]] = []
-    with progress.shown() as listener, logs.shown(verbose, listener.noted):
+    with progress.displayed() as listener, logs.printed(verbose, listener.noted):
         for miss, results in misses.tune_missed(found, seconds, Quiet(listener.noted)):
             tuned.append((miss, results))
             for result in results:
@@ -64,7 +64,7 @@ def _told(result: Result) -> str:
 
 
 def _table(misses: list[Miss]) -> str:
-    from tuner.space.texts import problem_text
+    from tuner.space.texts import number_text, problem_text
 
     rows = [
         [
@@ -72,7 +72,7 @@ def _table(misses: list[Miss]) -> str:
             miss.kernel,
             problem_text(miss.sizes, miss.types),
             miss.device,
-            " ".join(f"{name}={value:g}" for name, value in miss.options.items()),
+            " ".join(f"{name}={number_text(value)}" for name, value in miss.options.items()),
         ]
         for miss in misses
     ]

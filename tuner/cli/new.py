@@ -22,8 +22,8 @@ from tuner.paths import shown
 def command(source: Path, entry: str | None, output: Path | None, as_json: bool) -> None:
     """Write the draft of a space file for a kernel of yours, in CUDA, OpenCL C or C.
 
-    It holds what SOURCE says: arguments, macros and template parameters as parameters, launch bounds. Where the source
-    does not say, as on shapes and on what the kernel computes, a comment `# ?` asks.
+    It holds what SOURCE says: arguments, macros and template parameters as parameters, launch bounds, and the shapes
+    and grid that follow from how it indexes. Where it does not say, as on what it computes, a comment `# ?` asks.
 
     Example: tune new my_kernel.cu
     """

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tuner.tuning.trial import Trial
 
 UNVERIFIED = "reference: none: its results are unverified"
+FIRST_LINES = 4  # of a log
 
 
 def answer(as_json: bool, data: Any, text: str) -> None:
@@ -60,9 +61,9 @@ def said_by(voice: Callable[[str], None]) -> Iterator[None]:
         _voices.pop()
 
 
-def first_lines(text: str, most: int = 4) -> str:
+def first_lines(text: str) -> str:
     """The start of a log."""
-    return "\n".join(text.strip().splitlines()[:most])
+    return "\n".join(text.strip().splitlines()[:FIRST_LINES])
 
 
 def failure(trial: Trial) -> dict[str, Any]:

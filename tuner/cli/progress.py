@@ -87,7 +87,7 @@ class TuningProgress:
             self._step_began, self._started_at = time.monotonic(), datetime.now()
             resumed = f", {len(known)} measured before" if known else ""
             problem = problem_text(scope.sizes, scope.types)
-            self.noted(f"{space.name} at {problem} on {device.name}: {total} configurations{resumed}")
+            self.noted(f"{space.name} at {problem} on {device.name}: {_extent(total, valid, seconds)}{resumed}")
             self._frame()
 
     def measured(self, trial: Trial, done: int, best: Trial | None) -> None:
@@ -167,8 +167,16 @@ class TuningProgress:
             self.noted(self._standing.line(elapsed))
 
 
+def _extent(total: int, valid: int, seconds: float | None) -> str:
+    """How much a search may do: `4 of 75 configurations`, or `75 configurations, 30 s and the finals`."""
+    if seconds is not None:
+        return f"{valid} configurations, {duration(seconds)} and the finals"
+    some = f"{total} of " if total < valid else ""
+    return f"{some}{valid} configuration{'' if valid == 1 else 's'}"
+
+
 @contextlib.contextmanager
-def shown(results: Path | None = None) -> Iterator[TuningProgress]:
+def displayed(results: Path | None = None) -> Iterator[TuningProgress]:
     """Progress for one run: removed at the end; an interrupted run says that its trials are kept."""
     progress = TuningProgress(results)
     try:

@@ -41,7 +41,7 @@ def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_
     space = catalog.load(kernel)
     if path is not None:
         check_writable("--output", path.parent, path.name)
-    with progress.shown(request["results"]) as listener, logs.shown(verbose, listener.noted):
+    with progress.displayed(request["results"]) as listener, logs.printed(verbose, listener.noted):
         listener.begun("loading the tuner")
         from tuner.exchange import recording as recordings
         from tuner.exchange import t4
@@ -50,7 +50,9 @@ def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_
 
         method = Method(race=False)
         result = tune(TuningRequest(kernel, size, strategy="brute_force", method=method, **request), listener)
-    recording = recordings.of_trials(space, result.sizes, result.types, result.device.name, result.trials)
+    recording = recordings.of_trials(
+        space, result.sizes, result.types, request["options"], result.device.name, result.trials
+    )
     name = "-".join(
         [space.name.rpartition("/")[2], size or short_size(result.sizes), *result.types.values(), result.device.name]
     )

@@ -31,7 +31,7 @@ def tune(
     tuned: list[Result] = []
     dropped: list[Dropped] = []
     untuned: list[Untuned] = []
-    with progress.shown(request.results) as listener, logs.shown(verbose, listener.noted):
+    with progress.displayed(request.results) as listener, logs.printed(verbose, listener.noted):
         for each in tune_sizes(request, spaces, problems, listener):
             if isinstance(each, Dropped):
                 dropped.append(each)

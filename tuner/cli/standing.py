@@ -182,9 +182,9 @@ def in_rows(parts: Sequence[str], width: int) -> list[str]:
     return lines
 
 
-def wrapped(text: str, width: int, most: int = 2) -> list[str]:
-    """`text` in at most so many lines."""
-    return textwrap.wrap(text, max(8, width), max_lines=most, placeholder=" ...", break_on_hyphens=False)
+def wrapped(text: str, width: int) -> list[str]:
+    """`text` in at most two lines."""
+    return textwrap.wrap(text, max(8, width), max_lines=2, placeholder=" ...", break_on_hyphens=False)
 
 
 def shortened(text: str, width: int) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tuner import paths
 from tuner.cli import output
-from tuner.cli.options import check_writable, write_figure
+from tuner.cli.options import check_writable, warn, write_figure
 from tuner.errors import RequestError
 
 if TYPE_CHECKING:
@@ -28,11 +28,12 @@ def write(
     storage: str | None,
     measure: bool,
 ) -> None:
-    """Write the page, or print its data."""
+    """Write the page and print its first lines, or print its data. Without vl-convert there are the lines alone, unless
+    `file` names a page."""
     from tuner.report import vega
 
     suffix = vega.suffix_of(file) if file is not None else ".html"
-    if file is not None or not as_json:
+    if file is not None:
         vega.check()
     if recording is not None:
         others: dict[str, object] = {
@@ -50,15 +51,18 @@ def write(
     else:
         from tuner.exchange.target import Problem
         from tuner.space import catalog
-        from tuner.space.texts import short_size
 
         problem = Problem.parse(catalog.load(kernel or ""), size, options, types, results)
         from tuner.report import subject  # imports Optuna, for which a wrong request does not wait
 
         found = subject.of_problem(problem, device, storage)
-        stem = "-".join([problem.space.name.rpartition("/")[2], short_size(problem.sizes), *problem.types.values()])
-    if file is not None or not as_json:
-        file = file or Path(f"{stem}.html")
+        stem = problem.file_name
+    if file is None and not as_json:
+        if vega.is_installed():
+            file = Path(f"{stem}.html")
+        else:
+            warn([f"{vega.MISSING}; so no page was written"])
+    if file is not None:
         check_writable("--output", file.parent, file.name)
     from tuner.report import study_page
     from tuner.report.findings import Findings
@@ -72,7 +76,9 @@ def write(
         else:
             write_figure(file, study_page.picture(findings, suffix))
     lines = [f"{found.kernel} at {found.problem_text} on {found.recording.device}", *study_page.lead(findings)]
-    output.answer(as_json, {"file": file and str(file), **findings.to_json()}, "\n".join([*lines, str(file)]))
+    output.answer(
+        as_json, {"file": file and str(file), **findings.to_json()}, "\n".join([*lines, *([str(file)] if file else [])])
+    )
 
 
 def _measured(found: Subject, storage: str | None) -> Subject:
@@ -80,5 +86,5 @@ def _measured(found: Subject, storage: str | None) -> Subject:
     from tuner.cli import progress
     from tuner.report import measuring
 
-    with progress.shown() as listener:
+    with progress.displayed() as listener:
         return measuring.neighbours(found, storage, listener)

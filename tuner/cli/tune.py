@@ -16,6 +16,11 @@ from tuner.paths import quoted
 if TYPE_CHECKING:
     from tuner.tuning.driver import Result
 
+WHERE_ALL_ARE_WRONG = (
+    "; mend the kernel or its reference; where only rounding differs, let a reference in Python compute in float64, or "
+    "write `tolerance:` in the space file"
+)
+
 
 @click.command("kernel", hidden=True)
 @KERNEL
@@ -31,7 +36,10 @@ if TYPE_CHECKING:
     "else optuna.",
 )
 @click.option(
-    "--budget", metavar="N|TIME", help="Number of configurations to try (100), or a time (90s, 2m, 1h); all if omitted."
+    "--budget",
+    metavar="N|TIME",
+    help="Number of configurations to try (100), or a time for the search (90s, 2m, 1h), which the finals follow; all "
+    "if omitted.",
 )
 @SEED
 @click.option(
@@ -99,12 +107,15 @@ def command(
 
         return several.tune(kernel, sizes, size_lists, as_json, verbose, method=method, **request)
     size = sizes[0] if sizes else None
-    if size is None and None in catalog.load(kernel).operation.sizes.values():
+    sizes_of_kernel = catalog.load(kernel).operation.sizes if size is None else {}
+    if missing := [name for name, default in sizes_of_kernel.items() if default is None]:
+        example = "x".join(["1024"] * len(missing))
+        names = f"{' x '.join(missing)}, one number for all of them or each by itself, " if len(missing) > 1 else ""
         verbs = ", ".join(VERBS)
-        raise RequestError(f"tune {kernel}: SIZE is missing, as in `tune {kernel} 1024`; verbs are {verbs}")
+        raise RequestError(f"tune {kernel}: SIZE is missing, {names}as in `tune {kernel} {example}`; verbs are {verbs}")
     from tuner.cli import logs, progress
 
-    with progress.shown(request["results"]) as listener, logs.shown(verbose, listener.noted):
+    with progress.displayed(request["results"]) as listener, logs.printed(verbose, listener.noted):
         listener.begun("loading the tuner")
         from tuner.tuning.driver import tune
         from tuner.tuning.request import TuningRequest
@@ -147,17 +158,20 @@ def document(result: Result) -> dict[str, Any]:
 def lines(result: Result) -> list[str]:
     """The last lines of a run: its best configuration. What failed is said at once."""
     from tuner.space import catalog
-    from tuner.space.texts import config_text, short_size
+    from tuner.space.texts import config_text, problem_words
 
+    space = catalog.load(result.kernel)
     for reason, (number, trial) in result.failed.items():
         which = config_text(trial.config) + ("" if number == 1 else ", for one")
         output.say(f"{number} failed: {reason}, {which}: {output.first_lines(trial.outcome.log)}")
     if len(result.failures) > 1:
-        output.say(f"`tune failures {result.kernel} {short_size(result.sizes)}` tells more")
+        problem = problem_words(space.operation, result.sizes, result.types, result.options)
+        output.say(f"`tune failures {result.kernel} {problem}` tells more")
     if result.record is None:
-        output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid")
+        hint = WHERE_ALL_ARE_WRONG if result.failed.keys() == {"wrong result"} else ""
+        output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid{hint}")
         return []
-    found = [output.best(result.record, catalog.load(result.kernel))]
+    found = [output.best(result.record, space)]
     if result.front:
         found.append(output.front(result.front))
     if not result.stored:

@@ -10,8 +10,10 @@ A device's name is its kind and number: `opencl:1`. A kind alone, `cuda`, names 
 from __future__ import annotations
 
 import importlib
+import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.devices.backend import Backend
@@ -19,7 +21,7 @@ from tuner.devices.base import Device, Library
 from tuner.devices.compiler import Build, Compiler
 from tuner.devices.info import DeviceInfo
 from tuner.errors import DeviceError
-from tuner.languages import KINDS
+from tuner.languages import KINDS, LANGUAGES
 from tuner.paths import quoted
 
 if TYPE_CHECKING:
@@ -66,8 +68,10 @@ def open_device(name: str) -> Device:
 def shared(name: str) -> Device:
     """The device called `name`, opened once so that kernels can share arrays. A device that follows the current context
     is opened each time. Raises DeviceError."""
-    if BACKENDS[split(name)[0]].follows_context:
+    kind, number = split(name)
+    if BACKENDS[kind].follows_context:
         return open_device(name)
+    name = f"{kind}:{number}"  # `opencl` is `opencl:0`
     with _shared_lock:
         if name not in _shared_devices:
             _shared_devices[name] = open_device(name)
@@ -114,14 +118,25 @@ def for_space(space: Space, name: str | None) -> str:
         if name is None:
             raise DeviceError(
                 f"{space.name} runs on {' or '.join(kinds)}, which this machine does not have; {_remedy(kinds)}see "
-                "`tune devices`"
+                f"`tune devices`{_portable(space, KINDS)}"
             )
     kind, number = split(name)
     if kind not in kinds:
         raise DeviceError(
             f"{space.name} is written in {_and(space.languages)}: it runs on {_and(kinds)}, not on {kind}"
+            f"{_portable(space, [kind])}"
         )
     return f"{kind}:{number}"
+
+
+def _portable(space: Space, kinds: Iterable[str]) -> str:
+    """The end of a message about a kernel of the user's that could run here on one of these kinds, too."""
+    from tuner.space import kernel_names  # a launch of what runs here does not need it
+
+    suffixes = {suffix for language in space.languages for suffix in LANGUAGES[language].suffixes}
+    others = [kind for kind in kinds if suffixes & {*LANGUAGES[BACKENDS[kind].language].suffixes} and count(kind)]
+    is_own = space.files and not kernel_names.is_shipped(Path(os.path.realpath(space.files[0])))
+    return f"; a source that includes portable.h may run on {_and(others)}, too" if is_own and others else ""
 
 
 def _remedy(kinds: Sequence[str]) -> str:

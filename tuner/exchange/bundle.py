@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tuner import devices, paths
-from tuner.devices.build_cache import BUNDLE
+from tuner.devices.bundles import BUNDLE, binary_json
 from tuner.devices.cuda.architectures import is_architecture
 from tuner.errors import RequestError
 from tuner.exchange import launch_header
@@ -47,13 +47,16 @@ def _targets(request: ExportRequest) -> list[Target]:
     if KIND not in devices.kinds_of(problem.space):
         written = ", ".join(problem.space.languages)
         raise RequestError(
-            f"{problem.space.name} is written in {written}: it has no cubins; --to cu writes its source, compiled "
-            "where it runs"
+            f"{problem.space.name} is written in {written}: it has no cubins; --to dispatch writes its builds, --to cu "
+            "its source"
         )
     targets = [choose_target(problem, device, (KIND,))] if device is not None or architectures is None else []
     if any(target.device.kind != KIND for target in targets):
         where = f"--device {paths.shown(device or '')}"
-        raise RequestError(f"{where}: --to cubin is for CUDA devices; name one with --device, or --architecture sm_90a")
+        raise RequestError(
+            f"{where}: --to cubin is for CUDA devices; name one with --device, or --architecture sm_90a; --to dispatch "
+            "writes builds for any other"
+        )
     if architectures is None:
         return targets
     names = list(dict.fromkeys(name.strip() for name in architectures.split(",")))
@@ -97,14 +100,8 @@ def _build_json(build: BundledBuild) -> dict[str, Any]:
         "verified": record.is_verified if record else None,
         "cubins": [
             # The launcher finds a cubin by the digest of its source: equal sources and options make equal cubins.
-            {
-                "file": file,
-                "source": source.digest,
-                "checksum": paths.digest(made.binary),
-                "entries": dict(made.entries),
-            }
+            binary_json(build.files[source], source.digest, made)
             for source, made in build.built.builds.items()
-            for file in (build.files[source],)
         ],
         "arguments": [_argument_json(argument, build.scope) for argument in build.arguments],
         "steps": [_step_json(build, step) for step in build.steps],

@@ -11,15 +11,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 from tuner import devices, paths
-from tuner.devices.build_cache import DISPATCH, DISPATCH_FILE, RECORDS
+from tuner.devices.bundles import binary_json
 from tuner.devices.compiler import Build, Compiler
 from tuner.devices.program import build
 from tuner.errors import RequestError, TrialError
 from tuner.exchange.formats import Export, ExportRequest
 from tuner.exchange.target import TargetDevice, stored_devices
+from tuner.families.bundles import DISPATCH, DISPATCH_FILE, RECORDS
 from tuner.families.code import SizedCode
 from tuner.space import source as sources
 from tuner.space.model import Config, Space
@@ -70,11 +70,11 @@ def export(request: ExportRequest) -> Export:
         "version": DISPATCH[1],
         "tuner": VERSION,
         "family": request.name,
-        "kernels": {space.name: sources.signature(space) for space in spaces},
+        "kernels": {space.name: sources.code(space) for space in spaces},
         "device": device.name,
         "kind": device.kind,
         "architecture": device.architecture,
-        "binaries": [_binary_json(source, made, device) for source, made in builds.items()],
+        "binaries": [binary_json(_file(source, device), source.digest, made) for source, made in builds.items()],
     }
     paths.replace(files[-1], (json.dumps(data, indent=1) + "\n").encode())
     words = {"device": device.name, "kind": device.kind, "architecture": device.architecture}
@@ -105,6 +105,11 @@ def _target(request: ExportRequest) -> tuple[TargetDevice, Compiler]:
         here = _opened(f"{device.kind}:{number}")
         if here[0].name == device.name:
             return here
+    if devices.BACKENDS[device.kind].binaries is None:
+        raise RequestError(
+            f"{request.name}: {device.name} ({device.kind}) is not here, and builds of {device.kind} are for the "
+            "device that compiles them; export it there"
+        )
     return device, devices.compiler_for(device.kind, device.architecture)
 
 
@@ -179,10 +184,3 @@ def _built(compiler: Compiler, jobs: Sequence[tuple[Space, Config, Scope]]) -> t
 
 def _file(source: Source, device: TargetDevice) -> str:
     return f"{source.digest[:NAME]}{devices.BACKENDS[device.kind].binaries or '.bin'}"
-
-
-def _binary_json(source: Source, made: Build, device: TargetDevice) -> dict[str, Any]:
-    checksum = paths.digest(made.binary)
-    return {
-        "file": _file(source, device), "source": source.digest, "checksum": checksum, "entries": dict(made.entries)
-    }  # fmt: skip

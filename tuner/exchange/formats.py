@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
-from tuner.space.texts import short_size
 
 if TYPE_CHECKING:
     from tuner.exchange.target import Problem, Target
@@ -39,12 +39,11 @@ class ExportRequest:
     name: str = ""
 
     def path(self, suffix: str) -> Path:
-        """`output`, or a file in the current folder, named after the kernel, the size and the types, with this
-        suffix."""
+        """`output`, or a file in the current folder with this suffix, named after the problem."""
         if self.spaces:
-            return self.output or Path(f"{self.name.strip('/').rpartition('/')[2]}-dispatch{suffix}")
-        stem, problem = self.problem.space.name.rpartition("/")[2], self.problem
-        return self.output or Path("-".join([stem, short_size(problem.sizes), *problem.types.values()]) + suffix)
+            name = re.sub(r"\.ya?ml$", "", self.name.strip("/").rpartition("/")[2])
+            return self.output or Path(f"{name}-dispatch{suffix}")
+        return self.output or Path(self.problem.file_name + suffix)
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,12 @@ class Export:
         """The export of all trials."""
         recording = trials.recording
         summary = {"device": recording.device, "trials": len(recording.entries), "from": trials.origin}
-        note = f"{recording.kernel}: the trials are unverified: their outputs were compared with nothing"
-        return Export(files, summary, (note,) if recording.is_unverified else ())
+        notes = []
+        if recording.is_unverified:
+            notes.append(f"{recording.kernel}: the trials are unverified: their outputs were compared with nothing")
+        if trials.peculiar:
+            notes.append(f"{recording.kernel}: these are no times with warm caches alone: {trials.peculiar}")
+        return Export(files, summary, tuple(notes))
 
 
 def _summary(target: Target) -> dict[str, Any]:
@@ -99,9 +102,17 @@ FORMATS: Mapping[str, Format] = {
     form.name: form
     for form in (
         Format("header", "the best as a C header of macros", "tuner.exchange.header"),
-        Format("cubin", "the best as cubins, with a C example", "tuner.exchange.bundle", has_architectures=True),
         Format(
-            "dispatch", "a family at any size, for tuner.dispatch", "tuner.exchange.dispatch_bundle", holds_family=True
+            "cubin",
+            "the best as cubins for NVIDIA GPUs, with a C example",
+            "tuner.exchange.bundle",
+            has_architectures=True,
+        ),
+        Format(
+            "dispatch",
+            "builds for any device and size, for tuner.dispatch",
+            "tuner.exchange.dispatch_bundle",
+            holds_family=True,
         ),
         Format("cu", "the best as one specialised source", "tuner.exchange.single_file"),
         Format("kernel-tuner", "all trials as its cache", "tuner.exchange.kernel_tuner_files", holds_trials=True),

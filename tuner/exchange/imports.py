@@ -126,7 +126,7 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
     space, backend = origin.space, devices.BACKENDS[origin.kind]
     architecture = _architecture(origin, recording, statements.results)
     limits = backend.widest(architecture)
-    scope = Scope(origin.sizes, space.operation.options, backend.language, limits, origin.types)
+    scope = Scope(origin.sizes, origin.options, backend.language, limits, origin.types)
     ranking = _ranking(recording, space)
     valid = list(itertools.islice((trial for trial in ranking if space.valid(trial[0], scope)), 1 + RUNNERS_UP))
     if not valid:
@@ -142,7 +142,7 @@ def _record(file: Path, recording: Recording, statements: Statements) -> tuple[S
         architecture=architecture,
         sizes=origin.sizes,
         types=origin.types,
-        options=dict(space.operation.options),
+        options=origin.options,
         config=config,
         time_ms=time_ms,
         spread=spread(best.times),

@@ -50,6 +50,7 @@ def _about(problem: Problem, trials: Trials) -> dict[str, Any]:
     problem_names: dict[str, Any] = {"kernel": problem.space.name, "sizes": dict(problem.sizes)}
     if problem.types:
         problem_names["types"] = dict(problem.types)
+    problem_names |= recordings.about_options(problem.space, problem.options)
     if trials.recording.is_unverified:
         problem_names["verified"] = "none"
     return problem_names | {name: value for name, value in device.items() if value}
@@ -128,7 +129,8 @@ def read_results(path: Path, data: Mapping[str, Any]) -> list[Recording]:
         for i, name in enumerate(names)
     }
     kernel, device = (text if isinstance(text := data.get(n), str) else "" for n in ("kernel_name", "device"))
-    about = {name: data[name] for name in ("kernel", "sizes", "types", "kind", "architecture") if name in data}
+    names_of_ours = ("kernel", "sizes", "types", "options", "kind", "architecture")
+    about = {name: data[name] for name in names_of_ours if name in data}
     if len(groups) > 1:  # Kernel Tuner has added results to those of the export
         about.pop("sizes", None)
     by_group = []

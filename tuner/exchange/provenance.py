@@ -36,13 +36,14 @@ class Statements:
 
 @dataclass(frozen=True)
 class Provenance:
-    """The kernel, device, sizes and types that times were measured with."""
+    """The kernel, device, sizes, types and options that times were measured with."""
 
     space: Space
     device: str
     kind: str
     sizes: dict[str, int]
     types: dict[str, str]
+    options: dict[str, float]
 
 
 def of(where: str, recording: Recording, statements: Statements) -> Provenance:
@@ -54,7 +55,12 @@ def of(where: str, recording: Recording, statements: Statements) -> Provenance:
     device = _device(where, recording, statements)
     kind = _kind(where, recording, space, statements)
     types = _types(where, recording, space, statements)
-    return Provenance(space, device, kind, _sizes(where, recording, space, types, statements), types)
+    sizes = _sizes(where, recording, space, types, statements)
+    try:
+        options = operation.parse_options(recording.options, space.operation, types)
+    except RequestError as error:
+        raise RequestError(f"{where}: {error}") from None
+    return Provenance(space, device, kind, sizes, types, options)
 
 
 def _contradiction(where: str, what: str, file_value: object, user_value: str) -> RequestError:

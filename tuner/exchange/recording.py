@@ -79,6 +79,12 @@ class Recording:
         """Whether its file says that no output was compared."""
         return self.about.get("verified") == "none"
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the kernel that its file tells; all others were at their defaults."""
+        options = self.about.get("options")
+        return options if isinstance(options, dict) else {}
+
     def configs(self) -> Iterator[tuple[Config, Entry]]:
         """Each configuration with its entry."""
         for row, entry in self.entries.items():
@@ -86,7 +92,12 @@ class Recording:
 
 
 def of_trials(
-    space: Space, sizes: Mapping[str, int], types: Mapping[str, str], device: str, trials: Iterable[Trial]
+    space: Space,
+    sizes: Mapping[str, int],
+    types: Mapping[str, str],
+    options: Mapping[str, float],
+    device: str,
+    trials: Iterable[Trial],
 ) -> Recording:
     """The recording of these trials."""
     entries: dict[Row, Entry] = {}
@@ -97,11 +108,18 @@ def of_trials(
             extra |= {"error": outcome.error, "bound": outcome.bound}
         extra = {name: value for name, value in extra.items() if value is not None}
         row = tuple(trial.config[name] for name in space.parameters)
-        entries[row] = Entry(trial.time_ms, outcome.times, outcome.failure, extra)
+        entries[row] = Entry(trial.time_ms, outcome.times, outcome.reason, extra)
     about: dict[str, Any] = {"types": dict(types)} if types else {}
+    about |= about_options(space, options)
     if space.operation.reference.kind == "none":
         about["verified"] = "none"
     return Recording(space.name, device, space.parameters, entries, dict(sizes), about)
+
+
+def about_options(space: Space, options: Mapping[str, float]) -> dict[str, Any]:
+    """What a file's header says of options: those that are not at their defaults."""
+    changed = {name: value for name, value in options.items() if value != space.operation.options.get(name)}
+    return {"options": changed} if changed else {}
 
 
 def files(folder: Path, stem: str = "") -> list[Path]:

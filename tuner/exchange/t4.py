@@ -14,8 +14,9 @@ from tuner.errors import RequestError
 from tuner.exchange import jsonfile
 from tuner.exchange.formats import Export, ExportRequest, write
 from tuner.exchange.names import beside
-from tuner.exchange.recording import METADATA, TIMINGS, Entry, Recording
+from tuner.exchange.recording import METADATA, TIMINGS, Entry, Recording, about_options
 from tuner.exchange.target import Problem
+from tuner.measure.results import WRONG
 from tuner.space.model import Config
 from tuner.version import VERSION
 
@@ -23,24 +24,16 @@ if TYPE_CHECKING:
     from tuner.exchange.trials import Trials
 
 SCHEMA_VERSION = "1.0.0"
+_COMPILE = ("compile", "compile crash", "compile memory", "compile timeout", "CompilationFailedConfig")
+_CONSTRAINTS = (
+    "geometry", "resources", "threads", "registers", "shared memory", "too many resources", "out of memory",
+    "InvalidConfig",
+)  # fmt: skip
 _INVALIDITY = {
     "timeout": "timeout",
-    "compile": "compile",
-    "CompilationFailedConfig": "compile",
-    "InvalidConfig": "constraints",
-    **dict.fromkeys(("geometry", "resources", "threads", "registers", "shared memory"), "constraints"),
-    **dict.fromkeys(
-        (
-            "wrong result",
-            "wrong in a later run",
-            "changes from run to run",  # as version 0.1.0 called it
-            "writes to an input",
-            "writes outside",
-            "impossible time",
-            "correctness",
-        ),
-        "correctness",
-    ),
+    **dict.fromkeys(_COMPILE, "compile"),
+    **dict.fromkeys(_CONSTRAINTS, "constraints"),
+    **dict.fromkeys((*WRONG, "changes from run to run", "correctness"), "correctness"),  # of version 0.1.0, and of T4
 }  # any other failure is `runtime`
 _UNITS = {"energy_mj": "mJ", "spills": "byte", "shared_memory": "byte"}
 
@@ -88,6 +81,7 @@ def metadata(problem: Problem, trials: Trials) -> dict[str, Any]:
     device = {"device": trials.recording.device, "kind": trials.kind, "architecture": trials.architecture}
     query = {"toolchain": trials.toolchain, "kernel": problem.space.name, "size": dict(problem.sizes)}
     query |= {"types": dict(problem.types)} if problem.types else {}
+    query |= about_options(problem.space, problem.options)
     query |= {"verified": "none"} if trials.recording.is_unverified else {}
     return _document(device, query)
 
@@ -143,7 +137,7 @@ def with_metadata(path: Path, recording: Recording) -> Recording:
         data = json.loads(jsonfile.text(file))["metadata"]
         device, query = data["hardware"]["hardware_description"][0], data["environment"]["device_query"]
         about = {"kernel": query.get("kernel"), "kind": device.get("kind"), "architecture": device.get("architecture")}
-        about["types"] = query.get("types")
+        about |= {"types": query.get("types"), "options": query.get("options")}
         name, size = device.get("device"), query.get("size")
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return recording

@@ -15,13 +15,14 @@ def export(request: ExportRequest) -> Export:
 
 
 def text(trials: Trials) -> str:
-    """One line per trial: kernel, device, sizes, parameters, the median time and all times in ms or the reason of a
+    """One line per trial: kernel, device, sizes, types, options that are not at their
+    defaults, parameters, the median time and all times in ms or the reason of a
     failure, and all extra columns."""
     recording = trials.recording
     extra = sorted({name for entry in recording.entries.values() for name in entry.extra})
     problem = {"kernel": recording.kernel, "device": recording.device}
     problem |= recording.size if isinstance(recording.size, dict) else {"size": recording.size}
-    problem |= recording.about.get("types", {})
+    problem |= recording.about.get("types", {}) | recording.options
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*problem, *recording.parameters, "time_ms", "times_ms", "failure", *extra])

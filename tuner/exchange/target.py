@@ -12,13 +12,15 @@ from tuner.space import chosen_size, chosen_types, operation
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.source import Version
+from tuner.space.texts import options_text, problem_text, short_size
 from tuner.store.lookup import MATCHES, Candidate, Query, normalised
 from tuner.store.store import Store
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A kernel at a size, with the chosen types. `results` is the user's store (None: the usual folder)."""
+    """A kernel at a size, with its options and the chosen types. `results` is the user's store (None: the usual
+    folder)."""
 
     space: Space
     sizes: Mapping[str, int]
@@ -46,6 +48,18 @@ class Problem:
         """The problem at no size of its own. Raises RequestError as `parse` does."""
         chosen = chosen_types.parse(types, space.operation)
         return Problem(space, {}, operation.parse_options(options, space.operation, chosen), chosen, results)
+
+    @property
+    def text(self) -> str:
+        """`M=4096, N=4096, real=float16, alpha=2`: sizes, types, and options that are not at their defaults."""
+        return problem_text(self.sizes, self.types) + options_text(self.options, self.space.operation.options)
+
+    @property
+    def file_name(self) -> str:
+        """The stem of a file about it: `axpy-4096-float16-alpha=2`."""
+        stem, types = self.space.name.rpartition("/")[2], self.types.values()
+        options = options_text(self.options, self.space.operation.options).split(", ")[1:]
+        return "-".join([stem, short_size(self.sizes), *types, *options])
 
     def scope(self, language: str, limits: Limits) -> Scope:
         """The problem on a device."""

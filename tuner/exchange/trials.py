@@ -5,16 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from tuner import devices, paths
 from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
 from tuner.exchange.recording import Entry, Recording, Row
 from tuner.exchange.target import Problem, TargetDevice, stored_devices
+from tuner.measure.method import peculiarity
 from tuner.space import identity, kernel_names
 from tuner.space.model import Space
 from tuner.space.source import Version
-from tuner.space.texts import problem_text
 from tuner.store.store import Record, Store
 from tuner.tuning import address, journal, storage
 from tuner.tuning.study import StoredStudy, stored_studies
@@ -24,22 +25,25 @@ from tuner.tuning.trial import Trial
 @dataclass(frozen=True)
 class Trials:
     """What was measured, and where it comes from: `ledger`, `recording` or `record`. `toolchain`, and the device's
-    `kind` and `architecture`, are empty where they are unknown. `protocol` is the number of the way of timing. A ledger
-    also tells the `commands` that ran it, the latest last, and the `logs` of failures."""
+    `kind` and `architecture`, are empty where they are unknown. `protocol` is the number of the way of timing.
+    `peculiar` says what is unlike tuning for time with warm caches. A ledger also tells the `commands` that ran it, the
+    latest last, and the `logs` of failures."""
 
     recording: Recording
     origin: str
     toolchain: str = ""
     kind: str = ""
     architecture: str = ""
+    peculiar: str = ""
     protocol: int = 1
     commands: tuple[str, ...] = ()
     logs: Mapping[Row, str] = field(default_factory=dict)
 
 
 def gather(problem: Problem, device: str | None, url: str | None = None) -> Trials:
-    """The trials in the largest ledger of the latest protocol for this version of the kernel, else in the largest
-    recording, else in a record. With `url`, those in that ledger alone.
+    """The trials in a ledger of this version of the kernel, else in a recording, else in a record. With `url`, those
+    in that ledger alone. Of several the plain ones come first, which are times with warm caches; of these the latest
+    protocol; of these the most trials.
 
     `device` is a device of this machine, or part of a name. Raises RequestError where there are no trials.
     """
@@ -54,11 +58,13 @@ def gather(problem: Problem, device: str | None, url: str | None = None) -> Tria
         candidates = [trials for trials in candidates if not kind or trials.kind in ("", kind)]
         if candidates:
             # the latest of equals
-            return max(reversed(candidates), key=lambda trials: (trials.protocol, len(trials.recording.entries)))
+            return max(reversed(candidates), key=lambda t: (not t.peculiar, t.protocol, len(t.recording.entries)))
     where = f" on {paths.shown(device)}" if device is not None else ""
-    subject = f"{problem.space.name} at {problem_text(problem.sizes, problem.types)}{where}"
+    subject = f"{problem.space.name} at {problem.text}{where}"
     if url:
-        raise RequestError(f"--storage {address.shown(url)}: nothing of {subject} in it; name another, or leave it out")
+        raise RequestError(
+            f"--storage {address.masked(url)}: nothing of {subject} in it; name another, or leave it out"
+        )
     raise RequestError(f"{subject}: nothing has been measured; tune it first, or name another --device")
 
 
@@ -79,9 +85,10 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
     space = problem.space
     for study in studies(problem, url):
         trials = sorted(study.trials, key=_finished)
-        recording = recordings.of_trials(space, problem.sizes, study.types, study.device, trials)
+        recording = recordings.of_trials(space, problem.sizes, study.types, problem.options, study.device, trials)
         said = _logs(space, trials)
-        yield Trials(recording, "ledger", study.toolchain, "", "", study.protocol, study.commands, said)
+        peculiar, protocol = study.peculiar, study.protocol
+        yield Trials(recording, "ledger", study.toolchain, "", "", peculiar, protocol, study.commands, said)
 
 
 def latest_study(problem: Problem, device: str | None = None, url: str | None = None) -> StoredStudy:
@@ -92,10 +99,10 @@ def latest_study(problem: Problem, device: str | None = None, url: str | None = 
     matches = [s for s in studies(problem, url) if device is None or device.casefold() in s.device.casefold()]
     if not matches:
         where = f" on {paths.shown(device)}" if device is not None else ""
-        subject = f"{problem.space.name} at {problem_text(problem.sizes, problem.types)}{where}"
+        subject = f"{problem.space.name} at {problem.text}{where}"
         raise RequestError(
             f"{subject}: no ledger has trials of this version of the kernel; tune it first, or name another size, "
-            "--device or --storage"
+            "--device, --set, --type or --storage"
         )
     ordered = [replace(study, trials=sorted(study.trials, key=_finished)) for study in matches]
     return max(ordered, key=lambda study: _finished(study.trials[-1]))
@@ -106,8 +113,8 @@ def _finished(trial: Trial) -> datetime:
 
 
 def studies(problem: Problem, url: str | None = None) -> Iterator[StoredStudy]:
-    """The studies of this version of the kernel that have trials: those at `url`, else those of this machine, the
-    oldest first. Raises RequestError where a ledger cannot be read."""
+    """The studies of this problem and version of the kernel that have trials: those at `url`, else those of this
+    machine, the oldest first. Raises RequestError where a ledger cannot be read."""
     space, signature = problem.space, identity.of(problem.space)
     places: list[str] | list[Path]
     if url:
@@ -120,13 +127,13 @@ def studies(problem: Problem, url: str | None = None) -> Iterator[StoredStudy]:
     for place in places:
         try:
             ledger = storage.at(place) if isinstance(place, str) else journal.read(place)
-            for study in stored_studies(ledger, space, problem.sizes):
+            for study in stored_studies(ledger, space, problem.sizes, problem.options):
                 if study.signature == signature and study.types == problem.types and study.trials:
                     yield study
         except (LookupError, TypeError, ValueError, AssertionError, AttributeError):
             continue  # damaged; the next tuning repairs it
         except storage.errors() as error:
-            shown = address.shown(str(place))
+            shown = address.masked(str(place))
             raise RequestError(f"{shown}: the ledger cannot be read: {storage.reason(error, str(place))}") from None
 
 
@@ -141,7 +148,7 @@ def _check_exists(url: str) -> None:
         return
     import sqlalchemy
 
-    where = f"--storage {address.shown(url)}"
+    where = f"--storage {address.masked(url)}"
     try:
         file = sqlalchemy.make_url(url).database if url.startswith("sqlite") else None
         if file and not os.path.exists(file):
@@ -164,18 +171,21 @@ def _recordings(problem: Problem) -> Iterator[Trials]:
     roots = dict.fromkeys((problem.results or paths.user_results(), paths.shipped("results")))
     for path in (path for root in roots for path in recordings.files(root / "recordings", f"{stem}-")):
         recording = recordings.read(path)
-        about = recording.size, recording.about.get("types", {})
-        if recording.kernel in names and about == (dict(problem.sizes), problem.types):
+        options = {**problem.space.operation.options, **recording.options}
+        about = recording.size, recording.about.get("types", {}), options
+        if recording.kernel in names and about == (dict(problem.sizes), problem.types, dict(problem.options)):
             yield Trials(recording, "recording")
 
 
 def _records(problem: Problem) -> Iterator[Trials]:
     version = Version.of(problem.space)
     for record in Store.of(problem.space, problem.results).records:
-        is_same = record.sizes == dict(problem.sizes) and record.types == problem.types
-        if is_same and record.is_of(version):
+        about = record.sizes, record.types, record.options
+        if about == (dict(problem.sizes), problem.types, dict(problem.options)) and record.is_of(version):
             recording = _of_record(problem, record)
-            yield Trials(recording, "record", record.toolchain, record.kind, record.architecture, record.protocol)
+            device = record.toolchain, record.kind, record.architecture
+            peculiar = peculiarity(record.caches != "warm", record.objective)
+            yield Trials(recording, "record", *device, peculiar, record.protocol)
 
 
 def _of_record(problem: Problem, record: Record) -> Recording:
@@ -185,5 +195,6 @@ def _of_record(problem: Problem, record: Record) -> Recording:
     for config, time_ms in record.timed:
         if config.keys() == parameters.keys():
             entries.setdefault(tuple(config[name] for name in parameters), Entry(time_ms))
-    about = {"verified": "none"} if record.verified == "none" else {}
+    about: dict[str, Any] = {"verified": "none"} if record.verified == "none" else {}
+    about |= recordings.about_options(problem.space, problem.options)
     return Recording(problem.space.name, record.device, parameters, entries, dict(record.sizes), about)

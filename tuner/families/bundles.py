@@ -1,28 +1,36 @@
-"""Binaries builds that `tuner.dispatch` takes in place of compiling."""
+"""Exported builds that `tuner.dispatch` takes in place of compiling."""
 
 from __future__ import annotations
 
 import json
+import re
+import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tuner import paths
-from tuner.devices import Build, build_cache
-from tuner.devices.build_cache import DISPATCH, DISPATCH_FILE, RECORDS, ExportedBinary
+from tuner.devices import BACKENDS, Build, Device, bundles
+from tuner.devices.bundles import ExportedBinary
 from tuner.errors import DeviceError, RequestError
+from tuner.space import source as sources
+from tuner.space.model import Space
 
+DISPATCH = ("tuner dispatch bundle", 2)  # format and version of DISPATCH_FILE
+DISPATCH_FILE, RECORDS = "dispatch.json", "records"  # in the folder that serves a family
 MOST_CHARACTERS = 10_000_000  # of a dispatch.json
 
 
 @dataclass(frozen=True)
 class Binaries:
     """Builds by the digests of their sources. Of a folder that serves a family at any size there is the folder of its
-    records, and the architecture that all its builds are for."""
+    records, the code of its kernels by their names, and what all its builds are for."""
 
     builds: dict[str, Build] = field(default_factory=dict)
     records: Path | None = None
-    architecture: str | None = None
+    kernels: Mapping[str, str] = field(default_factory=dict)
+    target: str | None = None
     folder: Path | None = None
 
     @staticmethod
@@ -35,19 +43,55 @@ class Binaries:
             [folder] if (folder / "launch.json").is_file() else sorted(f.parent for f in folder.glob("*/launch.json"))
         )
         if not files:
+            if not folder.is_dir():
+                raise RequestError(f"{folder}: there is no such folder")
             raise RequestError(
-                f"{folder}: neither it nor a folder in it was written by `tune export --to cubin`, and it was not by "
-                "--to dispatch"
+                f"{folder}: not a folder that `tune export` wrote by --to dispatch or --to cubin, nor one of the latter"
             )
-        bundled = (build for bundle in files for build in build_cache.read_bundle(bundle, None))
+        bundled = (build for bundle in files for build in bundles.read(bundle, None))
         return Binaries(_by_source(binary for each in bundled for binary in each.binaries))
 
-    def check(self, kind: str, architecture: str) -> None:
-        """Raise DeviceError where its builds are for another architecture."""
-        if self.architecture is not None and self.architecture != f"{kind} {architecture}":
-            raise DeviceError(
-                f"{self.folder}: its builds are for {self.architecture}, not for {kind} {architecture}; export it there"
+    def names_of(self, code: str) -> list[str]:
+        """The names under which a kernel of this code was exported: its file may have another name here."""
+        return [name for name, held in self.kernels.items() if held == code]
+
+    def check_kernels(self, family: str, spaces: Iterable[Space]) -> None:
+        """Warn where a kernel of a family is not what it was when it was exported. Raise RequestError where none is."""
+        if not self.kernels:
+            return
+        codes = {space.name: sources.code(space) for space in spaces}
+        if set(codes.values()).isdisjoint(self.kernels.values()):
+            raise RequestError(
+                f"{self.folder}: was exported for {_some(self.kernels)}; no kernel of {family} has that code; dispatch "
+                "what was exported, or export it again"
             )
+        for name, code in codes.items():
+            if self.kernels.get(name, code) != code and not self.names_of(code):
+                warnings.warn(
+                    f"{self.folder}: {name} has changed since it was exported: it has no records and no builds there; "
+                    "export it again",
+                    stacklevel=4,
+                )
+
+    def check(self, device: Device) -> None:
+        """Raise DeviceError where its builds do not run on a device."""
+        here = _target(device.kind, device.architecture, device.name)
+        if self.target not in (None, here):
+            raise DeviceError(f"{self.folder}: its builds are for {self.target}, not for {here}; export it there")
+
+
+def _target(kind: str, architecture: str, name: str) -> str:
+    """What builds of a kind are for: the devices of an architecture, or only those of one name. Of a processor, the
+    number of cores at the end of its name does not matter."""
+    if BACKENDS[kind].binaries is not None:
+        return f"{kind} {architecture}"
+    return f"{kind} {architecture}, {re.sub(' x[0-9]+$', '', name)}"
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first name, and how many more there are."""
+    first, *others = names
+    return f"{first} and {len(others)} more" if others else first
 
 
 def _by_source(binaries: Any) -> dict[str, Build]:
@@ -59,12 +103,13 @@ def _of_family(folder: Path) -> Binaries:
         data = json.loads(paths.read_text(folder / DISPATCH_FILE, MOST_CHARACTERS))
         if (data["format"], data["version"]) != DISPATCH:
             raise ValueError(data["format"])
-        binaries: list[ExportedBinary] = [build_cache.exported_binary(folder, each) for each in data["binaries"]]
-        architecture = f"{data['kind']} {data['architecture']}"
+        binaries: list[ExportedBinary] = [bundles.exported_binary(folder, each) for each in data["binaries"]]
+        kernels = {str(name): str(code) for name, code in data["kernels"].items()}
+        target = _target(data["kind"], str(data["architecture"]), str(data["device"]))
     except OSError as error:
         why = f"{Path(str(error.filename)).name}: {error.strerror}"
-    except (ValueError, LookupError, TypeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         why = f"{DISPATCH_FILE} is damaged, or of another version"
     else:
-        return Binaries(_by_source(binaries), folder / RECORDS, architecture, folder)
+        return Binaries(_by_source(binaries), folder / RECORDS, kernels, target, folder)
     raise RequestError(f"{folder}: not a folder that `tune export --to dispatch` wrote: {why}; export it again")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from tuner.devices import Device, build_cache
 from tuner.devices.product import Tiles
 from tuner.errors import DeviceError, NoConfiguration, TrialError
 from tuner.families import products
+from tuner.families.bundles import Binaries
 from tuner.families.code import SizedCode
 from tuner.families.known import Knowledge, Known
 from tuner.space import source
@@ -24,6 +25,8 @@ from tuner.store.lookup import MATCHES, Candidate, Match, Query
 from tuner.store.prediction import TimeModel
 from tuner.store.rejected import Rejections
 from tuner.store.store import Store
+
+NO_BINARIES = Binaries()
 
 
 @dataclass(frozen=True)
@@ -47,16 +50,16 @@ class FamilyTable:
         scope: Scope,
         library: bool,
         results: Path | None = None,
-        exported: Collection[str] = (),
+        exported: Binaries = NO_BINARIES,
     ) -> None:
         """`scope` has options and types; its sizes do not matter. `library`: whether the vendor's is a candidate.
-        `exported` are the digests of sources of which there are builds besides those in the cache."""
+        `exported` are builds besides those in the cache; records lie under the names that its kernels had."""
         self._spaces = [space for space in spaces if device.language in space.languages]
         self._scope, self.device = scope, device
-        self._stores = [Store.of(space, results) for space in self._spaces]
         self._queries = [Query.of(space, scope, device) for space in self._spaces]
+        self._stores = [Store.of(q.space, results, exported.names_of(q.version.code)) for q in self._queries]
         self._code = {id(space): SizedCode(space) for space in self._spaces}
-        self._exported, self._library = frozenset(exported), library
+        self._exported, self._library = frozenset(exported.builds), library
         self._problems = [problem for store in self._stores for problem in store.problems]
         self._known = self._read(library, results)
         entries = [Measured(known.space, known.config, known.times) for known in self._known]

@@ -32,8 +32,9 @@ Loaded = Kernel | LibraryKernel
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a call runs, and why. `kernel` is a kernel's name, or `library`; `match` and `regret` are those of the
-    look-up; `how` says what became of arrays that a kernel does not take as they lie, and `why` all of it in words."""
+    """What a call runs, and why. `kernel` is a kernel's name, or `library`; `match` and `regret`, a fraction, are those
+    of the look-up, as `Kernel` says; `how` says what became of arrays that a kernel does not take as they lie, and
+    `why` all of it in words."""
 
     kernel: str
     config: Config
@@ -109,6 +110,7 @@ class Dispatcher:
         operation.parse_options(self._options, op)
         self._typed = [position for position, a in enumerate(op.arrays) if a.dtype in op.types]
         self._exported = Binaries.read(binaries) if binaries else Binaries()
+        self._exported.check_kernels(family.name, family.spaces)
         self._results = results or self._exported.records
         self._fixed = None if device is None else self._opened(device)
         self._devices: dict[str, Device] = {}
@@ -141,6 +143,12 @@ class Dispatcher:
                     self._loaded.clear()
                 self._loaded[key] = kernel
         return kernel
+
+    @property
+    def device(self) -> Device | None:
+        """The device that was named for all calls; None where the arrays of a call say it. On OpenCL, arrays are made
+        on `device.queue`."""
+        return self._fixed
 
     def with_sizes(self, sizes: Mapping[str, int]) -> Dispatcher:
         """The same with these sizes, which no shape tells. It shares what the records say."""
@@ -221,23 +229,25 @@ class Dispatcher:
         if key not in self._tables:
             settings = operation.parse_options(self._options, op, types)
             scope = Scope(dict.fromkeys(op.sizes, 1), settings, device.language, device.limits, types)
-            self._exported.check(device.kind, device.architecture)
+            self._exported.check(device)
             self._tables[key] = FamilyTable(
-                self.family.spaces, device, scope, self._library, self._results, self._exported.builds
+                self.family.spaces, device, scope, self._library, self._results, self._exported
             )
         return self._tables[key]
 
     def _device_at(self, name: str) -> Device:
         if name not in self._devices:
-            self._devices[name] = self._opened(name)
+            self._devices[name] = self._opened(name, of_arrays=True)
         return self._devices[name]
 
-    def _opened(self, device: str | Device) -> Device:
-        """The device. Raises DeviceError where no kernel of the family runs on it."""
+    def _opened(self, device: str | Device, of_arrays: bool = False) -> Device:
+        """The device, which the arrays of a call said or dispatch's caller. Raises DeviceError where no kernel of the
+        family runs on it."""
         kind = device.kind if isinstance(device, Device) else devices.split(device)[0]
         if not any(kind in devices.kinds_of(space) for space in self.family.spaces):
             kinds = dict.fromkeys(kind for space in self.family.spaces for kind in devices.kinds_of(space))
-            raise DeviceError(f"family {self.family.name} runs on {' and '.join(kinds)}, not on {kind}")
+            hint = ", where these arrays lie; make them where it runs, and name that as device=..." if of_arrays else ""
+            raise DeviceError(f"family {self.family.name} runs on {' and '.join(kinds)}, not on {kind}{hint}")
         return device if isinstance(device, Device) else devices.shared(device)
 
 

@@ -33,7 +33,7 @@ def _place(kind: type) -> Place:
     if issubclass(kind, np.ndarray):
         return _host
     for module, name, place in (
-        ("torch", "Tensor", _of_torch), ("cupy", "ndarray", _of_cupy), ("pyopencl.array", "Array", _opencl)
+        ("torch", "Tensor", _of_torch), ("cupy", "ndarray", _of_cupy), ("pyopencl.array", "Array", _of_opencl)
     ):  # fmt: skip
         array_type = getattr(sys.modules.get(module), name, None)
         if array_type is not None and issubclass(kind, array_type):
@@ -57,8 +57,10 @@ def _host(array: Any) -> str:
     return "host:0"
 
 
-def _opencl(array: Any) -> str:
-    return "opencl:0"
+def _of_opencl(array: Any) -> str:
+    from tuner.devices.opencl import device
+
+    return f"opencl:{device.number_of(array.context)}"
 
 
 def _first_gpu(array: Any) -> int:

@@ -156,6 +156,10 @@ KERNEL void poison(GLOBAL uint4 *array, long bytes, int fill) {
     }
 }
 
+// What a launch takes that does no work.
+KERNEL void nothing(GLOBAL unsigned int *sink) {
+}
+
 // Reads an array. The result goes to `sink`, which nobody reads, so that no compiler leaves the reading out.
 KERNEL void touch(GLOBAL const uint4 *array, GLOBAL unsigned int *sink, long bytes) {
     unsigned int all = 0;

@@ -68,6 +68,10 @@ class BenchKernels:
         arguments = [array.handle, reference.handle, np.int64(count), np.int32(secret)]
         return self._bind("scramble", count * _WORD, arguments, macros(dtype))
 
+    def nothing(self) -> Call:
+        """Does no work."""
+        return self._bind("nothing", 1, [self._counters.handle])
+
     def touch(self, array: Buffer) -> Call:
         """Reads `array`."""
         arguments = [array.handle, self._counters.handle, np.int64(array.nbytes)]

@@ -1,5 +1,6 @@
 """Builds, loads, verifies and times configurations, in the worker process that holds the device."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
@@ -34,6 +35,8 @@ from tuner.paths import shown
 from tuner.space.model import Config, Space
 from tuner.space.reference_cache import ReferenceCache
 from tuner.space.scope import Scope
+
+SHORT_MS = 1.0  # many times what a launch takes
 
 
 def _placed(message: str, space: Space) -> str:
@@ -191,9 +194,14 @@ class Bench:
             **{name: finals[position] for name, position in anchors.items()},
             clock_mhz=median(rounds.clocks) if rounds.clocks else None,
             throttled=sorted(rounds.throttled),
+            launch_ms=self._launch_ms([finals[position].time_ms for position in calls if position not in failures]),
             input_sets=self.workbench.set_count,
             skipped_mutants=self._skipped_mutants,
         )
+
+    def _launch_ms(self, times: Sequence[float]) -> float | None:
+        """The time of a kernel that does nothing; None where that is far below all of these."""
+        return self._stopwatch.unchecked(self.workbench.nothing()) if min(times, default=math.inf) < SHORT_MS else None
 
     def _sustain(
         self,

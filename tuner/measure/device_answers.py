@@ -20,7 +20,7 @@ from tuner.errors import DeviceError, ExpressionError, TunerError
 from tuner.measure.placing import Placed, Placer
 from tuner.space import array_expressions, reference
 from tuner.space.dtypes import DTYPES, DType
-from tuner.space.elements import LARGE, Elements
+from tuner.space.elements import ON_DEVICE_BYTES, Elements
 from tuner.space.expressions import names_in
 
 if TYPE_CHECKING:
@@ -54,8 +54,12 @@ def answers(
     read: set[str] = set()
     try:
         formulas = {name: _formula(expression.tree, name, scope, contents) for name, expression in outputs.items()}
-        is_dear = sum(f.work for f in formulas.values()) >= DEAR or any(e.nbytes >= LARGE for e in contents.values())
-        if not any(contents[name].nbytes >= LARGE for name in formulas) and (placer.device.on_processor or not is_dear):
+        is_dear = sum(f.work for f in formulas.values()) >= DEAR or any(
+            e.nbytes >= ON_DEVICE_BYTES for e in contents.values()
+        )
+        if not any(contents[name].nbytes >= ON_DEVICE_BYTES for name in formulas) and (
+            placer.device.on_processor or not is_dear
+        ):
             return None
         for name, expression in outputs.items():
             formula = formulas[name]

@@ -55,8 +55,7 @@ class _TimeObserver(BenchmarkObserver):  # type: ignore[misc]  # kernel_tuner ha
         self.times.append(self._stopwatch.finish())
 
     def get_results(self) -> dict[str, Any]:
-        times, self.times = self.times, []
-        return {"time": median(times), "times": times}
+        return {"time": median(self.times), "times": self.times}
 
 
 class _Backend(Backend):  # type: ignore[misc]  # as above
@@ -109,6 +108,8 @@ class BenchmarkLoop(DeviceInterface):  # type: ignore[misc]  # as above
         if not repeats:
             return []
         self.iterations = repeats
+        (observer,) = self.dev.observers
+        observer.times = []  # a run that was wrong has left those before it
         self._stopwatch.expect(call)
         instance = SimpleNamespace(name="kernel", threads=(1, 1, 1), grid=(1, 1, 1), params=params)
         with contextlib.redirect_stdout(None):  # it prints that there is an error before it raises it

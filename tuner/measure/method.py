@@ -70,6 +70,12 @@ class Method:
 STANDARD = Method()
 
 
+def peculiarity(cold: bool, objective: str) -> str:
+    """What is unlike tuning for time with warm caches, in words: `caches flushed, tuned for energy`. Empty where
+    nothing is."""
+    return ", ".join(["caches flushed"] * cold + [f"tuned for {objective}"] * (objective != "time"))
+
+
 def check_timeout(seconds: float) -> None:
     """Raise RequestError for a timeout that is too short or too long."""
     if not 1 <= seconds <= LONGEST_TIMEOUT:

@@ -11,7 +11,7 @@ import numpy as np
 from tuner.devices.base import GUARD
 from tuner.devices.program import allocated
 from tuner.errors import WrongResult
-from tuner.measure.poison import LARGE, NAN, OUTPUT_GUARD, SCRATCH
+from tuner.measure.poison import HUGE, NAN, OUTPUT_GUARD, SCRATCH
 from tuner.space import operation
 from tuner.space.chosen_types import dtype
 
@@ -42,7 +42,7 @@ class OwnArrays:
         self._scope, self._arguments = program.scope, {a.name: a for a in program.space.operation.arguments}
         self.buffers: dict[str, Buffer] = {}
         self._poison: dict[int, list[Callable[[], None]]] = {}
-        self._fills = [LARGE, NAN]  # still to be drawn, from the end: these leave the fewest chances
+        self._fills = [HUGE, NAN]  # still to be drawn, from the end: these leave the fewest chances
         for name in program.space.varying:
             if self._arguments[name].is_array:
                 self.allocate(self._arguments[name], operation.nbytes(self._arguments[name], self._scope))
@@ -96,10 +96,10 @@ class OwnArrays:
         return self._arguments[name].zeroed
 
     def _byte(self, name: str, fill: int) -> int:
-        """The byte that stands for `fill` in one of them. For integers, NAN and LARGE are about the least and the
+        """The byte that stands for `fill` in one of them. For integers, NAN and HUGE are about the least and the
         greatest that there are, so that a minimum or a maximum over one that nobody has written is wrong."""
         element = dtype(self._arguments[name], self._scope)
         if not element.is_exact:
             return fill
-        ends = {NAN: 0x80, LARGE: 0x7F} if element.low < 0 else {NAN: 0xFF, LARGE: 0x00}
+        ends = {NAN: 0x80, HUGE: 0x7F} if element.low < 0 else {NAN: 0xFF, HUGE: 0x00}
         return ends.get(fill, fill)

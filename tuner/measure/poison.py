@@ -14,18 +14,18 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # a number in every type: a kernel may be right only where its output holds none.
 NAN, NUMBER = 0xFF, 0x3F
 # The bytes that scratch is filled with: as above; large numbers of either sign; zeros.
-LARGE = 0x7E
-SCRATCH = (NAN, NUMBER, LARGE, 0xFE, 0x00)
+HUGE = 0x7E
+SCRATCH = (NAN, NUMBER, HUGE, 0xFE, 0x00)
 # Guards of outputs hold other bytes than guards of inputs. A kernel may copy a NaN from beyond its input to beyond its
 # output: with equal guards it would write the bytes that are there already, and go unnoticed.
 INPUT_GUARD, OUTPUT_GUARD = 0xFF, 0x5A
 
 
-def scrambled(answers: Array, secret: int, start: int = 0) -> Array:
-    """What the integers hold whose answers these are, from element `start` on: as `poison_of` in bench_kernels.cu."""
+def scrambled(answers: Array, secret: int) -> Array:
+    """What the integers hold whose answers these are: as `poison_of` in bench_kernels.cu."""
     unsigned = answers.view(f"u{answers.dtype.itemsize}")
     bits = 8 * answers.dtype.itemsize
-    index = np.arange(start, start + answers.size, dtype=np.uint64).reshape(answers.shape)
+    index = np.arange(answers.size, dtype=np.uint64).reshape(answers.shape)
     random = (_hash(2 * index, secret) << np.uint64(32)) | _hash(2 * index + np.uint64(1), secret)
     offset = np.uint64(1 << (bits - 2)) + (random & np.uint64((1 << (bits - 1)) - 1))
     return np.asarray(unsigned + offset.astype(unsigned.dtype)).view(answers.dtype)

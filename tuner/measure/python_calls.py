@@ -77,7 +77,7 @@ def filled(op: Operation, scope: Scope, seed: int) -> dict[str, Array]:
         returned = call(function, {GENERATOR: generator, **scope.sizes, **scope.options})
         for argument, value in zip(arguments, by_name(function, returned, [a.name for a in arguments]), strict=True):
             needed, chosen = (dtype(argument, scope), operation.shape(argument, scope)), argument.dtype in op.types
-            arrays[argument.name] = fills.exact(value, argument.name, *needed, origin(function), chosen)
+            arrays[argument.name] = fills.checked(value, argument.name, *needed, origin(function), chosen)
     return arrays
 
 

@@ -18,9 +18,10 @@ from tuner.measure.guards import check_guards
 from tuner.measure.placing import Placed, Placer
 from tuner.measure.poison import INPUT_GUARD, NAN, NUMBER
 from tuner.paths import shown
-from tuner.space import derivation, operation, reference
+from tuner.space import cases, derivation, operation, reference
+from tuner.space.cases import Cases
 from tuner.space.chosen_types import dtype
-from tuner.space.elements import LARGE, Elements, Held, held
+from tuner.space.elements import ON_DEVICE_BYTES, Elements, Held, held
 from tuner.space.reference_forms import (
     ConfigReference,
     ExpressionReference,
@@ -47,6 +48,7 @@ class Referee:
     def __init__(self, device: Device, space: Space, cache: ReferenceCache) -> None:
         self.device, self.space, self.cache = device, space, cache
         self.placer = Placer(device)
+        self.cases = Cases()  # of the conditions of expressions, on all inputs so far
 
     def covers(self, scope: Scope) -> bool:
         """Whether it can tell in this scope, which may have other options."""
@@ -108,7 +110,8 @@ class Referee:
         self, form: ExpressionReference, scope: Scope, contents: Mapping[str, Elements], seed: int
     ) -> tuple[Answers, frozenset[str]]:
         """What the host finds for expressions. Large answers then lie on the device alone."""
-        outputs, depends = reference.answers(form, scope, contents, self.cache.of(seed))
+        with cases.watched(self.cases):
+            outputs, depends = reference.answers(form, scope, contents, self.cache.of(seed))
 
         def moved(name: str) -> Elements:
             def compute(memory: Buffer) -> None:
@@ -121,7 +124,7 @@ class Referee:
 
         def can_move(name: str) -> bool:
             is_real = name in contents and contents[name].element.kind == "real"
-            return is_real and self.device.has_doubles and outputs[name].nbytes >= LARGE
+            return is_real and self.device.has_doubles and outputs[name].nbytes >= ON_DEVICE_BYTES
 
         return {name: moved(name) if can_move(name) else Held(outputs[name]) for name in [*outputs]}, depends
 

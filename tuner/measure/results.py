@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
@@ -11,10 +11,11 @@ from tuner.devices.figures import NO_FIGURES, Figures
 from tuner.measure.timing import spread
 
 FINALS = "finals"  # the reason of a failure in the final round; its log begins with the reason there
-# Reasons of failures that show a result to be wrong.
+# Reasons of failures that show a result to be wrong. A run whose time is impossible has not done its work when it ends,
+# or the file counts too many bytes; nobody can tell which, so nobody should be given it silently.
 WRONG = frozenset(
     {"wrong result", "not a number", "wrong in a later run", "unfinished", "writes outside", "writes to an input",
-     "scratch not zero"}
+     "scratch not zero", "impossible time"}
 )  # fmt: skip
 STAGES = BUILD, VERIFY, MEASURE = "build", "verify", "measure"  # of a trial
 
@@ -50,6 +51,11 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def reason(self) -> str | None:
+        """Why it failed, in the final round too."""
+        return self.log.partition(":")[0] if self.failure == FINALS else self.failure
 
     @property
     def rejection(self) -> str | None:
@@ -107,9 +113,10 @@ class Finals:
     """A Final for each candidate, in order, and where there are any, one for the vendor's `library`, as it chooses to
     run, and one for the `best_library`, the fastest of the ways in which it can.
 
-    `clock_mhz` is the median clock in MHz during the rounds, `throttled` what held it down. The results were right on
-    `input_sets` sets of inputs. `skipped_mutants` names the wrong outputs that the check need not reject, because they
-    equal the right one, or are allowed.
+    `clock_mhz` is the median clock in MHz during the rounds, `throttled` what held it down. `launch_ms` is the time of
+    a kernel that does nothing, where a candidate is short. The results were right on `input_sets` sets of inputs.
+    `skipped_mutants` names the wrong outputs that the check need not reject, because they equal the right one, or are
+    allowed.
     """
 
     candidates: list[Final] = field(default_factory=list)
@@ -117,11 +124,27 @@ class Finals:
     best_library: Final | None = None
     clock_mhz: float | None = None
     throttled: list[str] = field(default_factory=list)
+    launch_ms: float | None = None
     input_sets: int = 1
     skipped_mutants: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @staticmethod
+    def joined(parts: Sequence[Finals]) -> Finals:
+        """The Finals of all candidates of `parts`, in order; of rounds of which no time is left, nothing else."""
+        timed = [part for part in parts if any(final.times for final in part.candidates)]
+        clocks = [part.clock_mhz for part in timed if part.clock_mhz is not None]
+        return Finals(
+            candidates=[final for part in parts for final in part.candidates],
+            library=next((part.library for part in timed if part.library), None),
+            best_library=next((part.best_library for part in timed if part.best_library), None),
+            clock_mhz=median(clocks) if clocks else None,
+            throttled=sorted({reason for part in timed for reason in part.throttled}),
+            input_sets=min((part.input_sets for part in timed), default=1),
+            skipped_mutants=list(dict.fromkeys(mutant for part in timed for mutant in part.skipped_mutants)),
+        )
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Finals:

@@ -27,6 +27,7 @@ NOISE = 0.5  # a spread that says more of the machine than of the kernel
 STEADY_ROUNDS = 10  # after which the final round may end early
 RIVAL = 1.05  # times the fastest; what takes longer need not be known as well
 RESOLUTION = 0.001  # of a median that is known
+UNCHECKED = 9  # runs
 LONGER = 4  # times as many rounds, in as many times the seconds, while the times are noise
 LOOKS, ALIKE = 5, 1.25  # at a hopeless time of a busy processor, until the two shortest differ by this factor at most
 HICCUP_MS, HICCUP = 1000.0, 4.0  # the most that other programs add to a time, and multiply it by
@@ -216,6 +217,18 @@ class Stopwatch:
         self.timer.stop()
         self._device.synchronize()
         return self.finish()
+
+    def unchecked(self, call: Callable[[], None]) -> float:
+        """Median time in ms of UNCHECKED runs of a call that leaves nothing to compare. Raises LaunchError."""
+        self.expect(call)
+        times = list[float]()
+        for _ in range(1 + UNCHECKED):
+            self.start()
+            call()
+            self.timer.stop()
+            self._device.synchronize()
+            times.append(self.timer.milliseconds())
+        return median(times[1:])  # the first run of a kernel takes longer
 
 
 class StageWatch:

@@ -129,6 +129,15 @@ class Workbench:
         """The outputs that a run need not read."""
         return self._layouts[0].inputs.write_only
 
+    @property
+    def missed_cases(self) -> list[str]:
+        """A sentence about each condition of the reference that no input decides."""
+        return self._referee.cases.missed({argument.name for argument in self.op.arrays})
+
+    def nothing(self) -> Callable[[], None]:
+        """A launch that does no work."""
+        return self._kernels.nothing()
+
     def renew_inputs(self) -> None:
         """Put a set that no kernel has seen in the place of the first one, once, where time allows it."""
         first = self._layouts[0]

@@ -26,7 +26,7 @@ DIMENSIONS = ("kernel", "size", "device", "store")
 
 @dataclass(frozen=True)
 class Competitor:
-    """A record and its place in every dimension: a kernel, a size with its types, a device, a store."""
+    """A record and its place in every dimension: a kernel, a size with its types and options, a device, a store."""
 
     kernel: str
     size: str
@@ -86,26 +86,28 @@ def compare(
     alone.
     """
     found = _records(stores, say)
-    known = dict.fromkeys(kernel for _, kernel, _ in found)
+    known = dict.fromkeys(kernel for _, kernel, _, _ in found)
     chosen = {name: None for text in kernels for name in _named(text, list(known))}
     ceilings = KeptCeilings(stores[0] if stores else None)
     latest: dict[tuple[str, ...], Competitor] = {}
-    for store, kernel, record in found:
-        at = short_size(record.sizes) + types_text(record.types)
-        fits = (not sizes or _is_at(record, kernel, sizes)) and (not on or any(_is_on(record, name) for name in on))
+    for store, kernel, record, options in found:
+        at = short_size(record.sizes) + types_text(record.types) + options
+        fits = (not sizes or at in sizes or _is_at(record, kernel, sizes)) and (
+            not on or any(_is_on(record, name) for name in on)
+        )
         if kernel in chosen and fits:
             one = Competitor(kernel, at, record.device, store, record, _rates(kernel, record, ceilings))
             old = latest.get(one.place(DIMENSIONS))
             if old is None or old.record.date < record.date:
                 latest[one.place(DIMENSIONS)] = one
     if len(latest) < 2:
-        had = [(short_size(r.sizes) + types_text(r.types), r.device) for _, kernel, r in found if kernel in chosen]
+        had = [(short_size(r.sizes) + types_text(r.types) + o, r.device) for _, k, r, o in found if k in chosen]
         at, where = (", ".join(dict.fromkeys(texts)) for texts in zip(*had, strict=True))
         raise RequestError(
             f"{paths.shown(', '.join(kernels))}: {len(latest) or 'no'} record fits, and two are needed; the store has "
             f"sizes {at} on {where}"
         )
-    by_size = sorted(latest.values(), key=lambda c: math.prod(c.record.sizes.values()))
+    by_size = sorted(latest.values(), key=lambda c: (math.prod(c.record.sizes.values()), c.size))
     orders = [
         list(dict.fromkeys(c.place((name,))[0] for c in (by_size if name == "size" else latest.values())))
         for name in DIMENSIONS
@@ -117,11 +119,12 @@ def compare(
     return Comparison(competitors, varying)
 
 
-def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[str, str, Record]]:
-    """Store, kernel and record of all records, by kernel, device and size."""
+def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[str, str, Record, str]]:
+    """Store, kernel, record, and options that are not at their defaults, of all records, by kernel, device and size."""
     if len(stores) < 2:
-        return [("", row.kernel, row.record) for row in stored.rows("", stores[0] if stores else None, say)]
-    found = []
+        rows = stored.rows("", stores[0] if stores else None, say)
+        return [("", row.kernel, row.record, row.options) for row in rows]
+    found = list[tuple[str, str, Record]]()
     for folder in stores:
         if not os.path.isdir(folder):
             raise RequestError(f"--results {paths.shown(folder)}: there is no such folder")
@@ -131,7 +134,9 @@ def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[s
             for problem in problems:
                 say(problem)
             found += [(str(folder), kernel, record) for record in records if record.is_plain]
-    return sorted(found, key=lambda item: (item[1], item[2].device, tuple(item[2].sizes.values())))
+    found.sort(key=lambda item: (item[1], item[2].device, tuple(item[2].sizes.values())))
+    defaults = stored.default_options(catalog.every()[0], {kernel for _, kernel, record in found if record.options})
+    return [(*item, stored.changed_options(*item[1:], defaults)) for item in found]
 
 
 def _named(text: str, names: list[str]) -> list[str]:

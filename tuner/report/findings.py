@@ -69,10 +69,10 @@ class Findings:
 
     @property
     def command(self) -> str:
-        """The command that does it again, as far as it is known."""
+        """The command that ran it last; where that is not known, one that asks for the same."""
         commands = self.subject.trials.commands
         if commands:
-            return f"{commands[-1]} --fresh"
+            return commands[-1]
         problem = self.subject.problem
         if problem is None:
             return ""
@@ -89,7 +89,7 @@ class Findings:
             record.strategy if record else None,
             str(record.evaluated) if record else None,
         )
-        return f"{request.command(problem.space.name, kind)} --fresh"
+        return request.command(problem.space.name, kind)
 
     @property
     def environment(self) -> list[tuple[str, str]]:
@@ -102,6 +102,7 @@ class Findings:
             ("toolchain", trials.toolchain or (record.toolchain if record else "")),
             ("trials", f"{total:,} in a {trials.origin}, of which {total - len(subject.times):,} failed"),
             ("way of timing", f"protocol {trials.protocol}" if trials.origin == "ledger" else ""),
+            ("unlike most", trials.peculiar),
         ]
         if record is not None:
             rows += [
@@ -195,6 +196,8 @@ def _notes(subject: Subject) -> list[str]:
         notes.append("These trials are a recording of a space, which no search has ordered.")
     if subject.trials.origin == "record":
         notes.append("No ledger is here. The trials are the best and the runners-up of the store's record alone.")
+    if subject.trials.peculiar:
+        notes.append(f"These are no times with warm caches alone: {subject.trials.peculiar}.")
     if subject.recording.is_unverified:
         notes.append("No output was compared with anything: the results are unverified.")
     finals = subject.finals

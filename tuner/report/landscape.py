@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 BINS = 40  # of a distribution
 MOST_POINTS = 2000  # of a convergence
 WITHIN = 0.05  # of the best: what is told of a distribution
+LEADERS = 20  # configurations that are listed
 
 
 @dataclass(frozen=True)
@@ -167,10 +168,10 @@ def _position(subject: Subject, name: str) -> int:
     return list(subject.parameters).index(name)
 
 
-def leaders(subject: Subject, most: int = 20) -> list[Row]:
+def leaders(subject: Subject) -> list[Row]:
     """The fastest configurations, the best first."""
     ranked = sorted(subject.times, key=lambda row: (row != subject.best, subject.times[row]))
-    return ranked[:most]
+    return ranked[:LEADERS]
 
 
 @dataclass(frozen=True)

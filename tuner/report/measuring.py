@@ -52,7 +52,8 @@ def measure(
     """`subject` with trials of these valid rows: those of the ledger, or new ones. `in_turns`: then all of them that
     are not much slower than the fastest are timed in turns, as finalists are.
 
-    Raises RequestError for a recording of an unknown kernel, and where the device of the trials is not here.
+    Raises RequestError for a recording of an unknown kernel, where the device of the trials is not here, and where they
+    are not of times with warm caches.
     """
     problem = subject.problem
     if problem is None:
@@ -63,6 +64,11 @@ def measure(
             f"{subject.recording.device} is not here, and times of different devices cannot be put together; "
             "measure where it is, or name it by --device"
         )
+    if subject.trials.peculiar:
+        raise RequestError(
+            f"{subject.kernel}: these trials are with {subject.trials.peculiar}, and nothing is measured so for a "
+            "report; tune it for time with warm caches first"
+        )
     name = subject.here.id
     request = TuningRequest(space.name, None, name, storage=storage, results=problem.results)
     task = Task(space, dict(problem.sizes), dict(problem.options), types=dict(problem.types))
@@ -70,7 +76,7 @@ def measure(
     configs = [subject.config(row) for row in rows]
     with Crews(progress.noted) as crews, explored(crews, checked, progress, configs) as search:
         crew, trials = search.crew, search.trials
-        more = recordings.of_trials(space, problem.sizes, problem.types, crew.device.name, trials)
+        more = recordings.of_trials(space, problem.sizes, problem.types, problem.options, crew.device.name, trials)
         logs = {tuple(t.config[n] for n in space.parameters): t.outcome.log for t in trials if t.outcome.log}
         whole = replace(subject.recording, entries={**subject.recording.entries, **more.entries})
         known = replace(subject.trials, recording=whole, logs={**subject.trials.logs, **logs})

@@ -94,10 +94,10 @@ def _sections(findings: Findings) -> Iterator[Section]:
     if findings.command:
         ran = len(findings.subject.trials.commands)
         caption = (
-            "This is the last of the commands that ran this study; --fresh makes it measure again."
+            "This is the last of the commands that ran this study, with its device."
             if ran
             else "The study does not say which command ran it; this one asks for the same."
-        )
+        ) + " Where the study is, it goes on from what was measured; with --fresh it measures all of it again."
         yield Section("again", "Do it again", caption, text=findings.command)
 
 

@@ -16,12 +16,13 @@ from tuner.exchange import trials as gathering
 from tuner.exchange.recording import Entry, Recording, Row
 from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials
+from tuner.measure.method import peculiarity
 from tuner.space import catalog
 from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, Value
 from tuner.space.scope import Scope
 from tuner.space.source import Version
-from tuner.space.texts import problem_text
+from tuner.space.texts import problem_words
 from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.store import Record, Store
 
@@ -100,9 +101,9 @@ class Subject:
 
     @property
     def problem_text(self) -> str:
-        """`M=4096, N=4096`, and the chosen types."""
+        """`M=4096, N=4096`, the chosen types, and the options that are not at their defaults."""
         if self.problem is not None:
-            return problem_text(self.problem.sizes, self.problem.types)
+            return self.problem.text
         size = self.recording.size
         if isinstance(size, dict):
             return ", ".join(f"{name}={value}" for name, value in size.items())
@@ -124,7 +125,7 @@ def of_recording(path: Path, results: Path | None = None) -> Subject:
         space = catalog.load(recording.kernel)
         sizes = recording.size if isinstance(recording.size, dict) else {}
         size = ",".join(f"{name}={value}" for name, value in sizes.items())
-        problem = Problem.parse(space, size, {}, recording.about.get("types", {}), results)
+        problem = Problem.parse(space, size, recording.options, recording.about.get("types", {}), results)
     except (RequestError, TypeError, AttributeError):
         return Subject(trials)
     if recording.parameters.keys() != space.parameters.keys():
@@ -135,10 +136,11 @@ def of_recording(path: Path, results: Path | None = None) -> Subject:
 def _known(problem: Problem, trials: Trials, device: str | None) -> Subject:
     space = problem.space
     if not any(entry.time_ms is not None for entry in trials.recording.entries.values()):
+        words = problem_words(space.operation, problem.sizes, problem.types, problem.options)
         raise RequestError(
-            f"{space.name} at {problem_text(problem.sizes, problem.types)}: none of "
+            f"{space.name} at {problem.text}: none of "
             f"{len(trials.recording.entries)} configurations that were measured succeeded; "
-            f"`tune {paths.shown(space.name)}` says why each failed"
+            f"`tune failures {paths.shown(space.name)} {words}` says why each failed"
         )
     kind = trials.kind or devices.kinds_of(space)[0]
     here = _here(kind, trials.recording.device, device)
@@ -152,12 +154,14 @@ def _known(problem: Problem, trials: Trials, device: str | None) -> Subject:
 
 
 def _record(problem: Problem, trials: Trials, kind: str) -> Record | None:
-    """The store's record of the problem on the device of the trials; the latest if its inputs have changed."""
+    """The store's record of the problem on the device of the trials, of the same objective and caches; the latest if
+    its inputs have changed."""
     version, found = Version.of(problem.space), list[Record]()
     for record in Store.of(problem.space, problem.results).records:
         about = record.kind, record.device, record.sizes, record.types, record.options
         asked = kind, trials.recording.device, dict(problem.sizes), problem.types, dict(problem.options)
-        if about == asked and record.is_plain and record.is_of(version):
+        is_alike = peculiarity(record.caches != "warm", record.objective) == trials.peculiar
+        if about == asked and is_alike and record.is_of(version):
             found.append(record)
     return max(found, key=lambda record: record.date, default=None)
 

@@ -18,15 +18,18 @@ VERSION = "6.4"  # of Vega-Lite, as vl-convert names it
 PICTURES = (".svg", ".png")
 WIDTH, SCALE = 680, 2  # of a picture in pixels; of a PNG's pixels
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
+MISSING = "pages and pictures are drawn by vl-convert, which is not installed; pip install vl-convert-python"
+
+
+def is_installed() -> bool:
+    """Whether vl-convert is."""
+    return find_spec("vl_convert") is not None
 
 
 def check() -> None:
     """Raise RequestError where vl-convert is not installed."""
-    if find_spec("vl_convert") is None:
-        raise RequestError(
-            "pages and pictures are drawn by vl-convert, which is not installed; pip install vl-convert-python, or "
-            "print the data by --json"
-        )
+    if not is_installed():
+        raise RequestError(f"{MISSING}, or leave out --output")
 
 
 @functools.cache

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 
-def number(value: float | None, digits: int = 4) -> str:
+def number(value: float | None) -> str:
     """A number for people: 0.04567, 51,158; empty for None."""
     if value is None:
         return ""
-    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def percent(value: float | None) -> str:

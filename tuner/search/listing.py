@@ -1,7 +1,6 @@
 """The valid configurations of a space as a pool. Once listed, they are kept in the cache."""
 
 import contextlib
-import hashlib
 import importlib.metadata
 import io
 import logging
@@ -20,7 +19,6 @@ from tuner.version import VERSION
 logger = logging.getLogger(__name__)
 KEPT = 64  # lists
 MOST_BYTES = 1 << 25  # of a list that is kept
-_CHECKSUM = 32  # bytes
 
 
 def listed(space: Space, scope: Scope) -> Pool:
@@ -67,10 +65,8 @@ def _conditions(space: Space, scope: Scope) -> list[str]:
 
 def _read(file: Path, space: Space) -> NDArray[np.integer] | None:
     """The rows in a file; None where there is none, or where it is damaged."""
-    with contextlib.suppress(OSError, ValueError, EOFError):
-        content = paths.read_trusted(file)
-        data, checksum = content[:-_CHECKSUM], content[-_CHECKSUM:]
-        if hashlib.sha256(data).digest() == checksum:
+    with contextlib.suppress(ValueError, EOFError):
+        if (data := paths.read_checked(file)) is not None:
             rows: NDArray[np.integer] = np.load(io.BytesIO(data), allow_pickle=False)
             if rows.ndim == 2 and rows.shape[1] == len(space.parameters):
                 return rows
@@ -83,9 +79,8 @@ def _keep(file: Path, rows: NDArray[np.integer]) -> None:
         return
     buffer = io.BytesIO()
     np.save(buffer, rows)
-    data = buffer.getvalue()
     with contextlib.suppress(OSError):  # the next run lists them again
-        paths.replace(file, data + hashlib.sha256(data).digest())
+        paths.write_checked(file, buffer.getvalue())
         lists = sorted(file.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
         for old in lists[KEPT:]:
             old.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Whether a space and the text of its source agree: on the kernel's arguments, and on what the parameters are for.
+"""Whether a space and the text of its source agree: on the kernel's arguments, and on macros, as `macros` says.
 
 Only what the text tells for certain is a fault.
 """
@@ -8,21 +8,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.errors import SpaceError
 from tuner.paths import shown
-from tuner.space import braces, declared_memory
+from tuner.space import braces, declared_memory, macros
 from tuner.space.dtypes import DTYPES, DType
-from tuner.space.expressions import Expression
 from tuner.space.model import Argument, Space, Step
 from tuner.space.prototype import Parameter, Prototype, prototypes
-from tuner.space.source import macro_names, without_comments
+from tuner.space.source import inlined, without_comments
 
 MOST_TEXT = 1 << 20  # characters; of a longer source, nothing is concluded
 _ADDRESSES = (DTYPES["uint64"], DTYPES["int64"])
-
-_DEFINITION = re.compile(
-    r"^\s*#\s*(if|endif|define)\w*(?:[ \t]+(\w+))?|\b(?:const|constexpr)\b[^;{}()=\n]{,200}?\b(\w+)\s*=(?!=)",
-    re.MULTILINE,
-)
 
 Where = tuple[str | int, ...]
 
@@ -45,14 +40,23 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
     for position, step in enumerate(space.steps):
         if (prototype := _prototype(space, step, texts[step.source], codes[step.source])) is not None:
             yield from _against(space, position, prototype)
-            yield from _replaced(space, position, prototype)
+            yield from (Fault(*found) for found in macros.replaced(space, position, prototype))
             yield from _namespace(space, position, prototype, codes[step.source])
         for where, message in declared_memory.dynamic(space, position, codes[step.source]):
             yield Fault(where, message, fatal=True)
     yield from _variables(space, "\n".join(codes.values()))
-    yield from _parameters(space, "\n".join(codes.values()))
-    for path, code in codes.items():
-        yield from _defined(space, path, code)
+    yield from (Fault(*found) for found in macros.faults(space, codes))
+
+
+def warnings(space: Space) -> Iterator[str]:
+    """The faults that are not fatal: with these, a search may be in vain."""
+    try:
+        texts = {path: inlined(path, space.include) for path in space.sources}
+    except SpaceError:
+        return  # a header that is missing is told when it is needed
+    for fault in faults(space, texts):
+        if not fault.fatal:
+            yield f"{shown(space.files[0])}: {shown('.'.join(map(str, fault.where)))}: {fault.message}"
 
 
 def _prototype(space: Space, step: Step, text: str, code: str) -> Prototype | None:
@@ -72,29 +76,8 @@ def _namespace(space: Space, position: int, prototype: Prototype, code: str) -> 
         yield Fault(("steps", position, "kernel"), f"{message}; write {prototype.namespace}{kernel}", fatal=True)
 
 
-def _replaced(space: Space, position: int, prototype: Prototype) -> Iterator[Fault]:
-    """Macros that replace a name of the kernel's own, so that it does not compile."""
-    step = space.steps[position]
-    template, own = prototype.template or {}, {p.name for p in prototype.parameters or ()}
-    for name in macro_names(space):
-        where = _key(space, name)
-        if name in template:
-            arguments = ", ".join(f"{{{each}}}" for each in template)
-            yield Fault(
-                ("steps", position, "kernel"),
-                f"{name} is a parameter of the template in {step.source.name}, where the macro of that name replaces "
-                f"it; write {braces.function(step.kernel)}<{arguments}>",
-            )
-        elif name in own:
-            yield Fault(
-                (where, name),
-                f"{step.kernel} in {step.source.name} takes an argument of this name, which the macro replaces; "
-                "rename one of them",
-            )
-
-
 def _variables(space: Space, code: str) -> Iterator[Fault]:
-    """Arguments that are variables of the source and not there, or replaced by a macro."""
+    """Arguments that are variables of the source, and not there."""
     for position, argument in enumerate(space.operation.arguments):
         kind, name = argument.kind, argument.name
         languages = [language for language in space.languages if kind is not None and not kind.is_parameter(language)]
@@ -103,40 +86,12 @@ def _variables(space: Space, code: str) -> Iterator[Fault]:
         if "##" not in code and re.search(rf"\b{name}\b", code) is None:
             yield Fault(
                 ("operation", "arguments", position, "name"),
-                f"{_files(space)} has no variable {name}, which `kind: {kind.name}` is in {languages[0]}; declare it, "
-                "or name the argument as it is called there",
+                f"{macros.files(space)} has no variable {name}, which `kind: {kind.name}` is in {languages[0]}; "
+                "declare it, or name the argument as it is called there",
                 fatal=True,
             )
         if message := declared_memory.too_large(argument, code):
             yield Fault(("operation", "arguments", position, "shape"), message, fatal=True)
-        if name in macro_names(space):
-            yield Fault(
-                (_key(space, name), name),
-                f"the variable of this name in {_files(space)} is an argument, and the macro replaces it; rename one",
-            )
-
-
-def _key(space: Space, name: str) -> str:
-    return "parameters" if name in space.parameters else "derived" if name in space.derived else "types"
-
-
-def _defined(space: Space, path: Path, code: str) -> Iterator[Fault]:
-    """Macros that the source defines anew, whatever their values, so that these make no difference."""
-    depth = 0
-    for directive, defined, constant in _DEFINITION.findall(code):
-        depth += (directive == "if") - (directive == "endif")
-        if depth == 0 and directive == "define" and defined in macro_names(space):
-            yield Fault(
-                (_key(space, defined), defined),
-                f"{path.name} defines it itself, so that no value has an effect; write #ifndef {defined} before "
-                "that line, and #endif after it",
-            )
-        if depth == 0 and constant in macro_names(space):
-            yield Fault(
-                (_key(space, constant), constant),
-                f"{path.name} defines it as a constant, whose name the macro replaces; write #ifndef {constant}, "
-                f"#define {constant} with its value, and #endif in its place",
-            )
 
 
 def _against(space: Space, position: int, prototype: Prototype) -> Iterator[Fault]:
@@ -232,39 +187,3 @@ def _stands_for(plain: DType, dtype: DType) -> bool:
     if dtype.part:
         return plain.name == dtype.part
     return (dtype.foreign or dtype.kind == "boolean") and plain.kind == "integer" and plain.itemsize == dtype.itemsize
-
-
-def _files(space: Space) -> str:
-    return shown(", ".join(path.name for path in space.sources))
-
-
-def _parameters(space: Space, code: str) -> Iterator[Fault]:
-    """Each parameter that has a choice of values, though nothing reads it."""
-    if "##" in code or re.search(r"^\s*#\s*include\s+\w", code, re.MULTILINE):
-        return  # names may be glued together, or stand in a file that a macro names
-    expressions: list[Expression] = [
-        *space.derived.values(), *(expression for step in space.steps for expression in step.expressions),
-        *(restriction.that for restriction in space.restrictions),
-        *(extent for argument in space.operation.arguments for extent in argument.shape or ()),
-        *(value for argument in space.operation.scalars for value in argument.value),
-        *(e for a in space.operation.arguments if a.kind for values in a.kind.expressions.values() for e in values),
-    ]  # fmt: skip
-    options = [option for options in space.compile_options.values() for option in options]
-    used = set(re.findall(r"\w+", " ".join([code, *(step.kernel for step in space.steps), *options])))
-    used |= {name for expression in expressions for name in expression.names}
-    used |= {argument.dtype for argument in space.operation.scratch}
-    op = space.operation
-    for name, allowed in op.types.items():
-        if name not in used and len(allowed) > 1 and all(argument.dtype != name for argument in op.arguments):
-            yield Fault(
-                ("operation", "types", name),
-                f"neither {_files(space)} nor an argument uses it, so its {len(allowed)} types make no difference; "
-                "use it as a macro, or take it out",
-            )
-    for name, values in space.parameters.items():
-        if name not in used and len(values) > 1:
-            yield Fault(
-                ("parameters", name),
-                f"no text uses it, neither {_files(space)} nor an expression, so its {len(values)} values make no "
-                "difference; use it as a macro, or take it out",
-            )

@@ -18,7 +18,7 @@ import numpy as np
 
 from tuner.errors import ExpressionError
 from tuner.paths import shown
-from tuner.space import arithmetic, expressions
+from tuner.space import arithmetic, cases, expressions
 from tuner.space.array_functions import ARRAY_FUNCTIONS, OutOfBounds, check_elements, matrix_product
 from tuner.space.expressions import MAX_DEPTH, ArrayExpression
 
@@ -112,14 +112,19 @@ def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
     """The value of a checked tree."""
     match node:
         case ast.BinOp(left=left, op=op, right=right):
-            return _binary(op, walk(left, scope), walk(right, scope))
+            operands = walk(left, scope), walk(right, scope)
+            if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod):
+                cases.see_divisor(right, operands[1])
+            return _binary(op, *operands)
         case ast.UnaryOp(op=unary, operand=operand):
             value = walk(operand, scope)
             return (
                 np.logical_not(value) if isinstance(unary, ast.Not) and np.ndim(value) else _UNARY[type(unary)](value)
             )
         case ast.Compare(left=left, ops=ops, comparators=comparators):
-            return _compare(ops, [walk(part, scope) for part in (left, *comparators)])
+            value = _compare(ops, [walk(part, scope) for part in (left, *comparators)])
+            cases.see(node, value)
+            return value
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return walk(body if _truth(walk(test, scope)) else orelse, scope)
         case ast.BoolOp(op=bool_op, values=values):
@@ -133,7 +138,10 @@ def walk(node: ast.expr, scope: Mapping[str, Any]) -> Any:
             parts = index.elts if isinstance(index, ast.Tuple) else [index]
             return _indexed(np.asarray(walk(value, scope)), tuple(_index(part, scope) for part in parts))
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
-            return _call(name, [walk(a, scope) for a in args], {str(k.arg): walk(k.value, scope) for k in keywords})
+            arguments = [walk(argument, scope) for argument in args]
+            if name == "where" and not any(isinstance(part, ast.Compare) for part in ast.walk(args[0])):
+                cases.see(args[0], arguments[0])
+            return _call(name, arguments, {str(k.arg): walk(k.value, scope) for k in keywords})
     return expressions.walk(node, scope)
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import keyword
 import os
 import re
+from collections import Counter
 from pathlib import Path
 
-from tuner.space.dtypes import DTYPES
+from tuner.space.draft_arguments import DraftedArguments, asked, name_of, word
 from tuner.space.host_lines import GUARD
 from tuner.space.kernel_facts import Facts
-from tuner.space.prototype import Parameter, Prototype
+from tuner.space.prototype import Prototype
 
-_WORDS = {"yes", "no", "on", "off", "true", "false", "null"}  # which YAML takes for something else
 _REFERENCES = """\
   # One of these, without the #:
   # reference: {expression}    # over the arrays, as NumPy would write it; `tune schema --functions` lists the functions
@@ -26,17 +24,18 @@ class Draft:
 
     def __init__(self, source: Path, entry: str | None, output: Path) -> None:
         self.facts, self.source, self.output = Facts(source, entry), source, output
-        self.extents = self.facts.sizes or ["n"]
+        self.extents = [*self.facts.shapes.new_sizes, *self.facts.sizes] or ["n"]
+        self.arguments = DraftedArguments(self.facts, self.extents)
 
     def text(self) -> str:
         """The file."""
         lines = [
             f"# Written by `tune new {self.source.name}`. Each comment `# ?` asks: answer on its line, and take it",
             f"# away. `tune validate {self.output.name}` names the first question that is open.",
-            f"title: {_word(self.facts.prototype.name)}",
+            f"title: {word(self.facts.prototype.name)}",
             "operation:",
             *self._sizes(),
-            *self._arguments(),
+            *self.arguments.lines(),
             *self._reference(),
             self._work(),
             *self._kernel(),
@@ -50,77 +49,23 @@ class Draft:
         ask = "which sizes has the problem? the kernel takes none"
         if facts.sizes:
             ask = "are these its sizes? `tune FILE SIZE` gives them; a number here is a default"
-        lines = [f"  sizes:{_asked(ask)}", *(f"    {_word(name)}:" for name in self.extents)]
+        if facts.shapes.new_sizes:
+            ask += f"; {' and '.join(facts.shapes.new_sizes)}, which no kernel takes, is how many blocks there are"
+        lines = [f"  sizes:{asked(ask)}", *(f"    {word(name)}:" for name in self.extents)]
         if facts.options:
             truths = {p.name for p in facts.parameters if p.dtype == "bool"}
-            usual = ", ".join(f"{_word(name)}: {1 if name in truths else 1.0}" for name in facts.options)
-            lines.append(f"  options: {{{usual}}}{_asked('what are their usual values?')}")
+            usual = ", ".join(f"{word(name)}: {1 if name in truths else _usual(name)}" for name in facts.options)
+            lines.append(f"  options: {{{usual}}}{asked('what are their usual values?')}")
         if facts.types:
-            types = ", ".join(f"{_word(name)}: [float32, float64]" for name in facts.types)
-            lines.append(f"  types: {{{types}}}{_asked('which may they be? the first is the default')}")
+            other = "float16" if re.search(r"\b(?:cuda_fp16|__half|half)\b", facts.code) else "float64"
+            types = ", ".join(f"{word(name)}: [float32, {other}]" for name in facts.types)
+            lines.append(f"  types: {{{types}}}{asked('which may they be? the first is the default')}")
         return lines
 
-    def _arguments(self) -> list[str]:
-        ask = "are the shapes right? extents from the slowest to the fastest, such as [rows, columns]"
-        if not self.facts.parameters:
-            ask = "the text leaves them open; write all, as {name: x, dtype: float32, shape: [n], role: in}"
-        return [
-            f"  arguments:{_asked(ask)}",
-            *map(self._argument, self.facts.parameters),
-            *(self._constant(parameter, extents) for parameter, extents in self.facts.constants.values()),
-        ]
-
-    def _argument(self, parameter: Parameter) -> str:
-        dtype, asks = parameter.dtype or "float32", list[str]()
-        if len(types := self.facts.types_of(parameter.name)) > 1:
-            asks.append(f"the steps take it as {' and '.join(types)}: one name is one argument; rename one")
-        if parameter.type in self.facts.types:
-            dtype = parameter.type
-        elif parameter.stars > 1:
-            dtype = "uint64"
-            asks.append("a pointer to pointers has no numbers: take one array in the source, and offsets in it")
-        elif not parameter.is_pointer and (parameter.width > 1 or self.facts.is_struct(parameter)):
-            dtype = _complex(dtype) if parameter.is_pair else dtype
-            pair = " unless it is a complex number" if parameter.is_pair else ""
-            asks.append(f"a scalar is one number, and {parameter.type} is none{pair}: take its numbers one by one")
-        elif parameter.dtype is None:
-            hidden = "" if parameter.is_pointer else "; an array, if that is a pointer?"
-            asks.append(f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?{hidden}")
-        body = f"name: {_word(_name(parameter))}, dtype: {dtype}"
-        if parameter.is_pointer and self.facts.is_local(parameter):
-            asks.append("how many elements has a work-group of it? the threads of a block?")
-            if "portable.h" in self.facts.code:
-                asks.append("CUDA has no `kind: local`: declare it in the kernel, or write `languages: [opencl]`")
-            body += f", kind: local, shape: [{' * '.join(self.facts.block)}]"
-        elif parameter.is_pointer:
-            role, more = self.facts.role(parameter)
-            parts = [str(self.facts.parts(parameter))] if parameter.width > 1 else []
-            if parameter.is_pair:
-                asks.append(f"or is it {_complex(dtype)}, of the shape [{', '.join(self.extents)}]?")
-            elif parts:
-                asks.append(f"an element of {parameter.type} has {parts[0]} numbers: is that the last extent?")
-            body += f", shape: [{', '.join([*map(_word, self.extents), *parts])}], role: {role}"
-            asks += more
-        return f"    - {{{body}}}{_asked('; '.join(asks))}"
-
-    def _constant(self, parameter: Parameter, extents: list[str]) -> str:
-        """A `__constant__` variable, which each launch fills with an array of the caller."""
-        asks = [] if parameter.dtype else [f"its type is {parameter.type}: which dtype is it?"]
-        if not all(extent.isdecimal() for extent in extents):
-            asks.append(f"the source has room for [{', '.join(extents)}]: how much does the caller fill, by sizes?")
-        shape = [extent if extent.isdecimal() else _word(self.extents[-1]) for extent in extents] or ["1"]
-        body = f"name: {_word(parameter.name)}, kind: constant, dtype: {parameter.dtype or 'float32'}"
-        return f"    - {{{body}, shape: [{', '.join(shape)}], role: in}}{_asked('; '.join(asks))}"
-
-    @property
-    def _arrays(self) -> list[Parameter]:
-        """The arrays among the parameters that a caller passes, most likely."""
-        facts = self.facts
-        pointers = [p for p in facts.parameters if p.is_pointer and not facts.is_local(p)]
-        return [p for p in pointers if not facts.is_handed_on(p.name)]
-
     def _reference(self) -> list[str]:
-        arrays = {_name(p): self.facts.role(p)[0] for p in self._arrays} | dict.fromkeys(self.facts.constants, "in")
+        arrays = {name_of(p): self.facts.role(p)[0] for p in self.arguments.arrays} | dict.fromkeys(
+            self.facts.constants, "in"
+        )
         outputs = [name for name, role in arrays.items() if role != "in"] or ["y"]
         inputs = [name for name, role in arrays.items() if role != "out"]
         choices = _REFERENCES.format(
@@ -128,23 +73,28 @@ class Draft:
             arguments=", ".join([*inputs, "*", *self.extents, *self.facts.options]),
         )
         ask = f"what must {' and '.join(outputs)} hold?"
-        lines = [f"  reference:{_asked(ask)}", choices]
+        lines = [f"  reference:{asked(ask)}", choices]
         if len(outputs) > 1:
             lines.append(f"  # of several outputs, one each: reference: {{{', '.join(f'{o}: ...' for o in outputs)}}}")
         return lines
 
     def _work(self) -> str:
-        moved = sum(map(self.facts.element_bytes, self._arrays))
-        product = " * ".join(self.extents)
-        return f"  # bytes: {moved} * {product}    # that it must move, for GB/s; or flops: for GFLOP/s"
+        moved = Counter[tuple[str, ...]]()
+        for array in self.arguments.arrays:
+            moved[tuple(self.arguments.shape(array.name))] += self.facts.element_bytes(array)
+        amount = " + ".join(
+            " * ".join([str(size), *(f"({each})" if " " in each else each for each in shape)])
+            for shape, size in moved.items()
+        )
+        return f"  # bytes: {amount or 4}    # that it must move, for GB/s; or flops: for GFLOP/s"
 
     def _kernel(self) -> list[str]:
         facts = self.facts
         path = os.path.relpath(self.source.resolve(), self.output.resolve().parent)
-        lines = [f"source: {_word(path)}{_asked(self._host_code())}"]
+        lines = [f"source: {word(path)}{asked(self._host_code())}"]
         if len(facts.steps) == 1:
-            lines.insert(0, f"kernel: {_word(_entry(facts.prototype))}")
-        return [*lines, f"include: []{_asked(facts.missing)}"] if facts.missing else lines
+            lines.insert(0, f"kernel: {word(_entry(facts.prototype))}")
+        return [*lines, f"include: []{asked(facts.missing)}"] if facts.missing else lines
 
     def _host_code(self) -> str:
         """What to ask about lines that are for the host."""
@@ -158,12 +108,12 @@ class Draft:
         knobs, words = self.facts.knobs, self._words()
         if not knobs:
             ask = "which constants may vary? a macro each: #ifndef X, #define X 4, #endif in the source"
-            return [f"parameters:{_asked(ask)}", *words]
+            return [f"parameters:{asked(ask)}", *words]
         lines = [
-            f"  {_word(name)}: [{', '.join(map(_value, knob.values))}]{_asked(knob.question)}"
+            f"  {word(name)}: [{', '.join(map(_value, knob.values))}]{asked(knob.question)}"
             for name, knob in knobs.items()
         ]
-        default = ", ".join(f"{_word(name)}: {_value(knob.default)}" for name, knob in knobs.items())
+        default = ", ".join(f"{word(name)}: {_value(knob.default)}" for name, knob in knobs.items())
         return ["parameters:", *lines, *words, f"default: {{{default}}}"]
 
     def _words(self) -> list[str]:
@@ -179,8 +129,8 @@ class Draft:
         if not facts.has_grid:
             return []
         return [
-            f"grid: [{self._grid(facts.block)}]{_asked('how many blocks in x, y, z?')}",
-            f"block: [{', '.join(facts.block)}]{_asked(facts.asks_block)}",
+            f"grid: {self._grid(0, facts.block)}",
+            f"block: [{', '.join(facts.block)}]{asked(facts.asks_block)}",
             *self._shared_memory(facts.prototype),
         ]
 
@@ -192,31 +142,31 @@ class Draft:
         each = [str(size)] if (size := max(arrays.values())) > 1 else []
         threads = (f"({e})" if re.search(r"[-+/%]", e) else e for e in self.facts.block_of(step))
         ask = f"how many bytes does a block need? {' and '.join(arrays)} is extern __shared__ in the source"
-        return [f"shared_memory: {' * '.join([*each, *threads])}{_asked(ask)}"]
+        return [f"shared_memory: {' * '.join([*each, *threads])}{asked(ask)}"]
 
-    def _grid(self, block: list[str]) -> str:
+    def _grid(self, step: int, block: list[str]) -> str:
+        """The blocks of a step, and a question where the text does not tell all."""
+        told = self.facts.shapes.grid(step, block)
         fastest_first = self.extents[: len(block)][::-1]
         sizes = [*fastest_first, "1", "1"]
-        return ", ".join(f"ceil_div({size}, {extent})" for size, extent in zip(sizes, block, strict=False))
+        guessed = [f"ceil_div({size}, {extent})" for size, extent in zip(sizes, block, strict=False)]
+        blocks = [each or (guessed[axis] if axis < len(guessed) else "1") for axis, each in enumerate(told)] or guessed
+        ask = "" if told and None not in told else "how many blocks in x, y, z?"
+        return f"[{', '.join(blocks)}]{asked(ask)}"
 
     def _steps(self) -> list[str]:
         """The steps, in the order in which the user has named them."""
         lines = ["steps:"]
-        for step in self.facts.steps:
-            names = ", ".join(_word(_name(parameter)) for parameter in step.parameters or ())
+        for position, step in enumerate(self.facts.steps):
+            names = ", ".join(word(name_of(parameter)) for parameter in step.parameters or ())
             block = self.facts.block_of(step)
-            lines.append(f"  - kernel: {_word(_entry(step))}")
-            lines.append(f"    arguments: [{names}]{_asked('' if names else 'the text leaves them open: which?')}")
+            lines.append(f"  - kernel: {word(_entry(step))}")
+            lines.append(f"    arguments: [{names}]{asked('' if names else 'the text leaves them open: which?')}")
             if self.facts.has_grid:
-                lines.append(f"    grid: [{self._grid(block)}]{_asked('how many blocks in x, y, z?')}")
-                lines.append(f"    block: [{', '.join(block)}]{_asked('how many threads in x, y, z?')}")
+                lines.append(f"    grid: {self._grid(position, block)}")
+                lines.append(f"    block: [{', '.join(block)}]{asked('how many threads in x, y, z?')}")
                 lines += [f"    {line}" for line in self._shared_memory(step)]
         return lines
-
-
-def _asked(question: str) -> str:
-    """The comment that asks, or nothing."""
-    return f"  # ? {question}" if question else ""
 
 
 def _entry(prototype: Prototype) -> str:
@@ -225,19 +175,9 @@ def _entry(prototype: Prototype) -> str:
     return prototype.qualified if prototype.template is None else f"{prototype.qualified}<{template}>"
 
 
-def _name(parameter: Parameter) -> str:
-    """The name of an argument in the file, where a reference can say it: `in` is a word of expressions."""
-    return f"{parameter.name}_" if parameter.is_pointer and keyword.iskeyword(parameter.name) else parameter.name
-
-
-def _complex(part: str) -> str:
-    """The dtype of complex numbers whose parts are of this one."""
-    return next(dtype.name for dtype in DTYPES.values() if dtype.part == part)
-
-
-def _word(text: str) -> str:
-    """`text` as YAML, in quotes where it needs them."""
-    return text if re.fullmatch(r"[A-Za-z_./][\w./-]*", text) and text.lower() not in _WORDS else json.dumps(text)
+def _usual(name: str) -> str:
+    """A value of an option that is likely by its name: 1, but for what is small."""
+    return "0.00001" if name.startswith("eps") else "0.5" if name in ("p", "prob", "rate", "dropout") else "1.0"
 
 
 def _value(value: int | bool | str) -> str:

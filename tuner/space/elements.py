@@ -13,7 +13,7 @@ from tuner.space import dtypes
 from tuner.space.dtypes import DType
 
 Array = np.ndarray[Any, np.dtype[Any]]
-LARGE = 1 << 24  # bytes from which on an array is drawn where it lies, and never held on the host as a whole
+ON_DEVICE_BYTES = 1 << 24  # bytes from which on an array is drawn where it lies, and never held on the host as a whole
 BLOCK = 1 << 20  # elements that are held at a time
 
 

@@ -18,7 +18,7 @@ from tuner.paths import quoted, shown
 from tuner.space import drawing, expressions, python_function
 from tuner.space.drawing import Draw, Drawn
 from tuner.space.dtypes import DType
-from tuner.space.elements import LARGE, Elements, Held
+from tuner.space.elements import ON_DEVICE_BYTES, Elements, Held
 from tuner.space.expressions import Expression
 from tuner.space.python_function import PythonFunction
 
@@ -202,7 +202,7 @@ def _sequence(kind: str, name: str, dtype: DType, shape: tuple[int, ...], seed: 
 def _drawn(draw: Draw, dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> Elements:
     """The elements that are drawn so, held where the array is small."""
     drawn = Drawn(draw, dtype, shape, drawing.key(seed, position))
-    return drawn if drawn.nbytes >= LARGE else Held(drawn.array())
+    return drawn if drawn.nbytes >= ON_DEVICE_BYTES else Held(drawn.array())
 
 
 def opened(fill: Fill, name: str, dtypes: Sequence[DType]) -> Array:
@@ -241,7 +241,7 @@ def _from_file(fill: Fill, name: str, dtype: DType, shape: tuple[int, ...]) -> A
     return np.array(data, order="C")
 
 
-def exact(value: Array, name: str, dtype: DType, shape: tuple[int, ...], origin: str, chosen: bool = False) -> Array:
+def checked(value: Array, name: str, dtype: DType, shape: tuple[int, ...], origin: str, chosen: bool = False) -> Array:
     """`value` as the contents of the array `name`; where `dtype` was `chosen` among several, other numbers of its kind
     are converted. Raises SpaceError, which begins with `origin`, for another type or shape, and for numbers that
     `dtype` cannot hold."""
@@ -270,6 +270,11 @@ def standard(dtype: DType, shape: tuple[int, ...], seed: int, position: int) -> 
 
     Floating-point values have random sign and magnitude in [0.5, 1.5). The product of any two is then at least 0.25:
     a kernel that drops a single one differs by far more than rounding does. Integers are drawn from -8 to 8 without 0
-    (1 to 8 if unsigned). Both parts of a complex number are such values.
+    (1 to 8 if unsigned), which would hide what it is multiplied with. In sets with an even seed, such as the first,
+    one in nine is 0: else a kernel that ignores a mask would be right. Both parts of a complex number are such values.
     """
+    if dtype.kind == "integer" and seed % 2 == 0:
+        others = range(1, 9)
+        table = (0, *others) if dtype.low >= 0 else (0, 0, *others, *(-number for number in others))
+        return _drawn(Draw("table", table), dtype, shape, seed, position)
     return _drawn(Draw("standard"), dtype, shape, seed, position)

@@ -11,10 +11,11 @@ from pathlib import Path
 from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, read_text, shown
-from tuner.space import arithmetic, host_lines, knobs
+from tuner.space import arithmetic, host_lines, knobs, roles
 from tuner.space.dtypes import DTYPES
 from tuner.space.knobs import Knob
 from tuner.space.prototype import Parameter, Prototype, dynamic_arrays, prototypes
+from tuner.space.shapes import Names, Shapes
 from tuner.space.source import MAX_SOURCE, inlined, without_comments
 from tuner.space.undeclared import undeclared
 
@@ -102,12 +103,48 @@ class Facts:
 
     def is_local(self, parameter: Parameter) -> bool:
         """Whether it is local memory of OpenCL."""
-        return re.search(rf"\b(__local|local|LOCAL)\b[^,;)]*\b{parameter.name}\b", self.code) is not None
+        return re.search(rf"\b(__local|local|LOCAL)\b[^,;)\[]*\b{parameter.name}\b", self.code) is not None
 
     @cached_property
     def sizes(self) -> list[str]:
         """Whole numbers that the kernel takes: most are sizes."""
         return [p.name for p in self.parameters if p.is_pointer is False and _is_whole(p)]
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """What indices tell of the shapes of arrays, and of grids."""
+        arrays = [p for p in self.parameters if p.is_pointer and not self.is_local(p)]
+        written = [p.name for p in arrays if not p.is_const]
+        names = Names([p.name for p in arrays], written, self.sizes, self._numbers)
+        return Shapes([step.body for step in self.steps], names, self.has_grid)
+
+    @property
+    def _numbers(self) -> dict[str, int]:
+        """The macros and constants that are whole numbers."""
+        return {name: int(knob.default) for name, knob in knobs.of_code(self.code, ())}
+
+    def inputs_asked(self, parameter: Parameter) -> list[str]:
+        """What to ask about the numbers that an input holds, by how the kernel uses them."""
+        names = {parameter.name}.union(*(i.aliases.get(parameter.name, ()) for i in self.shapes.indices))
+        kind = DTYPES[parameter.dtype or "float32"].kind
+        if kind != "boolean" and roles.is_condition(names, self._body):
+            return ["is it a mask? then fill: {choice: [0, 1]}"]
+        if kind == "integer" and roles.is_divisor(names, self._body):
+            return ["it divides: is it never 0? then fill: {integers: [1, 8]}"]
+        if kind == "integer" and self.shapes.is_limit(parameter.name):
+            return ["indices are compared with it: which numbers may it hold? such as fill: {python: data.py:make}"]
+        return []
+
+    @cached_property
+    def _body(self) -> str:
+        """The words of all steps."""
+        return " ".join(word for step in self.steps for word in step.body)
+
+    @cached_property
+    def fixed(self) -> dict[str, int]:
+        """The macros and constants that are extents of arrays: no knobs, because another value is another operation."""
+        extents = {word for _, each in self.constants.values() for e in each for word in re.findall(r"[A-Za-z_]\w*", e)}
+        return self.shapes.fixed | {name: number for name, number in self._numbers.items() if name in extents}
 
     @cached_property
     def options(self) -> list[str]:
@@ -119,7 +156,7 @@ class Facts:
         """The parameters: those of the template, the macros and constants, the names that have no value, and the
         threads of a block that the source leaves open."""
         found = knobs.of_template(self.template_values, self._template_defaults)
-        taken = {*arithmetic.FUNCTIONS, *(p.name for p in self.parameters), *self.types, *found}
+        taken = {*arithmetic.FUNCTIONS, *(p.name for p in self.parameters), *self.types, *found, *self.fixed}
         found |= dict(knobs.of_code(self.code, taken))
         for name, is_truth in self._undeclared.items():
             if name not in taken and name not in found:
@@ -182,9 +219,12 @@ class Facts:
     def _block(self, step: Prototype, found: Collection[str]) -> list[str]:
         """The threads per block, as far as the source tells by the names `found`; else empty."""
         words = {word for extent in step.block for word in re.findall(r"[A-Za-z_]\w*", extent)}
-        if step.block and words <= {*found, *arithmetic.FUNCTIONS}:
-            return list(step.block)
-        return knobs.named_block(found, self.dimensions) or knobs.indexed_block(self.code, found, self.dimensions)
+        said = list(step.block) if words <= {*found, *arithmetic.FUNCTIONS} else []
+        if said and (len(said) > 1 or self.dimensions == 1):  # else bounds are how many there are in all
+            return said
+        indexed = knobs.indexed_block(self.code, found, self.dimensions)
+        named = knobs.named_block(found, self.dimensions)
+        return named or indexed or said or knobs.shared_block(self.code, found, self.dimensions)
 
     def block_of(self, step: Prototype) -> list[str]:
         """The threads per block of a step."""
@@ -231,27 +271,9 @@ class Facts:
 
     def role(self, parameter: Parameter) -> tuple[str, list[str]]:
         """What a kernel does with an array, and what to ask about it."""
-        name = parameter.name
-        if self.is_handed_on(name):
+        if self.is_handed_on(parameter.name):
             return "scratch", ["or does the caller need it? then role: out"]
-        if parameter.is_const:
-            return "in", []
-        body = " ".join(word for step in self.steps for word in step.body)
-        element = rf"\b{name} \[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\] "
-        if re.search(rf"{element}([-+*/|&^]|< <|> >) =|\batomic\w* \( (?:& )?{name}\b", body):
-            return "inout", []
-        stores, uses = re.findall(rf"{element}(?:\. \w+ )?=(?! =)", body), re.findall(rf"\b{name}\b", body)
-        if stores and _is_read_first(body, element):
-            return "inout", []
-        return "out", [] if len(stores) == len(uses) > 0 else ["in, out or inout?"]
-
-
-def _is_read_first(body: str, element: str) -> bool:
-    """Whether the text reads an element of an array before it writes one: then it needs what the caller passes."""
-    first, write = re.search(rf"(& )?{element}", body), re.search(rf"{element}(?:\. \w+ )?=(?! =)([^;]*)", body)
-    if first is None or write is None or first[1]:
-        return False
-    return first.start() < write.start() or re.search(element, write[1]) is not None
+        return ("in", []) if parameter.is_const else roles.role(parameter.name, self._body)
 
 
 def _is_whole(parameter: Parameter) -> bool:

@@ -104,9 +104,13 @@ def named_block(knobs: Collection[str], dimensions: int) -> list[str]:
 
 def indexed_block(code: str, knobs: Collection[str], dimensions: int) -> list[str]:
     """The parameters that are threads of a block by what the source computes of the number of a thread, as in
-    `blockIdx.x * BX + threadIdx.x`, in x, y, z; empty unless each axis has another."""
-    names = [_factor(code, knobs, axis) for axis in range(dimensions)]
-    return names if all(names) and len(set(names)) == len(names) else []
+    `blockIdx.x * BX + threadIdx.x`, in x, y, z; empty unless there is one for each axis: the same, of a square tile, or
+    a number."""
+    names = list[str]()
+    for axis in range(dimensions):
+        others = [name for name in knobs if name not in names]
+        names.append(_factor(code, others, axis) or _factor(code, knobs, axis))
+    return names if all(names) and any(name in knobs for name in names) else []
 
 
 def _factor(code: str, knobs: Collection[str], axis: int) -> str:
@@ -121,11 +125,35 @@ def _factor(code: str, knobs: Collection[str], axis: int) -> str:
         products = re.search(rf"({_PRODUCT})\s*\+\s*$", before), re.match(rf"\s*\+\s*({_PRODUCT})", after)
         found += [product[1] for product in products if product]
     factors = (re.findall(r"[A-Za-z_]\w*", re.sub(r"\([^()]*[-+/%][^()]*\)", "", text)) for text in found)
-    for candidates in (*([each] for each in strides), *factors):
+    for stride in strides:
+        if stride in knobs or stride.isdecimal():
+            return str(stride)
+    for candidates in factors:
         known = [str(name) for name in candidates if name in knobs]
         if known:
             return min(known, key=lambda name: (not axis_of(name), re.search(rf"\+=\s*{name}\b", code) is None))
     return ""
+
+
+def shared_block(code: str, knobs: Collection[str], dimensions: int) -> list[str]:
+    """The parameters that are threads of a block because an array that these share has so many elements, and the number
+    of a thread for an index, in x, y, z; empty unless there is one for each axis."""
+    found = dict[int, str]()
+    threads = [rf"(?:threadIdx\s*\.\s*{axis}|get_local_id\s*\(\s*{number}\s*\))" for number, axis in enumerate("xyz")]
+    names = [
+        "|".join([thread, *(rf"\b{name}\b" for name in re.findall(rf"\b(\w+)\s*=\s*{thread}\s*[;,]", code))])
+        for thread in threads
+    ]
+    for name, extents in re.findall(
+        r"\b(?:__shared__|__local|SHARED|LOCAL)\b[^;{}()]*?\b(\w+)\s*((?:\[[^\]]*\]\s*)+);", code
+    ):
+        sizes = re.findall(r"\[\s*(\w+)(?:\s*\+\s*1)?\s*\]", extents)
+        for indices in re.findall(rf"\b{name}\s*((?:\[[^\[\]]*\]\s*)+)", code):
+            for size, index in zip(sizes, re.findall(r"\[([^\]]*)\]", indices), strict=False):
+                axis = next((axis for axis in range(dimensions) if re.fullmatch(names[axis], index.strip())), None)
+                if axis is not None and size in knobs:
+                    found.setdefault(axis, str(size))
+    return [found[axis] for axis in range(dimensions)] if len(found) == dimensions else []
 
 
 def around(value: int) -> tuple[int, ...]:

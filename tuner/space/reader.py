@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from tuner.errors import SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, shown
-from tuner.space import agreement, arithmetic, chosen_types, expressions, step_reader, yamlfile
+from tuner.space import agreement, arithmetic, chosen_types, expressions, macros, step_reader, yamlfile
 from tuner.space import evaluation as evaluations
 from tuner.space import operation as operations
 from tuner.space.default import no_configuration
@@ -20,7 +21,7 @@ from tuner.space.name_check import check_names
 from tuner.space.operation_reader import OperationReader
 from tuner.space.schema import OperationModel, SpaceModel
 from tuner.space.scope import COMMON_GPU, Limits, Scope
-from tuner.space.source import inlined
+from tuner.space.source import inlined, without_comments
 from tuner.space.source_reader import SourceReader
 from tuner.space.step_reader import StepReader
 from tuner.space.validation import validated
@@ -175,7 +176,28 @@ class _SpaceBuilder:
         return document.error(where, message)
 
     def _check_names(self, where: Where, expression: Expression) -> None:
+        for name in sorted(expression.names - self.names):
+            if hint := self._misspelt(name):
+                raise self.document.error(where, f"`{shown(expression.text)}`: {hint}")
         check_names(self.document, where, expression, self.names, self.depths)
+
+    def _misspelt(self, name: str) -> str:
+        """What to say of an unknown name that the source uses, where it does not use a parameter that is called almost
+        so; empty elsewhere."""
+        near = difflib.get_close_matches(name, self.model.parameters, n=1, cutoff=macros.ALIKE)
+        if not near:
+            return ""
+        try:
+            source = self.step_reader.first_source()
+            words = set(re.findall(r"\w+", without_comments(inlined(source, self.source_reader.include()))))
+        except SpaceError:
+            return ""  # told when it is read
+        if name not in words or near[0] in words:
+            return ""
+        return (
+            f"unknown name {quoted(name)}, which {source.name} uses; it does not use the parameter {near[0]}: write "
+            f"{name} under `parameters:`, too"
+        )
 
     def _check_parameters(self) -> None:
         for name, values in self.model.parameters.items():
@@ -209,7 +231,8 @@ class _SpaceBuilder:
         model = self.model
         for name, value in model.default.items():
             if name not in model.parameters:
-                raise self.document.error(("default", name), expressions.unknown_name(name, model.parameters))
+                message = self._misspelt(name) or expressions.unknown_name(name, model.parameters)
+                raise self.document.error(("default", name), message)
             if value not in model.parameters[name]:
                 raise self.document.error(
                     ("default", name),

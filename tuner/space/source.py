@@ -1,6 +1,7 @@
 """A configuration as the text that a compiler reads. Nothing else makes such text."""
 
 import errno
+import functools
 import os
 import re
 from collections import ChainMap
@@ -222,8 +223,14 @@ def without_comments(text: str) -> str:
     return "\n".join(line.rstrip() for line in code.splitlines() if line.strip() and not line.startswith("#line "))
 
 
-def _fill(argument: Argument) -> tuple[str, ...]:
-    return () if argument.fill is None else (f"fill {argument.fill.text}",)
+def _contents(space: Space, argument: Argument) -> tuple[str, ...]:
+    """What an input holds, where that is not what inputs have held since there are signatures."""
+    if argument.fill is not None:
+        return (f"fill {argument.fill.text}",)
+    if not argument.is_array or argument.value or argument.role == "out":
+        return ()
+    types = space.operation.types.get(argument.dtype, (argument.dtype,))
+    return ("zeros among integers",) if any(dtypes.DTYPES[name].kind == "integer" for name in types) else ()
 
 
 @dataclass(frozen=True)
@@ -261,7 +268,7 @@ def _meaning(space: Space, text: str) -> dict[str, object]:
     op = space.operation
     comparison = {"reference": op.reference.meaning, "tolerance": tolerance.text(op)}
     derive = {"derive": sorted((name, e.text) for name, e in op.derive.items())} if op.derive else {}
-    return {**_code(space, text, _fill), **comparison, **derive}
+    return {**_code(space, text, functools.partial(_contents, space)), **comparison, **derive}
 
 
 def _code(

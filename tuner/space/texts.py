@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tuner.space.model import Value
+    from tuner.space.model import Operation, Value
 
 
 def size_text(sizes: Mapping[str, int]) -> str:
@@ -22,6 +22,26 @@ def problem_text(sizes: Mapping[str, int], types: Mapping[str, str]) -> str:
 def types_text(types: Mapping[str, str]) -> str:
     """`, real=float16`, to be put behind a size; empty for a kernel that has no choice."""
     return "".join(f", {name}={value}" for name, value in types.items())
+
+
+def options_text(options: Mapping[str, float], defaults: Mapping[str, float]) -> str:
+    """`, a=2`, to be put behind a size: the options that are not at their defaults; empty where all are."""
+    return "".join(f", {name}={number_text(v)}" for name, v in options.items() if v != defaults.get(name))
+
+
+def problem_words(
+    operation: Operation, sizes: Mapping[str, int], types: Mapping[str, str], options: Mapping[str, float]
+) -> str:
+    """`4096 --type real=float16 --set alpha=2`: a problem on the command line, without what is at its default."""
+    defaults = {name: allowed[0] for name, allowed in operation.types.items()}
+    words = [f"--type {name}={value}" for name, value in types.items() if value != defaults.get(name)]
+    words += [f"--set {text}" for text in options_text(options, operation.options).split(", ")[1:]]
+    return " ".join([short_size(sizes), *words])
+
+
+def number_text(number: float) -> str:
+    """The shortest text that is read as the same number: `2`, `0.1`, `1e-05`."""
+    return repr(float(number)).removesuffix(".0")
 
 
 def config_text(config: Mapping[str, Value]) -> str:

@@ -105,10 +105,24 @@ def _locals(body: Sequence[str]) -> Iterator[str]:
             statement = body[position : _statement_end(body, position)]
             names = [name for name in statement if _IDENTIFIER.fullmatch(name)]
             yield from names if "{" in statement else (*names[1:2], *names[-1:]) if word != "typedef" else names[-1:]
+        if before in _BEFORE_A_STATEMENT and (loop := _loop_by_macro(body, position)):
+            yield from loop
         if before in _BEFORE_A_STATEMENT or (
             before == "(" and position > 1 and body[position - 2] in _BEFORE_PARAMETERS
         ):
             yield from _declarators(body, position)
+
+
+def _loop_by_macro(body: Sequence[str], position: int) -> list[str]:
+    """The arguments, which it may declare, of a macro that stands before a block: `EACH(i, n) { ... }`."""
+    if body[position + 1 : position + 2] != ("(",) or body[position] in _BEFORE_PARAMETERS:
+        return []
+    end = matching(body, position + 1)
+    inner = body[position + 2 : end]
+    parts = [
+        inner[i] for i in range(len(inner)) if inner[i - 1 : i] in ((), (",",)) and inner[i + 1 : i + 2] in ((), (",",))
+    ]
+    return [part for part in parts if _IDENTIFIER.fullmatch(part)] if body[end + 1 : end + 2] == ("{",) else []
 
 
 def _declarators(body: Sequence[str], position: int) -> Iterator[str]:

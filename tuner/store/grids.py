@@ -21,7 +21,9 @@ from tuner.space.scope import Scope
 
 Sizes = tuple[int, ...]  # in the order of the operation
 Array = np.ndarray[Any, np.dtype[np.float64]]
-LARGE = 4096 * 3 * 5 * 7  # a size that next to any block divides, and of which three make no number that is too large
+PROBE_SIZE = (
+    4096 * 3 * 5 * 7
+)  # a size that next to any block divides, and of which three make no number that is too large
 NEARLY = 0.01  # of the exponent of a size
 MOST_CHECKED = 8  # sizes at which grids must be as they are thought to be
 ROUNDING = 1e-4  # of a tile: more than the error of a product, less than any part of a tile
@@ -40,15 +42,15 @@ class Measured:
 class TiledGrid:
     """The tiles of a step along x, y and z, without rounding up: `factors` times the powers of sizes (a row each).
 
-    `most` is the number of blocks that the grid does not exceed. Where it is not `exact`, tiles are to be counted;
-    where it is no product, none of them is thought to be cut.
+    `most` is the number of blocks that the grid does not exceed. It `agrees` where it gave the blocks of all sizes
+    that were tried; else tiles are to be counted. Where it is no product, none of them is thought to be cut.
     """
 
     extents: tuple[Evaluator, ...]
     factors: Array
     powers: Array
     most: float = math.inf
-    exact: bool = True
+    agrees: bool = True
     is_product: bool = True
 
     @staticmethod
@@ -56,25 +58,25 @@ class TiledGrid:
         """The grid of a step, which is compared with what it is at `sizes`; None if it has no value somewhere."""
         varying = _varying(space)
         extents = tuple(evaluator_of(_unbounded(extent.tree, varying)) for extent in step.grid)
-        large = (LARGE,) * len(space.operation.sizes)
+        large = (PROBE_SIZE,) * len(space.operation.sizes)
 
         def counts(point: Sizes) -> list[int]:
             return counted(extents, space.names(config, at(space, scope, point)))
 
         try:
             there = counts(large)
-            doubled = [counts((*large[:i], 2 * LARGE, *large[i + 1 :])) for i in range(len(large))]
+            doubled = [counts((*large[:i], 2 * PROBE_SIZE, *large[i + 1 :])) for i in range(len(large))]
             exponents = np.array([[math.log2(more[axis] / there[axis]) for more in doubled] for axis in range(3)])
             powers = np.round(exponents)
-            factors = np.array(there, float) / float(LARGE) ** powers.sum(axis=1)
+            factors = np.array(there, float) / float(PROBE_SIZE) ** powers.sum(axis=1)
             names = space.names(config, at(space, scope, large))
             blocks = math.prod(extent.integer(names) for extent in step.grid)
             grid = TiledGrid(extents, factors, powers, blocks if blocks < math.prod(there) else math.inf)
             if (abs(exponents - powers) > NEARLY).any():
-                return replace(grid, exact=False, is_product=False)
+                return replace(grid, agrees=False, is_product=False)
             for point in sizes[:: max(1, len(sizes) // MOST_CHECKED)]:
                 if (np.ceil(grid.along(np.array(point, float)) - ROUNDING) != counts(point)).any():
-                    return replace(grid, exact=False)
+                    return replace(grid, agrees=False)
         except (ExpressionError, ArithmeticError, ValueError):
             return None
         return grid

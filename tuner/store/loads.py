@@ -117,7 +117,7 @@ class TimeTerms:
                 there = [grid for grid in found if grid is not None]
                 known[key] = [grid for grid in there if grid.is_product] or there
             for grid in known[key]:
-                if not grid.exact:
+                if not grid.agrees:
                     counted.setdefault(id(grid), _Counted(space, config, grid, [])).rows.append(len(grids))
                 grids.append(grid)
                 owners.append(number)

@@ -53,9 +53,9 @@ class Candidate:
     """A configuration that a look-up gives, how well it matches, and its record (None for the default).
 
     `variant`: the record is of a variant of the device, so the match is at best `nearest_size`. `rank`: 0 for the
-    record's best configuration, n for its n-th runner-up. `regret` is that of a predicted one: the share by which its
-    time is expected to exceed the best of all that is known. `notes` are warnings for the user. `rejected` says why it
-    failed verification here, where it did.
+    record's best configuration, n for its n-th runner-up. `regret` is that of a predicted one: the fraction by which
+    its time is expected to exceed the best of all that is known. `notes` are warnings for the user. `rejected` says why
+    it failed verification here, where it did.
     """
 
     config: Config

@@ -53,7 +53,8 @@ Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 class TimeModel:
     """Predicts the times of configurations that were measured at several sizes. `regret` is what its choices lost over
-    the best of what was measured, on average over the sizes that were left out; None where it is not to be trusted."""
+    the best of what was measured, time / best - 1, on average over the sizes that were left out, which count alike;
+    None where it is not to be trusted."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ MOST_BYTES = 1 << 20  # of a file; then the oldest problems are forgotten
 LONGEST_REASON = 200  # characters
 
 
-def keep(query: Query, reasons: Iterable[tuple[Config, str]], right: Iterable[Config] = ()) -> None:
+def keep(query: Query, reasons: Iterable[tuple[Config, str]] = (), right: Iterable[Config] = ()) -> None:
     """Write down which configurations of a problem failed verification, each with the reason, and forget it of those
     that were `right` since. A file that cannot be written stays as it is."""
     found = {config_key(config): paths.shown(reason, LONGEST_REASON) for config, reason in reasons}

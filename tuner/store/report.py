@@ -1,13 +1,14 @@
 """Markdown tables of the records in the store."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.space import catalog, wheels
-from tuner.space.texts import short_size, types_text
+from tuner.space.catalog import CatalogEntry
+from tuner.space.texts import options_text, short_size, types_text
 from tuner.store import markdown
 from tuner.store.markdown import GALLERY, LADDER_SIZE, family
 from tuner.store.store import Place, Record, Store
@@ -17,15 +18,16 @@ GIVEN = "given"  # the strategy of records that no search has made
 
 @dataclass(frozen=True)
 class ReportRow:
-    """A record and its kernel."""
+    """A record and its kernel; `options` are those that it was not tuned with by default, in words."""
 
     kernel: str
     record: Record
+    options: str = ""
 
     @property
     def title(self) -> str:
-        """The kernel, with the types that were chosen, as in `mine/axpy, real=float16`."""
-        return self.kernel + types_text(self.record.types)
+        """The kernel, with the types that were chosen, as in `mine/axpy, real=float16`, and such options."""
+        return self.kernel + types_text(self.record.types) + self.options
 
 
 def rows(
@@ -53,7 +55,10 @@ def rows(
             told.add(problem)
         records = sorted((record for record in store.records if record.is_plain), key=lambda r: r.date, reverse=True)
         table += [ReportRow(kernel, r) for r in sorted(records, key=lambda r: (r.device, tuple(r.sizes.values())))]
-    current = {entry.name for entry in catalog.every()[0]}
+    entries = catalog.every()[0]
+    current = {entry.name for entry in entries}
+    defaults = default_options(entries, {row.kernel for row in table if row.record.options})
+    table = [replace(row, options=changed_options(row.kernel, row.record, defaults)) for row in table]
     known = {row.record.key for row in table if row.kernel in current}
     table = [row for row in table if row.kernel in current or row.record.key not in known]  # those of a kernel renamed
     matches = [row for row in table if device == row.record.kind or device.casefold() in row.record.device.casefold()]
@@ -61,6 +66,18 @@ def rows(
         names = ", ".join(sorted({row.record.device for row in table}))
         raise RequestError(f"--device {paths.shown(device)}: the store knows none of this name; it has {names}")
     return matches
+
+
+def default_options(entries: Iterable[CatalogEntry], kernels: Container[str]) -> dict[str, Mapping[str, float]]:
+    """The options of these `kernels` where nothing sets them, as far as they are among `entries`."""
+    asked = [entry for entry in entries if entry.name in kernels]
+    return {entry.name: space.operation.options for entry, space in catalog.loaded(asked, [])}
+
+
+def changed_options(kernel: str, record: Record, defaults: Mapping[str, Mapping[str, float]]) -> str:
+    """`, alpha=2`: the options of a record that are not at the defaults of the kernel, as far as it is known here."""
+    known = defaults.get(kernel, {})
+    return options_text({name: value for name, value in record.options.items() if name in known}, known)
 
 
 def tables(table: list[ReportRow]) -> dict[str, str]:

@@ -67,14 +67,15 @@ class Store:
         self._parsed: dict[str, Record | None] = {}
 
     @staticmethod
-    def of(space: Space, folder: Path | None = None) -> "Store":
+    def of(space: Space, folder: Path | None = None, names: Iterable[str] = ()) -> "Store":
         """The records of a space: those under its name; those of a user's file under other names that it had, on other
-        machines or in earlier versions; and those of the wheel that it is in.
+        machines or in earlier versions, and under these `names`; and those of the wheel that it is in.
 
         Under another name, a record of the same code is this kernel's. One of other code is so only under the name that
         earlier versions gave to the file, if no other kernel is known by it.
         """
-        names = kernel_names.other_names(space)
+        more_names = (*names, *kernel_names.other_names(space))
+        names = [name for name in dict.fromkeys(more_names) if name != space.name]
         results = kernel_names.wheel_results(space)
         user = folder or paths.user_results()
         more: list[Place] = []

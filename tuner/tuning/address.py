@@ -27,7 +27,7 @@ def kind(url: str) -> str:
     return url.partition(":")[0].partition("+")[0]
 
 
-def shown(url: str) -> str:
+def masked(url: str) -> str:
     """`url` for a message: without passwords, however wrongly it is written."""
     return _replaced(url, lambda secret: "***")
 

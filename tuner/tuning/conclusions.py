@@ -1,4 +1,5 @@
-"""What may be concluded from the finals: which configurations tie, and why times differ from those of the search."""
+"""What may be concluded from the finals: which configurations tie, whether they say anything, and why times differ from
+those of the search."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from tuner.tuning.selection import Finalist, Selection
 TOLD = 0.01  # of a time: a difference that matters
 SAME = 0.02  # of a time, by which the finals may differ from the search without a word
 MOST_NAMED = 4  # ties
+LAUNCHES = 2.5  # of a kernel that does nothing: below that, about half of a time or more is the launch
 
 
 def ties(selection: Selection) -> list[Finalist]:
@@ -29,6 +31,12 @@ def of(selection: Selection, device: DeviceInfo) -> Iterator[str]:
         yield difference
     if tied := ties(selection):
         yield _tie(selection.finalists[0], tied)
+    best_ms, launch_ms = selection.finalists[0].final.time_ms, selection.finals.launch_ms
+    if launch_ms is not None and best_ms < LAUNCHES * launch_ms:
+        yield (
+            f"at this size times are of the launch as much as of the kernel: the best takes {best_ms:.4g} ms, a kernel "
+            f"that does nothing {launch_ms:.4g} ms; tune at a larger size"
+        )
 
 
 def _tie(best: Finalist, tied: Sequence[Finalist]) -> str:

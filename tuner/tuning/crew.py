@@ -51,8 +51,9 @@ class Crew:
         self._noted = _Once(noted)
         self._products = scratch.file()
         self._device_ids = device_ids
-        self._workers = [Supervisor(task, device_id, self._products) for device_id in device_ids]
-        self.lead = self._workers[0]
+        first, *others = device_ids
+        self.lead = Supervisor(task, first, self._products)
+        self._workers = [self.lead, *(Supervisor(task, each, self._products, follows=True) for each in others)]
         self._compile_pool: CompilePool | None = None
         self.is_closed = False
 

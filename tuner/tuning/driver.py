@@ -34,6 +34,7 @@ class Result:
     device: DeviceInfo
     sizes: dict[str, int]
     types: dict[str, str]
+    options: dict[str, float]
     configurations: int
     evaluated: int
     failed: Failures
@@ -74,9 +75,8 @@ def tune_with(
         selection = select(
             crew.lead, ledger, progress.finals, progress.noted, finalists, sustained, configs is not None, all_given
         )
-    wrong = [(trial.config, reason) for trial in ledger.trials if (reason := trial.outcome.rejection) is not None]
     right = [finalist.trial.config for finalist in selection.finalists]
-    rejected.keep(Query.of(checked.task.space, crew.scope, crew.device), wrong, right)
+    rejected.keep(Query.of(checked.task.space, crew.scope, crew.device), right=right)
     failures = [trial for trial in search.trials if trial.outcome.failure is not None]
     failed = summary.failures(failures)
     found = Summary(len(search.pool), len(ledger.trials), failed, search.strategy)
@@ -92,7 +92,7 @@ def tune_with(
     task = checked.task
 
     def competes(old: Record) -> bool:
-        is_wrong = any(old.config == config for config, _ in wrong)
+        is_wrong = any(old.config == trial.config for trial in ledger.trials if trial.outcome.rejection is not None)
         return not request.fresh and not is_wrong and task.space.valid(old.config, crew.scope)
 
     return Result(
@@ -100,6 +100,7 @@ def tune_with(
         device=crew.device,
         sizes=task.sizes,
         types=task.types,
+        options=task.options,
         configurations=len(search.pool),
         evaluated=search.evaluated,
         failed=failed,

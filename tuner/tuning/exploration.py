@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,6 +20,7 @@ from tuner.search.strategies import UNLIMITED, Hints, Search
 from tuner.space import identity, kernel_names
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
+from tuner.store import rejected
 from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.lookup import Query
 from tuner.tuning.shift import TrialListener
@@ -112,11 +113,16 @@ def explored(
     after the measurement of these `configs`.
 
     An interrupt at any moment leaves every finished trial in the ledger, and the same request continues from there.
+    What failed verification is kept for look-ups however the block ends.
     """
     request, task, budget = checked.request, checked.task, checked.budget if configs is None else UNLIMITED
     space, method = task.space, task.method
     signature = identity.of(space)
     announce(space, progress.noted)
+    from tuner.space import agreement
+
+    for warning in agreement.warnings(space):
+        progress.noted(warning)
     if space.operation.reference.kind == "none":
         progress.noted("reference: none: no output is compared, and the results are unverified")
     kept = KeptCeilings(request.results)
@@ -158,9 +164,17 @@ def explored(
             progress.started(space, crew.device, crew.scope, total, valid, known, ceilings, budget.seconds)
             if not ledger.trials and ledger.has_earlier_protocol(space, key):
                 progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
-            evaluated = crew.run(search, ledger, progress)
             how = strategy if configs is None else "given"
-            yield Exploration(crew, pool, ledger, how, evaluated, signature, ceilings)
+            try:
+                evaluated = crew.run(search, ledger, progress)
+                yield Exploration(crew, pool, ledger, how, evaluated, signature, ceilings)
+            finally:
+                rejected.keep(query, _wrong(ledger.trials))
+
+
+def _wrong(trials: Iterable[Trial]) -> Iterator[tuple[Config, str]]:
+    """The configurations that failed verification, each with what was wrong."""
+    return ((trial.config, reason) for trial in trials if (reason := trial.outcome.rejection) is not None)
 
 
 @contextlib.contextmanager

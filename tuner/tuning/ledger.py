@@ -122,7 +122,7 @@ class Ledger:
         self._study_id = study.entered(cast(BaseStorage, self._storage), self.name, key)
         self._refresh()
         if self._unreadable:
-            where = address.shown(self._where)
+            where = address.masked(self._where)
             self._say(f"{where}: {self._unreadable} trials of this study cannot be read, and are measured again")
         if not self.shared:  # this process alone has the file, so the owners of claims in it are gone
             self._close_abandoned(list(self._other_claims))

@@ -56,7 +56,7 @@ class PatientStorage:
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:
                 if self._down_since is not None:
-                    self._say(f"{address.shown(self._where)}: the database answers again")
+                    self._say(f"{address.masked(self._where)}: the database answers again")
                 if self._down_since is not None or time.monotonic() - began > STALL_SECONDS:
                     self._down_since, self.stalled_at = None, time.monotonic()
                 return answer
@@ -69,7 +69,7 @@ class PatientStorage:
         if self._down_since is None:
             self._down_since = now
             self._say(
-                f"{address.shown(self._where)}: the database does not answer: {storage.reason(error, self._where)}; "
+                f"{address.masked(self._where)}: the database does not answer: {storage.reason(error, self._where)}; "
                 f"trying again for {PATIENCE_SECONDS:g} s"
             )
         return now - self._down_since <= PATIENCE_SECONDS

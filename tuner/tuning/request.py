@@ -15,6 +15,7 @@ from tuner.search import strategies
 from tuner.search.strategies import Budget
 from tuner.space import catalog, chosen_size, chosen_types, kernel_names, operation
 from tuner.space.model import Space
+from tuner.space.texts import number_text
 from tuner.store.store import Store
 from tuner.tuning.address import EXAMPLES
 
@@ -45,8 +46,9 @@ class TuningRequest:
         its default, and neither the database, whose URL may hold a password, nor folders of this machine."""
         method = self.method
         words = ["tune", kernel, *([self.size] if self.size else []), "--device", self.device or device]
-        words += [word for name, value in self.options.items() for word in ("--set", f"{name}={value:g}")]
+        words += [word for name, value in self.options.items() for word in ("--set", f"{name}={number_text(value)}")]
         words += [word for name, value in self.types.items() for word in ("--type", f"{name}={value}")]
+        words += ["--sustained"] * self.sustained
         given = [
             ("--strategy", self.strategy, None),
             ("--budget", self.budget, None),
@@ -56,7 +58,8 @@ class TuningRequest:
             ("--objective", ",".join(method.objectives), ",".join(STANDARD.objectives)),
         ]
         words += [word for name, value, default in given if value != default for word in (name, str(value))]
-        words += [flag for flag, is_set in (("--full", not method.race), ("--flush", method.cold)) if is_set]
+        flags = ("--full", not method.race), ("--flush", method.cold), ("--fresh", self.fresh)
+        words += [flag for flag, is_set in flags if is_set]
         return shlex.join(words)
 
 

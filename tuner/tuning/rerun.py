@@ -79,16 +79,17 @@ def run(
     announce(space, noted)
     request: dict[str, Any] = {"kernel": kernel, "size": size, "device": device, "options": dict(options)}
     request |= {"types": dict(types), "results": str(results) if results else None}
-    return patiently(functools.partial(_run, request, space), noted, time.sleep)
+    return patiently(functools.partial(_run, request, space, noted), noted, time.sleep)
 
 
-def _run(request: dict[str, Any], space: Space) -> Rerun:
+def _run(request: dict[str, Any], space: Space, noted: Callable[[str], None]) -> Rerun:
     child = Process("tuner.tuning.rerun")
     try:
         answer = child.ask(request, SECONDS)
         candidate = _from_json(answer["candidate"])
         try:
-            child.ask({}, SECONDS)
+            for sentence in child.ask({}, SECONDS)["missed_cases"]:
+                noted(sentence)
         except WorkerDied as died:
             raise DeviceError(f"{answer['device']}: {uncomputed(space, died)}") from None
         try:
@@ -117,7 +118,7 @@ def main() -> None:
         channel.reply({**about, "candidate": asdict(candidate)})
         next(requests)
         bench = Workbench(device, space, scope)
-        channel.reply({})
+        channel.reply({"missed_cases": bench.missed_cases})
         next(requests)
         ceilings = KeptCeilings(_folder(request["results"])).of(device)
         measured = _measure(bench, space, scope, device, candidate, ceilings)
@@ -154,13 +155,10 @@ def _measure(
     try:
         call = bench.bind(Kernel(space, scope, device, candidate).program)
         verdict = bench.verify(call)
-    except TrialError as error:
-        return Rerun(space.name, device.name, types, candidate, verified=False, reason=f"{error.reason}: {error}")
-    stopwatch = Stopwatch(device, bench)
-    anchors = Anchors(device, bench, stopwatch)
-    libraries = [anchors.default, *anchors.qualified] if anchors.default else []
-    rounds = interleave(device, stopwatch, [call, *libraries])
-    try:
+        stopwatch = Stopwatch(device, bench)
+        anchors = Anchors(device, bench, stopwatch)
+        libraries = [anchors.default, *anchors.qualified] if anchors.default else []
+        rounds = interleave(device, stopwatch, [call, *libraries])
         if 0 in rounds.errors:
             raise rounds.errors[0]
         bench.verify(call)  # its guards show what the rounds have written outside

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tuner.devices.environment import PERHAPS_ITS_OWN
 from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tuner.search.pool import Pool
     from tuner.tuning.ledger import Ledger
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 FINALISTS = 5
 NO_ROOM = "out of memory"  # the reason of a failure
@@ -88,25 +89,25 @@ def select(
             measure = functools.partial(worker.finals, configs, sustained=sustained, quick=quick)
             finals = patiently(measure, noted, time.sleep)
         except (WorkerDied, TrialError, EnvironmentTrouble):  # measured one by one, each shows whether it was the cause
-            finals = Finals([_final_alone(worker, trial, noted) for trial in trials])
+            finals = Finals.joined([_finals_alone(worker, trial, noted) for trial in trials])
         if len(trials) > 1:  # beside the scratch of others there may have been no room
-            alone = [_final_alone(worker, t, noted) if _lacked_room(f) else f for t, f in _pairs(trials, finals)]
-            finals = replace(finals, candidates=alone)
+            parts = [
+                _finals_alone(worker, trial, noted) if _lacked_room(final) else replace(finals, candidates=[final])
+                for trial, final in _pairs(trials, finals)
+            ]
+            finals = Finals.joined(parts)
         finalists = [Finalist(trial, final) for trial, final in _pairs(trials, finals)]
         for finalist in finalists:
             what = finalist.final.failure or f"{finalist.final.time_ms:.4g} ms in {len(finalist.final.times)} rounds"
             logger.debug("finals: %s: %s", what, config_text(finalist.trial.config))
             if finalist.final.failure is not None:
-                outcome = Outcome(failure=FINALS, log=finalist.final.failure)
-                failed = replace(finalist.trial, values=(), outcome=outcome)
-                is_its_own = finalist.final.failure.partition(":")[0] not in PERHAPS_ITS_OWN
-                (ledger.revise if is_its_own else ledger.set_aside)(failed)
+                _fail(ledger, finalist.trial, finalist.final.failure)
         survivors = sum(finalist.final.failure is None for finalist in finalists[: len(ranked)])
         if survivors == len(ranked) or (survivors and not several):
             valid = [finalist for finalist in finalists if finalist.final.failure is None]
             best_first = sorted(valid, key=lambda finalist: finalist.values(objectives))
             most = RUNNERS_UP if others is None else GIVEN_RUNNERS_UP
-            return Selection(best_first, finals, next_best(worker, best_first, ledger, others or among, most))
+            return Selection(best_first, finals, next_best(worker, best_first, ledger, others or among, most, noted))
     return Selection([], Finals())
 
 
@@ -151,17 +152,29 @@ def default_trial(space: Space, scope: Scope, ledger: Ledger) -> Trial | None:
     return next((trial for trial in ledger.best if config_key(trial.config) == key), None)
 
 
-def _final_alone(worker: Supervisor, trial: Trial, noted: Callable[[str], None]) -> Final:
-    """The Final of a trial that is measured alone, without the library."""
+def _finals_alone(worker: Supervisor, trial: Trial, noted: Callable[[str], None]) -> Finals:
+    """The Finals of a trial that is measured alone, without the library."""
+    finals = _alone(functools.partial(worker.finals, [trial.config], with_library=False), noted)
+    return Finals([Final(failure=finals)]) if isinstance(finals, str) else finals
+
+
+def _alone(measure: Callable[[], T], noted: Callable[[str], None]) -> T | str:
+    """What `measure` gives for one configuration; why it failed, where that may be the configuration's fault.
+
+    Raises EnvironmentTrouble where only the machine can be to blame.
+    """
     try:
-        alone = functools.partial(worker.finals, [trial.config], with_library=False)
-        return patiently(alone, noted, time.sleep).candidates[0]
-    except EnvironmentTrouble as trouble:
-        if trouble.reason not in PERHAPS_ITS_OWN:
+        return patiently(measure, noted, time.sleep)
+    except (WorkerDied, TrialError, EnvironmentTrouble) as error:
+        if isinstance(error, EnvironmentTrouble) and error.reason not in PERHAPS_ITS_OWN:
             raise
-        return Final(failure=f"{trouble.reason}: {trouble}")
-    except (WorkerDied, TrialError) as error:
-        return Final(failure=f"{error.reason}: {error}")
+        return f"{error.reason}: {error}"
+
+
+def _fail(ledger: Ledger, trial: Trial, failure: str) -> None:
+    """Make a failed trial of one that has failed; for this process alone, where that may be the machine's fault."""
+    failed = replace(trial, values=(), outcome=Outcome(failure=FINALS, log=failure))
+    (ledger.set_aside if failure.partition(":")[0] in PERHAPS_ITS_OWN else ledger.revise)(failed)
 
 
 def _pairs(trials: Sequence[Trial], finals: Finals) -> list[tuple[Trial, Final]]:
@@ -195,7 +208,12 @@ def _firsts(values: Sequence[Hashable]) -> list[int]:
 
 
 def next_best(
-    worker: Supervisor, finalists: Sequence[Finalist], ledger: Ledger, among: Pool | None, most: int
+    worker: Supervisor,
+    finalists: Sequence[Finalist],
+    ledger: Ledger,
+    among: Pool | None,
+    most: int,
+    noted: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """The runners-up of the first of `finalists` as a record has them: configurations with times in ms, best first.
 
@@ -214,18 +232,18 @@ def next_best(
         unknown = [trials[key] for config in configs if (key := config_key(config)) not in right]
         if not unknown:
             return [{"config": config, "time_ms": times[config_key(config)]} for config in configs]
-        for trial, failure in zip(unknown, _failures(worker, unknown), strict=True):
+        for trial, failure in zip(unknown, _failures(worker, unknown, noted), strict=True):
             if failure is None:
                 right.add(config_key(trial.config))
             else:
-                ledger.revise(replace(trial, values=(), outcome=Outcome(failure=FINALS, log=failure)))
+                _fail(ledger, trial, failure)
 
 
-def _failures(worker: Supervisor, trials: Sequence[Trial]) -> list[str | None]:
+def _failures(worker: Supervisor, trials: Sequence[Trial], noted: Callable[[str], None]) -> list[str | None]:
     """Of each trial why it is wrong. Where one takes the worker down, each is verified alone."""
+    configs = [trial.config for trial in trials]
     try:
-        return worker.verify([trial.config for trial in trials])
-    except (WorkerDied, TrialError) as error:
-        if len(trials) == 1:
-            return [f"{error.reason}: {error}"]
-        return [failure for trial in trials for failure in _failures(worker, [trial])]
+        return patiently(functools.partial(worker.verify, configs), noted, time.sleep)
+    except (WorkerDied, TrialError, EnvironmentTrouble):
+        found = [_alone(functools.partial(worker.verify, [config]), noted) for config in configs]
+        return [failure if isinstance(failure, str) else failure[0] for failure in found]

@@ -91,6 +91,8 @@ class Shift:
         try:
             self._queue.build_ahead()  # while the inputs are made
             patiently(lead.get_ready, self._noted, self._pause)  # computes the products, which the others read
+            for sentence in lead.missed_cases:
+                self._noted(sentence)
             while (config := self._queue.take(len(self.at_work), watch := StageWatch())) is not None:
                 try:
                     trial = self._measure(worker, config, watch)

@@ -7,8 +7,6 @@ behind the best are dropped.
 
 from __future__ import annotations
 
-import math
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -99,8 +97,7 @@ def tune_at(
     """Tune each of `spaces` at one size, as `tune_sizes` does. `history` knows how they did at other sizes."""
     requests = requests_at(request, spaces, sizes)
     if len(requests) > 1:
-        dropped, _ = tried(crews, requests, sizes, history, progress, _trial_budget(request))
-        for each in dropped:
+        for each in _dropped(crews, requests, sizes, history, progress, _trial_budget(request)):
             del requests[each.kernel]
             yield each
     for name, stays in requests.items():
@@ -110,19 +107,18 @@ def tune_at(
             yield Untuned(name, sizes, str(error))
 
 
-def tried(
+def _dropped(
     crews: Crews,
     requests: Mapping[str, TuningRequest],
     sizes: dict[str, int],
     history: TrialTable,
     progress: Progress,
     budget: str | None,
-    deadline: float = math.inf,
-) -> tuple[list[Dropped | Untuned], TrialTable]:
-    """Those that drop out when each kernel of a family is tried at a size with a small `budget`, and the trials.
+) -> list[Dropped | Untuned]:
+    """Those that drop out when each kernel of a family is tried at a size with a small `budget`.
 
     `history` knows how they did at other sizes, in this run and in the records of the device; the trials are added. The
-    last stages are tried first. What is still to be tried at the `deadline`, on the monotonic clock, drops out.
+    last stages are tried first.
     """
     gone: list[Dropped | Untuned] = []
     trials = TrialTable()
@@ -130,9 +126,6 @@ def tried(
     for name, each in reversed(checked.items()):
         if hopeless := _hopeless(name, sizes, history):
             gone.append(hopeless)
-            continue
-        if time.monotonic() > deadline:
-            gone.append(Untuned(name, sizes, "the time was over"))
             continue
         try:
             with explored(crews, each, progress) as search:
@@ -145,10 +138,9 @@ def tried(
             gone.append(Untuned(name, sizes, str(error)))
     values = trials.best(sizes)
     if not values:  # then who is far behind elsewhere may be the only one that serves this size
-        return [each for each in gone if isinstance(each, Untuned)], trials
+        return [each for each in gone if isinstance(each, Untuned)]
     best = min(values.values())
-    gone += [Dropped(name, sizes, value, best) for name, value in values.items() if value > BEHIND * best]
-    return gone, trials
+    return gone + [Dropped(name, sizes, value, best) for name, value in values.items() if value > BEHIND * best]
 
 
 def _hopeless(kernel: str, sizes: dict[str, int], history: TrialTable) -> Dropped | None:

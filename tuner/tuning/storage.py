@@ -10,7 +10,7 @@ import optuna
 from optuna.storages import BaseStorage
 
 from tuner.errors import RequestError
-from tuner.tuning.address import DATABASES, EXAMPLES, kind, scrubbed, shown
+from tuner.tuning.address import DATABASES, EXAMPLES, kind, masked, scrubbed
 
 _ATTEMPTS = 10
 
@@ -21,7 +21,7 @@ def at(url: str) -> BaseStorage:
     Raises RequestError for a URL of another kind, or where a package for it is missing, and one of `errors()` where the
     storage itself fails.
     """
-    where = f"--storage {shown(url)!r}"
+    where = f"--storage {masked(url)!r}"
     if kind(url) == "sqlite" and (url.rstrip("/").endswith(":") or ":memory:" in url):
         raise RequestError(f"{where}: a database in memory ends with the process; write sqlite:///file.db")
     if kind(url) not in (*DATABASES, "grpc"):
@@ -39,7 +39,7 @@ def _proxy(url: str) -> BaseStorage:
     """Optuna's gRPC proxy."""
     host = urlsplit(url)
     if host.hostname is None or host.port is None:
-        raise RequestError(f"--storage {shown(url)!r}: write grpc://host:port")
+        raise RequestError(f"--storage {masked(url)!r}: write grpc://host:port")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         return optuna.storages.GrpcStorageProxy(host=host.hostname, port=host.port)
@@ -53,7 +53,7 @@ def _database(url: str) -> BaseStorage:
     from tuner.tuning.database import Database
 
     if "@" in (sqlalchemy.make_url(url).host or ""):
-        raise RequestError(f"--storage {shown(url)!r}: write an @ in a password as %40")
+        raise RequestError(f"--storage {masked(url)!r}: write an @ in a password as %40")
     for attempt in range(_ATTEMPTS):
         try:
             return optuna.storages.get_storage(Database(url))
@@ -106,7 +106,7 @@ def reason(error: Exception, url: str) -> str:
 
 def unusable(error: Exception, where: str, advice: str) -> RequestError:
     """What ends a run where the ledger at the URL or path `where` fails for good."""
-    return RequestError(f"{shown(where)}: the ledger cannot be used: {reason(error, where)}; {advice}")
+    return RequestError(f"{masked(where)}: the ledger cannot be used: {reason(error, where)}; {advice}")
 
 
 def latest(storage: BaseStorage, candidates: Sequence[str], fresh: bool) -> str:

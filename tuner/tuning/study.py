@@ -1,20 +1,23 @@
 """What a study is of, and the studies that a storage holds."""
 
+import ast
 import contextlib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import optuna
+from optuna.distributions import CategoricalDistribution
 from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial
 
 from tuner import paths
-from tuner.measure.method import PROTOCOL, STANDARD, Method
+from tuner.measure.method import PROTOCOL, STANDARD, Method, peculiarity
 from tuner.space import kernel_names
-from tuner.space.model import ConfigKey, Space, config_key
+from tuner.space.model import ConfigKey, Space, Value, config_key
 from tuner.space.texts import size_text
 from tuner.tuning.stored_trial import from_optuna
 from tuner.tuning.trial import Trial
@@ -37,15 +40,20 @@ class StudyKey:
     protocol: int = PROTOCOL
     types: dict[str, str] = field(default_factory=dict)
 
-    def digest(self, space: Space) -> str:
-        """The study's name."""
+    def digest(self, parameters: Mapping[str, tuple[Value, ...]]) -> str:
+        """The part of the study's name that tells apart whatever differs in a condition, or in a parameter's values."""
         m = self.method
         method = f"Method(repeats={m.repeats}, cold={m.cold}, objectives={m.objectives}, race={m.race})"
         protocol = f" protocol {self.protocol}" if self.protocol > 1 else ""  # nobody named the first one
         types = f" types {sorted(self.types.items())}" if self.types else ""
         conditions = f"{self.signature} {self.toolchain} {method}{protocol}{types}"
-        options, values = sorted(self.options.items()), sorted(space.parameters.items())
-        return paths.digest(self.device, conditions, repr(options), repr(values))
+        options, values = sorted(self.options.items()), sorted(parameters.items())
+        return paths.digest(self.device, conditions, repr(options), repr(values))[:12]
+
+    @property
+    def peculiar(self) -> str:
+        """What is unlike tuning for time with warm caches, in words."""
+        return peculiarity(self.method.cold, self.method.objectives[0])
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,7 @@ class StoredStudy:
     device: str
     signature: str
     toolchain: str
+    peculiar: str  # what is unlike tuning for time with warm caches
     protocol: int
     types: dict[str, str]
     trials: list[Trial]
@@ -75,6 +84,8 @@ def entered(optuna_storage: BaseStorage, name: str, key: StudyKey) -> int:
         study.set_user_attr("method", asdict(key.method))
         study.set_user_attr("protocol", key.protocol)
         study.set_user_attr("types", key.types)
+    if "options" not in study.user_attrs:  # an earlier version wrote all but these
+        study.set_user_attr("options", key.options)
     return study._study_id
 
 
@@ -89,7 +100,7 @@ def full_names(space: Space, key: StudyKey) -> dict[str, str]:
 
     Whatever it is called, a study of these conditions is of the same code, so it goes on under the name that it has.
     """
-    conditions = f"{key.device} {key.digest(space)[:12]}"
+    conditions = f"{key.device} {key.digest(space.parameters)}"
     kernels = (space.name, *kernel_names.other_names(space))
     return {f"{study_name(kernel, key.sizes)}{conditions}": kernel for kernel in kernels}
 
@@ -104,22 +115,55 @@ def _file(kernel: str, name: str) -> Path:
     return paths.state() / "studies" / kernel / f"{paths.digest(name)}.log"
 
 
-def stored_studies(optuna_storage: BaseStorage, space: Space, sizes: Mapping[str, int]) -> Iterator[StoredStudy]:
-    """The studies of a space at one size in a storage, as far as they can be read."""
+def stored_studies(
+    optuna_storage: BaseStorage, space: Space, sizes: Mapping[str, int], options: Mapping[str, float]
+) -> Iterator[StoredStudy]:
+    """The studies of a space at one size, with these options, in a storage, as far as they can be read."""
     beginnings = tuple(study_name(kernel, sizes) for kernel in (space.name, *kernel_names.other_names(space)))
     for study in optuna_storage.get_all_studies():
         if study.study_name.startswith(beginnings):
+            frozen = optuna_storage.get_all_trials(study._study_id, deepcopy=False)
+            key = _stored_key(study.user_attrs, dict(options))
+            if not _has_options(study.study_name, study.user_attrs, key, _parameters(frozen) or space.parameters):
+                continue
             latest: dict[ConfigKey, Trial] = {}
-            for frozen in optuna_storage.get_all_trials(study._study_id, deepcopy=False):
+            for each in frozen:
                 with contextlib.suppress(ValueError):
-                    if (trial := from_optuna(frozen, space.parameters, None)) is not None:
+                    if (trial := from_optuna(each, space.parameters, None)) is not None:
                         latest[config_key(trial.config)] = trial
-            signature, toolchain = _conditions(study.user_attrs)
-            device, protocol = str(study.user_attrs.get("device", "")), _protocol(study.user_attrs.get("protocol", 1))
-            types = study.user_attrs.get("types")
-            types = types if isinstance(types, dict) else {}  # an earlier version knew none
-            commands = tuple(commands_of(study.user_attrs))
-            yield StoredStudy(device, signature, toolchain, protocol, types, list(latest.values()), commands)
+            conditions = key.device, key.signature, key.toolchain, key.peculiar, key.protocol, key.types
+            yield StoredStudy(*conditions, list(latest.values()), tuple(commands_of(study.user_attrs)))
+
+
+def _stored_key(attributes: Mapping[str, Any], options: dict[str, float]) -> StudyKey:
+    """The conditions of a stored study, with these options; it has no sizes. Nobody vouches for the file."""
+    signature, toolchain = _conditions(attributes)
+    device, protocol, types = (attributes.get(name) for name in ("device", "protocol", "types"))
+    return StudyKey(
+        {},
+        options,
+        str(device or ""),
+        signature,
+        toolchain,
+        _method(attributes),
+        protocol if isinstance(protocol, int) else 1,
+        types if isinstance(types, dict) else {},  # an earlier version knew none
+    )
+
+
+def _has_options(
+    name: str, attributes: Mapping[str, Any], key: StudyKey, parameters: Mapping[str, tuple[Value, ...]]
+) -> bool:
+    """Whether the study is of the options of `key`. An earlier version wrote them into its name alone, as a digest."""
+    if "options" in attributes:
+        return bool(attributes["options"] == key.options)
+    return not key.options or key.digest(parameters) in name.split()
+
+
+def _parameters(trials: Iterable[FrozenTrial]) -> dict[str, tuple[Any, ...]]:
+    """The values that the parameters of a study had; none where no trial tells."""
+    known: Any = next((trial.distributions for trial in trials if trial.distributions), {})
+    return {name: each.choices for name, each in known.items() if isinstance(each, CategoricalDistribution)}
 
 
 def commands_of(attributes: Mapping[str, Any]) -> list[str]:
@@ -128,8 +172,17 @@ def commands_of(attributes: Mapping[str, Any]) -> list[str]:
     return [text for text in commands if isinstance(text, str)] if isinstance(commands, list) else []
 
 
-def _protocol(value: object) -> int:
-    return value if isinstance(value, int) else 1
+def _method(attributes: Mapping[str, Any]) -> Method:
+    """The method of a study, as far as it can be read."""
+    with contextlib.suppress(LookupError, TypeError, ValueError, SyntaxError):
+        if "method" in attributes:
+            method = Method.from_json(attributes["method"])
+            return method if method.objectives else STANDARD
+        _, _, text = str(attributes.get("conditions", "")).partition(" Method(")
+        words = ast.parse(f"Method({text}", mode="eval").body
+        if isinstance(words, ast.Call):
+            return Method(**{word.arg or "": ast.literal_eval(word.value) for word in words.keywords})
+    return STANDARD
 
 
 def _conditions(attributes: Mapping[str, Any]) -> tuple[str, str]:

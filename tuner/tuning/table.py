@@ -43,11 +43,6 @@ class TrialTable:
                 trials = [Trial(config, Outcome(times=(ms,)), (ms,)) for config, ms in record.timed]
                 self.add(record.sizes, space.name, trials)
 
-    def take(self, sizes: dict[str, int], other: TrialTable) -> None:
-        """Take in what another table has at a size."""
-        for (kernel, _), trial in other.ranking(sizes):
-            self.add(sizes, kernel, [trial])
-
     def sizes_of(self, kernel: str) -> list[dict[str, int]]:
         """The sizes at which there are trials of a kernel."""
         return [self._sizes[key] for key, row in self._rows.items() if any(pair[0] == kernel for pair in row)]

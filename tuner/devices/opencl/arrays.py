@@ -7,13 +7,18 @@ import pyopencl as cl
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.errors import ArgumentError
 
+QUEUE = "kernel.device.queue"  # what arrays are made on; `kernel` is what `tuner.load` or `tuner.dispatch` returned
+
 
 def layout_of(spec: ArraySpec, array: Any) -> ArrayLayout:
     """The layout of a pyopencl array. Raises ArgumentError for any other."""
     from pyopencl.array import Array as ClArray  # slow to import; whoever has such an array has imported it
 
     if not isinstance(array, ClArray):
-        raise ArgumentError(f"{spec.argument.name}: of type {type(array).__name__}; pass a pyopencl array")
+        raise ArgumentError(
+            f"{spec.argument.name}: of type {type(array).__name__}; pass a pyopencl array, such as "
+            f"pyopencl.array.to_device({QUEUE}, {spec.argument.name}) makes of NumPy's"
+        )
     return ArrayLayout(array.shape, array.dtype, array.strides)
 
 
@@ -23,7 +28,7 @@ def buffer_of(spec: ArraySpec, array: Any, context: cl.Context) -> cl.Buffer:
     name = spec.argument.name
     check_array(spec, layout_of(spec, array))
     if array.context != context:
-        raise ArgumentError(f"{name}: lies in another OpenCL context; make it on the queue `kernel.device.queue`")
+        raise ArgumentError(f"{name}: lies in another OpenCL context; make it on the queue `{QUEUE}`")
     if array.offset and not spec.argument.strides:
         raise ArgumentError(f"{name}: begins {array.offset} bytes inside another array; pass a copy of it")
     buffer, is_output = array.base_data, spec.argument.role != "in"

@@ -43,6 +43,16 @@ def count() -> int:
     return len(_devices())
 
 
+@functools.cache
+def _numbers() -> dict[cl.Device, int]:
+    return {device: number for number, device in enumerate(_devices())}
+
+
+def number_of(context: cl.Context) -> int:
+    """The number of the device of a context; of its first one, if it has several."""
+    return _numbers()[context.devices[0]]
+
+
 class OpenCLDevice(Device):
     """One OpenCL device, with its own context and profiling queue."""
 

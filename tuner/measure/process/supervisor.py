@@ -65,15 +65,18 @@ def uncomputed(space: Space, died: WorkerDied) -> str:
 class Supervisor:
     """A worker for one task after the other on one device; `close` it at the end.
 
-    `start` and `turn_to` set `device`, which describes the open device, and `scope`, the problem on it.
+    `start` and `turn_to` set `device`, which describes the open device, and `scope`, the problem on it. `missed_cases`
+    are sentences about conditions that the inputs do not decide, once it is ready.
     """
 
-    def __init__(self, task: Task, device_id: str, products: BinaryIO) -> None:
-        """`products` is a temporary file for the reference's matrix products, which workers share."""
-        self.task, self._device_id, self._products = task, device_id, products
+    def __init__(self, task: Task, device_id: str, products: BinaryIO, follows: bool = False) -> None:
+        """`products` is a temporary file for the reference's matrix products, which workers share. A worker that
+        `follows` another makes inputs and reference when it is told to, with what the other has left there."""
+        self.task, self._device_id, self._products, self._follows = task, device_id, products, follows
         self._worker: Process | None = None
         self._ready, self._getting_ready = False, threading.Lock()
         self._renewed = False
+        self.missed_cases: list[str] = []
         self._killed, self._starting = False, threading.Lock()
 
     def start(self) -> None:
@@ -99,7 +102,7 @@ class Supervisor:
 
     def turn_to(self, task: Task) -> None:
         """Have the worker go on with another task on the device that it has open. Raises as `start` does."""
-        if self._worker is not None:
+        if self._worker is not None and not self._follows:  # then it is at it
             with contextlib.suppress(TunerError):  # that it could not get ready does not matter any more
                 self.get_ready()
         if self._worker is not None and not self._worker.is_undisturbed():
@@ -113,7 +116,7 @@ class Supervisor:
 
     def _hand_over(self, task: dict[str, Any]) -> None:
         began = time.perf_counter()
-        self.device = DeviceInfo.from_json(self._ask_starting(task))
+        self.device = DeviceInfo.from_json(self._ask_starting({**task, "follows": self._follows}))
         logger.debug(
             "%s: %s is ready for a task after %.3f s", self._device_id, self.device.name, time.perf_counter() - began
         )
@@ -127,7 +130,7 @@ class Supervisor:
                 self.start()
             if not self._ready:
                 began = time.perf_counter()
-                self._ask_computing({"get_ready": True})
+                self.missed_cases = list(self._ask_computing({"get_ready": True})["missed_cases"])
                 self._ready = True
                 logger.debug("%s: inputs and answers after %.3f s", self._device_id, time.perf_counter() - began)
 

@@ -1,9 +1,10 @@
 """The process that holds the device. It answers its supervisor.
 
-The first request is the task; the reply describes the device. Then it makes inputs and reference, which the reply to
-the second request tells. Each later one is a configuration to measure, several for the finals or to verify alike, the
-order to make the inputs and reference of these, or the next task, with which all this begins again. The device stays
-open. A kill at any moment loses nothing but the request under way.
+The first request is the task; the reply describes the device. Then it makes inputs and reference; the reply to the
+second request tells what these leave unseen. A worker that follows another waits for that request, which may also be
+the next task. Each later one is a configuration to measure, several for the finals or to verify alike, the order to
+make the inputs and reference of these, or the next task, with which all this begins again. The device stays open. A
+kill at any moment loses nothing but the request under way.
 """
 
 from __future__ import annotations
@@ -68,8 +69,13 @@ def _serve(
         scope = Scope(task["sizes"], task["options"], device.language, device.limits, task["types"])
         feasibility.check(device, space, scope, method)
         channel.reply(asdict(device.info))
+        if task["follows"]:
+            request = next(requests, None)
+            if request is None or "space" in request:
+                return request
         after = kept.take(space, scope)
-        with channel.reporting_to(requests):  # the supervisor lists configurations meanwhile
+        # the supervisor lists configurations meanwhile
+        with contextlib.nullcontext() if task["follows"] else channel.reporting_to(requests):
             importing.join()
             from tuner.measure.benchmark import Bench
 
@@ -81,7 +87,7 @@ def _serve(
                     raise
                 bench = make(after)
             kept.keep(bench.workbench)
-        channel.reply({})
+        channel.reply({"missed_cases": bench.workbench.missed_cases})
     files = answers.open_files()
     for request in requests:
         if "space" in request:

@@ -1,0 +1,321 @@
+"""What `tune new` reads from the indices of a kernel: shapes, grids, and the numbers that inputs hold."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.kernels import outcome_of
+from helpers.processes import Tune
+from tuner.devices import Device
+from tuner.space import catalog
+from tuner.space.yamlfile import read
+
+Drafted = tuple[dict[str, Any], str]
+
+BIAS = """
+#define TILE 16
+__global__ void f(float *y, const float *x, const float *bias, int rows, int cols) {
+    int c = blockIdx.x * TILE + threadIdx.x, r = blockIdx.y * TILE + threadIdx.y;
+    if (r < rows && c < cols) y[r * cols + c] = fmaxf(x[r * cols + c] + bias[c], 0.0f);
+}
+"""
+FLAT = """
+template <int BLOCK> __global__ void f(float *y, const float *x, const float *bias, int rows, int cols) {
+    int i = blockIdx.x * BLOCK + threadIdx.x;
+    if (i >= rows * cols) return;
+    int c = i % cols;
+    y[i] = x[i] + bias[c];
+}
+"""
+NORM = """
+constexpr int THREADS = 128;
+__global__ void __launch_bounds__(THREADS) f(float *y, const float *x, const float *gamma, int hidden, float eps) {
+    const float *row = x + blockIdx.x * (size_t)hidden;
+    for (int i = threadIdx.x; i < hidden; i += blockDim.x) y[(size_t)blockIdx.x * hidden + i] = row[i] * gamma[i] + eps;
+}
+"""
+SOFTMAX = """
+#define TILE 256
+__global__ void f(const float *x, const int *mask, float *y, int rows, int cols) {
+    const float *v = &x[blockIdx.x * cols];
+    const int *m = mask + (size_t)blockIdx.x * cols;
+    float sum = 0;
+    for (int c = threadIdx.x; c < cols; c += TILE) if (m[c]) sum += v[c];
+    for (int c = threadIdx.x; c < cols; c += TILE) y[blockIdx.x * cols + c] = v[c] / sum;
+}
+"""
+GATHER = """
+#define THREADS 128
+__global__ void f(const float *table, const long long *ids, float *y, int tokens, int dim, int vocab) {
+    long long id = ids[blockIdx.x];
+    if (id < 0 || id >= vocab) return;
+    for (int d = threadIdx.x; d < dim; d += THREADS) y[blockIdx.x * dim + d] = table[id * dim + d];
+}
+"""
+SCATTER = """
+__global__ void f(float *y, const float *x, const int *index, int n, int m) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&y[index[i]], x[i]);
+}
+"""
+GEMV = """
+template <int WARPS> __global__ void __launch_bounds__(WARPS * 32)
+f(float *y, const float *A, const float *x, int m, int n, int batch) {
+    int row = blockIdx.x * WARPS + threadIdx.y, b = blockIdx.y;
+    if (row >= m) return;
+    const float *a = A + ((size_t)b * m + row) * n;
+    float sum = 0;
+    for (int j = threadIdx.x; j < n; j += 32) sum += a[j] * x[b * n + j];
+    if (threadIdx.x == 0) y[b * m + row] = sum;
+}
+"""
+STENCIL = """
+#define RADIUS 2
+#define BLOCK_X 32
+#define BLOCK_Y 8
+__constant__ float weights[2 * RADIUS + 1];
+__global__ void f(float *out, const float *in, int nx, int ny) {
+    int x = blockIdx.x * BLOCK_X + threadIdx.x, y = blockIdx.y * BLOCK_Y + threadIdx.y;
+    if (x >= nx || y >= ny) return;
+    float sum = 0;
+    for (int k = -RADIUS; k <= RADIUS; k++) sum += weights[k + RADIUS] * in[y * nx + min(max(x + k, 0), nx - 1)];
+    out[y * nx + x] = sum;
+}
+"""
+CONV = """
+#define BX 16
+#define K 3
+__global__ void f(const float *image, const float *w, float *y, int C, int H, int W) {
+    int i = blockIdx.x * BX + threadIdx.x, j = blockIdx.y, c = blockIdx.z;
+    if (i >= W || j >= H) return;
+    float sum = 0;
+    for (int a = 0; a < K; ++a) for (int b = 0; b < K; ++b)
+        if (j + a < H && i + b < W) sum += image[(c * H + j + a) * W + i + b] * w[(c * K + a) * K + b];
+    y[(c * H + j) * W + i] = sum;
+}
+"""
+QUANTISE = """
+#ifndef ROWS
+#define ROWS 4
+#endif
+__global__ void f(const float *x, signed char *q, float *scales, int rows, int cols) {
+    int row = blockIdx.x * ROWS + threadIdx.y;
+    if (row >= rows) return;
+    for (int c = threadIdx.x; c < cols; c += 32) q[row * cols + c] = x[row * cols + c];
+    if (threadIdx.x == 0) scales[row] = 1;
+}
+"""
+HISTOGRAM = """
+#define BINS 256
+__global__ void f(const unsigned char *x, unsigned int *bins, int n) {
+    __shared__ unsigned int local[BINS];
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) local[x[i]] += 1;
+    for (int b = threadIdx.x; b < BINS; b += blockDim.x) atomicAdd(&bins[b], local[b]);
+}
+"""
+MATRICES = """
+#define TILE 16
+__global__ void f(const float *A, const float *B, float *C, int M, int N, int K) {
+    __shared__ float a[TILE][TILE];
+    int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
+    float sum = 0;
+    for (int t = 0; t < (K + TILE - 1) / TILE; ++t) {
+        if (row < M && t * TILE + threadIdx.x < K) a[threadIdx.y][threadIdx.x] = A[row * K + t * TILE + threadIdx.x];
+        if (col < N && t * TILE + threadIdx.y < K) sum += B[(t * TILE + threadIdx.y) * N + col];
+    }
+    if (row < M && col < N) C[row * N + col] = sum;
+}
+"""
+PARTS = """
+#define TILE 256
+__global__ void f(const float *x, float *parts, int n) {
+    __shared__ float sums[TILE];
+    int tid = threadIdx.x, i = blockIdx.x * blockDim.x + tid;
+    sums[tid] = i < n ? x[i] : 0.0f;
+    if (tid == 0) parts[blockIdx.x] = sums[0] + sums[TILE - 1];
+}
+"""
+TRANSPOSE = """
+#define DIM 16
+__global__ void f(float *y, const float *x, int w, int h) {
+    __shared__ float tile[DIM][DIM + 1];
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+    if (i < w && j < h) tile[threadIdx.y][threadIdx.x] = x[j * w + i];
+    int u = blockIdx.y * blockDim.y + threadIdx.x, v = blockIdx.x * blockDim.x + threadIdx.y;
+    if (u < h && v < w) y[v * h + u] = tile[threadIdx.x][threadIdx.y];
+}
+"""
+ROWS = """
+__kernel void f(__global float *y, __global const int *start, __global const float *x, int rows) {
+    int i = get_global_id(0);
+    if (i < rows) for (int j = start[i]; j < start[i + 1]; j++) y[i] = x[j];
+}
+"""
+HOST = """
+void f(const float *x, float *y, int h, int w) {
+    for (int j = 0; j < h; j++) for (int i = 0; i < w - 1; i++) y[j * w + i] = x[j * w + i + 1] - x[j * w + i];
+}
+"""
+
+# By the kernel: shapes, fills, grid, block; None for a grid that is asked for
+TOLD: dict[str, tuple[str, dict[str, list[Any]], dict[str, list[Any]], list[Any] | None, list[Any]]] = {
+    "a bias, in square tiles": (
+        BIAS, {"y": ["rows", "cols"], "x": ["rows", "cols"], "bias": ["cols"]}, {},
+        ["ceil_div(cols, TILE)", "ceil_div(rows, TILE)"], ["TILE", "TILE"],
+    ),
+    "a bias, by one index": (
+        FLAT, {"y": ["rows", "cols"], "x": ["rows", "cols"], "bias": ["cols"]}, {}, ["ceil_div(rows * cols, BLOCK)"],
+        ["BLOCK"],
+    ),
+    "a row for each block, of which no argument tells": (
+        NORM, {"y": ["rows", "hidden"], "x": ["rows", "hidden"], "gamma": ["hidden"]}, {}, ["rows"], ["THREADS"],
+    ),
+    "a row for each block, by pointers": (
+        SOFTMAX, {"x": ["rows", "cols"], "mask": ["rows", "cols"], "y": ["rows", "cols"]}, {}, ["rows"], ["TILE"],
+    ),
+    "rows by their numbers": (
+        GATHER, {"table": ["vocab", "dim"], "ids": ["tokens"], "y": ["tokens", "dim"]}, {"ids": [0, "vocab - 1"]},
+        ["tokens"], ["THREADS"],
+    ),
+    "elements by their numbers": (
+        SCATTER, {"y": ["m"], "x": ["n"], "index": ["n"]}, {"index": [0, "m - 1"]}, ["ceil_div(n, block_size_x)"],
+        ["block_size_x"],
+    ),
+    "a batch of matrices, a warp for each row": (
+        GEMV, {"y": ["batch", "m"], "A": ["batch", "m", "n"], "x": ["batch", "n"]}, {}, ["ceil_div(m, WARPS)", "batch"],
+        [32, "WARPS"],
+    ),
+    "weights of a number that the source says": (
+        STENCIL, {"out": ["ny", "nx"], "in_": ["ny", "nx"], "weights": [5]}, {},
+        ["ceil_div(nx, BLOCK_X)", "ceil_div(ny, BLOCK_Y)"], ["BLOCK_X", "BLOCK_Y"],
+    ),
+    "a filter of a number that the source says": (
+        CONV, {"image": ["C", "H", "W"], "w": ["C", 3, 3], "y": ["C", "H", "W"]}, {}, ["ceil_div(W, BX)", "H", "C"],
+        ["BX"],
+    ),
+    "rows of warps": (
+        QUANTISE, {"x": ["rows", "cols"], "q": ["rows", "cols"], "scales": ["rows"]}, {}, ["ceil_div(rows, ROWS)"],
+        [32, "ROWS"],
+    ),
+    "bins": (HISTOGRAM, {"x": ["n"], "bins": [256]}, {}, None, ["block_size_x"]),
+    "tiles of matrices": (
+        MATRICES, {"A": ["M", "K"], "B": ["K", "N"], "C": ["M", "N"]}, {}, ["ceil_div(N, TILE)", "ceil_div(M, TILE)"],
+        ["TILE", "TILE"],
+    ),
+    "an element for each block": (
+        PARTS, {"x": ["n"], "parts": ["ceil_div(n, TILE)"]}, {}, ["ceil_div(n, TILE)"], ["TILE"],
+    ),
+    "a block by what its threads share": (
+        TRANSPOSE, {"x": ["h", "w"], "y": ["w", "h"]}, {}, ["ceil_div(w, DIM)", "ceil_div(h, DIM)"], ["DIM", "DIM"],
+    ),
+    "one more than there are rows": (
+        ROWS, {"y": ["rows"], "start": ["rows + 1"]}, {}, ["ceil_div(rows, block_size_x)"], ["block_size_x"],
+    ),
+    "loops of C": (HOST, {"x": ["h", "w"], "y": ["h", "w"]}, {}, None, []),
+}  # fmt: skip
+
+
+def drafted(folder: Path, tune: Tune, code: str) -> Drafted:
+    suffix = "cl" if "__kernel" in code else "cu" if "__global__" in code else "c"
+    (folder / f"f.{suffix}").write_text(code)
+    assert tune("new", folder / f"f.{suffix}").status == 0
+    return read(folder / "f.yaml").data, (folder / "f.yaml").read_text()
+
+
+@pytest.mark.parametrize("what", TOLD)
+def test_indices_tell_shapes_and_grids(what: str, tmp_path: Path, tune: Tune) -> None:
+    code, shapes, fills, grid, block = TOLD[what]
+    data, text = drafted(tmp_path, tune, code)
+    arguments = {a["name"]: a for a in data["operation"]["arguments"] if "shape" in a}
+    assert {name: arguments[name]["shape"] for name in shapes} == shapes
+    assert [a["name"] for a in arguments.values() if a["name"] not in shapes] == re.findall(
+        r"name: (\w+), .* which shape\? the source does not tell", text
+    )
+    assert {name: a["fill"]["integers"] for name, a in arguments.items() if "fill" in a} == fills
+    assert ("an element for each block? then name in `derive:`" in text) == (code == PARTS)
+    assert ("how many blocks in x, y, z?" in text) == (grid is None and "grid:" in text)
+    if grid is not None:
+        assert (data["grid"], data["block"]) == (grid, block)
+    assert not {"K", "BINS", "RADIUS"} & {*(data["parameters"] or ())}, "another value takes other arrays"
+
+
+def test_what_the_indices_leave_open_is_asked_for(tmp_path: Path, tune: Tune) -> None:
+    _, text = drafted(tmp_path, tune, ROWS)
+    for name, ask in {
+        "start": "indices are compared with it: which numbers may it hold? such as fill: {python: data.py:make}",
+        "x": "which shape? the source does not tell; from the slowest to the fastest: [rows, columns]",
+    }.items():
+        assert re.search(rf"name: {name},.*# \? {re.escape(ask)}", text), name
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        "const float4 *v = (const float4 *)x; y[i] = v[i].x;",
+        "auto v = reinterpret_cast<const float4 *>(x + 4); y[i] = v[i].x;",
+        "y[i] = ((const float4 *)x)[i].x;",
+        "y[i] = first(x, i);",
+        "const float *v = x; v += 4 * i; y[i] = v[0];",
+        "y[i] = x[i / 2 * 3 + (i << 1)];",
+    ],
+)
+def test_of_an_index_that_is_not_understood_nothing_is_concluded(copy: str, tmp_path: Path, tune: Tune) -> None:
+    loop = f"int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {copy} }}"
+    _, text = drafted(tmp_path, tune, f"__global__ void f(float *y, const float *x, int n) {{ {loop} }}")
+    assert re.search(r"name: y,.*shape: \[n\], role: out}$", text, re.MULTILINE)
+    assert re.search(r"name: x,.*# \? which shape\? the source does not tell", text)
+
+
+def test_a_size_that_no_kernel_takes_is_said_to_be_one(tmp_path: Path, tune: Tune) -> None:
+    data, text = drafted(tmp_path, tune, NORM)
+    assert list(data["operation"]["sizes"]) == ["rows", "hidden"]
+    assert "rows, which no kernel takes, is how many blocks there are" in text
+    assert data["operation"]["options"] == {"eps": 0.00001}
+
+
+DROPOUT = """
+void f(float *y, const float *x, const unsigned char *keep, float p, int n) {
+    for (int i = 0; i < n; i++) y[i] = BODY;
+}
+"""
+
+
+@pytest.mark.parametrize(("other", "failure"), [("0", None), ("x[i] / (1 - p)", "wrong result")])
+def test_a_mask_is_asked_for_and_once_answered_decides(
+    other: str, failure: str | None, tmp_path: Path, tune: Tune, host: Device
+) -> None:
+    _, text = drafted(tmp_path, tune, DROPOUT.replace("BODY", f"keep[i] ? x[i] / (1 - p) : {other}"))
+    text = text.replace("reference:  #", "reference: where(keep, x / (1 - p), 0)  #").replace(
+        "parameters:", "parameters: {a: [1]}"
+    )
+    text = re.sub(r"in}  # \? is it a mask\? then (fill: .*)", r"in, \1}", text)
+    (tmp_path / "f.yaml").write_text(re.sub(r"  # \? .*", "", text))
+    assert outcome_of(catalog.load(str(tmp_path / "f.yaml")), host, "1000") == failure
+
+
+@pytest.mark.parametrize(
+    ("line", "ask"),
+    [
+        ("y[i] = a[i] / d[i];", "it divides: is it never 0? then fill: {integers: [1, 8]}"),
+        ("if (a[i] != 0 && d[i]) y[i] = 1; else y[i] = 0;", "is it a mask? then fill: {choice: [0, 1]}"),
+        ("y[i] = a[i] < 3 ? d[i] : 0;", ""),
+    ],
+)
+def test_questions_about_whole_numbers_follow_their_use(line: str, ask: str, tmp_path: Path, tune: Tune) -> None:
+    code = f"void f(int *y, int *a, const int *d, int n) {{ for (int i = 0; i < n; i++) {{ {line} }} }}"
+    data, text = drafted(tmp_path, tune, code)
+    assert [a.get("role") for a in data["operation"]["arguments"]] == ["out", "in", "in", None]
+    (of_d,) = (each for each in text.splitlines() if "name: d," in each)
+    assert of_d.partition("  # ? ")[2] == ask
+
+
+def test_what_a_loop_by_a_macro_declares_is_no_knob(tmp_path: Path, tune: Tune) -> None:
+    code = """
+    #define EACH(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)
+    __global__ void f(float *y, const float *x, int n) { EACH(index, n) { y[index / 2 * 2] = x[index]; } }
+    """
+    assert list(drafted(tmp_path, tune, code)[0]["parameters"]) == ["block_size_x"]

@@ -1,0 +1,93 @@
+"""Inputs decide the conditions of a kernel, or it is said that they do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.kernels import outcome_of
+from helpers.operations import array, written
+from helpers.processes import Tune
+from helpers.spaces import scope_of
+from tuner.devices import Device
+from tuner.measure.workbench import Workbench
+from tuner.space import catalog, fills
+from tuner.space.dtypes import DTYPES, spelling
+
+
+def masked(folder: Path, dtype: str, value: str, reference: str = "where(mask, x, 0)", fill: Any = None) -> Path:
+    """A kernel that writes `value`; `v` is the element of x, `m` that of the mask."""
+    element = f"float v = x[i]; {spelling(dtype, 'c')} m = mask[i]; y[i] = {value};"
+    code = f"void f(float *y, const float *x, const {spelling(dtype, 'c')} *mask, int n) {{\n"
+    mask = array("mask", dtype, ["n"], **({} if fill is None else {"fill": fill}))
+    arguments = [array("y", "float32", ["n"], "out"), array("x", "float32", ["n"]), mask]
+    return written(folder, f"{code}for (int i = 0; i < n; i++) {{ {element} }} }}", arguments, reference)
+
+
+def missed(file: Path, device: Device, size: str = "500") -> list[str]:
+    """What is said of the reference's conditions."""
+    space = catalog.load(str(file))
+    return Workbench(device, space, scope_of(space, device, size)).missed_cases
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int8", "bool"])
+def test_a_kernel_that_ignores_a_mask_of_whole_numbers_is_wrong(dtype: str, tmp_path: Path, host: Device) -> None:
+    assert outcome_of(catalog.load(str(masked(tmp_path, dtype, "m ? v : 0"))), host, "500") is None
+    assert outcome_of(catalog.load(str(masked(tmp_path, dtype, "v"))), host, "500") == "wrong result"
+    assert missed(tmp_path / "f.yaml", host) == []
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8"])
+def test_whole_numbers_are_0_in_one_of_two_sets_and_else_as_far_from_it_as_can_be_told(dtype: str) -> None:
+    first, second = (fills.standard(DTYPES[dtype], (90_000,), seed, 0).array() for seed in (1, 0))
+    numbers = set(range(0 if dtype == "uint8" else -8, 9))
+    assert (set(first.tolist()), set(second.tolist())) == (numbers - {0}, numbers)
+    assert (second == 0).mean() == pytest.approx(1 / 9, abs=0.01)
+
+
+def test_a_command_says_which_condition_no_input_decides(tmp_path: Path, tune: Tune) -> None:
+    file = masked(tmp_path, "float32", "v", "where(mask != 0, x, 0)")
+    said = (
+        "reference: `mask != 0` is true for every element of these inputs, so a kernel that ignores it passes; "
+        "give mask a `fill:` such as {choice: [0, 1]}, with which it is both"
+    )
+    done = tune(file, "500", "--device", "host")
+    assert (done.status, done.err.count(said)) == (0, 1)
+    assert tune("run", file, "500", "--device", "host").err.count(said) == 1
+    done = tune(
+        masked(tmp_path, "float32", "v", "where(mask != 0, x, 0)", {"choice": [0, 1]}), "500", "--device", "host"
+    )
+    assert (done.status, "reference:" in done.err, "wrong result" in done.err) == (1, False, True)
+
+
+@pytest.mark.parametrize(
+    ("reference", "names"),
+    [
+        ("where(mask, x, 0)", ["`mask` is true"]),
+        ("where((x > 0) & ~(mask > 9), x, 0)", ["`mask > 9` is false"]),
+        ("where(x * mask > 100, 0, x * (x > 0))", ["`x * mask > 100` is false"]),
+        ("where(arange(n) < n, x, mask)", []),
+        ("x * (n > 0) * (max(x) < 9)", []),
+        ("x * mask", []),
+    ],
+)
+def test_each_condition_on_arrays_counts_however_it_is_written(
+    reference: str, names: list[str], tmp_path: Path, host: Device
+) -> None:
+    found = missed(masked(tmp_path, "float32", "v", reference), host)
+    assert len(found) == len(names)
+    for name, sentence in zip(names, found, strict=True):
+        assert f"reference: {name} for every element of these inputs" in sentence
+
+
+def test_of_a_few_elements_nothing_is_concluded(tmp_path: Path, host: Device) -> None:
+    assert missed(masked(tmp_path, "float32", "v"), host, "15") == []
+
+
+def test_a_divisor_that_is_zero_is_named(tmp_path: Path, host: Device) -> None:
+    (sentence,) = missed(masked(tmp_path, "int32", "v", "x // 2 + 7 % mask"), host)
+    assert "reference: divides by `mask`, which is 0 for some elements of these inputs" in sentence
+    assert "give mask a `fill:` without it, such as {integers: [1, 8]}" in sentence
+    assert missed(masked(tmp_path, "int32", "v", "7 // mask", {"integers": [1, 8]}), host) == []

@@ -1,0 +1,90 @@
+"""Exported builds: folders that `tune export --to cubin` writes, and binaries in any exported folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner import paths
+from tuner.errors import RequestError
+
+if TYPE_CHECKING:
+    from tuner.devices.compiler import Build
+
+BUNDLE = ("tuner bundle", 2)  # format and version of launch.json
+_MOST_CHARACTERS = 10_000_000  # of a launch.json
+
+
+@dataclass(frozen=True)
+class ExportedBinary:
+    """A binary of an exported build. `source` is the digest of its Source; `entries` are the names in the binary of
+    kernels that have another one in the source."""
+
+    source: str
+    binary: bytes
+    entries: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ExportedBuild:
+    """A build in a folder of `tune export --to cubin`: a configuration, and a binary for each of its sources."""
+
+    architecture: str
+    config: dict[str, Any]
+    binaries: tuple[ExportedBinary, ...]
+
+
+def read(bundle: Path, kernel: str | None) -> list[ExportedBuild]:
+    """The builds in a folder that `tune export --to cubin` wrote.
+
+    Raises RequestError if it is not such a folder, or was exported for another kernel than `kernel`, unless that is
+    None.
+    """
+    try:
+        data = json.loads(paths.read_text(bundle / "launch.json", _MOST_CHARACTERS))
+        if data["format"] != BUNDLE[0]:
+            raise ValueError(data["format"])
+        if data["version"] != BUNDLE[1]:
+            raise RequestError(
+                f"{bundle}: launch.json is of version {paths.quoted(data['version'])}, where {BUNDLE[1]} is read; "
+                "export it again"
+            )
+        if kernel is not None and _stem(str(data["kernel"])) != _stem(kernel):
+            # the folder of its space may have another name
+            raise RequestError(f"{bundle}: was exported for {paths.shown(str(data['kernel']))}, not for {kernel}")
+        return [
+            ExportedBuild(
+                str(build["architecture"]),
+                dict(build["config"]),
+                tuple(exported_binary(bundle, cubin) for cubin in build["cubins"]),
+            )
+            for build in data["builds"]
+        ]
+    except OSError as error:
+        why = f"{Path(str(error.filename)).name}: {error.strerror}"
+    except (ValueError, LookupError, TypeError, RecursionError):
+        why = "launch.json is damaged"
+    raise RequestError(f"{bundle}: not a folder that `tune export --to cubin` wrote: {why}; export it again")
+
+
+def exported_binary(bundle: Path, data: dict[str, Any]) -> ExportedBinary:
+    """A binary of a bundle. Raises RequestError where it is not the one that was exported."""
+    file = bundle / Path(data["file"]).name
+    binary = file.read_bytes()
+    if paths.digest(binary) != data["checksum"]:  # loading it might crash the process
+        raise RequestError(f"{bundle}: {paths.shown(file.name)} is not what was exported; export it again")
+    entries = {str(kernel): str(entry) for kernel, entry in data["entries"].items()}
+    return ExportedBinary(str(data["source"]), binary, entries)
+
+
+def binary_json(file: str, source: str, build: Build) -> dict[str, Any]:
+    """What a bundle says of a binary, as `exported_binary` reads it; `source` is the digest of its Source."""
+    checksum = paths.digest(build.binary)
+    return {"file": file, "source": source, "checksum": checksum, "entries": dict(build.entries)}
+
+
+def _stem(kernel: str) -> str:
+    """The last part of a kernel's name."""
+    return kernel.rpartition("/")[2]

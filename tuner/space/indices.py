@@ -1,0 +1,253 @@
+"""Which elements of arrays a kernel touches, as far as its text tells: each index as a polynomial.
+
+Local names that are assigned once stand for what they are assigned. What is no sum or product is an atom of its own,
+such as `idx % cols`, and the thread is `threadIdx.x` in OpenCL, too. No parser of C stands behind this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from tuner.space.prototype import is_type_word, matching
+
+Monomial = tuple[str, ...]  # a product of atoms, in their order
+Polynomial = Mapping[Monomial, int]  # the factor of each product; that of () is a number alone
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_NUMBER = re.compile(r"(\d+)[uUlL]*")
+_CASTS = ("static_cast", "reinterpret_cast", "const_cast")
+_OPENCL = {
+    "get_local_id": "threadIdx",
+    "get_group_id": "blockIdx",
+    "get_local_size": "blockDim",
+    "get_num_groups": "gridDim",
+    "get_global_id": "globalIdx",
+}
+_ENDS = (";", "{", "}", ",", "?", ":", "&", "|", "=", "return")  # of what is compared
+MOST_TERMS, MOST_DEPTH = 64, 30  # beyond, an expression is an atom
+
+
+class Indices:
+    """The indices in the body of a kernel: in `accesses`, by the names of the arrays; and `bounds`, expressions with
+    the words of what the text compares each with, as `i < n` and `i >= n` do. `others` are names of arrays that are
+    used in another way, too. `aliases` has the local pointers into each array, and its name.
+    """
+
+    def __init__(self, body: Sequence[str], arrays: Sequence[str]) -> None:
+        self._body, self._arrays = tuple(body), set(arrays)
+        self._defined = dict(self._definitions())
+        self._known = dict[str, Polynomial]()  # what local names stand for
+        self.moduli = dict[str, Polynomial]()  # of atoms that are remainders, what they are divided by
+        self.accesses: dict[str, list[Polynomial]] = {name: [] for name in arrays}
+        self.others = set[str]()
+        self._find_accesses()
+        self.bounds = list(self._bounds())
+
+    def polynomial(self, words: Sequence[str], depth: int = 0) -> Polynomial:
+        """What these words are."""
+        if depth < MOST_DEPTH:
+            reader = _Reader(self, words, depth)
+            found = reader.sum()
+            if found is not None and reader.at == len(words) and len(found) <= MOST_TERMS:
+                return {product: factor for product, factor in found.items() if factor or not product}
+        return _atom(" ".join(words))
+
+    def atoms(self) -> set[str]:
+        """Threads and blocks that the body names."""
+        words = " ".join(self._body)
+        found = {"".join(each) for each in re.findall(r"(threadIdx|blockIdx)( \. )([xyz])", words)}
+        calls = re.findall(r"(get_\w+) \( ([012]) \)", words)
+        found |= {f"{_OPENCL[name]} . {'xyz'[int(axis)]}" for name, axis in calls if name in _OPENCL}
+        return {name.replace(" ", "") for name in found}
+
+    def named(self, name: str, depth: int) -> Polynomial:
+        """What a name stands for: itself, unless it is a local one that is assigned once."""
+        if name not in self._defined:
+            return _atom(name)
+        if name not in self._known:
+            self._known[name] = self.polynomial(self._defined[name], depth)
+        return self._known[name]
+
+    def _definitions(self) -> Iterator[tuple[str, Sequence[str]]]:
+        body, found, changed = self._body, dict[str, Sequence[str]](), Counter[str]()
+        for position, word in enumerate(body):
+            if not _NAME.fullmatch(word) or self._is_member(position):
+                continue
+            before, after = "".join(body[max(0, position - 2) : position]), "".join(body[position + 1 : position + 3])
+            if after[:1] == "=" and after != "==":
+                changed[word] += 1
+                end = position + 2
+                while end < len(body) and body[end] not in (",", ";", ")"):
+                    end = (matching(body, end) if body[end] in "([{" else end) + 1
+                found[word] = body[position + 2 : end]
+            elif re.fullmatch(r"[-+*/%&|^]=|<<|>>|\+\+|--", after) or before in ("++", "--"):
+                changed[word] += 0 if after in ("<<", ">>") and body[position + 3 : position + 4] != ("=",) else 2
+        for name, words in found.items():
+            if changed[name] == 1 and name not in words[:1]:
+                yield name, words
+
+    def _is_member(self, position: int) -> bool:
+        return position > 0 and self._body[position - 1] == "."
+
+    def _find_accesses(self) -> None:
+        aliases = {name: alias for name in self._defined if (alias := self._alias(name))}
+        self.aliases: dict[str, set[str]] = {array: {array} for array in self._arrays}
+        for name, (array, _) in aliases.items():
+            self.aliases[array].add(name)
+        for position, word in enumerate(self._body):
+            if self._is_member(position) or (word not in self._arrays and word not in aliases):
+                continue
+            array, offset = aliases.get(word, (word, {}))
+            if self._body[position + 1 : position + 2] == ("[",):
+                end = matching(self._body, position + 1)
+                self.accesses[array].append(_added(offset, self.polynomial(self._body[position + 2 : end])))
+                if self._body[end + 1 : end + 2] == ("[",):
+                    self.others.add(array)
+            elif self._body[position + 1 : position + 2] != ("=",) and not self._is_in_alias(position, aliases):
+                self.others.add(array)
+
+    def _alias(self, name: str) -> tuple[str, Polynomial] | None:
+        """The array that a local pointer points into, and how far; None where it does not."""
+        words = self._defined[name]
+        if not self._arrays.intersection(words) or re.search(r"\* \)|_cast <", " ".join(words)):
+            return None  # a cast of pointers makes other elements
+        if words[0] == "&" and len(words) > 3 and words[2] == "[" and matching(words, 2) == len(words) - 1:
+            return (words[1], self.polynomial(words[3:-1])) if words[1] in self._arrays else None
+        found = dict(self.polynomial(words))
+        arrays = [array for array in self._arrays if found.get((array,)) == 1]
+        if len(arrays) != 1:
+            return None
+        del found[(arrays[0],)]
+        return arrays[0], found
+
+    def _is_in_alias(self, position: int, aliases: Mapping[str, object]) -> bool:
+        """Whether an array is named there to say what a local pointer is."""
+        start = position
+        while start > 0 and self._body[start - 1] not in (";", "{", "}", "="):
+            start -= 1
+        return start > 1 and self._body[start - 1] == "=" and self._body[start - 2] in aliases
+
+    def _bounds(self) -> Iterator[tuple[Polynomial, Sequence[str]]]:
+        body = self._body
+        for position in range(1, len(body) - 1):
+            sign = body[position] + ("=" if body[position + 1] == "=" else "")
+            is_shift = "<" in body[position + 1] or body[position - 1] in "<>-"
+            if sign in ("<", ">=") and not is_shift:
+                left, right = self._compared(position - 1, -1), self._compared(position + len(sign), 1)
+                if left and right:
+                    yield self.polynomial(left), right
+
+    def _compared(self, at: int, step: int) -> Sequence[str]:
+        """The words on one side of a comparison."""
+        body, depth, end = self._body, 0, at
+        while 0 <= end < len(body):
+            word = body[end]
+            depth += (word in "([") - (word in ")]") if step > 0 else (word in ")]") - (word in "([")
+            if depth < 0 or (depth == 0 and word in _ENDS):
+                break
+            end += step
+        return body[at:end] if step > 0 else body[end + 1 : at + 1]
+
+
+class _Reader:
+    """Reads a polynomial from words; None is what cannot be one."""
+
+    def __init__(self, indices: Indices, words: Sequence[str], depth: int) -> None:
+        self._indices, self._words, self._depth, self.at = indices, words, depth, 0
+
+    def _next(self) -> str:
+        return self._words[self.at] if self.at < len(self._words) else ""
+
+    def sum(self) -> Polynomial | None:
+        total = self._product()
+        while total is not None and self._next() in ("+", "-"):
+            sign = 1 if self._next() == "+" else -1
+            self.at += 1
+            other = self._product()
+            total = None if other is None else _added(total, other, sign)
+        return total
+
+    def _product(self) -> Polynomial | None:
+        found = self._factor()
+        while found is not None and self._next() in ("*", "/", "%"):
+            operator = self._next()
+            self.at += 1
+            other = self._factor()
+            if other is None or len(found) * len(other) > MOST_TERMS:
+                return None
+            if operator == "*":
+                found = _times(found, other)
+                continue
+            atom = f"({text(found)}) {operator} ({text(other)})"
+            if operator == "%":
+                self._indices.moduli[atom] = other
+            found = _atom(atom)
+        return found
+
+    def _factor(self) -> Polynomial | None:
+        word, words = self._next(), self._words
+        self.at += 1
+        if word in ("+", "-"):
+            found = self._factor()
+            return found if found is None or word == "+" else _times(found, {(): -1})
+        if number := _NUMBER.fullmatch(word):
+            return {(): int(number[1])}
+        if word == "(":
+            end = matching(words, self.at - 1)
+            inner, self.at = words[self.at : end], end + 1
+            if inner and all(is_type_word(each) or each in ("const", "*") or each.endswith("_t") for each in inner):
+                return self._factor()  # a cast
+            return self._indices.polynomial(inner, self._depth + 1)
+        if not _NAME.fullmatch(word):
+            return None
+        return self._named(word)
+
+    def _named(self, word: str) -> Polynomial | None:
+        words, start = self._words, self.at - 1
+        if word in _CASTS and ">" in words[start:]:
+            self.at = start + words[start:].index(">") + 1
+            return self._factor()
+        while self._next() == ".":
+            self.at += 2
+        if self._next() == "(":
+            end = matching(words, self.at)
+            inner, self.at = words[self.at + 1 : end], end + 1
+            if word in _OPENCL and len(inner) == 1 and inner[0] in "012":
+                return _atom(f"{_OPENCL[word]}.{'xyz'[int(inner[0])]}")
+            return _atom(" ".join(words[start : self.at]))
+        if self._next() == "[":
+            atom = word
+            while self._next() == "[":
+                end = matching(words, self.at)
+                index = self._indices.polynomial(words[self.at + 1 : end], self._depth + 1)
+                atom, self.at = f"{atom}[{text(index)}]", end + 1
+            return _atom(atom)
+        return self._indices.named("".join(words[start : self.at]), self._depth + 1)
+
+
+def text(polynomial: Polynomial) -> str:
+    """A polynomial in words, the same for equal ones."""
+    terms = (" * ".join([*([str(f)] if f != 1 or not p else []), *p]) for p, f in sorted(polynomial.items()))
+    return " + ".join(terms) or "0"
+
+
+def _atom(name: str) -> Polynomial:
+    return {(name,): 1}
+
+
+def _added(one: Polynomial, other: Polynomial, sign: int = 1) -> Polynomial:
+    total = dict(one)
+    for product, factor in other.items():
+        total[product] = total.get(product, 0) + sign * factor
+    return {product: factor for product, factor in total.items() if factor}
+
+
+def _times(one: Polynomial, other: Polynomial) -> Polynomial:
+    total = dict[Monomial, int]()
+    for left, factor in one.items():
+        for right, more in other.items():
+            product = tuple(sorted(left + right))
+            total[product] = total.get(product, 0) + factor * more
+    return {product: factor for product, factor in total.items() if factor}

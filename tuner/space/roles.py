@@ -1,0 +1,45 @@
+"""What a kernel does with an array, and with its numbers, by the words of its body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+_INDEX = r"\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]"
+
+
+def role(name: str, body: str) -> tuple[str, list[str]]:
+    """What a kernel does with an array that it may write, and what to ask about it."""
+    element, word = rf"(?<!\. )\b{name} {_INDEX} ", rf"(?<!\. )\b{name}\b"
+    if re.search(rf"{element}([-+*/|&^]|< <|> >) =|\batomic\w* \( (?:& )?{name}\b", body):
+        return "inout", []
+    stores, uses = re.findall(rf"{element}(?:\. \w+ )?=(?! =)", body), re.findall(word, body)
+    if stores and _is_read_first(body, element):
+        return "inout", []
+    if not stores and 0 < len(uses) == len(re.findall(element, body)) and not re.search(rf"& {word}", body):
+        return "in", []
+    return "out", [] if len(stores) == len(uses) > 0 else ["in, out or inout?"]
+
+
+def _is_read_first(body: str, element: str) -> bool:
+    """Whether the text reads an element of an array before it writes one: then it needs what the caller passes."""
+    first, write = re.search(rf"(& )?{element}", body), re.search(rf"{element}(?:\. \w+ )?=(?! =)([^;]*)", body)
+    if first is None or write is None or first[1]:
+        return False
+    return first.start() < write.start() or re.search(element, write[1]) is not None
+
+
+def is_condition(names: Collection[str], body: str) -> bool:
+    """Whether an element of an array, which has these `names`, is a truth: `mask[i] ? x : y`."""
+    element = _element(names)
+    alone = rf"(?:if|while) \( {element} \)|! {element}|(?:& &|\| \|) {element} [)&|?]"
+    return re.search(rf"{alone}|{element} (?:\?|& &|\| \||[!=] = 0)", body) is not None
+
+
+def is_divisor(names: Collection[str], body: str) -> bool:
+    """Whether something is divided by an element of an array."""
+    return re.search(rf"[/%] {_element(names)}", body) is not None
+
+
+def _element(names: Collection[str]) -> str:
+    return rf"(?<!\. )\b(?:{'|'.join(map(re.escape, sorted(names)))}) {_INDEX}"
