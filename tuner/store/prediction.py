@@ -37,8 +37,9 @@ DEVIATION, NOISE = 0.3, 0.03  # of the logarithms of what is left open, and of t
 # of the work of each, and with what a library tells of its waves and algorithm: of a kernel, and of a library that
 # tells its tiles, or does not.
 KERNEL, TILED, UNTILED = (0.27, 1.0, 0.67, 0.0), (0.2, 0.0, 0.3, 0.4), (0.67, 1.0, 0.0, 0.0)
+ODD = 0.7  # the most of a logarithm that is left open
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
-FAR = 3.0  # times the best at a size: what takes longer tells nothing of where it may be the best
+FAR = 3.0  # times the best at a size: what takes longer tells little of where it may be the best
 RARE = 0.1  # of the sizes of what was measured most: what was measured at fewer is known there alone
 CAUTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)  # by how much a kernel is expected to be faster than the library
 SURPRISE, LOST = 0.03, 0.5  # over the library, and how much the share of sizes counts at which that much is lost
@@ -79,7 +80,8 @@ class TimeModel:
         times = np.array([[entry.times.get(sizes, np.nan) for entry in measured] for sizes in self.sizes])
         self._times = times.reshape(len(self.sizes), len(measured))
         if self.sizes:
-            self._times[self._times > FAR * np.nanmin(self._times, axis=1, keepdims=True)] = np.nan
+            near = self._times <= FAR * np.nanmin(self._times, axis=1, keepdims=True)
+            self._times[~near & (near.sum(axis=0) >= MANY)] = np.nan
         self._caution, self.regret = 0.0, None
         if self.sizes:
             self._terms.slots = self._slots(units)
@@ -167,9 +169,10 @@ class TimeModel:
         return self._left_out(predicted, kept)
 
     def _logs(self, factors: Array) -> Array:
-        """What the sums of parts leave open: the logarithms of measured times over them."""
+        """What the sums of parts leave open: the logarithms of measured times over them, of which one that is odd must
+        not tell too much elsewhere."""
         shares = (self._relative * factors).sum(axis=2)
-        return np.where(shares > 0, -np.log(np.where(shares > 0, shares, 1.0)), 0.0)
+        return np.clip(np.where(shares > 0, -np.log(np.where(shares > 0, shares, 1.0)), 0.0), -ODD, ODD)
 
     def _cautious(self, times: Array, caution: float) -> Array:
         return times if self._is_kernel.all() else np.where(self._is_kernel, times * (1 + caution), times)
