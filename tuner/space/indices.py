@@ -15,7 +15,7 @@ Monomial = tuple[str, ...]  # a product of atoms, in their order
 Polynomial = Mapping[Monomial, int]  # the factor of each product; that of () is a number alone
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_NUMBER = re.compile(r"(\d+)[uUlL]*")
+_NUMBER = re.compile(r"(\d{1,20})[uUlL]*")
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 _OPENCL = {
     "get_local_id": "threadIdx",
@@ -25,13 +25,17 @@ _OPENCL = {
     "get_global_id": "globalIdx",
 }
 _ENDS = (";", "{", "}", ",", "?", ":", "&", "|", "=", "return")  # of what is compared
-MOST_TERMS, MOST_DEPTH = 64, 30  # beyond, an expression is an atom
+_BOUNDS = ("<", ">=")  # signs: `i < n`, and `i >= n` before a return
+# Beyond these, an expression is an atom of its own words: of a polynomial, and of its products and their atoms.
+MOST_TERMS, MOST_DEPTH = 64, 30
+MOST_FACTORS, MOST_LETTERS, MOST_NUMBER = 16, 400, 1 << 62
 
 
 class Indices:
     """The indices in the body of a kernel: in `accesses`, by the names of the arrays; and `bounds`, expressions with
-    the words of what the text compares each with, as `i < n` and `i >= n` do. `others` are names of arrays that are
-    used in another way, too. `aliases` has the local pointers into each array, and its name.
+    the words of what the text compares each with, as `i < n` and `i >= n` do. `compared` are both sides of the
+    other comparisons, and their sign. `others` are names of arrays that are used in another way, too. `aliases` has the
+    local pointers into each array, and its name.
     """
 
     def __init__(self, body: Sequence[str], arrays: Sequence[str]) -> None:
@@ -43,7 +47,9 @@ class Indices:
         self.accesses: dict[str, list[Polynomial]] = {name: [] for name in arrays}
         self.others = set[str]()
         self._find_accesses()
-        self.bounds = list(self._bounds())
+        every = list(self._comparisons())
+        self.bounds = [(left, right) for sign, left, right in every if sign in _BOUNDS]
+        self.compared = [each for each in every if each[0] not in _BOUNDS]
         self.loops = {
             name: (self.polynomial(start), [self.polynomial(step) for step in steps])
             for name, (start, steps) in self._loops.items()
@@ -54,7 +60,7 @@ class Indices:
         if depth < MOST_DEPTH:
             reader = _Reader(self, words, depth)
             found = reader.shifted()
-            if found is not None and reader.at == len(words) and len(found) <= MOST_TERMS:
+            if found is not None and reader.at == len(words) and _is_short(found):
                 return {product: factor for product, factor in found.items() if factor or not product}
         return _atom(" ".join(words))
 
@@ -71,6 +77,7 @@ class Indices:
         if name not in self._defined:
             return _atom(name)
         if name not in self._known:
+            self._known[name] = _atom(name)  # within what it stands for
             self._known[name] = self.polynomial(self._defined[name], depth)
         return self._known[name]
 
@@ -151,16 +158,17 @@ class Indices:
             start -= 1
         return start > 1 and self._body[start - 1] == "=" and self._body[start - 2] in aliases
 
-    def _bounds(self) -> Iterator[tuple[Polynomial, Sequence[str]]]:
+    def _comparisons(self) -> Iterator[tuple[str, Polynomial, Sequence[str]]]:
+        """The comparisons of the text: the sign, what is left of it, and the words right of it."""
         body = self._body
         for position in range(1, len(body) - 1):
             sign = body[position] + ("=" if body[position + 1] == "=" else "")
-            is_shift = "<" in body[position + 1] or body[position - 1] in "<>-"
-            if sign in ("<", ">=") and not is_shift:
+            is_other = body[position + 1] in "<>" or body[position - 1] in "<>-=!+*/%&|^"  # a shift, an arrow, a store
+            if sign in (*_BOUNDS, "<=", ">", "==", "!=") and not is_other:
                 left, right = self._compared(position - 1, -1), self._compared(position + len(sign), 1)
                 if left and right:
                     smaller = self.polynomial(left)
-                    yield from ((smaller, each) for each in _least(right))
+                    yield from ((sign, smaller, each) for each in (_least(right) if sign in _BOUNDS else [right]))
 
     def _compared(self, at: int, step: int) -> Sequence[str]:
         """The words on one side of a comparison."""
@@ -200,7 +208,7 @@ class _Reader:
 
     def sum(self) -> Polynomial | None:
         total = self._product()
-        while total is not None and self._next() in ("+", "-"):
+        while total is not None and len(total) <= MOST_TERMS and self._next() in ("+", "-"):
             sign = 1 if self._next() == "+" else -1
             self.at += 1
             other = self._product()
@@ -213,10 +221,12 @@ class _Reader:
             operator = self._next()
             self.at += 1
             other = self._factor()
-            if other is None or len(found) * len(other) > MOST_TERMS:
+            if other is None or len(found) * len(other) > MOST_TERMS or not (_is_short(found) and _is_short(other)):
                 return None
             if operator == "*":
                 found = _times(found, other)
+                if not _is_short(found):
+                    return None
                 continue
             atom = f"({text(found)}) {operator} ({text(other)})"
             if operator == "%":
@@ -225,18 +235,28 @@ class _Reader:
         return found
 
     def _factor(self) -> Polynomial | None:
+        words, sign = self._words, 1
+        while self._next() in ("+", "-") or self._is_cast():
+            sign = -sign if self._next() == "-" else sign
+            self.at = matching(words, self.at) + 1  # a sign matches itself
+        found = self._unsigned()
+        return found if found is None or sign == 1 else _times(found, {(): -1})
+
+    def _is_cast(self) -> bool:
+        """Whether a type in parentheses is next."""
+        if self._next() != "(":
+            return False
+        inner = self._words[self.at + 1 : matching(self._words, self.at)]
+        return bool(inner) and all(is_type_word(w) or w in ("const", "*") or w.endswith("_t") for w in inner)
+
+    def _unsigned(self) -> Polynomial | None:
         word, words = self._next(), self._words
         self.at += 1
-        if word in ("+", "-"):
-            found = self._factor()
-            return found if found is None or word == "+" else _times(found, {(): -1})
         if number := _NUMBER.fullmatch(word):
             return {(): int(number[1])}
         if word == "(":
             end = matching(words, self.at - 1)
             inner, self.at = words[self.at : end], end + 1
-            if inner and all(is_type_word(each) or each in ("const", "*") or each.endswith("_t") for each in inner):
-                return self._factor()  # a cast
             return self._indices.polynomial(inner, self._depth + 1)
         if not _NAME.fullmatch(word):
             return None
@@ -283,6 +303,16 @@ def text(polynomial: Polynomial) -> str:
     """A polynomial in words, the same for equal ones."""
     terms = (" * ".join([*([str(f)] if f != 1 or not p else []), *p]) for p, f in sorted(polynomial.items()))
     return " + ".join(terms) or "0"
+
+
+def _is_short(polynomial: Polynomial) -> bool:
+    """Whether it is within the limits: what is computed of it then stays small."""
+    return len(polynomial) <= MOST_TERMS and all(
+        len(product) <= MOST_FACTORS
+        and abs(factor) <= MOST_NUMBER
+        and max(map(len, product), default=0) <= MOST_LETTERS
+        for product, factor in polynomial.items()
+    )
 
 
 def _atom(name: str) -> Polynomial:

@@ -21,8 +21,8 @@ NEW_SIZES = ("rows", "batch", "blocks")  # names of a size that is the number of
 
 @dataclass(frozen=True)
 class Open:
-    """An extent that no comparison tells: its index, and the axis if that is the number of a block alone, between whose
-    blocks there are others."""
+    """An extent that no comparison tells: its index, which is one thread or block, and the axis if that is the number
+    of a block alone, between whose blocks there are others."""
 
     index: str
     axis: str = ""
@@ -54,6 +54,8 @@ class Shapes:
         self.indices = [Indices(body, names.arrays) for body in bodies]
         self._names, self._has_grid = names, has_grid
         self._sizes: list[str] = [*names.sizes]
+        self._known_bounds = dict[tuple[Indices, tuple[str, ...]], list[tuple[Polynomial, list[str]]]]()
+        self._read = {word for body in bodies for word in body}
         found = {name: self._found(name) for name in names.arrays}
         self._sizes += self._limits()
         for name, extents in found.items():
@@ -200,20 +202,53 @@ class Shapes:
             if Counter(near) - Counter(far):
                 return None
             extents[:0] = self._in_order(Counter(far) - Counter(near))
-        last, beyond = groups.get(strides[-1], {}), polynomial.get((), 0)
+        offsets = self._offsets(polynomial)
+        last, beyond = groups.get(strides[-1], {}), offsets.get(strides[-1], 0)
+        if any(apart and apart not in groups for apart in offsets):  # of x[i + shift], only i + shift < n tells
+            last, strides, extents, beyond = _bare(polynomial), [()], [], offsets.get((), 0)
+        if len(strides) > 1 and self._is_negative(groups, offsets, strides[-2]):
+            beyond -= 1  # of x[(row + 1) * cols - 1 - i], the row is the one before
         if bound := self._bound(indices, last):
-            if (
-                len(bound) == len(strides) == 1
-                and beyond > 0
-                and polynomial not in (p for p, _ in self._bounds(indices))
-            ):
-                return [f"{bound[0]} + {beyond}"]
-            return [*bound, *extents]
-        atoms = [name for product in last for name in product if "." in name or "[" in name]
-        if not atoms or not all(map(_OF_THREADS.fullmatch, atoms)):
+            excess = self._excess(indices, last, beyond)
+            if excess:
+                return [f"{bound[0]} + {excess}"] if len(bound) == len(strides) == 1 else None
+            return None if excess is None else [*bound, *extents]
+        if not _is_one(last) or beyond > 0 or self._is_compared(indices, last):
             return None
         axis = next((a for a in _AXES if last == {(f"blockIdx.{a}",): 1}), "")
         return [Open(text(last), axis if extents else ""), *extents]
+
+    def _excess(self, indices: Indices, last: Polynomial, beyond: int) -> int | None:
+        """How much further an index goes than what it is compared with, which it has `beyond` added to; None where
+        several comparisons may be meant."""
+        less = [polynomial for polynomial, _ in self._bounds(indices)]
+        for sign, polynomial, words in indices.compared:
+            limit = indices.polynomial(words)
+            if sign in ("==", "!=") and self._product(_bare(limit)):  # as `i == n - 1` before a return
+                less.append(_less(polynomial, limit))
+        added = {each.get((), 0) for each in less if _bare(each) == _bare(last)} or {0}
+        if beyond in added or beyond <= min(added):
+            return 0
+        return beyond - min(added) if len(added) == 1 else None
+
+    def _is_compared(self, indices: Indices, last: Polynomial) -> bool:
+        """Whether an index is compared with anything but 0 and 1, so that this could be its extent."""
+        sides = [*indices.bounds, *((left, words) for sign, left, words in indices.compared if sign in ("<=", ">"))]
+        for left, words in sides:
+            right = indices.polynomial(words)
+            for one, other in ((left, right), (right, left)):
+                if _bare(one) == _bare(last) and (_bare(other) or other.get((), 0) > 1):
+                    return True
+        return False
+
+    @staticmethod
+    def _is_negative(groups: Mapping[Monomial, Polynomial], offsets: Polynomial, apart: Monomial) -> bool:
+        """Whether a part of an index is less than 0."""
+        return offsets.get(apart, 0) < 0 and all(factor < 0 for factor in groups.get(apart, {}).values())
+
+    def _offsets(self, polynomial: Polynomial) -> dict[Monomial, int]:
+        """The numbers that are added to an index, by the sizes that they are multiplied by."""
+        return {product: factor for product, factor in polynomial.items() if set(product) <= set(self._sizes)}
 
     def _groups(self, polynomial: Polynomial) -> dict[Monomial, dict[Monomial, int]]:
         """The parts of an index by the sizes that they are multiplied by, without numbers that are added."""
@@ -236,13 +271,17 @@ class Shapes:
         found = {tuple(extents) for polynomial, extents in self._bounds(indices) if _bare(polynomial) == _bare(rest)}
         return list(found.pop()) if len(found) == 1 else None
 
-    def _bounds(self, indices: Indices) -> Iterator[tuple[Polynomial, list[str]]]:
+    def _bounds(self, indices: Indices) -> list[tuple[Polynomial, list[str]]]:
         """What is less than a product of sizes: of `i < n - 1`, it is i + 1."""
-        for polynomial, words in indices.bounds:
-            limit = indices.polynomial(words)
-            if (extents := self._product(_bare(limit))) is not None:
-                less = {**polynomial, (): polynomial.get((), 0) - limit.get((), 0)}
-                yield {product: factor for product, factor in less.items() if factor}, extents
+        key = indices, tuple(self._sizes)
+        if key not in self._known_bounds:
+            bounds = ((polynomial, indices.polynomial(words)) for polynomial, words in indices.bounds)
+            self._known_bounds[key] = [
+                (_less(polynomial, limit), extents)
+                for polynomial, limit in bounds
+                if (extents := self._product(_bare(limit))) is not None
+            ]
+        return self._known_bounds[key]
 
     def _product(self, limit: Polynomial) -> list[str] | None:
         """The sizes of a product of sizes; None for anything else."""
@@ -250,7 +289,8 @@ class Shapes:
         return self._in_order(Counter(names)) if names and set(names) <= set(self._sizes) else None
 
     def _resolved(self, found: Sequence[Sequence[Extent] | None]) -> dict[str, str]:
-        """Sizes for open extents: the only one that no shape has, or a new one for the blocks of an axis."""
+        """Sizes for open extents: the only one that no shape has, if the kernels do not read it for something else, or
+        a new one for the blocks of an axis."""
         every = [extent for extents in found for extent in extents or ()]
         used = {word for extent in every if isinstance(extent, str) for word in extent.split()}
         left = [size for size in self._names.sizes if size not in used]
@@ -258,7 +298,7 @@ class Shapes:
         texts, axes = dict.fromkeys(each.index for each in open_), {each.index for each in open_ if each.axis}
         if None in found and not axes.issuperset(texts):
             return {}  # an array of which nothing is known may have any size
-        if len(texts) == len(left) == 1:
+        if len(texts) == len(left) == 1 and left[0] not in self._read:
             return dict.fromkeys(texts, left[0])
         if not left and self._has_grid and axes.issuperset(texts):
             self.new_sizes = [name for name in NEW_SIZES if name not in used][: len(texts)]
@@ -279,6 +319,24 @@ def _is_told(extents: Sequence[Extent] | None, apart: int = 0) -> bool:
         return False
     first, *others = extents
     return isinstance(first, str) or (first.axis != "" and len(others) >= apart)
+
+
+def _is_one(index: Polynomial) -> bool:
+    """Whether an index is the number of a thread or of a block, or an element that says which."""
+    if len(index) == 1:
+        ((product, factor),) = index.items()
+        return factor == len(product) == 1 and _OF_THREADS.fullmatch(product[0]) is not None
+    threads = [each for each in index if len(each) == index[each] == 1 and each[0].startswith("threadIdx.")]
+    blocks = [each for each in index if len(each) == 1 + (index[each] == 1) and "blockIdx." in str(each)]
+    others = [name for each in blocks for name in each if not name.startswith("blockIdx.")]
+    apart = all(name.startswith("blockDim.") or name.isidentifier() for name in others)
+    return len(index) == 2 and len(threads) == len(blocks) == 1 and apart
+
+
+def _less(polynomial: Polynomial, limit: Polynomial) -> Polynomial:
+    """What is less than a limit without the number that is added to that."""
+    less = {**polynomial, (): polynomial.get((), 0) - limit.get((), 0)}
+    return {product: factor for product, factor in less.items() if factor}
 
 
 def _bare(polynomial: Polynomial) -> dict[Monomial, int]:
