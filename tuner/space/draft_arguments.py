@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import keyword
 import re
+from functools import cached_property
 
 from tuner.errors import ExpressionError
 from tuner.space import expressions
@@ -64,9 +65,13 @@ class DraftedArguments:
                 asks.append(f"an element of {parameter.type} has {parts[0]} numbers: is that the last extent?")
             body += f", shape: [{', '.join([*map(word, shape), *parts])}], role: {role}"
             asks += more
+            if role != "in" and self.facts.shapes.is_placed(parameter.name):
+                asks.append(
+                    "atomics choose its elements, in another order each time: name in `derive:` what is compared"
+                )
             if self._blocks(parameter.name):
                 asks.append("an element for each block? then name in `derive:` what is compared, such as its sum")
-            elif role != "scratch" and self.facts.shapes.shape(parameter.name) is None:
+            elif self.facts.shapes.shape(parameter.name) is None:
                 asks.append("which shape? the source does not tell; from the slowest to the fastest: [rows, columns]")
             if role in ("in", "inout"):
                 fill, more = self._fill(parameter)
@@ -78,8 +83,15 @@ class DraftedArguments:
 
     def shape(self, name: str) -> list[str]:
         """The shape of an array: where the text does not tell, all sizes, or of many the first."""
-        told = self.facts.shapes.shape(name) or self._blocks(name)
-        return told or (self.extents if len(self.extents) <= MOST_GUESSED else self.extents[:1])
+        return self.facts.shapes.shape(name) or self._blocks(name) or self.guess
+
+    @cached_property
+    def guess(self) -> list[str]:
+        """The shape of an array of which the text tells nothing: that of another one with all sizes, or all sizes, or
+        of many the first."""
+        every = (self.facts.shapes.shape(array.name) or [] for array in self.arrays)
+        like = next((shape for shape in every if sorted(shape) == sorted(self.extents)), None)
+        return like or (self.extents if len(self.extents) <= MOST_GUESSED else self.extents[:1])
 
     def _blocks(self, name: str) -> list[str]:
         """The shape of an array that has an element for each block of one axis, as far as the text tells."""
@@ -91,6 +103,8 @@ class DraftedArguments:
 
     def _fill(self, parameter: Parameter) -> tuple[str, list[str]]:
         """What an input holds, as far as the text tells, and what to ask about it."""
+        if self.facts.shapes.counts_places(parameter.name):
+            return ", fill: zeros", ["it counts elements that are written: does it begin at 0?"]
         extent = self.facts.shapes.indexed_by(parameter.name)
         if extent is None or parameter.dtype is None:
             return "", self.facts.inputs_asked(parameter)

@@ -31,7 +31,9 @@ MOST_TERMS, MOST_DEPTH = 64, 30  # beyond, an expression is an atom
 class Indices:
     """The indices in the body of a kernel: in `accesses`, by the names of the arrays; and `bounds`, expressions with
     the words of what the text compares each with, as `i < n` and `i >= n` do. `others` are names of arrays that are
-    used in another way, too. `aliases` has the local pointers into each array, and its name.
+    used in another way, too. `aliases` has the local pointers into each array, and its name. `loops` has the names that
+    are assigned the same each time and else only increased: what they begin with, and their steps. `offsets` are how
+    far pointers are moved of which no more is known.
     """
 
     def __init__(self, body: Sequence[str], arrays: Sequence[str]) -> None:
@@ -42,6 +44,7 @@ class Indices:
         self.moduli = dict[str, Polynomial]()  # of atoms that are remainders, what they are divided by
         self.accesses: dict[str, list[Polynomial]] = {name: [] for name in arrays}
         self.others = set[str]()
+        self.offsets = list[Polynomial]()
         self._find_accesses()
         self.bounds = list(self._bounds())
         self.loops = {
@@ -127,8 +130,27 @@ class Indices:
                 self.accesses[array].append(_added(offset, self.polynomial(self._body[position + 2 : end])))
                 if self._body[end + 1 : end + 2] == ("[",):
                     self.others.add(array)
+            elif self._is_first(position):
+                self.accesses[array].append(offset)
             elif self._body[position + 1 : position + 2] != ("=",) and not self._is_in_alias(position, aliases):
                 self.others.add(array)
+                self.offsets += self._moved(position, array)
+
+    def _is_first(self, position: int) -> bool:
+        """Whether the first element of an array is used there, as in `*sum = 0` and `atomicAdd(sum, 1)`."""
+        before, after = self._body[max(0, position - 2) : position], self._body[position + 1 : position + 2]
+        is_atomic = before[1:] == ("(",) and before[0].startswith("atomic") and after == (",",)
+        return is_atomic or (before[1:] == ("*",) and after not in (("+",), ("-",), ("[",), ("(",)))
+
+    def _moved(self, position: int, array: str) -> list[Polynomial]:
+        """How far from an array the pointer is that is computed there."""
+        body, start, end = self._body, position, position
+        while start > 0 and body[start - 1] not in (*_ENDS, "("):
+            start -= 1
+        while end < len(body) and body[end] not in (*_ENDS, ")"):
+            end = (matching(body, end) if body[end] in "([" else end) + 1
+        found = dict(self.polynomial(body[start:end]))
+        return [found] if found.pop((array,), 0) == 1 and found else []
 
     def _alias(self, name: str) -> tuple[str, Polynomial] | None:
         """The array that a local pointer points into, and how far; None where it does not."""

@@ -110,8 +110,10 @@ class Facts:
 
     @cached_property
     def sizes(self) -> list[str]:
-        """Whole numbers that the kernel takes: most are sizes."""
-        return [p.name for p in self.parameters if p.is_pointer is False and _is_whole(p)]
+        """Whole numbers that the kernel takes, but those that it only asks for equality or for their bits: most are
+        sizes."""
+        whole = [p.name for p in self.parameters if p.is_pointer is False and _is_whole(p)]
+        return [name for name in whole if not roles.is_code(name, self._body)]
 
     @cached_property
     def shapes(self) -> Shapes:
@@ -137,6 +139,10 @@ class Facts:
             return ["is it a mask? then fill: {choice: [0, 1]}"]
         if kind == "integer" and roles.is_divisor(names, self._body):
             return ["it divides: is it never 0? then fill: {integers: [1, 8]}"]
+        if kind == "real" and roles.is_root_or_logarithm(names, self._body):
+            return ["a root or a logarithm is taken of it: is it positive? then fill: {uniform: [0.5, 1.5]}"]
+        if kind == "real" and roles.is_divisor(names, self._body):
+            return ["it divides: is it never 0? then fill: {uniform: [0.5, 1.5]}"]
         if kind == "integer" and self.shapes.is_limit(parameter.name):
             return ["indices are compared with it: which numbers may it hold? such as fill: {python: data.py:make}"]
         return []

@@ -88,7 +88,30 @@ class Shapes:
                         return self._number(bound[0]) or (shape[-1 - len(apart)] if len(apart) < len(shape) else "")
                     if any(re.match(rf"\(+[^\[%]*\b{name}\[[^%]*$", atom) for product in rest for atom in product):
                         return ""  # of what is computed of them
+            moved = (atom for polynomial in indices.offsets for product in polynomial for atom in product)
+            if any(atom.startswith(f"{name}[") for atom in moved):
+                return ""
         return None
+
+    def is_placed(self, name: str) -> bool:
+        """Whether what an atomic returns is an index of an array: where its elements lie may differ between runs."""
+        return any(self._counters(name))
+
+    def counts_places(self, name: str) -> bool:
+        """Whether an array holds the counters of such atomics."""
+        return any(name in self._counters(array) for array in self._names.arrays)
+
+    def _counters(self, name: str) -> set[str]:
+        """The arrays on which atomics return the indices of an array."""
+        atoms = (
+            atom
+            for indices in self.indices
+            for polynomial in indices.accesses.get(name, ())
+            for product in polynomial
+            for atom in product
+        )
+        found = {match[1] for atom in atoms if (match := re.search(r"\batomic\w* \( (?:[&*()] )*(\w+)", atom))}
+        return found - {name}
 
     def indices_into(self, name: str) -> list[str]:
         """The arrays whose elements choose which element of another array the kernel touches."""
@@ -116,7 +139,8 @@ class Shapes:
         return any(
             atom.startswith(f"{name}[")
             for indices in self.indices
-            for _, words in indices.bounds
+            for smaller, words in indices.bounds
+            if not any("[" in each for product in smaller for each in product)  # or elements are compared
             for product in indices.polynomial(words)
             for atom in product
         )
@@ -127,6 +151,13 @@ class Shapes:
         axes = [axis for axis in _AXES if {f"blockIdx.{axis}", f"globalIdx.{axis}"} & used]
         count = 1 + max((_AXES.index(axis) for axis in axes), default=-1)
         return [self._blocks(indices, axis, block) if axis in axes else "1" for axis in _AXES[:count]]
+
+    def is_row(self, step: int, axis: int) -> bool:
+        """Whether the number of a block along an axis is a number of elements by itself, as of rows."""
+        block, indices = f"blockIdx.{_AXES[axis]}", self.indices[step]
+        every = [p for polynomials in indices.accesses.values() for p in polynomials]
+        products = [each for p in (*every, *indices.locals(), *(p for p, _ in indices.bounds)) for each in p]
+        return all(set(each) <= {block, *self._sizes} or "threadIdx" in str(each) for each in products if block in each)
 
     def steps_over_grid(self, step: int) -> bool:
         """Whether a loop of a step goes on behind all that the blocks of the grid have done."""
@@ -139,7 +170,7 @@ class Shapes:
         found = set[str]()
         for polynomial, extents in (*self._bounds(indices), *self._ranges(indices)):
             extent, polynomial = " * ".join(map(self._number, extents)), self._begun(indices, polynomial)
-            if polynomial == {(f"globalIdx.{axis}",): 1} and f"blockDim.{axis}" in threads:
+            if _bare(polynomial) == {(f"globalIdx.{axis}",): 1} and f"blockDim.{axis}" in threads:
                 found.add(f"ceil_div({extent}, {threads[f'blockDim.{axis}']})")
             steps = [(p, factor) for p, factor in polynomial.items() if f"blockIdx.{axis}" in p]
             others = [name for p, _ in steps for name in p if name != f"blockIdx.{axis}"]
@@ -152,11 +183,12 @@ class Shapes:
         return found.pop() if len(found) == 1 else None
 
     def _begun(self, indices: Indices, polynomial: Polynomial) -> Polynomial:
-        """Of the variable of a loop within a block alone, what it begins with."""
-        (only, *more) = [*polynomial] or [()]
+        """Of the variable of a loop alone, what it begins with, where its steps are those of threads or of the grid."""
+        (only, *more) = [*_bare(polynomial)] or [()]
         start, steps = indices.loops.get(only[0], ({}, [])) if len(only) == 1 and not more else ({}, [])
         within = (
-            name.startswith("blockDim.") or (name.isidentifier() and name not in self._sizes)
+            name.startswith(("blockDim.", "gridDim.", "get_global_size"))
+            or (name.isidentifier() and name not in self._sizes)
             for step in steps
             for product in step
             for name in product
@@ -260,6 +292,8 @@ class Shapes:
             return {}  # an array of which nothing is known may have any size
         if len(texts) == len(left) == 1:
             return dict.fromkeys(texts, left[0])
+        if len(axes) == len(left) == 1 and not any("[" in each for each in texts):
+            return dict.fromkeys(axes, left[0])
         if not left and self._has_grid and axes.issuperset(texts):
             self.new_sizes = [name for name in NEW_SIZES if name not in used][: len(texts)]
             return dict(zip(texts, self.new_sizes, strict=False))
