@@ -92,13 +92,11 @@ class Draft:
             rounding=_ROUNDING.format(real[0].dtype, name_of(real[0])) if real else "",
         )
         ask = f"what must {' and '.join(outputs)} hold?"
-        lines = [f"  reference:{asked(ask)}", choices]
-        if len(outputs) > 1:
-            choices = choices.replace(
-                "returns an array\n", f"returns {{{', '.join(f'{o!r}: ...' for o in outputs)}}}\n"
-            )
-            lines.append(f"  # of several outputs, one each: reference: {{{', '.join(f'{o}: ...' for o in outputs)}}}")
-        return lines
+        if len(outputs) == 1:
+            return [f"  reference:{asked(ask)}", choices]
+        choices = choices.replace("returns an array", f"returns {{{', '.join(f'{o!r}: ...' for o in outputs)}}}")
+        each = ", ".join(f"{output}: ..." for output in outputs)
+        return [f"  reference:{asked(ask)}", choices, f"  # of several outputs, one each: reference: {{{each}}}"]
 
     @staticmethod
     def _is_short(array: Parameter) -> bool:

@@ -49,6 +49,9 @@ class DraftedArguments:
         elif parameter.dtype is None:
             hidden = "" if parameter.is_pointer else "; an array, if that is a pointer?"
             asks.append(f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?{hidden}")
+        for array in self.arrays_between:
+            if parameter.name in self.facts.shapes.limits_of(array) and (blocks := self._blocks(array)):
+                asks.append(f"is it how many elements {array} has? then value: {blocks[0]} here, and no size")
         body = f"name: {word(name_of(parameter))}, dtype: {dtype}"
         if parameter.is_pointer and self.facts.is_local(parameter):
             asks.append("how many elements has a work-group of it? the threads of a block?")
@@ -69,9 +72,9 @@ class DraftedArguments:
                 asks.append(
                     "atomics choose its elements, in another order each time: name in `derive:` what is compared"
                 )
-            if self._blocks(parameter.name):
+            if self._blocks(parameter.name) and role != "scratch":
                 asks.append("an element for each block? then name in `derive:` what is compared, such as its sum")
-            elif self.facts.shapes.shape(parameter.name) is None:
+            elif self.facts.shapes.shape(parameter.name) is None and not self._blocks(parameter.name):
                 asks.append("which shape? the source does not tell; from the slowest to the fastest: [rows, columns]")
             if role in ("in", "inout"):
                 fill, more = self._fill(parameter)
@@ -95,11 +98,13 @@ class DraftedArguments:
 
     def _blocks(self, name: str) -> list[str]:
         """The shape of an array that has an element for each block of one axis, as far as the text tells."""
-        axis = self.facts.shapes.axis_of(name)
-        if axis is None or self.facts.shapes.shape(name) is not None or len(self.facts.steps) > 1:
-            return []
-        told = self.facts.shapes.grid(0, self.facts.block)[axis : axis + 1]
-        return [blocks for blocks in told if blocks is not None]
+        shapes = self.facts.shapes
+        for step, prototype in enumerate(self.facts.steps):
+            axis = shapes.axis_of(name, step)
+            if axis is not None and shapes.shape(name) is None:
+                told = shapes.grid(step, self.facts.block_of(prototype))[axis : axis + 1]
+                return [blocks for blocks in told if blocks is not None]
+        return []
 
     def _fill(self, parameter: Parameter) -> tuple[str, list[str]]:
         """What an input holds, as far as the text tells, and what to ask about it."""
@@ -132,6 +137,11 @@ class DraftedArguments:
             return str(expressions.parse(extent).integer({}))
         except ExpressionError:
             return extent
+
+    @property
+    def arrays_between(self) -> list[str]:
+        """The names of arrays that one step may hand on to another."""
+        return [p.name for p in self.facts.parameters if p.is_pointer and self.facts.is_handed_on(p.name)]
 
     @property
     def arrays(self) -> list[Parameter]:

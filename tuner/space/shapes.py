@@ -29,7 +29,7 @@ class Open:
 
 
 Extent = str | Open
-BLOCKS_APART = 2  # extents that are numbers of the source, between those of blocks: one may be a tile
+BLOCKS_APART = 2  # extents that are numbers of the source, between those of blocks: one may be a tile of threads
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class Shapes:
         found = {name: self._found(name) for name in names.arrays}
         self._sizes += self._limits()
         for name, extents in found.items():
-            if (other := None if _is_told(extents) else self._found(name)) and _is_told(other, BLOCKS_APART):
+            apart = BLOCKS_APART if self._is_by_threads(name) else 1
+            if (other := None if _is_told(extents) else self._found(name)) and _is_told(other, apart):
                 found[name] = other
         self.new_sizes: list[str] = []
         self._open = self._resolved([*found.values()])
@@ -65,6 +66,17 @@ class Shapes:
         self.fixed = {name: number for name, number in names.numbers.items() if name in every}
         self._sizes = [*names.sizes, *self.fixed]
         self._shapes = {name: self._closed(extents) for name, extents in found.items()}
+
+    def _is_by_threads(self, name: str) -> bool:
+        """Whether the indices of an array have the numbers of threads: then what blocks are apart may be a tile."""
+        for indices in self.indices:
+            atoms = {
+                atom for polynomial in indices.accesses.get(name, ()) for product in polynomial for atom in product
+            }
+            begun = [text(indices.loops[atom][0]) for atom in atoms if atom in indices.loops]
+            if any("threadIdx" in each or "globalIdx" in each for each in (*atoms, *begun)):
+                return True
+        return False
 
     def _limits(self) -> list[str]:
         """The numbers that something is compared with."""
@@ -124,15 +136,19 @@ class Shapes:
         ]
         return [each for each in self._names.arrays if any(atom.startswith(f"{each}[") for atom in atoms)]
 
-    def axis_of(self, name: str) -> int | None:
-        """The axis by the numbers of whose blocks an array that is written is indexed, and by nothing else; None where
-        it is not."""
-        if name not in self._names.written:
+    def axis_of(self, name: str, step: int) -> int | None:
+        """The axis by the numbers of whose blocks a step indexes an array that is written, and by nothing else; None
+        where it does not."""
+        every, others = self.indices[step].accesses.get(name, ()), name in self.indices[step].others
+        if name not in self._names.written or others or not every:
             return None
-        every = [polynomial for indices in self.indices for polynomial in indices.accesses.get(name, ())]
-        others = any(name in indices.others for indices in self.indices)
-        axes = [axis for axis in range(3) if every and all(p == {(f"blockIdx.{_AXES[axis]}",): 1} for p in every)]
-        return axes[0] if axes and not others else None
+        axes = [axis for axis in range(3) if all(p == {(f"blockIdx.{_AXES[axis]}",): 1} for p in every)]
+        return axes[0] if axes else None
+
+    def limits_of(self, name: str) -> set[str]:
+        """The sizes that the indices of an array are less than."""
+        found = [(indices, p) for indices in self.indices for p in indices.accesses.get(name, ())]
+        return {extent for indices, polynomial in found for extent in self._bound(indices, polynomial) or ()}
 
     def is_limit(self, name: str) -> bool:
         """Whether indices are compared with the elements of an array."""
