@@ -289,6 +289,7 @@ def test_a_mask_is_asked_for_and_once_answered_decides(
     other: str, failure: str | None, tmp_path: Path, tune: Tune, host: Device
 ) -> None:
     _, text = drafted(tmp_path, tune, DROPOUT.replace("BODY", f"keep[i] ? x[i] / (1 - p) : {other}"))
+    assert "# ? is it a mask? then fill: {choice: [0, 1]}" in line_of("keep", text)
     text = text.replace("reference:  #", "reference: where(keep, x / (1 - p), 0)  #").replace(
         "parameters:", "parameters: {a: [1]}"
     )

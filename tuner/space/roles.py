@@ -37,7 +37,9 @@ def is_condition(names: Collection[str], body: str) -> bool:
     """Whether an element of an array, which has these `names`, is a truth: `mask[i] ? x : y`."""
     element = _element(names, body)
     alone = rf"(?:if|while) \( {element} \)|! {element}|(?:& &|\| \|) {element} [)&|?]"
-    return re.search(rf"{alone}|(?<![-+*/%<>=] ){element} (?:\?|& &|\| \||[!=] = {_ZERO} )", body) is not None
+    return (
+        re.search(rf"{alone}|(?<![-+*/%<>] )(?<![<>=!] = ){element} (?:\?|& &|\| \||[!=] = {_ZERO} )", body) is not None
+    )
 
 
 def is_compared(names: Collection[str], body: str) -> bool:

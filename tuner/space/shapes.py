@@ -173,7 +173,8 @@ class Shapes:
         block, indices = f"blockIdx.{_AXES[axis]}", self.indices[step]
         every = [p for polynomials in indices.accesses.values() for p in polynomials]
         products = [each for p in (*every, *indices.locals(), *(p for p, _ in indices.bounds)) for each in p]
-        return all(set(each) <= {block, *self._sizes} or "threadIdx" in str(each) for each in products if block in each)
+        found = [set(each) for each in products if block in each and "threadIdx" not in str(each)]
+        return bool(found) and all(each <= {block, *self._sizes} for each in found)
 
     def steps_over_grid(self, step: int) -> bool:
         """Whether a loop of a step goes on behind all that the blocks of the grid have done."""
