@@ -97,9 +97,13 @@ def command(
 
     try:
         is_family = len(family.find(kernel).spaces) > 1
-    except RequestError:
-        if near := difflib.get_close_matches(kernel, VERBS, n=1):
-            raise RequestError(f"{quoted(kernel)} is no verb and no kernel; did you mean `tune {near[0]}`?") from None
+    except RequestError as error:
+        families = {entry.name.rpartition("/")[0] for entry in (*catalog.shipped(), *catalog.own()[0])}
+        near = next(iter(difflib.get_close_matches(kernel, [*VERBS, *families], n=1)), None)
+        if near in VERBS:
+            raise RequestError(f"{quoted(kernel)} is no verb and no kernel; did you mean `tune {near}`?") from None
+        if near and near != kernel:
+            raise RequestError(f"{error}; or did you mean the family {near}?") from None
         raise
     method = Method(repeats, flush, parse_objectives(objective), race=not full)
     if is_family or size_lists or len(sizes) > 1 or ":" in "".join(sizes):

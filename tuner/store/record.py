@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 RUNNERS_UP = 8  # per record of a search, at most
 LONGEST = 1 << 16  # characters per line
 RUNNERS = ("kernel", "library", "best_library")  # that `sustained` may tell of
+LONGEST_TEXT = 1000  # characters of a line of text, which are fewer
 SHORTEST_MS = 1e-6  # no launch takes less than a nanosecond
 
 
@@ -39,7 +40,8 @@ class Record:
     `occupancy` (an upper bound, 0 to 1) are the build's. `protocol` is the number of the way in which it was timed
     (`measure.method`). It was right on `input_sets` sets of inputs, but for `wrong` elements that the tolerance allows.
     `skipped_mutants` are wrong outputs that the check need not reject: they equal the right one, or are meant. `types`
-    are those that were chosen, of a kernel that has a choice.
+    are those that were chosen, of a kernel that has a choice. `default_spread` is the spread of `default_ms`, where the
+    finals measured it, and `conclusions` are what `tune` said of them (`tuning.conclusions`).
     """
 
     device: str
@@ -91,6 +93,8 @@ class Record:
     best_library_ms: float | None = None
     vs_best_library: float | None = None
     sustained: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    default_spread: float | None = None
+    conclusions: list[str] = field(default_factory=list)
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
 
     @property
@@ -213,7 +217,7 @@ _REQUIRED = {f.name for f in fields(Record) if f.default is MISSING and f.defaul
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value.isprintable() and len(value) < 1000
+    return isinstance(value, str) and value.isprintable() and len(value) < LONGEST_TEXT
 
 
 def _is_number(value: Any) -> bool:
@@ -258,6 +262,10 @@ def _are_sustained(value: Any) -> bool:
     )
 
 
+def _are_paragraphs(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) and all(map(_is_text, v.split("\n"))) for v in value)
+
+
 class _Rule(NamedTuple):
     """Whether a field accepts a value, and the words for what it accepts."""
 
@@ -267,6 +275,7 @@ class _Rule(NamedTuple):
 
 _TEXT = _Rule(_is_text, "a line of text")
 _TEXTS = _Rule(lambda value: isinstance(value, list) and all(_is_text(v) for v in value), "a list of text")
+_PARAGRAPHS = _Rule(_are_paragraphs, "a list of text, each perhaps of several lines")
 _COUNT = _Rule(_is_count, "a whole number from 0 on")
 _NUMBER = _Rule(_is_number, "a number from 0 on")
 _TIME = _Rule(_is_time, f"a number from {SHORTEST_MS:g} on")
@@ -295,6 +304,8 @@ _FIELDS: Mapping[str, _Rule] = {
     **dict.fromkeys(("throttled", "skipped_mutants"), _TEXTS),
     **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy", "gbytes", "vs_peak", "vs_memory"), _optional(_NUMBER)),
     "default_ms": _optional(_TIME),
+    "default_spread": _optional(_NUMBER),
+    "conclusions": _PARAGRAPHS,
     **dict.fromkeys(("registers", "spills"), _optional(_COUNT)),
     **dict.fromkeys(("verified", "code", "peak", "memory"), _optional(_TEXT)),
 }

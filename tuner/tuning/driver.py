@@ -12,7 +12,7 @@ from tuner.space.model import Config
 from tuner.store import rejected
 from tuner.store.lookup import Query
 from tuner.store.store import Record
-from tuner.tuning import conclusions, summary
+from tuner.tuning import summary
 from tuner.tuning.crew import Crews
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.request import CheckedRequest, TuningRequest
@@ -87,7 +87,7 @@ def tune_with(
         progress.noted(doubt)
     if request.sustained and record and not record.sustained:
         progress.noted(summary.not_sustained(record))
-    for conclusion in conclusions.of(selection, crew.device) if record and record.objective == "time" else ():
+    for conclusion in record.conclusions if record else ():
         progress.noted(conclusion)
     task = checked.task
 
