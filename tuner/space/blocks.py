@@ -10,7 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from tuner.space.indices import Indices, Monomial, Polynomial
+from tuner.space.indices import Indices
+from tuner.space.polynomials import Monomial, Polynomial
 
 _PART = re.compile(r"\((threadIdx\.[xyz])\) / \((\w+)\)")  # the number of a warp
 _QUOTIENT = re.compile(r"\([\w *+]+\) / \([\w *]+\)")

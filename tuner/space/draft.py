@@ -109,7 +109,7 @@ class Draft:
         chooses are counts. Empty where the text does not tell enough of them."""
         shapes = self.facts.shapes
         for array in self.arguments.arrays:
-            chosen = [name for name in shapes.indices_into(array.name) if name != array.name]
+            chosen = [name for name in self.facts.choices.indices_into(array.name) if name != array.name]
             others = [name for name in inputs if name not in (*chosen, name_of(array))]
             extents = shapes.shape(array.name) or []
             if name_of(array) in inputs and chosen and self.facts.role(array)[0] == "inout":
@@ -187,17 +187,17 @@ class Draft:
 
     def _grid(self, step: int, block: list[str]) -> str:
         """The blocks of a step, and a question where the text does not tell all."""
-        told = self.facts.shapes.grid(step, block)
+        told = self.facts.grids.of(step, block)
         said = set(re.findall(r"\w+", " ".join(each or "" for each in told)))
         left = [size for size in reversed(self.arguments.guess) if size not in said]
         blocks = list[str]()
         for axis, each in enumerate(told):
-            is_row = self.facts.shapes.is_row(step, axis)
+            is_row = self.facts.grids.is_row(step, axis)
             size = left.pop(-1 if is_row else 0) if each is None and left else "1"
             each_of = axis < len(block) and size != "1" and not is_row
             blocks.append(each or (f"ceil_div({size}, {block[axis]})" if each_of else size))
         blocks = blocks or ["1"]
-        over = " (any number is right for a loop that steps over the grid)" * self.facts.shapes.steps_over_grid(step)
+        over = " (any number is right for a loop that steps over the grid)" * self.facts.grids.steps_over(step)
         ask = "" if told and None not in told and not over else f"how many blocks in x, y, z?{over}"
         return f"[{', '.join(blocks)}]{asked(ask)}"
 

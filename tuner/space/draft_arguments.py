@@ -8,7 +8,7 @@ import re
 from functools import cached_property
 
 from tuner.errors import ExpressionError
-from tuner.space import expressions
+from tuner.space import expressions, roles
 from tuner.space.dtypes import DTYPES
 from tuner.space.kernel_facts import Facts
 from tuner.space.prototype import Parameter
@@ -68,7 +68,7 @@ class DraftedArguments:
                 asks.append(f"an element of {parameter.type} has {parts[0]} numbers: is that the last extent?")
             body += f", shape: [{', '.join([*map(word, shape), *parts])}], role: {role}"
             asks += more
-            if role != "in" and self.facts.shapes.is_placed(parameter.name):
+            if role != "in" and self.facts.choices.is_placed(parameter.name):
                 asks.append(
                     "atomics choose its elements, in another order each time: name in `derive:` what is compared"
                 )
@@ -102,22 +102,40 @@ class DraftedArguments:
         for step, prototype in enumerate(self.facts.steps):
             axis = shapes.axis_of(name, step)
             if axis is not None and shapes.shape(name) is None:
-                told = shapes.grid(step, self.facts.block_of(prototype))[axis : axis + 1]
+                told = self.facts.grids.of(step, self.facts.block_of(prototype))[axis : axis + 1]
                 return [blocks for blocks in told if blocks is not None]
         return []
 
     def _fill(self, parameter: Parameter) -> tuple[str, list[str]]:
         """What an input holds, as far as the text tells, and what to ask about it."""
-        if self.facts.shapes.counts_places(parameter.name):
+        if self.facts.choices.counts_places(parameter.name):
             return ", fill: zeros", ["it counts elements that are written: does it begin at 0?"]
         extent = self.facts.shapes.indexed_by(parameter.name)
         if extent is None or parameter.dtype is None:
-            return "", self.facts.inputs_asked(parameter)
+            return "", self._inputs_asked(parameter)
         if DTYPES[parameter.dtype].kind != "integer":
             return "", ["indices are computed from it: which numbers may it hold? such as fill: {uniform: [0, 1]}"]
         if not extent:
             return "", ["it holds indices: of how many? such as fill: {integers: [0, n - 1]}"]
         return f", fill: {{integers: [0, {extent} - 1]}}", []
+
+    def _inputs_asked(self, parameter: Parameter) -> list[str]:
+        """What to ask about the numbers that an input holds, by how the kernel uses them."""
+        names = {parameter.name}.union(*(i.aliases.get(parameter.name, ()) for i in self.facts.shapes.indices))
+        kind = DTYPES[parameter.dtype or "float32"].kind
+        if kind != "boolean" and roles.is_condition(names, self.facts.body):
+            return ["is it a mask? then fill: {choice: [0, 1]}"]
+        if kind == "real" and roles.is_compared(names, self.facts.body):
+            return ["is it a mask? then fill: {choice: [0, 1]}"]
+        if kind == "integer" and roles.is_divisor(names, self.facts.body):
+            return ["it divides: is it never 0? then fill: {integers: [1, 8]}"]
+        if kind == "real" and roles.is_root_or_logarithm(names, self.facts.body):
+            return ["a root or a logarithm is taken of it: is it positive? then fill: {uniform: [0.5, 1.5]}"]
+        if kind == "real" and roles.is_divisor(names, self.facts.body):
+            return ["it divides: is it never 0? then fill: {uniform: [0.5, 1.5]}"]
+        if kind == "integer" and self.facts.choices.is_limit(parameter.name):
+            return ["indices are compared with it: which numbers may it hold? such as fill: {python: data.py:make}"]
+        return []
 
     def _constant(self, parameter: Parameter, extents: list[str]) -> str:
         """A `__constant__` variable, which each launch fills with an array of the caller."""
