@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.space.bounds import Bounds, in_order
 from tuner.space.indices import Indices
-from tuner.space.polynomials import Monomial, Polynomial, text
+from tuner.space.polynomials import Monomial, Polynomial, bare, text
 
 AXES = "xyz"
 _OF_THREADS = re.compile(r"(?:threadIdx|blockIdx|blockDim|globalIdx)\.[xyz]|.*\[.*\]")
@@ -56,7 +57,7 @@ class Shapes:
         self.indices = [Indices(body, names.arrays) for body in bodies]
         self._names, self._has_grid = names, has_grid
         self.sizes: list[str] = [*names.sizes]
-        self._known_bounds = dict[tuple[Indices, tuple[str, ...]], list[tuple[Polynomial, list[str]]]]()
+        self._bounds = dict[tuple[Indices, tuple[str, ...]], Bounds]()
         self._read = {word for body in bodies for word in body}
         found = {name: self._found(name) for name in names.arrays}
         self.sizes += self._limits()
@@ -100,7 +101,7 @@ class Shapes:
                 for apart, rest in groups:
                     if any(atom.startswith(f"{name}[") for product in rest for atom in product):
                         shape = self._shapes[array] or []
-                        bound = self._bound(indices, rest) or [self._open.get(text(rest), "")]
+                        bound = self.bounds(indices).extents(rest) or [self._open.get(text(rest), "")]
                         return self.number(bound[0]) or (shape[-1 - len(apart)] if len(apart) < len(shape) else "")
                     if any(re.match(rf"\(+[^\[%]*\b{name}\[[^%]*$", atom) for product in rest for atom in product):
                         return ""  # of what is computed of them
@@ -121,7 +122,7 @@ class Shapes:
     def limits_of(self, name: str) -> set[str]:
         """The sizes that the indices of an array are less than."""
         found = [(indices, p) for indices in self.indices for p in indices.accesses.get(name, ())]
-        return {extent for indices, polynomial in found for extent in self._bound(indices, polynomial) or ()}
+        return {extent for indices, polynomial in found for extent in self.bounds(indices).extents(polynomial) or ()}
 
     def ranges(self, indices: Indices) -> Iterator[tuple[Polynomial, list[str]]]:
         """The parts of indices, each with the extent that it runs over."""
@@ -130,7 +131,7 @@ class Shapes:
                 groups = self._groups(polynomial)
                 strides = sorted({(), *groups}, key=len)
                 for near, far in itertools.pairwise(strides):
-                    yield groups.get(near, {}), self._in_order(Counter(far) - Counter(near))
+                    yield groups.get(near, {}), in_order(Counter(far) - Counter(near), self.sizes)
                 if (last := text(groups.get(strides[-1], {}))) in self._open:
                     yield groups[strides[-1]], [self._open[last]]
 
@@ -159,45 +160,22 @@ class Shapes:
         for near, far in itertools.pairwise(strides):
             if Counter(near) - Counter(far):
                 return None
-            extents[:0] = self._in_order(Counter(far) - Counter(near))
+            extents[:0] = in_order(Counter(far) - Counter(near), self.sizes)
         offsets = self._offsets(polynomial)
         last, beyond = groups.get(strides[-1], {}), offsets.get(strides[-1], 0)
         if any(apart and apart not in groups for apart in offsets):  # of x[i + shift], only i + shift < n tells
             last, strides, extents, beyond = bare(polynomial), [()], [], offsets.get((), 0)
         if len(strides) > 1 and self._is_negative(groups, offsets, strides[-2]):
             beyond -= 1  # of x[(row + 1) * cols - 1 - i], the row is the one before
-        if bound := self._bound(indices, last):
-            excess = self._excess(indices, last, beyond)
+        if bound := self.bounds(indices).extents(last):
+            excess = self.bounds(indices).excess(last, beyond)
             if excess:
                 return [f"{bound[0]} + {excess}"] if len(bound) == len(strides) == 1 else None
             return None if excess is None else [*bound, *extents]
-        if not _is_one(last) or beyond > 0 or self._is_compared(indices, last):
+        if not _is_one(last) or beyond > 0 or self.bounds(indices).is_compared(last):
             return None
         axis = next((a for a in AXES if last == {(f"blockIdx.{a}",): 1}), "")
         return [Open(text(last), axis if extents else ""), *extents]
-
-    def _excess(self, indices: Indices, last: Polynomial, beyond: int) -> int | None:
-        """How much further an index goes than what it is compared with, which it has `beyond` added to; None where
-        several comparisons may be meant."""
-        less = [polynomial for polynomial, _ in self.bounds(indices)]
-        for sign, polynomial, words in indices.compared:
-            limit = indices.polynomial(words)
-            if sign in ("==", "!=") and self._product(bare(limit)):  # as `i == n - 1` before a return
-                less.append(_less(polynomial, limit))
-        added = {each.get((), 0) for each in less if bare(each) == bare(last)} or {0}
-        if beyond in added or beyond <= min(added):
-            return 0
-        return beyond - min(added) if len(added) == 1 else None
-
-    def _is_compared(self, indices: Indices, last: Polynomial) -> bool:
-        """Whether an index is compared with anything but 0 and 1, so that this could be its extent."""
-        sides = [*indices.bounds, *((left, words) for sign, left, words in indices.compared if sign in ("<=", ">"))]
-        for left, words in sides:
-            right = indices.polynomial(words)
-            for one, other in ((left, right), (right, left)):
-                if bare(one) == bare(last) and (bare(other) or other.get((), 0) > 1):
-                    return True
-        return False
 
     @staticmethod
     def _is_negative(groups: Mapping[Monomial, Polynomial], offsets: Polynomial, apart: Monomial) -> bool:
@@ -217,34 +195,12 @@ class Shapes:
                 groups.setdefault(apart, {})[rest] = factor
         return groups
 
-    def _in_order(self, sizes: Counter[str]) -> list[str]:
-        return sorted(sizes.elements(), key=self.sizes.index)
-
-    def _bound(self, indices: Indices, rest: Polynomial) -> list[str] | None:
-        """What the text compares an index with; None where it does not, or with several extents."""
-        (only, *more) = [*rest] or [()]
-        if not more and len(only) == 1 and rest[only] == 1 and only[0] in indices.moduli:
-            extents = self._product(indices.moduli[only[0]])
-            return None if extents is None else [*extents]
-        found = {tuple(extents) for polynomial, extents in self.bounds(indices) if bare(polynomial) == bare(rest)}
-        return list(found.pop()) if len(found) == 1 else None
-
-    def bounds(self, indices: Indices) -> list[tuple[Polynomial, list[str]]]:
-        """What is less than a product of sizes: of `i < n - 1`, it is i + 1."""
+    def bounds(self, indices: Indices) -> Bounds:
+        """What a kernel compares its indices with."""
         key = indices, tuple(self.sizes)
-        if key not in self._known_bounds:
-            bounds = ((polynomial, indices.polynomial(words)) for polynomial, words in indices.bounds)
-            self._known_bounds[key] = [
-                (_less(polynomial, limit), extents)
-                for polynomial, limit in bounds
-                if (extents := self._product(bare(limit))) is not None
-            ]
-        return self._known_bounds[key]
-
-    def _product(self, limit: Polynomial) -> list[str] | None:
-        """The sizes of a product of sizes; None for anything else."""
-        names = next(iter(limit)) if len(limit) == 1 and set(limit.values()) == {1} else ()
-        return self._in_order(Counter(names)) if names and set(names) <= set(self.sizes) else None
+        if key not in self._bounds:
+            self._bounds[key] = Bounds(*key)
+        return self._bounds[key]
 
     def _resolved(self, found: Sequence[Sequence[Extent] | None]) -> dict[str, str]:
         """Sizes for open extents: the only one that no shape has, and that no kernel reads, or a new one for the blocks
@@ -294,14 +250,3 @@ def _is_one(index: Polynomial) -> bool:
     others = [name for each in blocks for name in each if not name.startswith("blockIdx.")]
     apart = all(name.startswith("blockDim.") or name.isidentifier() for name in others)
     return len(index) == 2 and len(threads) == len(blocks) == 1 and apart
-
-
-def _less(polynomial: Polynomial, limit: Polynomial) -> Polynomial:
-    """What is less than a limit without the number that is added to that."""
-    less = {**polynomial, (): polynomial.get((), 0) - limit.get((), 0)}
-    return {product: factor for product, factor in less.items() if factor}
-
-
-def bare(polynomial: Polynomial) -> dict[Monomial, int]:
-    """Without the number that is added."""
-    return {product: factor for product, factor in polynomial.items() if product}
