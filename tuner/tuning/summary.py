@@ -18,6 +18,7 @@ from tuner.space import source
 from tuner.space.model import Config
 from tuner.store import rates
 from tuner.store.store import Record
+from tuner.tuning import conclusions
 from tuner.tuning.selection import Selection, default_trial, non_dominated
 from tuner.tuning.trial import Trial
 from tuner.version import VERSION
@@ -109,6 +110,7 @@ def record(
         caches="cold" if method.cold else "warm",
         energy_mj=final.energy_mj,
         default_ms=default_times[0] if default_times else default.time_ms if default else None,
+        default_ties=any(tied.trial == default for tied in conclusions.ties(selection)),
         clock_mhz=finals.clock_mhz,
         throttled=finals.throttled,
         registers=trial.outcome.figures.registers,
