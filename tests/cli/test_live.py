@@ -12,6 +12,12 @@ import pytest
 from helpers import terminal
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
+from helpers.spaces import scope_of
+from tuner.cli.progress import TuningProgress
+from tuner.devices import Device
+from tuner.measure.results import Outcome
+from tuner.space import catalog
+from tuner.tuning.trial import Trial
 
 FAULTY = f"""
 #if v == 0
@@ -84,6 +90,20 @@ def test_a_dumb_terminal_gets_plain_lines(faulty: Path) -> None:
     assert shown.styles == 0
     line = re.compile(r"5/5  best .*: v=\d w=\d .*, (build|verify|measure) \d+%.* 0 s left")
     assert any(line.match(row) for row in shown.frames[-1])
+
+
+def test_a_second_run_says_which_doubtful_times_it_measures_again(
+    host: Device, capsys: pytest.CaptureFixture[str]
+) -> None:
+    space = catalog.load("sgemm/00_host_simple")
+    known = [Trial({"openmp": openmp}, Outcome(times=(2.0,), doubtful=bool(openmp))) for openmp in (0, 1)]
+    progress = TuningProgress()
+    progress.started(space, host.info, scope_of(space, host, "8"), 2, 2, known, None)
+    progress.measured(known[0], 1, known[0])
+    progress.close()
+    assert ": 2 configurations, 2 measured before; measuring 1 doubtful one again\n" in capsys.readouterr().err
+    progress.interrupted()
+    assert "interrupted after 1 of 2 configurations" in capsys.readouterr().err
 
 
 def test_a_wrong_request_leaves_its_message_alone_on_a_terminal() -> None:

@@ -82,10 +82,12 @@ class TuningProgress:
             return [*output.rates(rates.of(space, scope, time_ms, ceilings)), *of_library]
 
         with self._lock:
-            unmet = {config_key(trial.config) for trial in known}
+            doubtful = sum(trial.outcome.doubtful for trial in known)  # a ledger asks for these once more
+            unmet = {config_key(trial.config) for trial in known if not trial.outcome.doubtful}
             self._standing, self._step, self._shown = Standing(told, total, valid, unmet, seconds), None, None
             self._step_began, self._started_at = time.monotonic(), datetime.now()
             resumed = f", {len(known)} measured before" if known else ""
+            resumed += f"; measuring {doubtful} doubtful one{'' if doubtful == 1 else 's'} again" if doubtful else ""
             problem = problem_text(scope.sizes, scope.types)
             self.noted(f"{space.name} at {problem} on {device.name}: {_extent(total, valid, seconds)}{resumed}")
             self._frame()
