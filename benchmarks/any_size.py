@@ -4,11 +4,12 @@
     tune sgemm --sizes benchmarks/any_size.txt --budget 20 --results tuned  # what could be had there
     python benchmarks/any_size.py sgemm --tuned tuned
 
-The 24 sizes are of four kinds: square, skinny (few rows), deep (a long sum) and batched. `--draw SEED` draws others. At
-each size all take turns on the same arrays: the dispatched call, with the vendor's library among its candidates and
-without; cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; what the look-up ranks next; and
-what tuning there found, by the records of `--tuned`. Every element is compared after every run, timed ones too; what is
-wrong is left out, and said.
+The 24 sizes are of four kinds: square, skinny (few rows), deep (a long sum) and batched. `--draw SEED` draws others;
+those of `held_out_sizes.txt` were drawn later, and nothing was ever tuned or chosen by what was measured there. At each
+size all take turns on the same arrays: the dispatched call, with the vendor's library among its candidates and without;
+cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; what the look-up ranks next; and what tuning
+there found, by the records of `--tuned`. Every element is compared after every run, timed ones too; what is wrong is
+left out, and said.
 
 Regret is by how much a dispatched call takes longer than the best: without the library, the best of all kernels that
 were measured there; with it, cuBLAS's default too.
@@ -101,7 +102,7 @@ class Row:
     best: float  # of all kernels, without the library
     best_is: str
     offered: float | None  # the best of cuBLASLt
-    first_ms: float  # of the first call's look-up and loading
+    first_ms: float  # of the look-up and loading; at the first size also of reading what is known
     notes: list[str]
 
     def regret(self, name: str) -> float:
@@ -152,7 +153,13 @@ def winners(family: Family, folder: Path, sizes: Mapping[str, int], device: Devi
 
 
 def measured(
-    family: Family, sizes: dict[str, int], device: Device, rivals: Sequence[Winner], options: argparse.Namespace
+    family: Family,
+    sizes: dict[str, int],
+    device: Device,
+    handles: Mapping[str, Dispatcher],
+    table: FamilyTable,
+    rivals: Sequence[Winner],
+    options: argparse.Namespace,
 ) -> Row:
     """All of them at one size. Raises TunerError where that cannot be measured."""
     op = family.operation
@@ -162,16 +169,15 @@ def measured(
         bench = Workbench(device, space, scope)
     arrays, notes, calls, runs = arrays_of(bench), list[str](), dict[str, Call](), dict[str, str]()
     took = 0.0
-    for name, library in ((WITH, True), (WITHOUT, False)):
+    for name, gemm in handles.items():
         began = time.perf_counter()
-        gemm = tuner.dispatch(options.family, device=device, library=library, results=options.results)
         runs[name] = _described(gemm, arrays)
         took = took or time.perf_counter() - began
         calls[name] = lambda gemm=gemm: gemm(*arrays)
     if (library_call := bench.library()) is not None:
         calls[DEFAULT] = library_call
-    ranked = FamilyTable(family.spaces, device, scope, False, options.results).choices(sizes)
-    seconds = [Winner(c.space, c.candidate.config) for c in itertools.islice(ranked, options.ranked) if c.space]
+    ranked = itertools.islice(table.choices(sizes), options.ranked)
+    seconds = [Winner(choice.space, choice.candidate.config) for choice in ranked if choice.space]
     programs = {_name(winner): winner for winner in (*seconds, *rivals)}
     stopwatch = Stopwatch(device, bench)
     with turns.taken():
@@ -307,22 +313,30 @@ def main() -> None:
     sizes = [each.sizes for each in size_lists.read(options.sizes, family.operation)]
     sizes = sizes[:: max(1, len(sizes) // options.most)][: options.most] if options.most else sizes
     device = devices.open_device(options.device)
+    handles = {
+        name: tuner.dispatch(options.family, device=device, library=library, results=options.results)
+        for name, library in ((WITH, True), (WITHOUT, False))
+    }
+    nowhere = Scope(sizes[0], operation.parse_options({}, family.operation), device.language, device.limits, {})
+    table = FamilyTable(family.spaces, device, nowhere, False, options.results)
     print(f"{options.family} on {device.name}\n\n{HEAD}", flush=True)
     rows = []
-    for each in sizes:
-        try:
-            rivals = winners(family, options.tuned, each, device) if options.tuned else []
-            rows.append(measured(family, each, device, rivals, options))
-        except TunerError as error:
-            print(f"{short_size(each)}: left out: {error}", flush=True)
-            continue
-        print(line(rows[-1]), flush=True)
-        if options.json:
-            with contextlib.suppress(TypeError):
+    with contextlib.suppress(KeyboardInterrupt):  # a run that is cut off has its summary, too
+        for each in sizes:
+            try:
+                rivals = winners(family, options.tuned, each, device) if options.tuned else []
+                rows.append(measured(family, each, device, handles, table, rivals, options))
+            except Exception as error:  # a library has errors of its own
+                print(f"{short_size(each)}: left out: {type(error).__name__}: {error}", flush=True)
+                continue
+            print(line(rows[-1]), flush=True)
+            if options.json:
                 options.json.write_text(json.dumps([vars(row) for row in rows], indent=1) + "\n")
     print()
     for text in summary(rows) if rows else ():
         print(text)
+    if len(rows) < len(sizes):
+        print(f"{len(sizes) - len(rows)} of {len(sizes)} sizes are missing")
 
 
 if __name__ == "__main__":

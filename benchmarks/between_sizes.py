@@ -2,10 +2,10 @@
 
     python benchmarks/between_sizes.py sgemm --device "NVIDIA H200" --units 132 --cache 52428800
 
-The sizes of the shipped records are parted; each part is left out in turn, whole sizes at a time, and the model learns
-from the others. Candidates are what was measured at SEVERAL sizes. The regret is over the best of them at the size that
-was left out: of the kernels, and, with the vendor's library among the candidates, of both. It needs no device, but what
-it is told of one.
+The sizes of the shipped records and tables are parted; each part is left out in turn, whole sizes at a time, and the
+model learns from the others. Candidates are what was measured at SEVERAL sizes. The regret is over the best of them at
+the size that was left out: of the kernels, and, with the vendor's library among the candidates, of both. It needs no
+device, but what it is told of one.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from pathlib import Path
 from statistics import geometric_mean, mean, median
 
 from tuner.families import family
+from tuner.families.code import SizedCode
+from tuner.families.known import Knowledge
 from tuner.space.scope import Limits, Scope
 from tuner.space.source import Version
-from tuner.store import lookup
+from tuner.store import time_tables
 from tuner.store.grids import Measured, Sizes
+from tuner.store.lookup import Query
 from tuner.store.prediction import TimeModel
 from tuner.store.store import Store
 
+LIMITS = Limits(compute_capability=9.0)
 LEAST = 4  # configurations with a time: with fewer, there is little to choose
 SEVERAL = 8  # sizes: what has fewer serves those alone
 
 
-def entries_of(name: str, folder: Path, device: str) -> list[Measured]:
-    """The configurations of a family in the records of a device, and the library, with their times."""
-    found: list[Measured] = []
-    library: dict[Sizes, tuple[float, float]] = {}  # and the best beside it
+def entries_of(name: str, options: argparse.Namespace) -> list[Measured]:
+    """What dispatch knows of a family on a device, by records and tables; the library is the last."""
+    knowledge = Knowledge(library=True)
     for space in family.find(name).spaces:
-        version, names = Version.of(space), list(space.operation.sizes)
-        records = [r for r in Store.of(space, folder).records if r.device == device and r.is_plain and r.is_of(version)]
-        for config, times in lookup.known_times(records, names).values():
-            if space.declares(config):
-                found.append(Measured(space, config, times))
-        for record in records:
-            sizes = tuple(record.sizes[each] for each in names)
-            if record.library_ms and (sizes not in library or record.time_ms < library[sizes][1]):
-                library[sizes] = record.library_ms, record.time_ms
-    return [*found, Measured(None, {}, {sizes: time_ms for sizes, (time_ms, _) in library.items()})]
+        operation = space.operation
+        scope = Scope(dict.fromkeys(operation.sizes, 1), dict(operation.options), "cuda", LIMITS)
+        query = Query(space, scope, options.device, "cuda", "", Version.of(space), options.units, options.cache)
+        knowledge.add_records(Store.of(space, options.results).records, query, SizedCode(space))
+        for table in time_tables.read(space.name, options.results)[0]:
+            knowledge.add_table(table, query, SizedCode(space))
+    return [Measured(known.space, known.config, known.times) for known in knowledge.all()]
 
 
 def share(values: Sequence[float]) -> str:
@@ -61,11 +61,11 @@ def main() -> None:
     parser.add_argument("--cache", type=int, default=50 << 20, help="bytes of its last cache")
     parser.add_argument("--parts", type=int, default=8)
     options = parser.parse_args()
-    entries = [e for e in entries_of(options.family, options.results, options.device) if len(e.times) >= SEVERAL]
+    entries = [entry for entry in entries_of(options.family, options) if len(entry.times) >= SEVERAL]
     if len(entries) < LEAST:
         parser.error(f"{options.results}: has {len(entries)} configurations of {options.family} at {SEVERAL} sizes")
     names = family.find(options.family).operation
-    scope = Scope(dict.fromkeys(names.sizes, 1), dict(names.options), "cuda", Limits(compute_capability=9.0))
+    scope = Scope(dict.fromkeys(names.sizes, 1), dict(names.options), "cuda", LIMITS)
     print(f"{options.family} on {options.device}: regret, median, mean and worst\n")
     print("| candidates | sizes | model | nearest size | x library, least |\n|---|---|---|---|---|")
     for title, among in (("kernels", entries[:-1]), ("kernels and library", entries)):

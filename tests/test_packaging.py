@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -14,7 +16,7 @@ import pytest
 import yaml
 
 from helpers import ROOT
-from helpers.processes import Tune
+from helpers.processes import Tune, run
 from tuner.version import VERSION
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -35,6 +37,25 @@ def test_one_licence_and_one_author_are_stated_everywhere() -> None:
     authors = [PROJECT["authors"][0]["name"], CITATION["authors"][0]["name"], STATEMENT["SPDX-FileCopyrightText"]]
     assert set(authors) == {"The tuner contributors"}
     assert CITATION["version"] == VERSION
+
+
+def test_setup_that_has_nothing_to_do_says_so(tmp_path: Path) -> None:
+    for name in (".ci/setup", "pyproject.toml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    for program in ("python", "tune"):
+        (tmp_path / ".venv/bin" / program).write_text('#!/bin/sh\necho "$@"\n')
+        (tmp_path / ".venv/bin" / program).chmod(0o755)
+    os.utime(tmp_path / "pyproject.toml", (0, 0))
+    setup = ("sh", tmp_path / ".ci/setup")
+    assert "-e .[opencl]" in run(*setup).stdout
+    assert "everything is installed already" in run(*setup).stdout
+    assert "-e .[report]" in run(*setup, "report").stdout  # something else
+    (tmp_path / "pyproject.toml").touch()
+    assert "-e .[opencl]" in run(*setup).stdout  # the package may need something else now
+    (tmp_path / ".venv/bin/tune").unlink()
+    assert "-e .[opencl]" in run(*setup).stdout
 
 
 def recipe() -> dict[str, dict[str, list[str]]]:

@@ -25,8 +25,10 @@
 // 10 multiplications of 14. (13 multiplies its sums by alpha first, and stores other registers.) Here neighbouring sums
 // are exchanged as they are left, and again when they have been added up: 9 of 10 find their registers in both banks.
 //
-// On an H200 the best take 0.183 ms at 512x512x16384, 0.097 at 128x4096x4096 and 0.347 at 1024x1024x8192: 1.01, 1.02 and
-// 1.08 times as fast as cuBLAS, where those of 14 take 0.199, 0.104 and 0.375.
+// On an H200 the best take 0.181 ms at 512x512x16384, 0.096 at 128x4096x4096, 0.344 at 1024x1024x8192 and 0.029 at 768:
+// 1.03, 1.03, 1.10 and 1.31 times as fast as cuBLAS, where those of 14 take 0.199, 0.104, 0.375 and 0.031. They are the
+// fastest of all stages at 1024, 4096 and 8192, too, and 1.13, 1.02 and 1.02 times as fast as cuBLAS. At 2048 those of
+// 13 are faster by 1 %.
 // Idea: stream-K, by Osama and others (PPoPP 2023).
 #include "portable.h"
 #include "cp_async.h"
@@ -92,7 +94,6 @@
 #define ROWS (sub_m * TM) // per thread
 #define COLUMNS (sub_n * TN)
 #define FOURS (ROWS * COLUMNS / 4)                  // outputs per thread, four at a time
-#define AT_ONCE (FOURS >= 32 ? 4 : 1)                 // of them whose sums are read at once
 #define LANES_M (WM / ROWS)                         // lanes per warp, below one another
 #define LANES_N (WN / COLUMNS)                      // side by side
 #define ROW(i) ((i) / TM * (WM / sub_m) + (i) % TM) // from a thread's first row to its row i
@@ -198,40 +199,55 @@ INLINE void wait_for(const int *counter, int number) {
 }
 
 // Write fours `begin` to `end` of a thread's outputs, *c the first of all: the sums that `workers` blocks have left, one
-// where `first` is and the others from `others` on. `rows` and `columns` are left of C from *c on. Several fours are
-// read at once, so that the time of a read is waited for few times.
-INLINE void write_outputs(float *c, const float *first, const float *others, int workers, int begin, int end, int rows,
-                          int columns, int N, float alpha, float beta) {
+// where `first` is and the others from `others` on. `rows` and `columns` are left of C from *c on. So that reads are
+// waited for few times, several are under way at once: DEPTH fours of each of WIDTH blocks.
+template <int DEPTH, int WIDTH>
+INLINE void write_fours(float *c, const float *first, const float *others, int workers, int begin, int end, int rows,
+                        int columns, int N, float alpha, float beta) {
+    const float4 zero = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll 1
-    for (; begin < end; begin += AT_ONCE) {
-        float4 all[AT_ONCE];
+    for (; begin < end; begin += DEPTH) {
+        float4 all[DEPTH], part[WIDTH][DEPTH];
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
-            if (begin + i < end) {
-                all[i] = __ldcg((const float4 *)(first + (begin + i) * (4 * THREADS)));
-            }
+        for (int i = 0; i < DEPTH; i++) {
+            all[i] = begin + i < end ? __ldcg((const float4 *)(first + (begin + i) * (4 * THREADS))) : zero;
         }
-#pragma unroll(AT_ONCE > 1 ? 4 : 8)
-        for (int w = 1; w < workers; w++) {
-            const float *left = others + (size_t)(w - 1) * (2 * BM * BN);
-            float4 part[AT_ONCE];
+#pragma unroll 1
+        for (int worker = 1; worker < workers; worker += WIDTH) {
 #pragma unroll
-            for (int i = 0; i < AT_ONCE; i++) {
-                if (begin + i < end) {
-                    part[i] = __ldcg((const float4 *)(left + (begin + i) * (4 * THREADS)));
+            for (int w = 0; w < WIDTH; w++) {
+                const float *left = others + (size_t)(worker + w - 1) * (2 * BM * BN) + begin * (4 * THREADS);
+#pragma unroll
+                for (int i = 0; i < DEPTH; i++) {
+                    const int there = worker + w < workers && begin + i < end;
+                    part[w][i] = there ? __ldcg((const float4 *)(left + i * (4 * THREADS))) : zero;
                 }
             }
 #pragma unroll
-            for (int i = 0; i < AT_ONCE; i++) {
-                all[i].x += part[i].x, all[i].y += part[i].y, all[i].z += part[i].z, all[i].w += part[i].w;
+            for (int w = 0; w < WIDTH; w++) {
+#pragma unroll
+                for (int i = 0; i < DEPTH; i++) {
+                    all[i].x += part[w][i].x, all[i].y += part[w][i].y;
+                    all[i].z += part[w][i].z, all[i].w += part[w][i].w;
+                }
             }
         }
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
+        for (int i = 0; i < DEPTH; i++) {
             const int f = begin + i, row = ROW(f / (COLUMNS / 4)), column = COLUMN(f % (COLUMNS / 4) * 4);
             write4(c + (size_t)row * N + column, make_float4(all[i].y, all[i].x, all[i].w, all[i].z), alpha, beta,
                    row < rows && f < end ? columns - column : 0, wide_n);
         }
+    }
+}
+
+// The same, with as many reads at once where there are few fours, of many blocks.
+INLINE void write_outputs(float *c, const float *first, const float *others, int workers, int begin, int end, int rows,
+                          int columns, int N, float alpha, float beta) {
+    if (end - begin > 2) {
+        write_fours<4, 4>(c, first, others, workers, begin, end, rows, columns, N, alpha, beta);
+    } else {
+        write_fours<2, 8>(c, first, others, workers, begin, end, rows, columns, N, alpha, beta);
     }
 }
 

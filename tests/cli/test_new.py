@@ -62,9 +62,17 @@ def test_a_draft_is_yaml_that_asks_and_once_answered_validates(language: str, tm
         ("c", "float32", "out"), ("a", "float32", "in"), ("b", "float32", "in"), ("n", "int32", None),
     ]  # fmt: skip
     assert (data["parameters"], data["default"]) == ({"BLOCK": [64, 128, 256, 512, 1024]}, {"BLOCK": 256})
-    done = tune("validate", file)
-    assert (done.status, done.out, len(done.err.splitlines())) == (2, "", 1)
-    assert f"{file}:5: an open question: are these its sizes?" in done.err
+    for command in (("validate", file), (file, "1000")):
+        done = tune(*command)
+        header, *questions = done.err.splitlines()
+        assert (done.status, done.out) == (2, "")
+        assert f"{file}: {len(questions)} open questions; answer each on its line, and take the comment" in header
+        lines = [(number, line.partition("# ? ")[2]) for number, line in enumerate(file.read_text().splitlines(), 1)]
+        assert questions == [
+            f"  line {number}: {'sizes' if number == 5 else 'reference' if 'hold?' in ask else 'block'}: {ask}"
+            for number, ask in lines
+            if ask and number > 2
+        ]
     file.write_text(answered(file.read_text()))
     done = tune("validate", file)
     assert (done.status, done.err) == (0, "")
@@ -79,13 +87,6 @@ def test_an_answered_draft_tunes(
     file.write_text(answered(file.read_text()))
     done = tune(file, "10000", "--device", device, "--json", "--repeats", "3")
     assert (done.status, done.json["failed"], done.json["evaluated"]) == (0, {}, 5), done.err
-
-
-def test_an_unanswered_question_stands_beside_the_fault_that_it_leads_to(tmp_path: Path, tune: Tune) -> None:
-    done = tune(drafted(tmp_path, tune, *ADD["opencl"]), "100", "--device", "opencl")
-    assert (done.status, len(done.err.splitlines())) == (2, 1)
-    assert "operation.reference: " in done.err
-    assert "(its line still asks: what must c hold?)" in done.err
 
 
 RICH = """
@@ -208,11 +209,15 @@ def test_a_macro_whose_default_is_a_word_is_told_in_a_comment(tmp_path: Path, tu
     assert (done.status, done.err) == (0, "")
 
 
-def test_threads_that_a_source_neither_names_nor_reads_are_asked_for(tmp_path: Path, tune: Tune) -> None:
-    file = drafted(
-        tmp_path, tune, "f.cu", "__global__ void f(float *y, int n) { y[blockIdx.x * 32 + threadIdx.x] = 1; }"
-    )
-    assert "block: [block_size_x]  # ? how many threads in x, y, z?" in file.read_text()
+@pytest.mark.parametrize(("index", "block"), [("blockIdx.x * 32 + threadIdx.x", "32"), ("threadIdx.x", "block_size_x")])
+def test_threads_that_a_source_neither_names_nor_reads_are_asked_for(
+    index: str, block: str, tmp_path: Path, tune: Tune
+) -> None:
+    file = drafted(tmp_path, tune, "f.cu", f"__global__ void f(float *y, int n) {{ y[{index}] = 1; }}")
+    text = file.read_text()
+    assert f"block: [{block}]  # ? how many threads in x, y, z?" in text
+    ask = "  # ? nothing in the source reads it: which macro or number says how many threads there are in x?"
+    assert (ask in text) == (block == "block_size_x")
 
 
 def test_a_word_that_yaml_would_take_for_something_else_stays_a_word(tmp_path: Path, tune: Tune) -> None:
@@ -455,6 +460,56 @@ def test_macros_by_which_threads_are_apart_are_the_block(
     assert data_of(file)["block"] == block
     assert data_of(file)["parameters"].keys() == {"PX", "BX", "BY", *block}
     assert f"block: [{', '.join(block)}]  # ? how many threads in x, y, z?" in file.read_text()
+
+
+COPY = "if (x < w && y < h) out[y * w + x] = in[y * w + x];"
+COLUMN = "int x = blockIdx.x * BX + threadIdx.x;"
+ROWS_OF_CL = f"""
+__kernel void f(__global float *out, __global const float *in, int w, int h) {{
+    int x = get_group_id(0) * BX + get_local_id(0);
+    for (int j = 0; j < ROWS; j++) {{ int y = INDEX; {COPY} }}
+}}
+"""
+TILED = {
+    "rows within a block": (ROWS_OF_CL.replace("INDEX", "(get_group_id(1) * ROWS + j) * BY + get_local_id(1)"), 2),
+    "rows of a thread": (ROWS_OF_CL.replace("INDEX", "(get_group_id(1) * BY + get_local_id(1)) * ROWS + j"), 2),
+    "CUDA": (
+        f"{COLUMN} for (int j = 0; j < ROWS; j++) {{ int y = (blockIdx.y * ROWS + j) * BY + threadIdx.y; {COPY} }}", 2
+    ),
+    "a loop that ends at the border": (
+        f"{COLUMN} int y0 = blockIdx.y * (BY * ROWS) + threadIdx.y; "
+        f"for (int j = 0; j < ROWS && y0 + j * BY < h; j++) {{ int y = y0 + j * BY; {COPY} }}", 2
+    ),
+    "steps of the threads": (
+        f"{COLUMN} int y0 = blockIdx.y * BY * ROWS; "
+        f"for (int y = y0 + threadIdx.y; y < min(h, y0 + BY * ROWS); y += BY) {{ {COPY} }}", 2
+    ),
+    "steps in a tile": (
+        f"{COLUMN} int y0 = blockIdx.y * (BY * ROWS) + threadIdx.y; "
+        f"for (int j = 0; j < BY * ROWS; j += BY) {{ int y = y0 + j; {COPY} }}", 2
+    ),
+    "items far apart": (
+        "for (int k = 0; k < ROWS; k++) { int i = blockIdx.x * BX * ROWS + threadIdx.x + k * BX; "
+        "if (i < w) out[i] = in[i]; }", 1
+    ),
+    "items of a thread": (
+        "int i = (blockIdx.x * BX + threadIdx.x) * ROWS; "
+        "for (int k = 0; k < ROWS; k++) if (i + k < w) out[i + k] = in[i + k];", 1
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", TILED)
+def test_threads_apart_by_tiles_are_a_block_and_no_knobs_are_invented(how: str, tmp_path: Path, tune: Tune) -> None:
+    body, dimensions = TILED[how]
+    macros = "".join(f"#ifndef {name}\n#define {name} 8\n#endif\n" for name in ("BX", "BY", "ROWS"))
+    code = body if "__kernel" in body else f"__global__ void f(float *out, const float *in, int w, int h) {{ {body} }}"
+    data = data_of(drafted(tmp_path, tune, "f.cl" if "__kernel" in body else "f.cu", macros + code))
+    assert (data["block"], data["grid"]) == (
+        (["BX", "BY"], ["ceil_div(w, BX)", "ceil_div(h, BY * ROWS)"]) if dimensions == 2
+        else (["BX"], ["ceil_div(w, BX * ROWS)"])
+    )  # fmt: skip
+    assert not [name for name in data["parameters"] if name.startswith("block_size")]
 
 
 def test_an_array_that_is_read_before_it_is_written_is_inout(tmp_path: Path, tune: Tune) -> None:

@@ -319,3 +319,80 @@ def test_what_a_loop_by_a_macro_declares_is_no_knob(tmp_path: Path, tune: Tune) 
     __global__ void f(float *y, const float *x, int n) { EACH(index, n) { y[index / 2 * 2] = x[index]; } }
     """
     assert list(drafted(tmp_path, tune, code)[0]["parameters"]) == ["block_size_x"]
+
+
+COUNTED = """
+#ifndef BX
+#define BX 128
+#endif
+#define INDEX (get_group_id(0) * BX + get_local_id(0))
+#ifdef cl_khr_int64_base_atomics
+#define ADD(where, what) atomic_add((volatile __global int *)(where), (what))
+#else
+#define ADD(where, what) atomic_add((where), (what))
+#endif
+__kernel void hist(__global int *counts, __global const int *x, __global const float *in, int n, int bins) {
+    int i = INDEX;
+    if (i < n CONDITION) ADD(&counts[x[i]], 1);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "asks", "reference"),
+    [
+        ("&& in[i] > 0.5f", True, "counts + bincount(x, weights=in_, minlength=bins)"),
+        ("&& 0.5f <= in[i]", True, "counts + bincount(x, weights=in_, minlength=bins)"),
+        ("&& in[i] > 0.5f && 2 * in[i] < 3", False, "counts + bincount(x, weights=in_, minlength=bins)"),
+    ],
+)
+def test_macros_are_seen_through_and_what_they_add_up_is_a_count(
+    condition: str, asks: bool, reference: str, tmp_path: Path, tune: Tune
+) -> None:
+    data, text = drafted(tmp_path, tune, COUNTED.replace("CONDITION", condition))
+    arguments = {a["name"]: a for a in data["operation"]["arguments"]}
+    assert (arguments["counts"]["role"], arguments["counts"]["shape"]) == ("inout", ["bins"])
+    assert arguments["x"]["fill"] == {"integers": [0, "bins - 1"]}
+    line = next(line for line in text.splitlines() if "name: in_" in line)
+    assert ("# ? is it a mask? then fill: {choice: [0, 1]}" in line) == asks
+    assert "# `in` is a word of Python, which no reference can say" in line
+    assert (data["grid"], data["block"], list(data["parameters"])) == (["ceil_div(n, BX)"], ["BX"], ["BX"])
+    assert f"# reference: {reference}    #" in text
+    assert 'let it compute in float64, as of in_.astype("float64")' in text
+
+
+def test_sizes_that_are_macros_need_none(tmp_path: Path, tune: Tune) -> None:
+    code = """
+    #define BX 16
+    #define W 512
+    #define H 256
+    #define AT(y, x) ((y) * W + (x))
+    #define WARP_SIZE 32
+    __global__ void f(float *y, const float *x) {
+        int i = blockIdx.x * BX + threadIdx.x / WARP_SIZE, j = blockIdx.y;
+        if (i < W && j < H) y[AT(j, i)] = 2 * x[AT(j, i)];
+    }
+    """
+    data, text = drafted(tmp_path, tune, code)
+    assert data["operation"]["sizes"] == {"n": 1}
+    assert "sizes:  # ? the source fixes all extents, so that no size changes them" in text
+    assert [a["shape"] for a in data["operation"]["arguments"]] == [[256, 512]] * 2
+    assert (list(data["parameters"]), data["block"]) == (["BX"], ["32 * BX"])
+
+
+@pytest.mark.parametrize(
+    ("index", "ask"),
+    [
+        ("(int)(x[i] * m)", "indices are computed from it: which numbers may it hold? such as fill: {uniform: [0, 1]}"),
+        ("k[i] / 4", "it holds indices: of how many? such as fill: {integers: [0, n - 1]}"),
+        ("abs(k[i] % m)", ""),
+    ],
+)
+def test_inputs_that_choose_elements_are_asked_about(index: str, ask: str, tmp_path: Path, tune: Tune) -> None:
+    code = (
+        f"void f(int *y, const float *x, const int *k, int n, int m) {{ for (int i = 0; i < n; i++) y[{index}] = 1; }}"
+    )
+    _, text = drafted(tmp_path, tune, code)
+    used = "x" if "x[" in index else "k"
+    (line,) = (line for line in text.splitlines() if f"name: {used}," in line)
+    assert line.partition("  # ? ")[2].partition("; which shape")[0] == ask

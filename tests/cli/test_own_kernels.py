@@ -196,6 +196,8 @@ def test_a_record_of_other_code_under_an_earlier_name_is_taken_only_if_no_other_
 def test_sizes_and_the_default_come_from_the_file_everywhere(tune: Tune, tmp_path: Path) -> None:
     file = scaled(tmp_path / "mine", "double")
     assert tune("show", file, "--json").json["default"] == {"unroll": 1}
+    file.write_text(f"{file.read_text()}source_note: as in a book\n")
+    assert tune("show", file).out.endswith("\nnote: as in a book\n")
     done = tune(file, "--device", "host", "--json")
     assert (done.json["size"], done.json["kernel"]) == ({"n": 1000}, "mine/double")
     (record,) = Store("mine/double").records

@@ -10,6 +10,7 @@ import pytest
 
 from helpers.processes import Tune
 from tuner import devices
+from tuner.errors import DeviceError
 
 BAD_REQUESTS = {
     ("sgemm/99_nothing", "100"): "did you mean",
@@ -51,6 +52,12 @@ BAD_REQUESTS = {
     ("03_naive", "8", "--set", "gamma=1"): "no such option",
     ("03_naive", "8", "--set", "alpha=nan"): "NAME=NUMBER",
     ("03_naive", "8", "--nonsense"): "no such option --nonsense",
+    ("03_naive", "8", "--buget", "3"): "no such option --buget; did you mean --budget?",
+    ("03_naive", "8", "--strategy", "kt:simulated_anealing"): "no such strategy; did you mean kt:simulated_annealing?",
+    ("sgem", "8"): "or did you mean the family sgemm?",
+    ("shwo", "8"): "did you mean `tune show`?",
+    ("spaces/sgemm/03_naiv.yaml", "8"): "no such file; did you mean spaces/sgemm/03_naive.yaml?",
+    ("show", "sgemm"): "write more of the name; all of them together are for `tune sgemm SIZE` and tuner.dispatch",
     ("cover", "sgemm", "--sizes", "64:wrong"): "64:wrong",
     ("cover", "sgemm", "0"): "whole number from 1 on",
     ("cover", "sgemm", "64", "--timeout", "nan"): "--timeout",
@@ -104,6 +111,15 @@ def test_a_value_of_11000_characters_is_not_echoed_whole(request_: tuple[str, ..
     assert (done.status, len(done.err.splitlines())) == (2, 1), done.err
     assert len(done.err) < 1500
     assert "Traceback" not in done.err
+
+
+def test_a_machine_without_a_driver_is_not_told_to_install_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    if devices.count("cuda"):
+        pytest.skip("a driver is here")
+    for package in ("cuda", "pycuda"):
+        monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    with pytest.raises(DeviceError, match=r"^device 'cuda': no NVIDIA driver .*; use --device opencl or host$"):
+        devices.open_device("cuda")
 
 
 def test_a_compiler_whose_name_is_no_command_is_one_message(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:

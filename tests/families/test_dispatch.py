@@ -23,10 +23,11 @@ from tuner.errors import ArgumentError, DeviceError, RequestError
 from tuner.space import catalog
 from tuner.space.model import Config, Space
 from tuner.space.source import Version
-from tuner.store import missed, rejected
+from tuner.store import missed, rejected, time_tables
 from tuner.store.lookup import Query
 from tuner.store.record import Record
 from tuner.store.store import Store
+from tuner.store.time_tables import TimeTable
 
 STAGE = """\
 title: {title}
@@ -84,6 +85,9 @@ def measured(space: Space, device: Device, size: int, *timed: tuple[Config, floa
         next=[{"config": config, "time_ms": time_ms} for config, time_ms in others],
     )  # fmt: skip
     return replace(plain, **changes)
+
+
+OPTIONS = {"alpha": 1.0, "beta": 0.0}
 
 
 def mode(number: int, fixed: int = 0) -> Config:
@@ -213,6 +217,57 @@ def test_the_times_at_other_sizes_predict_which_stage_is_best(products: Path, ho
     told = gemm.explain(*matrices(104))
     assert (told.kernel.rpartition("/")[2], told.match, round(told.regret or 0, 3)) == ("plain", "predicted", 0.022)
     assert "expected regret 2.2%" in str(told)
+
+
+def tabulated(products: Path, device: Device, stem: str, timed: dict[int, tuple[Config, float]]) -> TimeTable:
+    """The times of one configuration of a stage at several sizes."""
+    space = catalog.load(str(products / f"{stem}.yaml"))
+    table = TimeTable(device.kind, device.name, Version.of(space).code, ("M", "N", "K", "batch"), OPTIONS, {})
+    for size, (config, time_ms) in timed.items():
+        table.add(config, (size, size, size, 1), time_ms)
+    time_tables.write(space.name, [table], products.parent / "records")
+    return table
+
+
+def test_a_table_of_times_tells_what_is_best_between_its_sizes_and_goes_with_its_code(
+    products: Path, host: Device
+) -> None:
+    tried = (80, 96, 112, 128, 144)
+    tabulated(products, host, "plain", {size: (mode(1), size**3 / 1e6) for size in tried})
+    slow = {size: (mode(2), size**3 / 1e6 * (0.9 if size == 112 else 2.0)) for size in tried}
+    tabulated(products, host, "quick", slow)
+    told = tuner.dispatch(products, results=products.parent / "records").explain(*matrices(104))
+    assert (told.kernel.rpartition("/")[2], told.config, told.match) == ("plain", mode(1), "predicted")
+    source = products / "plain.c"
+    source.write_text(source.read_text().replace("chosen", "taken"))
+    told = tuner.dispatch(products, results=products.parent / "records").explain(*matrices(104))
+    assert (told.kernel.rpartition("/")[2], told.config, told.match) == ("quick", mode(2), "nearest_size")
+
+
+def test_new_times_take_the_place_of_old_ones_in_a_table(products: Path, host: Device) -> None:
+    tabulated(products, host, "plain", {16: (mode(1), 1.0), 24: (mode(1), 2.0)})
+    tabulated(products, host, "plain", {24: (mode(1), 3.0), 32: (mode(2), 4.0)})
+    (table,), problems = time_tables.read(catalog.load(str(products / "plain.yaml")).name, products.parent / "records")
+    at = {size[0]: time_ms for times in table.times.values() for size, time_ms in times.items()}
+    assert (at, problems) == ({16: 1.0, 24: 3.0, 32: 4.0}, [])
+
+
+@pytest.mark.parametrize("damage", ['"tuner times"|"else"', "1.0|-1.0", "[16,16,16,1]|[16]", "{|["])
+def test_a_table_that_cannot_be_read_is_told_and_left_as_it_is(products: Path, host: Device, damage: str) -> None:
+    name, folder = catalog.load(str(products / "plain.yaml")).name, products.parent / "records"
+    tabulated(products, host, "plain", {16: (mode(1), 1.0)})
+    file = time_tables.path(name, folder)
+    before, after = damage.split("|")
+    file.write_text(file.read_text().replace(before, after))
+    text = file.read_text()
+    tables, (problem,) = time_tables.read(name, folder)
+    assert tables == []
+    assert "plain.times.json: " in problem
+    with pytest.raises(RequestError, match="move it away"):
+        tabulated(products, host, "plain", {24: (mode(1), 1.0)})
+    assert file.read_text() == text
+    with pytest.warns(UserWarning, match="move it away"):
+        tuner.dispatch(products, results=folder)(*matrices(16))
 
 
 def test_without_a_record_it_is_the_default_of_the_last_stage(products: Path) -> None:

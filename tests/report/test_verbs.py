@@ -10,15 +10,21 @@ import pytest
 from helpers import ROOT
 from helpers.own_kernels import scaled
 from helpers.processes import Tune
-from helpers.records import H100, H200, KERNEL, at, stored
+from helpers.records import H100, H200, KERNEL, SPACE, at, config, sizes, stored
 from tuner import devices
+from tuner.exchange import recording
+from tuner.exchange.recording import Entry, Recording
 from tuner.report import counters
 
 BLOCKED = "sgemm/01_host_blocked"
 
 
 def test_a_ledger_is_shown_filled_and_explained(tune: Tune) -> None:
-    assert tune(BLOCKED, "64", "--device", "host", "--budget", "4", "--seed", "3").status == 0
+    tuned = tune(BLOCKED, "64", "--device", "host", "--budget", "4", "--seed", "3")
+    assert tuned.status == 0
+    said = tune("best", BLOCKED, "64", "--device", "host", "--json").json["record"]["conclusions"]
+    assert any(" in the finals (" in text for text in said) == (" in the finals (" in tuned.err)
+    assert all(text in tuned.err for text in said)
     before = tune("report", BLOCKED, "64", "--json").json
     assert (before["from"], before["trials"]) == ("ledger", 4)
     assert before["command"] == f"tune {BLOCKED} 64 --device host --budget 4 --seed 3"
@@ -64,7 +70,51 @@ def test_a_device_that_is_not_here_is_explained_by_the_times_of_the_search(tune:
     assert (found["device"], found["timed"]) == ("NVIDIA H200", "search")
     assert found["limits"]["best"]["figures"]["registers"] > 0
     assert any("of the roofline" in sentence for sentence in found["words"])
-    assert "are the times of the search" in done.err
+    assert "are the times of the recording" in done.err
+
+
+def around(time_ms: float, spread: float) -> Entry:
+    """A trial of nine times whose middle half is as wide as `spread` says."""
+    return Entry(time_ms, tuple(time_ms * (1 + spread * step / 5) for step in range(-4, 5)))
+
+
+@pytest.mark.usefixtures("untuned")
+def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Path, tune: Tune) -> None:
+    best = {**config(4), "tile_size_x": 8, "fixed_sizes": 1}
+    noise = (
+        "the best took 7.1 ms in the search, 19.3 ms in the finals (+172%): noise: the least of many medians is luck"
+    )
+    stored(
+        tmp_path,
+        at(520, config=best, time_ms=19.3, spread=1.1, default_ms=22.6, default_spread=1.2, conclusions=[noise]),
+    )
+    trials = {
+        (32, 8, 8, 4, 1): around(7.1, 0.2),  # the best, by luck
+        (32, 8, 8, 4, 0): around(22.0, 1.1),  # without its fixed_sizes
+        (32, 8, 4, 4, 1): around(60.0, 0.2),  # without its tile_size_x
+        (32, 8, 4, 4, 0): around(24.0, 1.2),  # the default
+    }
+    (tmp_path / "recordings").mkdir()
+    file = tmp_path / "recordings/07_tiled_1xn-520.json"
+    recording.write(file, Recording(KERNEL, H200, SPACE.parameters, trials, sizes(520)))
+    about = (KERNEL, "520", "--results", tmp_path)
+
+    reported = tune("report", *about, "--json").json
+    assert any(note.casefold() == f"{noise}." for note in reported["notes"])
+    assert any("spread by" in note and "noise" in note for note in reported["notes"])
+    verdicts = {(n["parameter"], n["value"]): n["verdict"] for n in reported["neighbours"] if n["time_ms"]}
+    assert verdicts == {("tile_size_x", 4): "", ("fixed_sizes", 0): "too noisy to tell"}
+    assert [round(leader["spread"], 2) for leader in reported["leaders"]] == [0.2, 1.1, 1.2, 0.2]
+    page = tmp_path / "page.html"
+    printed = tune("report", *about, "-o", page)
+    assert "1.17 times as fast as the default configuration, 22.6 ms (spread 120.0%): too noisy to tell." in printed.out
+    assert "over the 7.1 ms that the best took" in page.read_text()
+
+    done = tune("explain", *about, "--no-measure")
+    assert done.status == 0, done.err
+    assert "19.3 ms (spread 110.0%), the default 22.6 ms (spread 120.0%), in turns in the finals: too noisy" in done.out
+    assert "tile_size_x = 8 in place of 4 matters most" in done.out
+    assert "fixed_sizes: too noisy to tell" in done.out
 
 
 def test_the_lines_of_a_report_need_no_drawing_library(

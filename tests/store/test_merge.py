@@ -12,9 +12,11 @@ import pytest
 from helpers.ceilings import CEILINGS
 from helpers.processes import Tune, nobody
 from helpers.records import KERNEL, RTX, at, config, imported, stored
+from tuner.store import time_tables
 from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.record import Record
 from tuner.store.store import Store
+from tuner.store.time_tables import TimeTable
 
 
 def held(folder: Path) -> dict[int, Record]:
@@ -66,6 +68,20 @@ def test_the_latest_ceilings_of_a_device_come_along(tune: Tune, tmp_path: Path) 
 
 
 HEADER = '{"format": "tuner results", "version": 1, "kernel": "%s"}\n'
+
+
+def test_the_times_of_tables_come_along_and_a_broken_table_is_told(tune: Tune, tmp_path: Path) -> None:
+    for name, size in (("1", 64), ("2", 128)):
+        folder = stored(tmp_path / name, at(size, RTX))
+        table = TimeTable("cuda", RTX, "code", ("M", "N", "K", "batch"), {"alpha": 1.0}, {})
+        table.add(config(8), (size, size, size, 1), size / 100)
+        time_tables.write(KERNEL, [table], folder)
+    stored(tmp_path / "3", at(256, RTX))
+    time_tables.path(KERNEL, tmp_path / "3").write_text("{}")
+    done = tune("merge", *(tmp_path / name for name in "123"), "--results", tmp_path / "all")
+    (merged,) = [each for each in time_tables.read(KERNEL, tmp_path / "all")[0] if each.device == RTX]
+    assert [*merged.times.values()] == [{(64, 64, 64, 1): 0.64, (128, 128, 128, 1): 1.28}]
+    assert "is not of format 'tuner times'" in done.err
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,16 @@ from helpers.processes import Tune
 from helpers.records import H200, HOST_KERNEL, HOST_SIGNATURE, record, sizes
 from helpers.spaces import on
 from tuner.devices import Device
+from tuner.devices.product import Tiles
 from tuner.exchange import recording
 from tuner.space import catalog
 from tuner.space.model import Config, ConfigKey, config_key
 from tuner.space.scope import Limits, Scope
 from tuner.space.source import Version
 from tuner.store import lookup
+from tuner.store.grids import Measured
 from tuner.store.lookup import Candidate, Query
+from tuner.store.prediction import TimeModel
 from tuner.store.record import Record
 from tuner.store.store import Store
 
@@ -206,3 +209,23 @@ def test_best_tells_what_is_expected_to_be_lost(tune: Tune, tmp_path: Path, host
     assert "predicted, expected regret 2.2%" in tune("best", HOST_KERNEL, "104", "--results", tmp_path).out
     loaded = tuner.load(HOST_KERNEL, 104, device=host, results=tmp_path)
     assert (loaded.match, loaded.config) == ("predicted", steady)
+
+
+def test_a_library_that_tells_its_tiles_is_predicted_by_their_waves() -> None:
+    def tiles(at: tuple[int, ...]) -> Tiles:
+        there = math.ceil(at[0] / 128) ** 2
+        return Tiles(there, (at[0] / 128) ** 2, there / UNITS, algorithm=1)
+
+    def library(size: int) -> float:
+        return math.ceil(tiles((size,)).there / UNITS) * size / 1e6
+
+    tried = [64 * n for n in (9, 13, 17, 20, 21, 22, 24, 26, 28, 30, 31, 33, 35, 37, 39, 42, 45, 48)]
+    known = {(size, size, size, 1): library(size) for size in tried}
+    entries = [Measured(SPACE, LARGE, {at: 3 * time_ms for at, time_ms in known.items()}), Measured(None, {}, known)]
+    scope = Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits(compute_capability=9))
+    for size in (64 * 23, 64 * 32, 64 * 38):
+        told, untold = (
+            TimeModel(entries, scope, UNITS, 0, *how).times(sizes(size))[1] / library(size) for how in ([tiles], [])
+        )
+        assert abs(told - 1) < 0.05
+        assert abs(told - 1) < abs(untold - 1)

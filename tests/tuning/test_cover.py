@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,16 @@ from tuner.devices import Device, build_cache
 from tuner.measure.results import Outcome
 from tuner.search.listing import listed
 from tuner.space import catalog
+from tuner.space.model import Config, config_key
 from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize
+from tuner.store import time_tables
 from tuner.tuning.cover_trials import CoverTrials
 from tuner.tuning.covering import SizedBuild, choose, spread_out
 from tuner.tuning.crew import Crews
 from tuner.tuning.exploration import Quiet
 from tuner.tuning.general import general, generalised
+from tuner.tuning.prospects import Prospects
 from tuner.tuning.request import TuningRequest
 from tuner.tuning.table import TrialTable
 from tuner.tuning.trial import Trial
@@ -55,6 +59,10 @@ def test_a_cover_serves_every_size_with_few_configurations_and_records_them(tune
     for size, unroll in (("1000", 1), ("9000", 2)):
         best = tune("best", file, size, "--json").json
         assert (best["match"], best["config"]) == ("exact", {"unroll": unroll})
+    (table,), _ = time_tables.read(catalog.load(str(file)).name)
+    assert {key: [*times] for key, times in table.times.items()} == {
+        config_key({"unroll": unroll}): [(1000,), (9000,)] for unroll in (1, 2)
+    }
 
 
 def test_after_a_cover_a_first_call_at_another_size_compiles_nothing(
@@ -152,3 +160,22 @@ def test_no_needless_build_is_chosen() -> None:
 def test_weights_decide_between_builds_that_reach_as_far() -> None:
     times = [{A: 1.0, B: 1.0}, {A: 1.0}, {B: 1.0}, {D: 1.0}]
     assert choose(times, [1.0, 1.0, 5.0, 1.0], 1.03)[0] == B
+
+
+def test_a_winner_that_other_sizes_tell_to_be_far_behind_is_not_measured(host: Device) -> None:
+    kernel, sizes = "sgemm/01_host_blocked", range(32, 512, 32)
+    space, table = catalog.load(kernel), TrialTable()
+    quick, slow, new = ({"block_size": block, "openmp": 0} for block in (8, 16, 32))
+    scope = Scope(dict.fromkeys(space.operation.sizes, 1), dict(space.operation.options), "c", host.limits)
+
+    def kept(known: Iterable[int]) -> list[Config]:
+        for size in known:
+            trials = [
+                Trial(c, Outcome(times=(ms,)), (ms,)) for c, ms in ((quick, size**3 / 1e6), (slow, size**3 / 3e5))
+            ]
+            table.add({"M": size, "N": size, "K": size, "batch": 1}, kernel, trials)
+        prospects = Prospects({kernel: space}, {kernel: [quick, slow, new]}, [table], scope, host.info)
+        return prospects.of({kernel: [quick, slow, new]}, {"M": 100, "N": 100, "K": 100, "batch": 1})[kernel]
+
+    assert kept(sizes[:4]) == [quick, slow, new], "too little is known"
+    assert kept(sizes) == [quick, new]

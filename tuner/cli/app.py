@@ -126,6 +126,9 @@ def _message(error: click.ClickException) -> str:
         text = f"no such option {paths.shown(error.option_name)}"
         if error.option_name.lstrip("-")[:1].isdigit():
             return f"{text}: a size is a whole number from 1 on"
+        if error.possibilities:
+            shows = f" `{error.ctx.command_path} --help` shows all" if error.ctx else ""
+            return f"{text}; did you mean {error.possibilities[0]}?{shows}"
     usage = f"; see `{error.ctx.command_path} --help`" if isinstance(error, click.UsageError) and error.ctx else ""
     return text + usage
 

@@ -10,9 +10,11 @@ import click
 from tuner.cli import output
 from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TYPES, storage_option
 from tuner.errors import DeviceError
-from tuner.report.words import times
+from tuner.report.words import spread, times
 
 if TYPE_CHECKING:
+    from tuner.measure.results import Final
+    from tuner.report.contenders import Contender
     from tuner.report.explanation import Contrast, Limiting
 
 
@@ -58,7 +60,7 @@ def command(
 
     found = subject.of_problem(problem, device, storage)
     needed = explanation.rows(found)
-    in_turns: dict[Any, float] = {}
+    in_turns: dict[Any, Final] = {}
     is_default = len(needed) == 1  # then there is nothing to compare it with
     if not no_measure and not is_default and found.here is not None:
         from tuner.cli import progress
@@ -67,9 +69,9 @@ def command(
         with progress.displayed() as listener:
             measured = measuring.measure(found, needed, storage, listener, in_turns=True)
         found = measured.subject
-        in_turns = {row: final.time_ms for row, final in measured.finals.items()}
+        in_turns = measured.finals
     elif not no_measure and not is_default:
-        output.say(f"{found.recording.device} is not here: these are the times of the search")
+        output.say(f"{found.recording.device} is not here: these are the times of the {found.source}")
     result = explanation.explain(found, in_turns)
     profiles: dict[str, dict[str, str]] = {}
     if counters:
@@ -89,8 +91,8 @@ def _data(result: Contrast, profiles: dict[str, dict[str, str]]) -> dict[str, An
         "kernel": subject.kernel,
         "problem": subject.problem_text,
         "device": subject.recording.device,
-        "best": {"config": subject.config(subject.best), "time_ms": result.best_ms},
-        "default": {"config": subject.default and subject.config(subject.default), "time_ms": result.default_ms},
+        "best": _contender(result.best),
+        "default": _contender(result.default),
         "timed": result.origin,
         "parameters": [vars(change) for change in result.changes],
         "limits": {
@@ -100,6 +102,10 @@ def _data(result: Contrast, profiles: dict[str, dict[str, str]]) -> dict[str, An
         "counters": profiles,
         "words": explanation.sentences(result),
     }
+
+
+def _contender(found: Contender) -> dict[str, Any]:
+    return {"config": found.config, "time_ms": found.time_ms, "spread": found.spread, "timed": found.origin}
 
 
 def _text(result: Contrast, profiles: dict[str, dict[str, str]]) -> str:
@@ -128,9 +134,10 @@ def _lines(result: Contrast) -> tuple[list[list[Any]], list[str]]:
     """The rows of the table of parameters, and the reasons that its cells have the numbers of."""
     reasons: list[str] = []
 
-    def cell(time_ms: float | None, base_ms: float, reason: str) -> str:
+    def cell(time_ms: float | None, base_ms: float, reason: str, sure: float | None, verdict: str) -> str:
         if time_ms is not None:
-            return f"{time_ms:.4g} ms, {times(time_ms / base_ms)}"
+            ratio = f"{times(time_ms / base_ms)}{f', {verdict}' if verdict else ''}"
+            return f"{time_ms:.4g} ms{spread(sure)}, {ratio}"
         if reason not in reasons:
             reasons.append(reason)
         return f"({reasons.index(reason) + 1})"
@@ -140,8 +147,8 @@ def _lines(result: Contrast) -> tuple[list[list[Any]], list[str]]:
             change.name,
             change.default,
             change.best,
-            cell(change.without, result.best_ms, change.without_reason),
-            cell(change.alone, result.default_ms, change.alone_reason),
+            cell(change.without, result.best_ms, change.without_reason, change.without_spread, change.without_verdict),
+            cell(change.alone, result.default_ms, change.alone_reason, change.alone_spread, change.alone_verdict),
         ]
         for change in result.changes
     ]

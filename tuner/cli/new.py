@@ -39,5 +39,5 @@ def command(source: Path, entry: str | None, output: Path | None, as_json: bool)
     except OSError as error:
         raise RequestError(f"{shown(file)}: cannot be written: {error.strerror}; name another by --output") from None
     count = text.count("  # ? ")
-    say = f"{file}: written, with {count} questions; `tune validate {file}` names the first"
+    say = f"{file}: written, with {count} questions; `tune validate {file}` names them"
     console.answer(as_json, {"file": str(file), "questions": count}, say)

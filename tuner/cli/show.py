@@ -83,6 +83,7 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
         *(_scratch_line(argument) for argument in op.scratch),
         *(f"restriction {restriction}" for restriction in space.restrictions),
         f"source {', '.join(map(str, space.sources))}",
+        *([f"note: {space.source_note}"] if space.source_note else []),
     ]
     if space.operation.reference.kind == "none":
         lines.append(output.UNVERIFIED)

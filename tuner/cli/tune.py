@@ -98,9 +98,13 @@ def command(
 
     try:
         is_family = len(family.find(kernel).spaces) > 1
-    except RequestError:
-        if near := difflib.get_close_matches(kernel, VERBS, n=1):
-            raise RequestError(f"{quoted(kernel)} is no verb and no kernel; did you mean `tune {near[0]}`?") from None
+    except RequestError as error:
+        families = {entry.name.rpartition("/")[0] for entry in (*catalog.shipped(), *catalog.own()[0])}
+        near = next(iter(difflib.get_close_matches(kernel, [*VERBS, *families], n=1)), None)
+        if near in VERBS:
+            raise RequestError(f"{quoted(kernel)} is no verb and no kernel; did you mean `tune {near}`?") from None
+        if near and near != kernel:
+            raise RequestError(f"{error}; or did you mean the family {near}?") from None
         raise
     method = Method(repeats, flush, parse_objectives(objective), race=not full)
     if is_family or size_lists or len(sizes) > 1 or ":" in "".join(sizes):
@@ -153,6 +157,7 @@ def document(result: Result) -> dict[str, Any]:
         ],
         **({"front": [{"config": p.config, **p.values} for p in result.front]} if result.front else {}),
         "stored": result.stored,
+        "kept": result.kept and {"config": result.kept.config, "time_ms": result.kept.time_ms},
     }
 
 
@@ -177,6 +182,7 @@ def lines(result: Result) -> list[str]:
     found = [output.best(result.record, space)]
     if result.front:
         found.append(output.front(result.front))
-    if not result.stored:
-        found.append("the store keeps the faster configuration that it has")
+    if result.kept:
+        found[0] = f"of this run, the {found[0]}"
+        found += ["the store keeps the better record that it has:", output.best(result.kept, space)]
     return found

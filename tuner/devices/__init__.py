@@ -61,6 +61,8 @@ def open_device(name: str) -> Device:
     kind, number = split(name)
     backend = BACKENDS[kind]
     if not backend.is_installed:
+        if (lacking := backend.lacks()) is not None:
+            raise DeviceError(f"device {quoted(name)}: {lacking}")
         raise DeviceError(f"device {quoted(name)}: {backend.package} is not installed; pip install {backend.package}")
     return backend.open(number)
 
@@ -142,7 +144,7 @@ def _portable(space: Space, kinds: Iterable[str]) -> str:
 def _remedy(kinds: Sequence[str]) -> str:
     """What to do on a machine without devices of these kinds, as the beginning of a list."""
     backends = [BACKENDS[kind] for kind in kinds]
-    missing = [str(backend.package) for backend in backends if not backend.is_installed]
+    missing = [str(backend.package) for backend in backends if not backend.is_installed and not backend.lacks()]
     remedies = [backend.remedy for backend in backends if backend.remedy]
     if missing and not remedies:
         remedies = [f"pip install {' '.join(missing)}"]

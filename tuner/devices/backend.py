@@ -49,6 +49,7 @@ class Backend:
     modules: the modules of Python packages any one of which drives it; none if it needs none.
     library_modules: the modules through which its vendor's routines are called; they take long to import.
     remedy: what to do if there is no device although `package` is installed.
+    lacks: says what else than a package keeps the machine from having such devices; None where nothing does.
     limits_of: the limits of an architecture, as far as they are known without a device.
     widest: limits that no device of an architecture exceeds. A configuration that breaks them is valid nowhere.
     may_be_processor: whether a device of this kind may be the processor that compiles, too.
@@ -68,6 +69,7 @@ class Backend:
     modules: tuple[str, ...] = ()
     library_modules: tuple[str, ...] = ()
     remedy: str | None = None
+    lacks: Callable[[], str | None] = lambda: None
     limits_of: Callable[[str], Limits] = unknown_limits
     widest: Callable[[str], Limits] = widest_processor
     may_be_processor: bool = False

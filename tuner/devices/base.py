@@ -17,7 +17,7 @@ from tuner.space.scope import Limits
 
 if TYPE_CHECKING:
     from tuner.devices.compiler import Build, Compiler
-    from tuner.devices.product import MatrixProduct, ProductLaunch
+    from tuner.devices.product import MatrixProduct, ProductLaunch, Tiles
     from tuner.space.source import Source
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -253,6 +253,11 @@ class Device(ABC):
 
     def product(self, product: MatrixProduct) -> ProductLaunch | None:
         """The vendor's matrix product as a launch on the caller's arrays; None if there is none."""
+        return None
+
+    def tiles(self, product: MatrixProduct) -> Tiles | None:
+        """How the vendor's library would run a product, which it is asked for and does not run; None if it does not
+        tell."""
         return None
 
     @property

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tuner.devices.arguments import ArraySpec
 
@@ -41,6 +42,24 @@ class MatrixProduct:
         """The names of the types of A, B and C."""
         c, a, b = (spec.element.name for spec in self.specs)
         return a, b, c
+
+
+class Tiles(NamedTuple):
+    """How a library cuts a product: into so many tiles, counted with the parts of split sums; how many these would be
+    without rounding up; how often the device must be filled to run all, as the library says; and the number of its
+    algorithm."""
+
+    there: float
+    whole: float
+    waves: float
+    algorithm: int
+
+    @staticmethod
+    def of(product: MatrixProduct, rows: int, columns: int, splits: int, waves: float, algorithm: int) -> Tiles:
+        """The tiles of so many rows and columns."""
+        each = product.batch * splits
+        there = math.ceil(product.M / rows) * math.ceil(product.N / columns) * each
+        return Tiles(there, product.M / rows * product.N / columns * each, waves, algorithm)
 
 
 def matrices(spec: ArraySpec, is_transposed: bool = False) -> Matrices:

@@ -26,6 +26,7 @@ from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 from tuner.space.source import Source, Version
 from tuner.space.texts import config_text, size_text
+from tuner.store import time_tables
 from tuner.store.record import Record
 from tuner.store.store import Store
 from tuner.version import VERSION
@@ -59,6 +60,10 @@ def export(request: ExportRequest) -> Export:
         store = Store(space.name, folder / RECORDS)
         store.put(known[space.name])
         files.append(store.paths[0])
+        tables, _ = time_tables.read(space.name, request.problem.results)
+        if here := [each for each in tables if (each.kind, each.device) == (device.kind, device.name)]:
+            time_tables.write(space.name, here[::-1], folder / RECORDS)
+            files.append(time_tables.path(space.name, folder / RECORDS))
     files.append(folder / DISPATCH_FILE)
     data = {
         "format": DISPATCH[0],

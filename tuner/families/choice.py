@@ -5,27 +5,28 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tuner.devices import Device, build_cache
+from tuner.devices.product import Tiles
 from tuner.errors import DeviceError, NoConfiguration, TrialError
+from tuner.families import products
 from tuner.families.bundles import Binaries
-from tuner.families.code import Code, SizedCode
+from tuner.families.code import SizedCode
+from tuner.families.known import Knowledge, Known
 from tuner.space import source
-from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.store import lookup
+from tuner.store import lookup, time_tables
 from tuner.store.grids import Measured, Sizes
 from tuner.store.lookup import MATCHES, Candidate, Match, Query
 from tuner.store.prediction import TimeModel
-from tuner.store.record import Record
 from tuner.store.rejected import Rejections
 from tuner.store.store import Store
 
 NO_BINARIES = Binaries()
-LOSING = 2.0  # times the best of the family wherever it was measured: such a configuration is not considered elsewhere
 
 
 @dataclass(frozen=True)
@@ -36,19 +37,7 @@ class Choice:
     candidate: Candidate
 
 
-@dataclass(eq=False)
-class _Known:
-    """A configuration of a kernel, or the library where `space` is None, and its times in ms by size, each with the
-    record that has it."""
-
-    space: Space | None
-    config: Config
-    times: dict[Sizes, float] = field(default_factory=dict)
-    records: dict[Sizes, tuple[Record, int]] = field(default_factory=dict)  # and the rank in it
-    codes: set[Code] = field(default_factory=set)  # at the sizes where it was measured
-
-
-_Entry = tuple[_Known, Sizes, Match, float | None]  # the size that it was measured at, and the expected regret
+_Entry = tuple[Known, Sizes, Match, float | None]  # the size that it was measured at, and the expected regret
 
 
 class FamilyTable:
@@ -71,14 +60,21 @@ class FamilyTable:
         self._stores = [Store.of(q.space, results, exported.names_of(q.version.code)) for q in self._queries]
         self._code = {id(space): SizedCode(space) for space in self._spaces}
         self._exported, self._library = frozenset(exported.builds), library
-        self._known = _without_losers(self._read(library))
+        self._problems = [problem for store in self._stores for problem in store.problems]
+        self._known = self._read(library, results)
         entries = [Measured(known.space, known.config, known.times) for known in self._known]
-        self._model = TimeModel(entries, scope, device.units, device.last_cache or 0) if len(entries) > 1 else None
+        cache = device.last_cache or 0
+        self._model = TimeModel(entries, scope, device.units, cache, self._tiles) if len(entries) > 1 else None
 
     @property
     def notes(self) -> list[str]:
-        """Lines of stores that cannot be read."""
-        return list(dict.fromkeys(problem for store in self._stores for problem in store.problems))
+        """What cannot be read of stores and tables."""
+        return list(dict.fromkeys(self._problems))
+
+    def _tiles(self, sizes: Sizes) -> Tiles | None:
+        """How the library runs the operation at these sizes, if it tells."""
+        space = self._spaces[0]
+        return products.tiles(space, self.scope(dict(zip(space.operation.sizes, sizes, strict=True))), self.device)
 
     def scope(self, sizes: Mapping[str, int]) -> Scope:
         """The problem of these sizes."""
@@ -156,7 +152,7 @@ class FamilyTable:
                 uncompiled.append(entry)
         yield from self._valid([*uncompiled, *for_one_size], scope)
 
-    def _is_known(self, known: _Known, scope: Scope) -> bool:
+    def _is_known(self, known: Known, scope: Scope) -> bool:
         """Whether its code here is that of a size at which it was measured."""
         assert known.space is not None
         return self._code[id(known.space)].at(known.config, scope) in known.codes
@@ -184,7 +180,7 @@ class FamilyTable:
     def _comparable(self, scope: Scope, key: Sizes) -> Iterator[_Entry]:
         """What was measured on this device, best first: exact ones; then predicted ones, or those of the nearest
         sizes."""
-        exact = [known for known in self._known if key in known.times]
+        exact = [known for known in self._known if key in known.records]
         if exact:
             best = min((known.times[key] for known in exact if known.space is not None), default=math.inf)
             order = sorted(exact, key=lambda known: self._exact_time(known, key, best))
@@ -195,7 +191,9 @@ class FamilyTable:
             order = [
                 self._known[position] for position in times.argsort(kind="stable") if math.isfinite(times[position])
             ]
-            yield from ((known, _nearest(known.times, key), "predicted", regret) for known in order)
+            yield from (
+                (known, _nearest([*(known.records or known.times)], key), "predicted", regret) for known in order
+            )
             return
         for sizes in sorted({size for known in self._known for size in known.times}, key=lambda s: _distance(s, key)):
             there = [known for known in self._known if sizes in known.times]
@@ -203,63 +201,36 @@ class FamilyTable:
             there.sort(key=lambda known: self._exact_time(known, sizes, best))
             yield from ((known, sizes, "nearest_size", None) for known in there)
 
-    def _exact_time(self, known: _Known, sizes: Sizes, best: float) -> float:
+    def _exact_time(self, known: Known, sizes: Sizes, best: float) -> float:
         """Its time; of the library, what it would be in the run of the best of ours, where both were measured."""
-        if known.space is not None or not math.isfinite(best):
+        if known.space is not None or sizes not in known.records or not math.isfinite(best):
             return known.times[sizes]
         return best * known.times[sizes] / known.records[sizes][0].time_ms
 
     def _valid(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
         """Those of `entries` that are valid here."""
         for known, sizes, match, regret in entries:
-            record, rank = known.records[sizes]
+            record, rank = known.records.get(sizes, (None, 0))
             if known.space is None:
                 yield Choice(None, Candidate({}, match, record, regret=regret))
             elif known.space.valid(known.config, scope):
                 yield Choice(known.space, Candidate(known.config, match, record, rank=rank, regret=regret))
 
-    def _read(self, library: bool) -> list[_Known]:
-        """The configurations in records whose times may be compared, and the library."""
-        found: dict[tuple[int, ConfigKey], _Known] = {}
-        vendor = _Known(None, {})
-        for number, (store, query) in enumerate(zip(self._stores, self._queries, strict=True)):
-            names = list(query.space.operation.sizes)
-            signatures: dict[tuple[int, ...], str] = {}  # the latest: with other inputs, times differ
-            for record in lookup.comparable(store.records, _anywhere(query)):
-                sizes = tuple(record.sizes[name] for name in names)
-                if signatures.setdefault(sizes, record.signature) != record.signature:
-                    continue
-                scope = replace(self._scope, sizes=dict(zip(names, sizes, strict=True)))
-                for rank, (config, time_ms) in enumerate(record.timed):
-                    if not query.space.declares(config):
-                        continue
-                    known = found.setdefault((number, config_key(config)), _Known(query.space, config))
-                    if sizes not in known.times:
-                        known.times[sizes], known.records[sizes] = time_ms, (record, rank)
-                        known.codes.add(self._code[id(query.space)].at(config, scope))
-                if library and record.library_ms:
-                    held = vendor.records.get(sizes)
-                    if held is None or record.time_ms < held[0].time_ms:  # beside the best of ours
-                        vendor.times[sizes], vendor.records[sizes] = record.library_ms, (record, 0)
-        return [*found.values(), *([vendor] if vendor.times else [])]
+    def _read(self, library: bool, results: Path | None) -> list[Known]:
+        """The configurations in records and tables whose times may be compared, and the library."""
+        knowledge = Knowledge(library)
+        for store, query in zip(self._stores, self._queries, strict=True):
+            code = self._code[id(query.space)]
+            knowledge.add_records(store.records, query, code)
+            tables, problems = time_tables.read(query.space.name, results)
+            self._problems += problems
+            for table in tables:
+                knowledge.add_table(table, query, code)
+        return knowledge.all()
 
 
-def _anywhere(query: Query) -> Query:
-    """The query at no size of its own: then records are merely those of the device."""
-    return replace(query, scope=replace(query.scope, sizes=dict.fromkeys(query.space.operation.sizes, 1)))
-
-
-def _without_losers(known: list[_Known]) -> list[_Known]:
-    """Those that were within LOSING times of the best of all at one size at least."""
-    best: dict[Sizes, float] = {}
-    for each in known:
-        for sizes, time_ms in each.times.items():
-            best[sizes] = min(best.get(sizes, math.inf), time_ms)
-    return [each for each in known if any(time_ms <= LOSING * best[sizes] for sizes, time_ms in each.times.items())]
-
-
-def _nearest(times: Mapping[Sizes, float], key: Sizes) -> Sizes:
-    return min(times, key=lambda sizes: _distance(sizes, key))
+def _nearest(there: Iterable[Sizes], key: Sizes) -> Sizes:
+    return min(there, key=lambda sizes: _distance(sizes, key))
 
 
 def _distance(one: Sizes, other: Sizes) -> float:

@@ -17,7 +17,7 @@ from tuner.devices import Device
 from tuner.devices.arguments import ArraySpec
 from tuner.devices.product import Matrices, MatrixProduct
 from tuner.errors import ArgumentError, NoConfiguration, RequestError, TrialError
-from tuner.families import arrays, family, vendor
+from tuner.families import arrays, family, products
 from tuner.families.dispatcher import Dispatcher, Explanation, dispatch, explained
 from tuner.families.places import Places, device_name
 from tuner.families.vendor import LibraryKernel
@@ -321,7 +321,7 @@ def _handle(types: tuple[str, ...], turned: tuple[bool, bool], device: str, stri
     for each in _families():
         op = each.operation
         is_right = all(wanted in op.types.get(a.dtype, (a.dtype,)) for a, wanted in zip(op.arrays, types, strict=True))
-        if not is_right or (vendor.is_turned(each.spaces[0], "A"), vendor.is_turned(each.spaces[0], "B")) != turned:
+        if not is_right or (products.is_turned(each.spaces[0], "A"), products.is_turned(each.spaces[0], "B")) != turned:
             continue
         members = [s for s in each.spaces if kind in devices.kinds_of(s) and (s.operation.leading or not strided)]
         if members:
@@ -334,7 +334,7 @@ def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Way | None
     C, A, B = operands
     if _OTHER in (A.lies, B.lies) or not C.is_row_major or C.strides[0] == 0:
         return None
-    space = next((f.spaces[-1] for f in _families() if not vendor.is_turned(f.spaces[0], "B")), None)
+    space = next((f.spaces[-1] for f in _families() if not products.is_turned(f.spaces[0], "B")), None)
     if space is None:
         return None
     specs = []

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.devices import Device
-from tuner.devices.arguments import ArraySpec, check_count
-from tuner.devices.product import MatrixProduct, ProductLaunch, matrices
+from tuner.devices.arguments import check_count
+from tuner.devices.product import ProductLaunch
+from tuner.families import products
 from tuner.kernel import MOST_OPTIONS
-from tuner.space import operation, routines, source
-from tuner.space.chosen_types import dtype
+from tuner.space import operation
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 from tuner.store.lookup import Candidate, Match
@@ -42,7 +42,7 @@ class LibraryKernel:
         """Enqueue the routine on these arrays, as `Kernel.__call__` does. Raises the same."""
         factors = self._plain if not options else self._factors.get(repr(options)) or self._of(options)
         if len(arrays) != self._count:
-            check_count(specs(self.space, self.scope), arrays)
+            check_count(products.specs(self.space, self.scope), arrays)
         self._launch(arrays, stream, *factors)
 
     def _of(self, options: Mapping[str, float]) -> tuple[float, float]:
@@ -59,33 +59,8 @@ class LibraryKernel:
         return f"<the vendor's library on {self.device.name}, {self.match}>"
 
 
-def specs(space: Space, scope: Scope) -> list[ArraySpec]:
-    """What the arrays of an operation must be, where no kernel asks for more."""
-    return [ArraySpec.of(a, operation.shape(a, scope), dtype(a, scope), alignment=1) for a in space.operation.arrays]
-
-
 def load(space: Space, scope: Scope, device: Device, candidate: Candidate) -> LibraryKernel | None:
     """The library's routine for the operation of `space`; None where there is none, or where it is not installed."""
-    plan = product(space, scope)
+    plan = products.product(space, scope)
     launch = device.product(plan) if plan is not None else None
     return None if launch is None else LibraryKernel(space, scope, device, candidate, launch)
-
-
-def product(space: Space, scope: Scope) -> MatrixProduct | None:
-    """The matrix product that the operation of `space` says to be (`library: gemm`); None if it says none."""
-    op = space.operation
-    by_name = {spec.argument.name: spec for spec in specs(space, scope)}
-    if op.library != "gemm" or list(by_name) != ["C", "A", "B"] or source.fixed_options(space) & {"alpha", "beta"}:
-        return None
-    if not {"alpha", "beta"} <= scope.options.keys() or any(len(spec.shape) != 3 for spec in by_name.values()):
-        return None
-    batch, M, N = by_name["C"].shape
-    turned = {name: is_turned(space, name) for name in "AB"}
-    K = by_name["A"].shape[1 if turned["A"] else 2]
-    given = [matrices(by_name[name], turned.get(name, False)) for name in "CAB"]
-    return MatrixProduct(M, N, K, batch, (by_name["C"], by_name["A"], by_name["B"]), *given)
-
-
-def is_turned(space: Space, name: str) -> bool:
-    """Whether the operation stores an operand transposed, as its shape says: [batch, N, K] for B."""
-    return name in routines.transposed(space.operation)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MIN_ROUNDS, MAX_ROUNDS = 5, 50
 ENQUEUE_MS = 0.2  # several times what a library called through Python needs to enqueue on a busy host
-FINAL_SECONDS, QUICK_SECONDS = 3.0, 0.5
+FINAL_SECONDS, QUICK_SECONDS = 3.0, 0.25
 ENERGY_SECONDS = 1.0  # a board updates its energy counter some ten times per second
 RACE = 1.5
 START_UP_MS = 1.0  # by which a kernel's first run may exceed the later ones

@@ -132,9 +132,12 @@ def neighbours(findings: Findings) -> Chart | None:
         },
         *rule(1.0, ""),
     ]
-    caption = "The best with one parameter changed. What is left of 1 was faster in the search, but not in the finals."
-    if not any(row["ratio"] < 1 for row in data):
-        caption = "The best with one parameter changed."
+    source = findings.subject.source
+    caption = f"The best with one parameter changed, over the {best_ms:.4g} ms that the best took in the {source}."
+    if any(row["ratio"] < 1 for row in data):
+        caption += f" What is left of 1 was faster in the {source}, but not in the finals."
+    if unsure := sum(bool(n.verdict) for n in measured):
+        caption += f" {unsure} of {len(measured)} cannot be told from the best: the table says which."
     return Chart("neighbours", "Neighbours of the best", caption, spec(data, 18 * len(data), layers))
 
 

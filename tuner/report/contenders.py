@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.devices.ceilings import COPY
+from tuner.report import noise
 from tuner.store import rates
 from tuner.store.rates import Rates
 from tuner.tuning.selection import SLOWEST_DEFAULT
 
 if TYPE_CHECKING:
     from tuner.devices.ceilings import Ceilings
+    from tuner.report.noise import Timing
     from tuner.report.subject import Subject
     from tuner.space.model import Config
 
@@ -30,30 +32,42 @@ class Contender:
     spread: float | None = None
     rates: Rates | None = None
 
+    def verdict(self, other: Contender) -> str:
+        """Why two times cannot be told apart, as `Timing.verdict` says; a spread that is not known is that of the
+        other."""
+        pairs = ((self, other), (other, self))
+        one, two = (noise.of_median(a.time_ms, b.spread if a.spread is None else a.spread) for a, b in pairs)
+        return one.verdict(two)
+
 
 def contenders(subject: Subject) -> list[Contender]:
     """The best; then, where they are known, the default, the library, and the best of its algorithms. The finals
     measured all in the same rounds."""
     finals = subject.finals
-    best = subject.config(subject.best)
+    best, timings = subject.config(subject.best), subject.timings
     if finals is not None:
         found = [Contender("best", finals.time_ms, FINALS, best, finals.spread)]
     else:
-        found = [Contender("best", subject.times[subject.best], SEARCH, best)]
+        found = [_of_search("best", timings[subject.best], best)]
     default = subject.default
     if default is not None and default != subject.best:
         config = subject.config(default)
         if finals is not None and finals.default_ms:
             # A default that is much slower takes no part in the finals.
             in_finals = finals.default_ms <= SLOWEST_DEFAULT * finals.time_ms
-            found.append(Contender("default", finals.default_ms, FINALS if in_finals else SEARCH, config))
-        elif default in subject.times:
-            found.append(Contender("default", subject.times[default], SEARCH, config))
+            origin = FINALS if in_finals else SEARCH
+            found.append(Contender("default", finals.default_ms, origin, config, finals.default_spread))
+        elif default in timings:
+            found.append(_of_search("default", timings[default], config))
     if finals is not None and finals.library and finals.library_ms:
         found.append(Contender(finals.library, finals.library_ms, FINALS))
     if finals is not None and finals.best_library and finals.best_library_ms:
         found.append(Contender(finals.best_library, finals.best_library_ms, FINALS))
     return [with_rates(subject, contender) for contender in found]
+
+
+def _of_search(name: str, found: Timing, config: Config) -> Contender:
+    return Contender(name, found.time_ms, SEARCH, config, found.spread)
 
 
 def with_rates(subject: Subject, contender: Contender) -> Contender:

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.devices.figures import Figures, resident_blocks
 from tuner.errors import RequestError
-from tuner.report import contenders, landscape
-from tuner.report.contenders import SEARCH, Contender
-from tuner.report.words import times
+from tuner.report import contenders, landscape, noise
+from tuner.report.contenders import FINALS, SEARCH, Contender
+from tuner.report.words import spread, times
+from tuner.tuning.conclusions import NOISY
 from tuner.tuning.selection import SLOWEST_DEFAULT
 
 if TYPE_CHECKING:
     from tuner.exchange.recording import Row
+    from tuner.measure.results import Final
+    from tuner.report.noise import Timing
     from tuner.report.subject import Subject
     from tuner.space.model import Value
 
@@ -26,7 +29,8 @@ ALIKE = 0.01  # of a time: what a parameter changes by less does not matter
 @dataclass(frozen=True)
 class Change:
     """A parameter in which best and default differ. `without` is the time in ms of the best with the default's value,
-    `alone` that of the default with the best's value; None with a reason where there is none."""
+    `alone` that of the default with the best's value; None with a reason where there is none. A verdict says why the
+    time cannot be told from that of the best, or of the default."""
 
     name: str
     default: Value
@@ -35,6 +39,10 @@ class Change:
     alone: float | None
     without_reason: str = ""
     alone_reason: str = ""
+    without_spread: float | None = None
+    alone_spread: float | None = None
+    without_verdict: str = ""
+    alone_verdict: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,16 +66,21 @@ class Limiting:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Best against default: their times in ms, measured `TURNS` or of the SEARCH; the changes, the most important
-    first; what limits both; the rates of the best."""
+    """Best against default: the times of both, measured `TURNS`, in the FINALS or in the SEARCH; the changes, the most
+    important first; what limits both.
+
+    The times of the changes are of `origin`, `TURNS` or SEARCH, and so are `best_ms` and `default_ms`, to which alone
+    they can be compared.
+    """
 
     subject: Subject
+    best: Contender
+    default: Contender
+    origin: str
     best_ms: float
     default_ms: float
-    origin: str
     changes: list[Change]
     bounds: Mapping[str, Limiting | None]
-    best: Contender
 
 
 def rows(subject: Subject) -> list[Row]:
@@ -104,8 +117,8 @@ def _is_valid(subject: Subject, row: Row) -> bool:
     return space is not None and scope is not None and space.valid(subject.config(row), scope)
 
 
-def explain(subject: Subject, in_turns: Mapping[Row, float]) -> Contrast:
-    """The explanation, from the times in ms that were measured in turns, else from those of the search.
+def explain(subject: Subject, in_turns: Mapping[Row, Final]) -> Contrast:
+    """The explanation, from what was measured in turns, else from the times of the search.
 
     Raises RequestError where the default has no time.
     """
@@ -117,39 +130,62 @@ def explain(subject: Subject, in_turns: Mapping[Row, float]) -> Contrast:
             f"{subject.recording.device} is"
         )
     # Times of the search and times in turns can be compared only where they are far apart.
-    with_slow = {**_slow(subject, in_turns), **in_turns}
-    origin = TURNS if subject.best in in_turns and default in with_slow else SEARCH
-    measured = with_slow if origin == TURNS else subject.times
+    turns = {row: noise.of_times(final.times) for row, final in in_turns.items()}
+    with_slow = {**_slow(subject, turns), **turns}
+    origin = TURNS if subject.best in turns and default in with_slow else SEARCH
+    measured = with_slow if origin == TURNS else subject.timings
+    best = measured[subject.best] if origin == TURNS else noise.of_best(subject)
     changes = []
     for i in _differing(subject, default):
         without, alone = _mixed(subject.best, default, i)
+        changed, beside = measured.get(without), measured.get(alone)
         changes.append(
             Change(
                 list(subject.parameters)[i],
                 default[i],
                 subject.best[i],
-                measured.get(without),
-                measured.get(alone),
-                "" if without in measured else _reason(subject, without),
-                "" if alone in measured else _reason(subject, alone),
+                changed.time_ms if changed else None,
+                beside.time_ms if beside else None,
+                "" if changed else _reason(subject, without),
+                "" if beside else _reason(subject, alone),
+                changed.spread if changed else None,
+                beside.spread if beside else None,
+                best.verdict(changed) if changed else "",
+                measured[default].verdict(beside) if beside else "",
             )
         )
-    best_ms = measured[subject.best]
     changes.sort(key=lambda change: -(change.without or 0.0))
-    shown = contenders.with_rates(subject, Contender("best", best_ms, origin, subject.config(subject.best)))
     bounds = {name: bounds_of(subject, row) for name, row in (("best", subject.best), ("default", default))}
-    return Contrast(subject, best_ms, measured[default], origin, changes, bounds, shown)
+    times_ms = best.time_ms, measured[default].time_ms
+    return Contrast(subject, *_both(subject, default, measured, origin), origin, *times_ms, changes, bounds)
 
 
-def _slow(subject: Subject, in_turns: Mapping[Row, float]) -> dict[Row, float]:
+def _both(subject: Subject, default: Row, measured: Mapping[Row, Timing], origin: str) -> tuple[Contender, Contender]:
+    """Best and default: as the finals timed them, where nothing was measured in turns since and both were in them; else
+    as they were `measured`."""
+    if origin == SEARCH:
+        found = {contender.name: contender for contender in contenders.contenders(subject)}
+        best, other = found["best"], found["best"] if default == subject.best else found.get("default")
+        is_far = other is not None and other.time_ms > SLOWEST_DEFAULT * best.time_ms
+        if other is not None and (is_far or best.origin == other.origin):
+            return best, other
+
+    def of(name: str, row: Row) -> Contender:
+        found = Contender(name, measured[row].time_ms, origin, subject.config(row), measured[row].spread)
+        return contenders.with_rates(subject, found)
+
+    return of("best", subject.best), of("default", default)
+
+
+def _slow(subject: Subject, turns: Mapping[Row, Timing]) -> dict[Row, Timing]:
     """The times of what was too slow to be timed in turns."""
-    fastest = min((subject.times[row] for row in in_turns), default=math.inf)
-    return {row: time_ms for row, time_ms in subject.times.items() if time_ms > SLOWEST_DEFAULT * fastest}
+    fastest = min((subject.times[row] for row in turns), default=math.inf)
+    return {row: found for row, found in subject.timings.items() if found.time_ms > SLOWEST_DEFAULT * fastest}
 
 
 def _reason(subject: Subject, row: Row) -> str:
     if row in subject.times:
-        return f"{subject.times[row]:.4g} ms in the search"
+        return f"{subject.times[row]:.4g} ms in the {subject.source}"
     return landscape.why_no_time(subject, row)
 
 
@@ -182,17 +218,23 @@ def _count(value: Any) -> int | None:
 
 def sentences(found: Contrast) -> list[str]:
     """The explanation in words."""
-    ratio = found.default_ms / found.best_ms
-    how = "measured in turns" if found.origin == TURNS else f"as the {found.subject.trials.origin} has them"
+    best, default, source = found.best, found.default, found.subject.source
+    ways = {TURNS: "measured in turns", FINALS: "in turns in the finals", SEARCH: f"in the {source}"}
+    best_text, default_text = (f"{c.time_ms:.4g} ms{spread(c.spread)}" for c in (best, default))
     if not found.changes:
-        return [f"The best configuration is the default: {found.best_ms:.4g} ms, {how}.", *_limits(found)]
-    lines = [
-        f"The best takes {found.best_ms:.4g} ms, the default {found.default_ms:.4g} ms, {how}: "
-        f"{times(ratio)[:-2]} times as fast."
-    ]
-    needed = [change for change in found.changes if change.without and change.without > (1 + ALIKE) * found.best_ms]
-    better = [change for change in found.changes if change.without and change.without < (1 - ALIKE) * found.best_ms]
-    idle = [change for change in found.changes if change.without and change not in (*needed, *better)]
+        return [f"The best configuration is the default: {best_text}, {ways[best.origin]}.", *_limits(found)]
+    verdict = best.verdict(default) or f"{times(default.time_ms / best.time_ms)[:-2]} times as fast"
+    lines = [f"The best takes {best_text}, the default {default_text}, {ways[best.origin]}: {verdict}."]
+    if found.origin != best.origin:
+        lines.append(
+            f"Parameters are compared by the times of the {source}, where the best took {found.best_ms:.4g} ms and the "
+            f"default {found.default_ms:.4g} ms."
+        )
+    noisy = [change for change in found.changes if change.without_verdict == NOISY]
+    sure = [change for change in found.changes if change.without and change not in noisy]
+    needed = [change for change in sure if (change.without or 0.0) > (1 + ALIKE) * found.best_ms]
+    better = [change for change in sure if (change.without or 0.0) < (1 - ALIKE) * found.best_ms]
+    idle = [change for change in sure if change not in (*needed, *better)]
     unknown = [change for change in found.changes if change.without_reason == landscape.NOT_MEASURED]
     tied = [change for change in found.changes if change.without is None and change not in unknown]
     if needed:
@@ -204,6 +246,8 @@ def sentences(found: Contrast) -> list[str]:
     if len(needed) > 1:
         rest = ", ".join(f"{s.name} ({times((s.without or 0.0) / found.best_ms)})" for s in needed[1:])
         lines.append(f"Then come {rest}.")
+    if noisy:
+        lines.append(f"{_names(noisy)}: {NOISY}; with the default's value and without it, the times overlap.")
     if idle:
         lines.append(f"{_names(idle)}: the default's value would cost less than {ALIKE:.0%}.")
     if better:

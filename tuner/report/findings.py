@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tuner.report import contenders, importance, landscape, restrictions
+from tuner.report import contenders, importance, landscape, noise, restrictions
+from tuner.report.words import sentence, spread
 from tuner.space.texts import config_text, short_size
+from tuner.tuning.conclusions import TOLD
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
@@ -126,6 +128,11 @@ class Findings:
         entry = self.subject.entry(row)
         return [entry.extra.get(name) if entry else None for name in BUILD]
 
+    def verdict(self, row: Row) -> str:
+        """Why the time of a trial cannot be told from that of the best, where it cannot."""
+        subject = self.subject
+        return "" if row == subject.best else noise.of_best(subject).verdict(subject.timings[row])
+
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON data."""
         subject = self.subject
@@ -146,13 +153,16 @@ class Findings:
             "distribution": {"bins": self.distribution.bins, "within_5_percent": self.distribution.within},
             "importance": {"method": importance.METHOD, "shares": dict(self.shares)},
             "neighbours": [
-                {"parameter": n.name, "value": n.value, "time_ms": n.time_ms, "reason": n.reason}
+                {name: getattr(n, name) for name in ("time_ms", "spread", "verdict", "reason")}
+                | {"parameter": n.name, "value": n.value}
                 for n in self.neighbours
             ],
             "leaders": [
                 {
                     "config": subject.config(row),
                     "time_ms": subject.times[row],
+                    "spread": subject.timings[row].spread,
+                    "verdict": self.verdict(row),
                     **dict(zip(BUILD, self.build(row), strict=True)),
                 }
                 for row in self.leaders
@@ -193,7 +203,7 @@ def _verified(subject: Subject) -> str:
 def _notes(subject: Subject) -> list[str]:
     notes = []
     if subject.trials.origin == "recording":
-        notes.append("These trials are a recording of a space, which no search has ordered.")
+        notes.append("These trials are a recording of a space: the whole of it, or a part, in no order of a search.")
     if subject.trials.origin == "record":
         notes.append("No ledger is here. The trials are the best and the runners-up of the store's record alone.")
     if subject.trials.peculiar:
@@ -202,16 +212,23 @@ def _notes(subject: Subject) -> list[str]:
         notes.append("No output was compared with anything: the results are unverified.")
     finals = subject.finals
     if finals is not None:
-        searched = subject.times[subject.best]
-        if abs(finals.time_ms / searched - 1) > 0.01:
+        notes += [sentence(text) for text in finals.conclusions]
+        searched = subject.timings[subject.best]
+        if abs(finals.time_ms / searched.time_ms - 1) > TOLD and subject.trials.origin != "record":
             notes.append(
-                f"The best took {searched:.4g} ms in the search and {finals.time_ms:.4g} ms in the finals. The search "
-                "times each configuration alone, soon after its build; the finals time the best in turns, at working "
-                "clocks. Figures over many trials use the times of the search."
+                f"The finals time the best in turns: it took {finals.time_ms:.4g} ms{spread(finals.spread)}. Figures "
+                f"over many trials use the times of the {subject.source}, where it took {searched.time_ms:.4g} ms"
+                f"{spread(searched.spread)}."
             )
     elif subject.record is not None:
         notes.append(
             f"The store's best is not among these trials: `{config_text(subject.record.config)}` at "
             f"{subject.record.time_ms:.4g} ms. Another search found it."
+        )
+    wide = noise.typical_spread(subject)
+    if wide is not None and wide > noise.WIDE:
+        notes.append(
+            f"The times of half of the trials spread by {wide:.0%} or more, which is noise: other programs used the "
+            "device. Less than that says little between two trials, and the least of many times is luck, too."
         )
     return notes

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.errors import ExpressionError
+from tuner.report import noise
 
 if TYPE_CHECKING:
     from tuner.exchange.recording import Row
@@ -87,13 +88,16 @@ def distribution(subject: Subject) -> Distribution:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """The best configuration with another value of one parameter: its time, or why there is none."""
+    """The best configuration with another value of one parameter: its time, or why there is none. `verdict` says why
+    the time cannot be told from that of the best, where it cannot."""
 
     name: str
     value: Value
     row: Row
     time_ms: float | None
     reason: str = ""
+    spread: float | None = None
+    verdict: str = ""
 
     @property
     def is_missing(self) -> bool:
@@ -116,8 +120,9 @@ def neighbours(subject: Subject) -> list[Neighbour]:
 
 
 def _neighbour(subject: Subject, name: str, value: Value, row: Row) -> Neighbour:
-    if row in subject.times:
-        return Neighbour(name, value, row, subject.times[row])
+    if (found := subject.timings.get(row)) is not None:
+        verdict = noise.of_best(subject).verdict(found)
+        return Neighbour(name, value, row, found.time_ms, spread=found.spread, verdict=verdict)
     return Neighbour(name, value, row, None, why_no_time(subject, row))
 
 

@@ -10,7 +10,7 @@ from tuner.report import page, vega
 from tuner.report.contenders import FINALS
 from tuner.report.findings import BUILD, Findings
 from tuner.report.page import Cell, Grid, Section
-from tuner.report.words import number, percent, times
+from tuner.report.words import number, percent, spread, times
 from tuner.space.texts import config_text
 from tuner.version import VERSION
 
@@ -43,8 +43,7 @@ def lead(findings: Findings) -> list[str]:
         rates.append(f"{number(known.gflops)} GFLOP/s" + _share(known.vs_peak, known.peak))
     if known is not None and known.gbytes:
         rates.append(f"{number(known.gbytes)} GB/s" + _share(known.vs_memory, known.memory))
-    spread = f" (spread {best.spread:.1%})" if best.spread is not None else ""
-    lines = [f"Best: {', '.join([f'{best.time_ms:.4g} ms{spread}', *rates])}."]
+    lines = [f"Best: {', '.join([f'{best.time_ms:.4g} ms{spread(best.spread)}', *rates])}."]
     lines += [_against(best, other) for other in others]
     lines.append(f"`{config_text(findings.subject.config(findings.subject.best))}`")
     return [*lines, *findings.notes]
@@ -55,10 +54,11 @@ def _share(share: float | None, ceiling: str | None) -> str:
 
 
 def _against(best: Contender, other: Contender) -> str:
-    ratio = other.time_ms / best.time_ms
+    ratio, verdict = other.time_ms / best.time_ms, best.verdict(other)
+    end = f"{other.time_ms:.4g} ms{spread(other.spread)}{f': {verdict}' if verdict else ''}."
     if other.name == "default":
-        return f"{times(ratio)[:-2]} times as fast as the default configuration, {other.time_ms:.4g} ms."
-    return f"{ratio:.1%} of {other.name}, {other.time_ms:.4g} ms."
+        return f"{times(ratio)[:-2]} times as fast as the default configuration, {end}"
+    return f"{ratio:.1%} of {other.name}, {end}"
 
 
 def _sections(findings: Findings) -> Iterator[Section]:
@@ -78,7 +78,7 @@ def _sections(findings: Findings) -> Iterator[Section]:
         "leaders",
         f"The best {len(findings.leaders)}",
         "The first won the finals. " * (findings.subject.finals is not None)
-        + "Grey values are those of the best. Times are of the search. Occupancy is an upper bound, set by the build.",
+        + f"Grey values are those of the best. {_basis(findings)} Occupancy is an upper bound, set by the build.",
         tables=[_leaders(findings)],
     )
     if findings.failures:
@@ -114,7 +114,7 @@ def _contest(findings: Findings) -> Grid:
                 number(known.gflops) if known else "",
                 number(known.gbytes) if known else "",
                 times(c.time_ms / best.time_ms, 3),
-                "finals" if c.origin == FINALS else "search",
+                "finals" if c.origin == FINALS else findings.subject.source,
             ]
         )
     header = ("", "ms", "spread", "GFLOP/s", "GB/s", "over best", "timed in")
@@ -154,21 +154,28 @@ def _importance(findings: Findings) -> Grid:
     )
 
 
+def _basis(findings: Findings) -> str:
+    """Which times a table of trials has, and what its ratios are over."""
+    subject = findings.subject
+    best_ms = subject.times[subject.best]
+    return f"Times are of the {subject.source}, and ratios over the {best_ms:.4g} ms that the best took there."
+
+
 def _neighbours(findings: Findings) -> Grid:
     best_ms = findings.subject.times[findings.subject.best]
     rows = [
         [
             f"{n.name} = {n.value}",
             number(n.time_ms),
+            percent(n.spread),
             times(n.time_ms / best_ms if n.time_ms else None, 3),
-            n.reason,
+            n.reason or n.verdict,
         ]
         for n in findings.neighbours
     ]
     missing = sum(n.time_ms is None for n in findings.neighbours)
     return Grid(
-        ("changed to", "ms", "times the best", "why there is no time"),
-        rows,
+        *_without_empty(("changed to", "ms", "spread", "times the best", "remark"), rows),
         folded=f"All {len(rows)}, of which {missing} have no time",
     )
 
@@ -182,8 +189,9 @@ def _leaders(findings: Findings) -> Grid:
         *counts, occupancy = findings.build(row)
         figures = [*map(number, counts), percent(occupancy)]
         time_ms = subject.times[row]
-        rows.append([str(rank), number(time_ms), times(time_ms / best_ms, 3), *figures, *values])
-    header = ("", "ms", "times the best", *BUILD.values(), *names)
+        sure = percent(subject.timings[row].spread), times(time_ms / best_ms, 3), findings.verdict(row)
+        rows.append([str(rank), number(time_ms), *sure, *figures, *values])
+    header = ("", "ms", "spread", "times the best", "remark", *BUILD.values(), *names)
     return Grid(*_without_empty(header, rows))
 
 

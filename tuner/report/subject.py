@@ -17,6 +17,8 @@ from tuner.exchange.recording import Entry, Recording, Row
 from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials
 from tuner.measure.method import peculiarity
+from tuner.report import noise
+from tuner.report.noise import Timing
 from tuner.space import catalog
 from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, Value
@@ -50,6 +52,11 @@ class Subject:
         return self.trials.recording
 
     @property
+    def source(self) -> str:
+        """What the times of trials are of, in a word: the search, a recording, or a record."""
+        return "search" if self.trials.origin == "ledger" else self.trials.origin
+
+    @property
     def parameters(self) -> Mapping[str, tuple[Value, ...]]:
         """The values of each parameter, declared or measured."""
         return self.recording.parameters
@@ -62,6 +69,11 @@ class Subject:
     def times(self) -> dict[Row, float]:
         """The times in ms of the configurations that succeeded, in the order of the trials."""
         return {row: entry.time_ms for row, entry in self.recording.entries.items() if entry.time_ms is not None}
+
+    @functools.cached_property
+    def timings(self) -> dict[Row, Timing]:
+        """The same with what is known of their spreads."""
+        return noise.of_entries(self.recording.entries)
 
     @functools.cached_property
     def best(self) -> Row:

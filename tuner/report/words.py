@@ -20,3 +20,13 @@ def times(value: float | None, digits: int = 2) -> str:
     if value is None:
         return ""
     return f"{value:,.0f} x" if value >= 100 else f"{value:.3g} x" if value < 0.1 else f"{value:.{digits}f} x"
+
+
+def spread(value: float | None) -> str:
+    """What stands behind a time: ` (spread 4.8%)`; empty for None."""
+    return "" if value is None else f" (spread {value:.1%})"
+
+
+def sentence(text: str) -> str:
+    """A text of one or several lines with a capital and, where it ends in no list, a full stop."""
+    return text[:1].upper() + text[1:] + ("" if "\n" in text else ".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -175,7 +176,10 @@ def check(name: str | None, objectives: int = 1) -> None:
     if name is None:
         return
     if name not in STRATEGIES:
-        raise RequestError(f"--strategy {quoted(name)}: there is no such strategy; there are: {', '.join(STRATEGIES)}")
+        near = difflib.get_close_matches(name, STRATEGIES, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        all_names = ", ".join(STRATEGIES)
+        raise RequestError(f"--strategy {quoted(name)}: there is no such strategy; {hint}there are: {all_names}")
     if objectives > 1 and not STRATEGIES[name].many_objectives:
         others = ", ".join(other.name for other in STRATEGIES.values() if other.many_objectives)
         raise RequestError(f"--strategy {name}: follows one objective; for {objectives}, take {others}")

@@ -124,7 +124,7 @@ def find(kernel: str) -> tuple[Path, str]:
     path = Path(kernel)
     if path.suffix in SUFFIXES:
         if not os.path.isfile(path):
-            raise RequestError(f"kernel {quoted(kernel)}: there is no such file; name a file, or one of `tune list`")
+            raise RequestError(f"kernel {quoted(kernel)}: there is no such file; {_near_file(path)}")
         return path, kernel_names.of(path)
     ours = shipped()
     if matches := _named(ours, kernel):
@@ -142,6 +142,18 @@ def find(kernel: str) -> tuple[Path, str]:
     raise _missing(kernel, candidates, problems)
 
 
+def _near_file(path: Path) -> str:
+    """What to do about a file that is not there: the file beside it whose name is nearest, if one is near."""
+    import difflib
+
+    try:
+        beside = [name for name in os.listdir(path.parent) if name.endswith(SUFFIXES)]
+    except (OSError, ValueError):
+        beside = []
+    near = difflib.get_close_matches(path.name, beside, n=1)
+    return f"did you mean {shown(path.with_name(near[0]))}?" if near else "name a file, or one of `tune list`"
+
+
 def _matches(entries: Iterable[CatalogEntry], kernel: str) -> list[CatalogEntry]:
     """The entries of this name; else those whose names contain it."""
     entries = list(entries)
@@ -152,7 +164,10 @@ def _ambiguous(kernel: str, matches: list[CatalogEntry]) -> RequestError:
     rest = f" or one of {len(matches) - MOST_NAMED} more" if len(matches) > MOST_NAMED else ""
     if len({entry.name for entry in matches}) == len(matches):
         could_be = ", ".join(entry.name for entry in matches[:MOST_NAMED])
-        return RequestError(f"kernel {quoted(kernel)} could be {could_be}{rest}; write more of the name")
+        more = "write more of the name"
+        if all(entry.name.startswith(f"{kernel}/") for entry in matches):
+            more += f"; all of them together are for `tune {kernel} SIZE` and tuner.dispatch"
+        return RequestError(f"kernel {quoted(kernel)} could be {could_be}{rest}; {more}")
     could_be = ", ".join(shown(entry.file) for entry in matches[:MOST_NAMED])
     return RequestError(
         f"kernel {quoted(kernel)} could be {could_be}{rest}; write the path of one, or tell their projects apart by "

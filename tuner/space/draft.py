@@ -8,15 +8,22 @@ from collections import Counter
 from pathlib import Path
 
 from tuner.space.draft_arguments import DraftedArguments, asked, name_of, word
+from tuner.space.dtypes import DTYPES
 from tuner.space.host_lines import GUARD
 from tuner.space.kernel_facts import Facts
-from tuner.space.prototype import Prototype
+from tuner.space.prototype import Parameter, Prototype
 
 _REFERENCES = """\
   # One of these, without the #:
-  # reference: {expression}    # over the arrays, as NumPy would write it; `tune schema --functions` lists the functions
-  # reference: {{python: check.py:expected}}    # expected({arguments}) returns an array
-  # reference: none    # nothing is compared, and every table says unverified"""
+{expression}  # reference: {{python: check.py:expected}}    # expected({arguments}) returns an array
+{rounding}  # reference: none    # nothing is compared, and every table says unverified"""
+_EXPRESSION = """\
+  # reference: {0}    # over the arrays, as NumPy would write it; `tune schema --functions` lists the functions
+"""
+_ROUNDING = """\
+  #   its arrays come as they are, {0}: let it compute in float64, as of {1}.astype("float64"); else its own
+  #   rounding makes right results wrong
+"""
 
 
 class Draft:
@@ -31,7 +38,7 @@ class Draft:
         """The file."""
         lines = [
             f"# Written by `tune new {self.source.name}`. Each comment `# ?` asks: answer on its line, and take it",
-            f"# away. `tune validate {self.output.name}` names the first question that is open.",
+            f"# away. `tune validate {self.output.name}` names those that are open.",
             f"title: {word(self.facts.prototype.name)}",
             "operation:",
             *self._sizes(),
@@ -46,12 +53,15 @@ class Draft:
 
     def _sizes(self) -> list[str]:
         facts = self.facts
-        ask = "which sizes has the problem? the kernel takes none"
+        ask, default = "which sizes has the problem? the kernel takes none", ""
+        if self._is_fixed():
+            ask = "the source fixes all extents, so that no size changes them, but a file has one: is one of 1 right?"
+            default = " 1"
         if facts.sizes:
             ask = "are these its sizes? `tune FILE SIZE` gives them; a number here is a default"
         if facts.shapes.new_sizes:
             ask += f"; {' and '.join(facts.shapes.new_sizes)}, which no kernel takes, is how many blocks there are"
-        lines = [f"  sizes:{asked(ask)}", *(f"    {word(name)}:" for name in self.extents)]
+        lines = [f"  sizes:{asked(ask)}", *(f"    {word(name)}:{default}" for name in self.extents)]
         if facts.options:
             truths = {p.name for p in facts.parameters if p.dtype == "bool"}
             usual = ", ".join(f"{word(name)}: {1 if name in truths else _usual(name)}" for name in facts.options)
@@ -62,21 +72,51 @@ class Draft:
             lines.append(f"  types: {{{types}}}{asked('which may they be? the first is the default')}")
         return lines
 
+    def _is_fixed(self) -> bool:
+        """Whether the kernel takes no size, and the text tells all extents: they are numbers."""
+        shapes = self.facts.shapes
+        told = [shapes.shape(array.name) is not None for array in self.arguments.arrays]
+        return bool(told) and all(told) and not self.facts.sizes and not shapes.new_sizes
+
     def _reference(self) -> list[str]:
         arrays = {name_of(p): self.facts.role(p)[0] for p in self.arguments.arrays} | dict.fromkeys(
             self.facts.constants, "in"
         )
         outputs = [name for name, role in arrays.items() if role != "in"] or ["y"]
         inputs = [name for name, role in arrays.items() if role != "out"]
+        real = [p for p in self.arguments.arrays if name_of(p) in inputs and self._is_short(p)]
+        expression = self._expression(inputs) if inputs else f"zeros({', '.join(self.extents)})"
         choices = _REFERENCES.format(
-            expression=" + ".join(inputs) or f"zeros({', '.join(self.extents)})",
+            expression=_EXPRESSION.format(expression) if expression else "",
             arguments=", ".join([*inputs, "*", *self.extents, *self.facts.options]),
+            rounding=_ROUNDING.format(real[0].dtype, name_of(real[0])) if real else "",
         )
         ask = f"what must {' and '.join(outputs)} hold?"
         lines = [f"  reference:{asked(ask)}", choices]
         if len(outputs) > 1:
             lines.append(f"  # of several outputs, one each: reference: {{{', '.join(f'{o}: ...' for o in outputs)}}}")
         return lines
+
+    @staticmethod
+    def _is_short(array: Parameter) -> bool:
+        """Whether an array holds real numbers that are shorter than those that answers are best computed with."""
+        dtype = DTYPES.get(array.dtype or "")
+        return dtype is not None and dtype.kind == "real" and dtype.itemsize < DTYPES["float64"].itemsize
+
+    def _expression(self, inputs: list[str]) -> str:
+        """An expression of the inputs, whose form may be that of the answer: sums into elements that another array
+        chooses are counts. Empty where the text does not tell enough of them."""
+        shapes = self.facts.shapes
+        for array in self.arguments.arrays:
+            chosen = [name for name in shapes.indices_into(array.name) if name != array.name]
+            others = [name for name in inputs if name not in (*chosen, name_of(array))]
+            extents = shapes.shape(array.name) or []
+            if name_of(array) in inputs and chosen and self.facts.role(array)[0] == "inout":
+                if len(chosen) > 1 or len(extents) != 1 or len(others) > 1:
+                    return ""
+                weights = f"weights={others[0]}, " if others else ""
+                return f"{name_of(array)} + bincount({chosen[0]}, {weights}minlength={extents[0]})"
+        return " + ".join(inputs)
 
     def _work(self) -> str:
         moved = Counter[tuple[str, ...]]()
@@ -151,7 +191,8 @@ class Draft:
         sizes = [*fastest_first, "1", "1"]
         guessed = [f"ceil_div({size}, {extent})" for size, extent in zip(sizes, block, strict=False)]
         blocks = [each or (guessed[axis] if axis < len(guessed) else "1") for axis, each in enumerate(told)] or guessed
-        ask = "" if told and None not in told else "how many blocks in x, y, z?"
+        over = " (any number is right for a loop that steps over the grid)" * self.facts.shapes.steps_over_grid(step)
+        ask = "" if told and None not in told else f"how many blocks in x, y, z?{over}"
         return f"[{', '.join(blocks)}]{asked(ask)}"
 
     def _steps(self) -> list[str]:

@@ -71,7 +71,10 @@ class DraftedArguments:
             if role in ("in", "inout"):
                 fill, more = self._fill(parameter)
                 body, asks = body + fill, asks + more
-        return f"    - {{{body}}}{asked('; '.join(asks))}"
+        why = f"  # `{parameter.name}` is a word of Python, which no reference can say" * (
+            name_of(parameter) != parameter.name
+        )
+        return f"    - {{{body}}}{why}{asked('; '.join(asks))}"
 
     def shape(self, name: str) -> list[str]:
         """The shape of an array: where the text does not tell, all sizes, or of many the first."""
@@ -89,8 +92,10 @@ class DraftedArguments:
     def _fill(self, parameter: Parameter) -> tuple[str, list[str]]:
         """What an input holds, as far as the text tells, and what to ask about it."""
         extent = self.facts.shapes.indexed_by(parameter.name)
-        if extent is None or parameter.dtype is None or DTYPES[parameter.dtype].kind != "integer":
+        if extent is None or parameter.dtype is None:
             return "", self.facts.inputs_asked(parameter)
+        if DTYPES[parameter.dtype].kind != "integer":
+            return "", ["indices are computed from it: which numbers may it hold? such as fill: {uniform: [0, 1]}"]
         if not extent:
             return "", ["it holds indices: of how many? such as fill: {integers: [0, n - 1]}"]
         return f", fill: {{integers: [0, {extent} - 1]}}", []

@@ -7,7 +7,6 @@ such as `idx % cols`, and the thread is `threadIdx.x` in OpenCL, too. No parser 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tuner.space.prototype import is_type_word, matching
@@ -37,6 +36,7 @@ class Indices:
 
     def __init__(self, body: Sequence[str], arrays: Sequence[str]) -> None:
         self._body, self._arrays = tuple(body), set(arrays)
+        self._loops = dict[str, tuple[Sequence[str], list[Sequence[str]]]]()
         self._defined = dict(self._definitions())
         self._known = dict[str, Polynomial]()  # what local names stand for
         self.moduli = dict[str, Polynomial]()  # of atoms that are remainders, what they are divided by
@@ -44,12 +44,16 @@ class Indices:
         self.others = set[str]()
         self._find_accesses()
         self.bounds = list(self._bounds())
+        self.loops = {
+            name: (self.polynomial(start), [self.polynomial(step) for step in steps])
+            for name, (start, steps) in self._loops.items()
+        }
 
     def polynomial(self, words: Sequence[str], depth: int = 0) -> Polynomial:
         """What these words are."""
         if depth < MOST_DEPTH:
             reader = _Reader(self, words, depth)
-            found = reader.sum()
+            found = reader.shifted()
             if found is not None and reader.at == len(words) and len(found) <= MOST_TERMS:
                 return {product: factor for product, factor in found.items() if factor or not product}
         return _atom(" ".join(words))
@@ -70,23 +74,41 @@ class Indices:
             self._known[name] = self.polynomial(self._defined[name], depth)
         return self._known[name]
 
+    def locals(self) -> Iterator[Polynomial]:
+        """What the local names are that are assigned once."""
+        return (self.named(name, 0) for name in self._defined)
+
     def _definitions(self) -> Iterator[tuple[str, Sequence[str]]]:
-        body, found, changed = self._body, dict[str, Sequence[str]](), Counter[str]()
+        body, found, changed = self._body, dict[str, list[Sequence[str]]](), set[str]()
+        steps = dict[str, list[Sequence[str]]]()
         for position, word in enumerate(body):
             if not _NAME.fullmatch(word) or self._is_member(position):
                 continue
             before, after = "".join(body[max(0, position - 2) : position]), "".join(body[position + 1 : position + 3])
             if after[:1] == "=" and after != "==":
-                changed[word] += 1
-                end = position + 2
-                while end < len(body) and body[end] not in (",", ";", ")"):
-                    end = (matching(body, end) if body[end] in "([{" else end) + 1
-                found[word] = body[position + 2 : end]
-            elif re.fullmatch(r"[-+*/%&|^]=|<<|>>|\+\+|--", after) or before in ("++", "--"):
-                changed[word] += 0 if after in ("<<", ">>") and body[position + 3 : position + 4] != ("=",) else 2
-        for name, words in found.items():
-            if changed[name] == 1 and name not in words[:1]:
+                found.setdefault(word, []).append(self._assigned(position + 2))
+            elif after in ("+=", "++") or before == "++":
+                steps.setdefault(word, []).append(self._assigned(position + 3) if after == "+=" else ("1",))
+            elif re.fullmatch(r"[-*/%&|^]=|--|<<=|>>=", after + "=" * self._is_shifted(position)) or before == "--":
+                changed.add(word)
+        for name, (words, *more) in found.items():
+            if name in changed or any(each != words for each in more):
+                continue
+            if name in steps:
+                self._loops[name] = words, list(dict.fromkeys(map(tuple, steps[name])))
+            elif not more and name not in words[:1]:
                 yield name, words
+
+    def _assigned(self, start: int) -> Sequence[str]:
+        """The words that an assignment gives, from where they start."""
+        body, end = self._body, start
+        while end < len(body) and body[end] not in (",", ";", ")"):
+            end = (matching(body, end) if body[end] in "([{" else end) + 1
+        return body[start:end]
+
+    def _is_shifted(self, position: int) -> bool:
+        """Whether the name there is assigned with a shift."""
+        return self._body[position + 1 : position + 4] in (("<", "<", "="), (">", ">", "="))
 
     def _is_member(self, position: int) -> bool:
         return position > 0 and self._body[position - 1] == "."
@@ -137,7 +159,8 @@ class Indices:
             if sign in ("<", ">=") and not is_shift:
                 left, right = self._compared(position - 1, -1), self._compared(position + len(sign), 1)
                 if left and right:
-                    yield self.polynomial(left), right
+                    smaller = self.polynomial(left)
+                    yield from ((smaller, each) for each in _least(right))
 
     def _compared(self, at: int, step: int) -> Sequence[str]:
         """The words on one side of a comparison."""
@@ -159,6 +182,21 @@ class _Reader:
 
     def _next(self) -> str:
         return self._words[self.at] if self.at < len(self._words) else ""
+
+    def shifted(self) -> Polynomial | None:
+        """A sum, or one that is shifted by a number: multiplied or divided by a power of two."""
+        found = self.sum()
+        sign, number = self._words[self.at : self.at + 2], self._words[self.at + 2 : self.at + 3]
+        if (
+            found is None
+            or tuple(sign) not in ((">", ">"), ("<", "<"))
+            or not number
+            or not _NUMBER.fullmatch(number[0])
+        ):
+            return found
+        self.at += 3
+        power = 1 << min(int(number[0].rstrip("uUlL")), 62)
+        return _times(found, {(): power}) if sign[0] == "<" else _atom(f"({text(found)}) / ({power})")
 
     def sum(self) -> Polynomial | None:
         total = self._product()
@@ -225,6 +263,20 @@ class _Reader:
                 atom, self.at = f"{atom}[{text(index)}]", end + 1
             return _atom(atom)
         return self._indices.named("".join(words[start : self.at]), self._depth + 1)
+
+
+def _least(words: Sequence[str]) -> list[Sequence[str]]:
+    """What is at least `words`: of min(a, b), a and b are; of anything else, itself."""
+    while len(words) > 2 and words[0] == "(" and matching(words, 0) == len(words) - 1:
+        words = words[1:-1]
+    start = 2 if tuple(words[:2]) == ("std", "::") else 0
+    if tuple(words[start : start + 2]) != ("min", "(") or matching(words, start + 1) != len(words) - 1:
+        return [words]
+    parts, depth = [list[str]()], 0
+    for word in words[start + 2 : -1]:
+        depth += (word in "([{") - (word in ")]}")
+        parts.append([]) if word == "," and not depth else parts[-1].append(word)
+    return [*parts]
 
 
 def text(polynomial: Polynomial) -> str:

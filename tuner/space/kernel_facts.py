@@ -12,7 +12,9 @@ from tuner.errors import RequestError, SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, read_text, shown
 from tuner.space import arithmetic, host_lines, knobs, roles
+from tuner.space.blocks import Blocks
 from tuner.space.dtypes import DTYPES
+from tuner.space.expansion import expanded, is_warp
 from tuner.space.knobs import Knob
 from tuner.space.prototype import Parameter, Prototype, dynamic_arrays, prototypes
 from tuner.space.shapes import Names, Shapes
@@ -47,7 +49,8 @@ class Facts:
             self.text, self.missing = inlined(source), ""
         except SpaceError as error:
             self.text, self.missing = self.code, str(error)
-        self.steps = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
+        chosen = [self._chosen(name) for name in (entry.split(",") if entry else [None])]
+        self.steps = [replace(each, body=expanded(each.body, self.code)) for each in chosen]
         self.prototype = self.steps[0]
 
     def _chosen(self, entry: str | None) -> Prototype:
@@ -121,13 +124,16 @@ class Facts:
     @property
     def _numbers(self) -> dict[str, int]:
         """The macros and constants that are whole numbers."""
-        return {name: int(knob.default) for name, knob in knobs.of_code(self.code, ())}
+        found = ((name, int(knob.default)) for name, knob in knobs.of_code(self.code, ()))
+        return {name: number for name, number in found if not is_warp(name, number)}
 
     def inputs_asked(self, parameter: Parameter) -> list[str]:
         """What to ask about the numbers that an input holds, by how the kernel uses them."""
         names = {parameter.name}.union(*(i.aliases.get(parameter.name, ()) for i in self.shapes.indices))
         kind = DTYPES[parameter.dtype or "float32"].kind
         if kind != "boolean" and roles.is_condition(names, self._body):
+            return ["is it a mask? then fill: {choice: [0, 1]}"]
+        if kind == "real" and roles.is_compared(names, self._body):
             return ["is it a mask? then fill: {choice: [0, 1]}"]
         if kind == "integer" and roles.is_divisor(names, self._body):
             return ["it divides: is it never 0? then fill: {integers: [1, 8]}"]
@@ -157,15 +163,17 @@ class Facts:
         threads of a block that the source leaves open."""
         found = knobs.of_template(self.template_values, self._template_defaults)
         taken = {*arithmetic.FUNCTIONS, *(p.name for p in self.parameters), *self.types, *found, *self.fixed}
-        found |= dict(knobs.of_code(self.code, taken))
+        found |= {name: knob for name, knob in knobs.of_code(self.code, taken) if name in self._numbers}
         for name, is_truth in self._undeclared.items():
             if name not in taken and name not in found:
                 why = "the source does not define it"
                 found[name] = Knob((0, 1), 0, why + ": may it be 0 and 1?") if is_truth else knobs.guessed(name, why)
-        if self.has_grid and not self._block(self.prototype, found):
-            for axis in "xyz"[: self.dimensions]:
-                sides = (32, 64, 128, 256, 512, 1024) if self.dimensions == 1 else (4, 8, 16, 32)
-                found[f"block_size_{axis}"] = Knob(sides, 256 if self.dimensions == 1 else 16)
+        told = self._block(self.prototype, found) if self.has_grid else []
+        for axis in ("xyz"[at] for at, extent in enumerate(told) if not extent):
+            sides = (32, 64, 128, 256, 512, 1024) if self.dimensions == 1 else (4, 8, 16, 32)
+            ask = f"nothing in the source reads it: which macro or number says how many threads there are in {axis}?"
+            reads = self._reads_threads
+            found[f"block_size_{axis}"] = Knob(sides, 256 if self.dimensions == 1 else 16, "" if reads else ask)
         return found
 
     @property
@@ -217,21 +225,34 @@ class Facts:
         return max(("xyz".index(axis) if axis else int(number) for axis, number in used), default=0) + 1
 
     def _block(self, step: Prototype, found: Collection[str]) -> list[str]:
-        """The threads per block, as far as the source tells by the names `found`; else empty."""
+        """The threads per block in x, y, z, as far as the source tells by the names `found`: empty words where not."""
         words = {word for extent in step.block for word in re.findall(r"[A-Za-z_]\w*", extent)}
         said = list(step.block) if words <= {*found, *arithmetic.FUNCTIONS} else []
         if said and (len(said) > 1 or self.dimensions == 1):  # else bounds are how many there are in all
             return said
-        indexed = knobs.indexed_block(self.code, found, self.dimensions)
         named = knobs.named_block(found, self.dimensions)
-        return named or indexed or said or knobs.shared_block(self.code, found, self.dimensions)
+        blocks = Blocks(self.shapes.indices[self.steps.index(step)], found, self.sizes)
+        indexed = [
+            blocks.extent("xyz"[axis]) or knobs.spaced(self.code, found, axis) for axis in range(self.dimensions)
+        ]
+        if named or (all(indexed) and not self._reads_threads):
+            return named or indexed
+        shared = knobs.shared_block(self.code, found, self.dimensions)
+        if said and not all(indexed):
+            return said
+        return [one or other for one, other in zip(indexed, shared or [""] * self.dimensions, strict=True)]
 
     def block_of(self, step: Prototype) -> list[str]:
         """The threads per block of a step."""
-        extents = self._block(step, self.knobs)
+        extents = [each or f"block_size_{'xyz'[at]}" for at, each in enumerate(self._block(step, self.knobs))]
         while len(extents) > 1 and extents[-1] == "1":
             extents.pop()
-        return extents or [f"block_size_{axis}" for axis in "xyz"[: self.dimensions]]
+        return extents
+
+    @property
+    def _reads_threads(self) -> bool:
+        """Whether the source leaves the threads of a block to the launch, and reads how many there are."""
+        return re.search(r"\b(blockDim|get_local_size|get_global_id)\b", self.code) is not None
 
     @cached_property
     def block(self) -> list[str]:
@@ -245,7 +266,7 @@ class Facts:
         ask, bounds = "how many threads in x, y, z?", self.prototype.block
         if bounds and self.block != list(bounds)[: len(self.block)]:
             return f"{ask} its bounds say {shown(', '.join(bounds))}"
-        reads = re.search(r"\b(blockDim|get_local_size|get_global_id)\b", self.code) is not None
+        reads = self._reads_threads
         is_said = bool(bounds) or bool(knobs.named_block(self.knobs, self.dimensions)) or reads
         known = (e.isdecimal() or (e in self.knobs and (reads or e in self.code)) for e in self.block)
         return "" if is_said and len(self.block) == self.dimensions and all(known) else ask

@@ -102,19 +102,9 @@ def named_block(knobs: Collection[str], dimensions: int) -> list[str]:
     return names if all(names) else []
 
 
-def indexed_block(code: str, knobs: Collection[str], dimensions: int) -> list[str]:
-    """The parameters that are threads of a block by what the source computes of the number of a thread, as in
-    `blockIdx.x * BX + threadIdx.x`, in x, y, z; empty unless there is one for each axis: the same, of a square tile, or
-    a number."""
-    names = list[str]()
-    for axis in range(dimensions):
-        others = [name for name in knobs if name not in names]
-        names.append(_factor(code, others, axis) or _factor(code, knobs, axis))
-    return names if all(names) and any(name in knobs for name in names) else []
-
-
-def _factor(code: str, knobs: Collection[str], axis: int) -> str:
-    """The parameter by which the threads of one axis are apart, or empty."""
+def spaced(code: str, knobs: Collection[str], axis: int) -> str:
+    """The parameter by which what the threads of one axis compute is apart by the text alone, as in
+    `blockIdx.x * BX * ITEMS + threadIdx.x`: of several, the one that is called so. Empty where there is none."""
     thread = rf"(?:threadIdx\s*\.\s*{'xyz'[axis]}|get_local_id\s*\(\s*{axis}\s*\))"
     strides = re.findall(
         rf"=\s*(?:\(\w+\)\s*)?{thread}\s*;[^;{{}}]{{,{_NEAR}}};[^;{{}}]{{,{_NEAR}}}?\+=\s*(\w+)\s*[,)]", code

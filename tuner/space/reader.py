@@ -61,9 +61,7 @@ def evaluate(
     Raises SpaceError with file, line and key for the first that has no value, or none that can be launched;
     NoConfiguration where none is valid; and RequestError for a size or type that the operation does not have.
     """
-    document = yamlfile.read(path)
-    document.check_answered()
-    builder = _builder(document)
+    builder = _builder(yamlfile.read(path))
     space = builder.space()
     op = space.operation
     common = {name: COMMON_SIZE if default is None else default for name, default in op.sizes.items()}
@@ -83,9 +81,11 @@ def _builder(document: Document, name: str | None = None) -> _SpaceBuilder:
     path = document.path
     if "parameters" not in document.data and "arguments" in document.data:
         raise SpaceError(f"{path}: describes an operation, not a space: it has no `parameters:`")
+    document.check_answered()
     shared = document
     if isinstance(document.data.get("operation"), str):
         shared = yamlfile.read(path.parent / document.data["operation"])
+        shared.check_answered()
         validated(OperationModel, shared)
         document.data["operation"] = shared.data
     model = validated(SpaceModel, document)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+_NUMBER = r"(?:- )?\d[\w.]*"
+_ZERO = r"0(?:\.0*)?f?"
 _INDEX = r"\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]"
 
 
 def role(name: str, body: str) -> tuple[str, list[str]]:
     """What a kernel does with an array that it may write, and what to ask about it."""
     element, word = rf"(?<!\. )\b{name} {_INDEX} ", rf"(?<!\. )\b{name}\b"
-    if re.search(rf"{element}([-+*/|&^]|< <|> >) =|\batomic\w* \( (?:& )?{name}\b", body):
+    if re.search(rf"{element}([-+*/|&^]|< <|> >) =|\batomic\w* \( (?:[^;,]*[&*()] )?{name}\b", body):
         return "inout", []
     stores, uses = re.findall(rf"{element}(?:\. \w+ )?=(?! =)", body), re.findall(word, body)
     if stores and _is_read_first(body, element):
@@ -31,15 +33,30 @@ def _is_read_first(body: str, element: str) -> bool:
 
 def is_condition(names: Collection[str], body: str) -> bool:
     """Whether an element of an array, which has these `names`, is a truth: `mask[i] ? x : y`."""
-    element = _element(names)
+    element = _element(names, body)
     alone = rf"(?:if|while) \( {element} \)|! {element}|(?:& &|\| \|) {element} [)&|?]"
-    return re.search(rf"{alone}|{element} (?:\?|& &|\| \||[!=] = 0)", body) is not None
+    return re.search(rf"{alone}|{element} (?:\?|& &|\| \||[!=] = {_ZERO} )", body) is not None
+
+
+def is_compared(names: Collection[str], body: str) -> bool:
+    """Whether the elements of an array are compared with numbers, as in `mask[i] > 0.5f`, and nothing else is done with
+    them."""
+    element = _element(names, body)
+    compared = (
+        rf"(?<![-+*/] ){element} (?:[<>]|[=!<>] =) {_NUMBER} |(?<= ){_NUMBER} (?:[<>]|[=!<>] =) {element}(?! [-+*/])"
+    )
+    named = rf"\b\w+ = {element} ;"
+    rest = re.sub(named, "", re.sub(compared, "", body))
+    return rest != re.sub(named, "", body) and re.search(element, rest) is None
 
 
 def is_divisor(names: Collection[str], body: str) -> bool:
     """Whether something is divided by an element of an array."""
-    return re.search(rf"[/%] {_element(names)}", body) is not None
+    return re.search(rf"[/%] {_element(names, body)}", body) is not None
 
 
-def _element(names: Collection[str]) -> str:
-    return rf"(?<!\. )\b(?:{'|'.join(map(re.escape, sorted(names)))}) {_INDEX}"
+def _element(names: Collection[str], body: str) -> str:
+    """An element of an array, or a local name that is assigned one."""
+    element = rf"(?<!\. )\b(?:{'|'.join(map(re.escape, sorted(names)))}) {_INDEX}"
+    local = sorted(set(re.findall(rf"\b(\w+) = {element} ;", body)))
+    return rf"(?:{element}|(?<!\. )\b(?:{'|'.join(local)})\b(?! = ))" if local else element

@@ -86,7 +86,20 @@ class Shapes:
                         shape = self._shapes[array] or []
                         bound = self._bound(indices, rest) or [self._open.get(text(rest), "")]
                         return self._number(bound[0]) or (shape[-1 - len(apart)] if len(apart) < len(shape) else "")
+                    if any(re.match(rf"\(+[^\[%]*\b{name}\[[^%]*$", atom) for product in rest for atom in product):
+                        return ""  # of what is computed of them
         return None
+
+    def indices_into(self, name: str) -> list[str]:
+        """The arrays whose elements choose which element of another array the kernel touches."""
+        atoms = [
+            atom
+            for indices in self.indices
+            for polynomial in indices.accesses.get(name, ())
+            for product in polynomial
+            for atom in product
+        ]
+        return [each for each in self._names.arrays if any(atom.startswith(f"{each}[") for atom in atoms)]
 
     def axis_of(self, name: str) -> int | None:
         """The axis by the numbers of whose blocks an array that is written is indexed, and by nothing else; None where
@@ -115,12 +128,17 @@ class Shapes:
         count = 1 + max((_AXES.index(axis) for axis in axes), default=-1)
         return [self._blocks(indices, axis, block) if axis in axes else "1" for axis in _AXES[:count]]
 
+    def steps_over_grid(self, step: int) -> bool:
+        """Whether a loop of a step goes on behind all that the blocks of the grid have done."""
+        steps = (name for _, steps in self.indices[step].loops.values() for p in steps for each in p for name in each)
+        return any(name.startswith(("gridDim.", "get_global_size")) for name in steps)
+
     def _blocks(self, indices: Indices, axis: str, block: Sequence[str]) -> str | None:
         """The blocks along an axis; None where nothing tells, or what tells does not agree."""
         threads = {f"blockDim.{name}": extent for name, extent in zip(_AXES, block, strict=False)}
         found = set[str]()
         for polynomial, extents in (*self._bounds(indices), *self._ranges(indices)):
-            extent = " * ".join(map(self._number, extents))
+            extent, polynomial = " * ".join(map(self._number, extents)), self._begun(indices, polynomial)
             if polynomial == {(f"globalIdx.{axis}",): 1} and f"blockDim.{axis}" in threads:
                 found.add(f"ceil_div({extent}, {threads[f'blockDim.{axis}']})")
             steps = [(p, factor) for p, factor in polynomial.items() if f"blockIdx.{axis}" in p]
@@ -132,6 +150,18 @@ class Shapes:
             tiles = " * ".join(f"({f})" if re.search(r"[-+/%]", f) else f for f in factors)
             found.add(f"ceil_div({extent}, {tiles})" if tiles else extent)
         return found.pop() if len(found) == 1 else None
+
+    def _begun(self, indices: Indices, polynomial: Polynomial) -> Polynomial:
+        """Of the variable of a loop within a block alone, what it begins with."""
+        (only, *more) = [*polynomial] or [()]
+        start, steps = indices.loops.get(only[0], ({}, [])) if len(only) == 1 and not more else ({}, [])
+        within = (
+            name.startswith("blockDim.") or (name.isidentifier() and name not in self._sizes)
+            for step in steps
+            for product in step
+            for name in product
+        )
+        return start if start and all(within) else polynomial
 
     def _ranges(self, indices: Indices) -> Iterator[tuple[Polynomial, list[str]]]:
         """The parts of indices, each with the extent that it runs over."""

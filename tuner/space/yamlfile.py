@@ -34,12 +34,29 @@ class Document:
     questions: dict[int, str]
 
     def check_answered(self) -> None:
-        """Raise SpaceError for the first open question."""
-        for line, question in self.questions.items():
-            raise SpaceError(
-                f"{shown(self.path)}:{line}: an open question: {shown(question)} (answer it there, and take the "
-                "comment `# ?` away)"
-            )
+        """Raise SpaceError for the open questions, a line each."""
+        if not self.questions:
+            return
+        count = f"{len(self.questions)} open questions" if len(self.questions) > 1 else "an open question"
+        lines = [
+            f"  line {line}: {self._name(line)}{shown(question, MOST_MESSAGE)}"
+            for line, question in self.questions.items()
+        ]
+        advice = "answer each on its line, and take the comment `# ?` away"
+        raise SpaceError("\n".join([f"{shown(self.path)}: {count}; {advice}:", *lines]))
+
+    def _name(self, line: int) -> str:
+        """What begins at a line, in words: the key, or the name of an item of a list."""
+        where = next((where for where, at in self.lines.items() if at == line), ())
+        value: Any = self.data
+        for part in where:
+            value = value[part]
+        name = (
+            value.get("name")
+            if where and isinstance(value, dict) and "name" in value
+            else ".".join(map(str, where[-1:]))
+        )
+        return f"{shown(name)}: " if name else ""
 
     def error(self, where: Where, message: str) -> SpaceError:
         """A SpaceError with file and key of `where`, and the line of the nearest enclosing key that has one."""
@@ -49,8 +66,6 @@ class Document:
         message = shown(message, MOST_MESSAGE)  # whatever of the file it quotes
         key = shown(".".join(str(part) for part in where))
         line = self.lines.get(enclosing, 1)
-        if line in self.questions:
-            message = f"{message} (its line still asks: {shown(self.questions[line])})"
         return SpaceError(
             f"{shown(self.path)}:{line}: {key}: {message}" if key else f"{shown(self.path)}:{line}: {message}"
         )

@@ -57,7 +57,8 @@ class TiledGrid:
     def of(step: Step, space: Space, config: Config, scope: Scope, sizes: Sequence[Sizes]) -> TiledGrid | None:
         """The grid of a step, which is compared with what it is at `sizes`; None if it has no value somewhere."""
         varying = _varying(space)
-        extents = tuple(evaluator_of(_unbounded(extent.tree, varying)) for extent in step.grid)
+        trees = [_resolved(extent.tree, space) for extent in step.grid]
+        extents = tuple(evaluator_of(_unbounded(tree, varying)) for tree in trees)
         large = (PROBE_SIZE,) * len(space.operation.sizes)
 
         def counts(point: Sizes) -> list[int]:
@@ -121,6 +122,12 @@ def work_of(space: Space, scope: Scope) -> tuple[float, float]:
 
     moved = amount(op.bytes, elements)
     return amount(op.flops, moved), moved
+
+
+def _resolved(tree: ast.expr, space: Space) -> ast.expr:
+    """What an extent is that is but the name of a derived value."""
+    derived = space.derived.get(tree.id) if isinstance(tree, ast.Name) else None
+    return tree if derived is None else _resolved(derived.tree, space)
 
 
 def _unbounded(tree: ast.expr, varying: frozenset[str]) -> ast.expr:

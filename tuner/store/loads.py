@@ -30,12 +30,13 @@ library's routine, whose blocks nobody knows, has the work as its load.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from tuner.devices.product import Tiles
 from tuner.errors import ExpressionError
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
@@ -46,16 +47,22 @@ from tuner.store.grids import ROUNDING, Array, Measured, Sizes, TiledGrid, at, p
 PARTS = 10  # of a time, but for those of rows that are not aligned
 LOAD, BLOCK = 1, 7  # which of them are the load, and the work of one block
 ALIGNMENT, WIDEST = 16, 1.0  # bytes, and how much farther from all others rows are that are aligned so
+LEAST_WAVES = 1e-3  # of a library's tiles
 NARROWER = 0.4  # by which power of two rows are apart of which half as many bytes are aligned
 
 
+LibraryTiles = Callable[[Sizes], Tiles | None]  # how the library runs the operation at these sizes, if it tells
+
+
 class Position(NamedTuple):
-    """Where sizes lie: their logarithms, the alignment of rows, and by entry the logarithms of the blocks and of the
-    work of each."""
+    """Where sizes lie: their logarithms, the alignment of rows; and by entry the logarithms of the blocks and of the
+    work of each, and of a library that tells its tiles those of their waves, as counted and as it says, and which of
+    its algorithms runs."""
 
     sizes: Array
     alignments: Array
     blocks: Array
+    library: Array
 
 
 class Terms(NamedTuple):
@@ -79,10 +86,16 @@ class TimeTerms:
     """The parts of the times of configurations, but for their factors."""
 
     def __init__(
-        self, measured: Sequence[Measured], scope: Scope, units: int, cache: int, sizes: Sequence[Sizes]
+        self,
+        measured: Sequence[Measured],
+        scope: Scope,
+        units: int,
+        cache: int,
+        sizes: Sequence[Sizes],
+        tiles: LibraryTiles,
     ) -> None:
         """`units` are the multiprocessors, `cache` the bytes of the last cache, 0 if unknown. `sizes` are those at
-        which grids must be as they are thought to be."""
+        which grids must be as they are thought to be, and the library must tell its `tiles`, to be believed."""
         self._units, self._scope, self._cache = units, scope, cache
         self._space = next((entry.space for entry in measured if entry.space is not None), None)
         self._rows = {} if self._space is None else _rows(self._space, scope)
@@ -113,8 +126,18 @@ class TimeTerms:
         self._powers = np.array([grid.powers for grid in grids])
         self._most = np.array([grid.most for grid in grids], float)
         self._learnt: dict[Sizes, tuple[Array, Array]] = {}
+        library: Mapping[Sizes, float] = next((entry.times for entry in measured if entry.space is None), {})
+        told = {each: tiles(each) for each in library}
+        self._told = told if all(told.values()) else {}
+        self._tiles_of = tiles
+        self._algorithms = sorted({each.algorithm for each in told.values() if each})
         if grids:  # a model looks at these again and again
             self._learnt = {each: self._tiles(each) for each in sizes}
+
+    @property
+    def has_tiles(self) -> bool:
+        """Whether the library tells its tiles."""
+        return bool(self._told)
 
     @property
     def count(self) -> int:
@@ -132,16 +155,17 @@ class TimeTerms:
         parts += [np.full_like(waves, moved), np.full_like(waves, missed)]
         for alignment in alignments:
             parts += [parts[part] * (alignment < ALIGNMENT) for part in (LOAD, BLOCK)]
-        parts[LOAD][self._libraries] = work
-        for which, alignment in enumerate(alignments):
-            parts[PARTS + 2 * which][self._libraries] = work * (alignment < ALIGNMENT)
+        if not self.has_tiles:
+            parts[LOAD][self._libraries] = work
+            for which, alignment in enumerate(alignments):
+                parts[PARTS + 2 * which][self._libraries] = work * (alignment < ALIGNMENT)
         with np.errstate(invalid="ignore", divide="ignore"):
             places = np.nan_to_num(np.log(np.stack([blocks, each], axis=1)), posinf=0.0)
-        places[self._libraries] = 0.0
+        places[self._libraries & (not self.has_tiles)] = 0.0
         levels = [
             NARROWER * math.log2(alignment) + (WIDEST if alignment == ALIGNMENT else 0.0) for alignment in alignments
         ]
-        place = Position(np.log(np.array(sizes, float)), np.array(levels, float), places)
+        place = Position(np.log(np.array(sizes, float)), np.array(levels, float), places, self._library_place(sizes))
         return Terms(np.stack(parts, axis=1), place)
 
     def _alignments(self, sizes: Sizes) -> list[int]:
@@ -159,8 +183,9 @@ class TimeTerms:
 
     def _waves(self, sizes: Sizes) -> Array:
         """By entry: the waves of one, two and four blocks per multiprocessor; the tiles over multiprocessors; the
-        tiles; and the share of the work that one whole tile is. All are means of steps; none for a library."""
-        found = np.where(self._libraries, 0.0, np.full((6, len(self._libraries)), np.nan))
+        tiles; and the share of the work that one whole tile is. All are means of steps."""
+        found = np.full((6, len(self._libraries)), np.nan)
+        found[:, self._libraries] = self._library_waves(sizes)
         if len(self._owners):
             there, whole = self._learnt.get(sizes) or self._tiles(sizes)
             slots = self.slots[self._owners]
@@ -171,6 +196,26 @@ class TimeTerms:
                 sums = np.bincount(self._owners, weights=values, minlength=len(self._libraries))
                 np.divide(sums, counts, out=row, where=counts > 0)
         return found
+
+    def _library_tiles(self, sizes: Sizes) -> Tiles | None:
+        return self._told.get(sizes) or self._tiles_of(sizes) if self.has_tiles else None
+
+    def _library_waves(self, sizes: Sizes) -> Array:
+        """The same of a library, in a column; zeros where it does not tell its tiles."""
+        tiles = self._library_tiles(sizes)
+        if tiles is None:
+            return np.full((6, 1), np.nan if self.has_tiles else 0.0)
+        even = tiles.there / self._units
+        waves = math.ceil(even), math.ceil(even / 2), math.ceil(even / 4)
+        return np.array([*waves, even, tiles.there, 1 / tiles.whole]).reshape(-1, 1)
+
+    def _library_place(self, sizes: Sizes) -> Array:
+        """By entry, for a library: the waves of its tiles, as counted and as it says, and which algorithm runs."""
+        place = np.zeros((len(self._libraries), 2 + len(self._algorithms)))
+        if tiles := self._library_tiles(sizes):
+            waves = math.log(math.ceil(tiles.there / self._units)), math.log(max(tiles.waves, LEAST_WAVES))
+            place[self._libraries] = [*waves, *(tiles.algorithm == each for each in self._algorithms)]
+        return place
 
     def _tiles(self, sizes: Sizes) -> tuple[Array, Array]:
         """The tiles of each grid, and how many they would be without rounding up."""

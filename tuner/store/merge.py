@@ -16,10 +16,11 @@ from tuner.space.model import Space
 from tuner.space.scope import Scope
 from tuner.space.source import Version
 from tuner.space.texts import config_text
-from tuner.store import kept_ceilings
+from tuner.store import kept_ceilings, time_tables
 from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.record import Record
 from tuner.store.store import Store, read
+from tuner.store.time_tables import TimeTable
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ def _count(number: int, noun: str) -> str:
 
 
 def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
-    """Put the records of `sources`, files or folders, into the store, and the ceilings of their devices.
+    """Put the records of `sources`, files or folders, into the store, with the tables of times beside them, and the
+    ceilings of their devices.
 
     A record that is valid on no device is left out, and loses its place in the store to a valid one. Everything is read
     before anything is written, and no source is changed. Raises RequestError for a source that is missing, cannot be
@@ -55,6 +57,7 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
     """
     records: dict[str, list[Record]] = {}
     problems: list[str] = []
+    tables: dict[str, list[TimeTable]] = {}
     tests: dict[str, Callable[[Record], bool]] = {}
     count = 0
     sources = list(sources)
@@ -72,6 +75,9 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
             )
             continue
         count += len(file_records)
+        file_tables, unread = time_tables.read_file(time_tables.beside(file))
+        problems += unread
+        tables.setdefault(kernel, []).extend(file_tables)
         test = tests.setdefault(kernel, usable(kernel))
         useless = [record for record in file_records if not test(record)]
         if useless:
@@ -80,6 +86,8 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
         records.setdefault(kernel, []).extend(record for record in file_records if test(record))
     ceilings = [one for path in sources for one in _ceilings(path, problems)]
     merged = {kernel: Store(kernel, results).merge(group, tests[kernel]) for kernel, group in sorted(records.items())}
+    for kernel, group in tables.items():
+        time_tables.write(kernel, group, results)
     unverified = sum(record.doubt == "unverified" for group in merged.values() for record in group)
     written = {kernel: len(group) for kernel, group in merged.items()}
     return MergeSummary(len(files), count, written, problems, unverified, KeptCeilings(results).merge(ceilings))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 RUNNERS_UP = 8  # per record of a search, at most
 LONGEST = 1 << 16  # characters per line
 RUNNERS = ("kernel", "library", "best_library")  # that `sustained` may tell of
+LONGEST_TEXT = 1000  # characters of a line of text, which are fewer
 SHORTEST_MS = 1e-6  # no launch takes less than a nanosecond
 
 
@@ -29,17 +30,19 @@ class Record:
     these had been measured (`store.rates`).
 
     The finals took `rounds` rounds. `spread` is the interquartile range over the median. `vs_library` is the library's
-    time over ours, and `default_ms` the time of the space's default, both measured in the same rounds; `default_ties`
-    where nothing tells which of the two is faster. `best_library` is the fastest of the library's algorithms, in these
-    rounds too. `clock_mhz` and `throttled` describe the board meanwhile. `sustained` is what was measured back to back
-    for seconds, of RUNNERS by name, each with `time_ms`, `clock_mhz` and `power_w` (W). Tuning minimised `objective`,
-    with `caches` warm or cold before each run. `error` and `bound` are the verification's, and `verified` is the kind
-    of the reference, `none` if nothing was compared; all are None in an imported record. `signature` names what was
-    measured, with its data and reference; `code` the code alone. Earlier records have neither `verified` nor `code`.
-    `registers`, `spills` (bytes) and `occupancy` (an upper bound, 0 to 1) are the build's. `protocol` is the number of
-    the way in which it was timed (`measure.method`). It was right on `input_sets` sets of inputs, but for `wrong`
-    elements that the tolerance allows. `skipped_mutants` are wrong outputs that the check need not reject: they equal
-    the right one, or are meant. `types` are those that were chosen, of a kernel that has a choice.
+    time over ours, and `default_ms` the time of the space's default, both measured in the same rounds. `best_library`
+    is the fastest of the library's algorithms, in these rounds too. `clock_mhz` and `throttled` describe the board
+    meanwhile. `sustained` is what was measured back to back for seconds, of RUNNERS by name, each with `time_ms`,
+    `clock_mhz` and `power_w` (W). Tuning minimised `objective`, with `caches` warm or cold before each run.
+    `error` and `bound` are the verification's, and `verified` is the kind of the reference, `none` if nothing was
+    compared; all are None in an imported record. `signature` names what was measured, with its data and reference;
+    `code` the code alone. Earlier records have neither `verified` nor `code`. `registers`, `spills` (bytes) and
+    `occupancy` (an upper bound, 0 to 1) are the build's. `protocol` is the number of the way in which it was timed
+    (`measure.method`). It was right on `input_sets` sets of inputs, but for `wrong` elements that the tolerance allows.
+    `skipped_mutants` are wrong outputs that the check need not reject: they equal the right one, or are meant. `types`
+    are those that were chosen, of a kernel that has a choice. `default_spread` is the spread of `default_ms`, where the
+    finals measured it, `default_ties` says that these could not tell the default from the best, and `conclusions` are
+    what `tune` said of them (`tuning.conclusions`).
     """
 
     device: str
@@ -92,6 +95,8 @@ class Record:
     best_library_ms: float | None = None
     vs_best_library: float | None = None
     sustained: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    default_spread: float | None = None
+    conclusions: list[str] = field(default_factory=list)
     unknown: dict[str, Any] = field(default_factory=dict, compare=False)  # fields of a newer version
 
     @property
@@ -214,7 +219,7 @@ _REQUIRED = {f.name for f in fields(Record) if f.default is MISSING and f.defaul
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value.isprintable() and len(value) < 1000
+    return isinstance(value, str) and value.isprintable() and len(value) < LONGEST_TEXT
 
 
 def _is_number(value: Any) -> bool:
@@ -259,6 +264,10 @@ def _are_sustained(value: Any) -> bool:
     )
 
 
+def _are_paragraphs(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) and all(map(_is_text, v.split("\n"))) for v in value)
+
+
 class _Rule(NamedTuple):
     """Whether a field accepts a value, and the words for what it accepts."""
 
@@ -268,6 +277,7 @@ class _Rule(NamedTuple):
 
 _TEXT = _Rule(_is_text, "a line of text")
 _TEXTS = _Rule(lambda value: isinstance(value, list) and all(_is_text(v) for v in value), "a list of text")
+_PARAGRAPHS = _Rule(_are_paragraphs, "a list of text, each perhaps of several lines")
 _COUNT = _Rule(_is_count, "a whole number from 0 on")
 _NUMBER = _Rule(_is_number, "a number from 0 on")
 _TIME = _Rule(_is_time, f"a number from {SHORTEST_MS:g} on")
@@ -297,6 +307,8 @@ _FIELDS: Mapping[str, _Rule] = {
     **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy", "gbytes", "vs_peak", "vs_memory"), _optional(_NUMBER)),
     "default_ms": _optional(_TIME),
     "default_ties": _Rule(lambda value: isinstance(value, bool), "true or false"),
+    "default_spread": _optional(_NUMBER),
+    "conclusions": _PARAGRAPHS,
     **dict.fromkeys(("registers", "spills"), _optional(_COUNT)),
     **dict.fromkeys(("verified", "code", "peak", "memory"), _optional(_TEXT)),
 }

@@ -5,22 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from statistics import quantiles
+from typing import TYPE_CHECKING
 
-from tuner.devices import DeviceInfo
 from tuner.space.texts import config_text
-from tuner.tuning.selection import Finalist, Selection
+
+if TYPE_CHECKING:
+    from tuner.devices import DeviceInfo
+    from tuner.tuning.selection import Finalist, Selection
 
 TOLD = 0.01  # of a time: a difference that matters
 SAME = 0.02  # of a time, by which the finals may differ from the search without a word
 MOST_NAMED = 4  # ties
+TIE, NOISY = "a tie", "too noisy to tell"  # why two times cannot be told apart
 LAUNCHES = 2.5  # of a kernel that does nothing: below that, about half of a time or more is the launch
 
 
 def ties(selection: Selection) -> list[Finalist]:
     """The finalists whose times cannot be told from those of the best: the middle halves of both overlap, the quarter
     that is fastest and the quarter that is slowest left out."""
-    end = max((_middle(best.final.times)[1] for best in selection.finalists[:1]), default=0.0)
-    return [other for other in selection.finalists[1:] if _middle(other.final.times)[0] <= end]
+    end = max((middle(best.final.times)[1] for best in selection.finalists[:1]), default=0.0)
+    return [other for other in selection.finalists[1:] if middle(other.final.times)[0] <= end]
 
 
 def of(selection: Selection, device: DeviceInfo) -> Iterator[str]:
@@ -43,7 +47,7 @@ def _tie(best: Finalist, tied: Sequence[Finalist]) -> str:
     """The verdict in one line, and a line for each tie."""
     fastest = best.final.time_ms
     is_noise = any(other.final.time_ms > fastest * (1 + TOLD) for other in tied)
-    verdict = "too noisy to tell which is the fastest" if is_noise else "a tie"
+    verdict = f"{NOISY} which is the fastest" if is_noise else TIE
     figures = [f"{other.final.time_ms / fastest - 1:+.1%}, spread {other.final.spread:.1%}" for other in tied]
     lines = [f"  {config_text(o.trial.config)} ({text})" for o, text in zip(tied, figures, strict=True)][:MOST_NAMED]
     more = [f"  and {len(tied) - MOST_NAMED} more"] if len(tied) > MOST_NAMED else []
@@ -69,7 +73,7 @@ def _reason(selection: Selection, lead: Finalist, device: DeviceInfo, is_slower:
     clock = f" at {finals.clock_mhz:.0f} MHz" if finals.clock_mhz else ""
     if is_slower and finals.throttled:
         return f"clocks: the board ran{clock or ' slower'}, held down by {' and '.join(finals.throttled)}"
-    (low, high), (first, last) = _middle(lead.trial.outcome.times), _middle(lead.final.times)
+    (low, high), (first, last) = middle(lead.trial.outcome.times), middle(lead.final.times)
     if first <= high and low <= last:
         return "noise: both spread so far that they overlap"
     ratios = [f.final.time_ms / f.trial.time_ms for f in selection.finalists if f.trial.time_ms]
@@ -92,8 +96,8 @@ def _reason(selection: Selection, lead: Finalist, device: DeviceInfo, is_slower:
     )
 
 
-def _middle(times: Sequence[float]) -> tuple[float, float]:
-    """The first and the third quartile in ms."""
+def middle(times: Sequence[float]) -> tuple[float, float]:
+    """The ends of the middle half of times in ms: the first and the third quartile."""
     if len(times) < 2:
         return times[0], times[0]
     low, _, high = quantiles(times, n=4)

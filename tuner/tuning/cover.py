@@ -1,11 +1,10 @@
 """A cover: the fewest builds of a family with which every size is nearly as fast as the best known there.
 
-tune at some sizes -> winners -> every winner at every size -> choose -> a record for each size
+tune at some sizes -> winners -> these at every size -> choose -> a record for each size, and a table of all times
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tuner.space import source
 from tuner.space.model import Config, Space, config_key
 from tuner.space.size_lists import WeightedSize
-from tuner.space.texts import short_size
+from tuner.space.texts import short_size, size_text
 from tuner.tuning.cover_trials import CoverTrials
 from tuner.tuning.covering import SizedBuild, choose
 from tuner.tuning.crew import Crews
@@ -23,7 +22,6 @@ from tuner.tuning.request import TuningRequest, requests_at
 from tuner.tuning.table import Pair, TrialTable
 
 TUNING, MEASURING = 0.4, 0.75  # shares of the time after which tuning, and then measuring, begins nothing more
-TOLD = 1.5  # times the best at a size: a kernel that is slower gets no record there
 
 
 @dataclass(frozen=True)
@@ -100,6 +98,7 @@ def cover(
         found.unserved = [size for size in sizes if size not in served]
         choice = _Choice(trials, served, within)
         found.served = list(choice.concluded(winners, began + seconds))
+        trials.tabulate(winners, {size_text(s.size.sizes): s.result.record for s in found.served if s.result})
     return found
 
 
@@ -134,9 +133,7 @@ class _Choice:
 
     def concluded(self, winners: Mapping[str, Sequence[Config]], deadline: float) -> Iterator[Served]:
         """Each size with its final round and record, until the deadline. The round has all chosen configurations of the
-        kernel; what is fastest there serves the size. Other winners may be runners-up. Then, while there is time, each
-        size gets the records of other kernels that were chosen and are not far behind: they tell the look-up how these
-        do there."""
+        kernel; what is fastest there serves the size. Other winners may be runners-up."""
         table = self._trials.table
         for count, each in enumerate(self._served, 1):
             if time.monotonic() > deadline:
@@ -148,13 +145,6 @@ class _Choice:
             config = result.record.config if result.record else each.build.config
             build = self._build((kernel, config_key(config)), config, each.size)
             yield replace(each, build=build, time_ms=table.value(sizes, build.pair) or each.time_ms, result=result)
-        for each in self._served:
-            bests = table.best(each.size.sizes)
-            for kernel in self._chosen.keys() - {each.build.pair[0]}:
-                is_near = bests.get(kernel, math.inf) <= TOLD * each.best_ms
-                is_known = any(table.value(each.size.sizes, pair) for pair in self._chosen[kernel])
-                if is_near and is_known and time.monotonic() < deadline:
-                    self._final(kernel, each.size.sizes, winners[kernel])
 
     def _final(self, kernel: str, sizes: dict[str, int], winners: Sequence[Config]) -> Result:
         """The final round of those chosen configurations of a kernel that were measured at a size."""

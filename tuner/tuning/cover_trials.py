@@ -1,4 +1,4 @@
-"""The trials that a cover is chosen from: searches at some sizes, and every winner at every size."""
+"""The trials that a cover is chosen from: searches at some sizes, and winners at every size."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tuner.devices import DeviceInfo
 from tuner.search.strategies import Budget
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize
+from tuner.space.source import code
 from tuner.space.texts import short_size, size_text
+from tuner.store import time_tables
 from tuner.store.lookup import size_distance
+from tuner.store.record import Record
+from tuner.store.time_tables import TimeTable
 from tuner.tuning.covering import are_alike, spread_out
 from tuner.tuning.crew import Crew, Crews
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.general import general, generalised
+from tuner.tuning.prospects import Prospects
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
 from tuner.tuning.table import HOPELESS, LEAST_TRIAL, NEAR, TrialTable
 
@@ -28,6 +34,7 @@ MOST_SEARCHED = 3  # kernels at a size
 JUDGED = 3  # near sizes, alike in what 8 divides, at which a kernel was behind: then it is not even tried
 SEVERAL = 4  # records, or sizes at which it was tried
 SLOWER = 1.05  # times the best in several records: who was never nearer is not tried anywhere
+RETHOUGHT = 8  # sizes, after which it is thought again which winners may be near the best
 WARM = 8  # configurations that a search begins with, of those that were best at the nearest sizes
 
 
@@ -42,6 +49,7 @@ class CoverTrials:
     table: TrialTable
     history: TrialTable = field(default_factory=TrialTable)  # at any size, of records too
     scopes: list[Scope] = field(default_factory=list)  # one, at whatever size, once a device is open
+    devices: list[DeviceInfo] = field(default_factory=list)  # that device
 
     def tune(self, sizes: Sequence[WeightedSize], seconds: float) -> int:
         """Tune in `seconds` at as many sizes as there is time for, those that stand for all first. Returns how many."""
@@ -127,6 +135,7 @@ class CoverTrials:
         """Learn what only an open device tells, once: the scope, and which records are of this device."""
         if not self.scopes:
             self.scopes.append(crew.scope)
+            self.devices.append(crew.device)
         if not self.history.is_recalled:
             self.history.recall(self.spaces.values(), crew.scope, crew.device, self.request.results)
 
@@ -166,16 +175,19 @@ class CoverTrials:
     def measure(
         self, winners: Mapping[str, Sequence[Config]], sizes: Sequence[WeightedSize], deadline: float
     ) -> tuple[int, int]:
-        """Measure every winner at every size, until the deadline. Returns how many pairs of both there are, and how
-        many were measured."""
+        """Measure the winners at every size, where they may be near the best, until the deadline. Returns how many such
+        pairs of both there are, and how many were measured."""
         pairs = measured = 0
         if not self.scopes:  # nothing could be searched
             return pairs, measured
         for count, size in enumerate(spread_out(sizes), 1):
-            due = {name: self._valid(name, configs, size) for name, configs in winners.items()}
+            if count % RETHOUGHT == 1:
+                prospects = Prospects(self.spaces, winners, self._tables, self.scopes[0], self.devices[0])
+            valid = {name: self._valid(name, configs, size) for name, configs in winners.items()}
+            due = prospects.of(valid, size.sizes)
             pairs += sum(map(len, due.values()))
             if time.monotonic() < deadline:
-                self.progress.noted(f"measuring every winner at {short_size(size.sizes)}, {count} of {len(sizes)}")
+                self.progress.noted(f"measuring winners at {short_size(size.sizes)}, {count} of {len(sizes)}")
                 for name, request in requests_at(self.request, self.spaces.values(), size.sizes).items():
                     new = [config for config in due[name] if not self.table.has(size.sizes, name, config)]
                     if time.monotonic() < deadline:
@@ -183,6 +195,23 @@ class CoverTrials:
                             self.explore(name, replace(request, budget=None), size.sizes, new)
                         measured += len(due[name])
         return pairs, measured
+
+    def tabulate(self, winners: Mapping[str, Sequence[Config]], records: Mapping[str, Record | None]) -> None:
+        """Write the times of the winners, and of the library by these records of sizes, for the look-up between sizes.
+        Raises RequestError where they cannot be written."""
+        for name, space in self.spaces.items() if self.scopes else ():
+            device, scope, names = self.devices[0], self.scopes[0], tuple(space.operation.sizes)
+            table = TimeTable(device.kind, device.name, code(space), names, scope.options, scope.types)
+            for sizes in self.table.rows():
+                at = tuple(sizes[each] for each in names)
+                for config in winners[name]:
+                    if value := self.table.value(sizes, (name, config_key(config))):
+                        table.add(config, at, value)
+                record = records.get(size_text(sizes))
+                if record is not None and record.library_ms:
+                    table.library[at] = record.library_ms
+            if table.times:
+                time_tables.write(name, [table], self.request.results)
 
     def _valid(self, kernel: str, configs: Sequence[Config], size: WeightedSize) -> list[Config]:
         return [config for config in configs if self.spaces[kernel].valid(config, self.scope_at(size))]

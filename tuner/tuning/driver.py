@@ -11,8 +11,8 @@ from tuner.search.pool import Pool
 from tuner.space.model import Config
 from tuner.store import rejected
 from tuner.store.lookup import Query
-from tuner.store.store import Record
-from tuner.tuning import conclusions, summary
+from tuner.store.store import Record, Store
+from tuner.tuning import summary
 from tuner.tuning.crew import Crews
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.request import CheckedRequest, TuningRequest
@@ -24,7 +24,7 @@ from tuner.tuning.trial import Trial
 @dataclass(frozen=True)
 class Result:
     """The result of a tuning run. `record` is None where every configuration failed; `stored` says whether the store
-    took it.
+    took it, and `kept` is what it has of this problem if it did not.
 
     `failed` holds the number of failures for each reason, and one of them; only of configurations that are valid now.
     With several objectives `front` holds the non-dominated configurations.
@@ -44,6 +44,7 @@ class Result:
     failures: list[Trial]  # of configurations that are valid now, in the order they were measured
     selection: Selection
     front: list[Point] = field(default_factory=list)
+    kept: Record | None = None
 
 
 def tune(request: TuningRequest, progress: Progress) -> Result:
@@ -87,7 +88,7 @@ def tune_with(
         progress.noted(doubt)
     if request.sustained and record and not record.sustained:
         progress.noted(summary.not_sustained(record))
-    for conclusion in conclusions.of(selection, crew.device) if record and record.objective == "time" else ():
+    for conclusion in record.conclusions if record else ():
         progress.noted(conclusion)
     task = checked.task
 
@@ -95,6 +96,10 @@ def tune_with(
         is_wrong = any(old.config == trial.config for trial in ledger.trials if trial.outcome.rejection is not None)
         return not request.fresh and not is_wrong and task.space.valid(old.config, crew.scope)
 
+    stored, kept = False, None
+    if record is not None and not (stored := checked.store.add(record, competes)):
+        there = Store.of(task.space, request.results).records  # as another process may have written it by now
+        kept = next((old for old in there if old.key == record.key), None)
     return Result(
         kernel=task.space.name,
         device=crew.device,
@@ -105,9 +110,10 @@ def tune_with(
         evaluated=search.evaluated,
         failed=failed,
         record=record,
-        stored=record is not None and checked.store.add(record, competes),
+        stored=stored,
         trials=ledger.trials,
         failures=failures,
         selection=selection,
         front=summary.front(selection, task.method) if len(task.method.objectives) > 1 else [],
+        kept=kept,
     )

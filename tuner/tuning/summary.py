@@ -17,6 +17,7 @@ from tuner.measure.timing import NOISE
 from tuner.space import source
 from tuner.space.model import Config
 from tuner.store import rates
+from tuner.store.record import LONGEST_TEXT
 from tuner.store.store import Record
 from tuner.tuning import conclusions
 from tuner.tuning.selection import Selection, default_trial, non_dominated
@@ -71,7 +72,7 @@ def record(
     finals, finalists = selection.finals, selection.finalists
     trial, final = finalists[0].trial, finalists[0].final
     default = default_trial(worker.task.space, worker.scope, ledger)
-    default_times = [finalist.final.time_ms for finalist in finalists if finalist.trial == default]
+    default_final = next((finalist.final for finalist in finalists if finalist.trial == default), None)
     scope, op, device, method = worker.scope, worker.task.space.operation, worker.device, worker.task.method
     library, best_library, by = finals.library, finals.best_library, op.reference.kind
     at_length = {"kernel": final, "library": library, "best_library": best_library}
@@ -109,7 +110,8 @@ def record(
         objective=method.objectives[0],
         caches="cold" if method.cold else "warm",
         energy_mj=final.energy_mj,
-        default_ms=default_times[0] if default_times else default.time_ms if default else None,
+        default_ms=default_final.time_ms if default_final else default.time_ms if default else None,
+        default_spread=default_final.spread if default_final else None,
         default_ties=any(tied.trial == default for tied in conclusions.ties(selection)),
         clock_mhz=finals.clock_mhz,
         throttled=finals.throttled,
@@ -121,7 +123,14 @@ def record(
         skipped_mutants=finals.skipped_mutants,
         verified=by,
         code=source.code(worker.task.space),
+        conclusions=_conclusions(selection, device) if method.objectives[0] == "time" else [],
     )
+
+
+def _conclusions(selection: Selection, device: DeviceInfo) -> list[str]:
+    """What the finals tell, in lines that a record may have."""
+    said = (text.split("\n") for text in conclusions.of(selection, device))
+    return ["\n".join(line[: LONGEST_TEXT - 1] for line in lines) for lines in said]
 
 
 def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:

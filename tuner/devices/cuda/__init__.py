@@ -15,6 +15,7 @@ BACKEND = Backend(
     library_modules=("nvmath.bindings.cublas", "nvmath.bindings.cublasLt"),
     limits_of=architectures.limits_of,
     widest=architectures.widest,
+    lacks=deferred(f"{__name__}.gpu", "lacks"),
     follows_context=True,
     toolchain="NVRTC ",
     common=("sm_80", "sm_90a", "sm_100a", "sm_120a"),

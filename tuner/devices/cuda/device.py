@@ -25,7 +25,7 @@ from tuner.space.scope import Limits
 from tuner.space.source import Source
 
 if TYPE_CHECKING:
-    from tuner.devices.product import MatrixProduct, ProductLaunch
+    from tuner.devices.product import MatrixProduct, ProductLaunch, Tiles
     from tuner.space.kinds.tensor_map import Tiled
     from tuner.space.kinds.texture import Sampled
 
@@ -299,6 +299,12 @@ class CudaDevice(Device):
         is_ours = driver.membership(self._context) if gpu.count() > 1 else None
         readers = Readers(product.specs, self._number, is_ours, functools.partial(self.handles, product.specs))
         return products.launch(product, readers, self._context)
+
+    def tiles(self, product: MatrixProduct) -> Tiles | None:
+        from tuner.devices.cuda import cublas_tiles
+
+        with self._context.apart_from_capture(), self._context.active():
+            return cublas_tiles.of(product)
 
 
 def _layout(spec: ArraySpec, interface: dict[str, Any]) -> ArrayLayout:

@@ -77,6 +77,15 @@ def count() -> int:
         return 0
 
 
+def lacks() -> str | None:
+    """What keeps this machine from having GPUs, whatever package is installed; None where nothing does."""
+    try:
+        driver.library()
+    except OSError as error:
+        return f"no NVIDIA driver ({error}); use --device opencl or host"
+    return None
+
+
 def chosen() -> type[Gpu]:
     """GPUs through the package that TUNER_CUDA names, else through PyCUDA where it can be imported, else through
     cuda-bindings. Raises DeviceError, which is Missing where nothing was asked for."""
@@ -88,10 +97,8 @@ def chosen() -> type[Gpu]:
 
 @functools.cache
 def _chosen(choice: str) -> type[Gpu]:
-    try:
-        driver.library()
-    except OSError as error:  # before the imports, which take a while
-        raise Missing(f"device cuda: no NVIDIA driver ({error}); use --device opencl or host") from None
+    if (lacking := lacks()) is not None:  # before the imports, which take a while
+        raise Missing(f"device cuda: {lacking}")
     errors = []
     for name, load in (("pycuda", _through_pycuda), ("bindings", _through_bindings)):
         if choice in ("", name):

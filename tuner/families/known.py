@@ -1,0 +1,94 @@
+"""What is known of the kernels of a family on one device: configurations with their times, of records and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tuner.families.code import Code, SizedCode
+from tuner.space.model import Config, ConfigKey, Space, config_key
+from tuner.space.scope import Scope
+from tuner.space.source import fixed_options
+from tuner.store import lookup
+from tuner.store.grids import Sizes
+from tuner.store.lookup import Query
+from tuner.store.record import Record
+from tuner.store.time_tables import TimeTable
+
+LOSING = 2.0  # times the best of the family wherever it was measured: such a configuration is not considered elsewhere
+
+
+@dataclass(eq=False)
+class Known:
+    """A configuration of a kernel, or the library where `space` is None, its times in ms by size, and the records that
+    have some of them."""
+
+    space: Space | None
+    config: Config
+    times: dict[Sizes, float] = field(default_factory=dict)
+    records: dict[Sizes, tuple[Record, int]] = field(default_factory=dict)  # and the rank in it
+    codes: set[Code] = field(default_factory=set)  # at the sizes where it was measured
+
+
+class Knowledge:
+    """The configurations of several kernels whose times may be compared, and the library's times beside them."""
+
+    def __init__(self, library: bool) -> None:
+        """`library`: whether that is a candidate."""
+        self._with_library = library
+        self._found: dict[tuple[int, ConfigKey], Known] = {}
+        self._library = Known(None, {})
+
+    def all(self) -> list[Known]:
+        """The configurations, and the library where its times are known; without those that lose at every size."""
+        known = [*self._found.values(), *([self._library] if self._library.times else [])]
+        best: dict[Sizes, float] = {}
+        for each in known:
+            for sizes, time_ms in each.times.items():
+                best[sizes] = min(best.get(sizes, math.inf), time_ms)
+        return [each for each in known if any(time_ms <= LOSING * best[sizes] for sizes, time_ms in each.times.items())]
+
+    def _of(self, space: Space, config: Config) -> Known:
+        return self._found.setdefault((id(space), config_key(config)), Known(space, config))
+
+    def add_records(self, records: Iterable[Record], query: Query, code: SizedCode) -> None:
+        """Take in records of the query's kernel."""
+        space, names = query.space, list(query.space.operation.sizes)
+        signatures: dict[Sizes, str] = {}  # the latest: with other inputs, times differ
+        # At no size of their own, records are merely those of the device.
+        anywhere = replace(query, scope=_at(query.scope, names, (1,) * len(names)))
+        for record in lookup.comparable(records, anywhere):
+            sizes = tuple(record.sizes[name] for name in names)
+            if signatures.setdefault(sizes, record.signature) != record.signature:
+                continue
+            for rank, (config, time_ms) in enumerate(record.timed):
+                known = self._of(space, config) if space.declares(config) else None
+                if known is not None and sizes not in known.times:
+                    known.times[sizes], known.records[sizes] = time_ms, (record, rank)
+                    known.codes.add(code.at(config, _at(query.scope, names, sizes)))
+            if self._with_library and record.library_ms:
+                held = self._library.records.get(sizes)
+                if held is None or record.time_ms < held[0].time_ms:  # beside the best of ours
+                    self._library.times[sizes], self._library.records[sizes] = record.library_ms, (record, 0)
+
+    def add_table(self, table: TimeTable, query: Query, code: SizedCode) -> None:
+        """Take in a table of the query's kernel, where it is of this problem and device, and of the kernel as it is.
+        Times of records count before those of tables."""
+        space, names, options = query.space, list(query.space.operation.sizes), query.scope.options
+        is_here = (table.kind, table.device, table.code) == (query.kind, query.device, query.version.code)
+        is_problem = list(table.names) == names and table.types == query.scope.types
+        if not is_here or not is_problem or any(table.options.get(o) != options[o] for o in fixed_options(space)):
+            return
+        scopes = {sizes: _at(query.scope, names, sizes) for sizes in table.at}
+        for key, config in table.configs.items():
+            if space.declares(config):
+                known = self._of(space, config)
+                known.times = {**table.times[key], **known.times}
+                known.codes |= {code.at(config, scopes[sizes]) for sizes in table.times[key]}
+        if self._with_library:
+            self._library.times = {**table.library, **self._library.times}
+
+
+def _at(scope: Scope, names: Sequence[str], sizes: Sizes) -> Scope:
+    return replace(scope, sizes=dict(zip(names, sizes, strict=True)))

@@ -1,0 +1,191 @@
+"""Times of configurations at many sizes, from which the look-up between sizes learns besides records.
+
+`results/FAMILY/STAGE.times.json` has a table for each device and problem of a kernel: sizes, and the times of each
+configuration at these, with those of the vendor's library beside them. `tune cover` writes what it has measured. A
+record is of one size, and says more of it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tuner import paths
+from tuner.errors import RequestError
+from tuner.space.model import Config, ConfigKey, config_key
+from tuner.store import locks
+from tuner.store.grids import Sizes
+
+FORMAT, VERSION = "tuner times", 1
+MOST = 1 << 26  # characters of a file
+DIGITS = 5  # of a time
+
+
+@dataclass(frozen=True)
+class TimeTable:
+    """The times in ms of a kernel's configurations, by sizes in the order of `names`, and the library's. `code` is that
+    of the kernel when it was measured (`source.Version`)."""
+
+    kind: str
+    device: str
+    code: str
+    names: tuple[str, ...]
+    options: Mapping[str, float]
+    types: Mapping[str, str]
+    configs: dict[ConfigKey, Config] = field(default_factory=dict)
+    times: dict[ConfigKey, dict[Sizes, float]] = field(default_factory=dict)
+    library: dict[Sizes, float] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Tables with the same key are of the same problem; a file has one of them."""
+        options, types = sorted(self.options.items()), sorted(self.types.items())
+        return json.dumps([self.kind, self.device, self.code, self.names, options, types])
+
+    @property
+    def at(self) -> list[Sizes]:
+        """The sizes of which there are times."""
+        return sorted({*self.library, *(sizes for times in self.times.values() for sizes in times)})
+
+    def add(self, config: Config, sizes: Sizes, time_ms: float) -> None:
+        """Take in a time, in the place of an earlier one."""
+        key = config_key(config)
+        self.configs.setdefault(key, dict(config))
+        self.times.setdefault(key, {})[sizes] = time_ms
+
+    def take(self, other: TimeTable) -> None:
+        """Take in the times of another table of the same key, where this one has none."""
+        for key, config in other.configs.items():
+            self.configs.setdefault(key, config)
+            self.times[key] = {**other.times[key], **self.times.get(key, {})}
+        self.library.update({**other.library, **self.library})
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as a file has it: sizes once, and a row of times for each configuration."""
+        sizes = self.at
+        return {
+            "kind": self.kind,
+            "device": self.device,
+            "code": self.code,
+            "names": list(self.names),
+            "options": dict(self.options),
+            "types": dict(self.types),
+            "sizes": [list(each) for each in sizes],
+            "library_ms": _row(self.library, sizes),
+            "configs": [
+                {"config": config, "times_ms": _row(self.times[key], sizes)} for key, config in self.configs.items()
+            ],
+        }
+
+    @staticmethod
+    def from_json(data: Any) -> TimeTable:
+        """Raises ValueError for what is no table."""
+        try:
+            sizes = [tuple(each) for each in data["sizes"]]
+            names = tuple(data["names"])
+            kind, device, code = texts = [data[name] for name in ("kind", "device", "code")]
+            is_right = all(isinstance(text, str) for text in (*texts, *names)) and all(
+                len(each) == len(names) and all(type(n) is int and n > 0 for n in each) for each in sizes
+            )
+            table = TimeTable(kind, device, code, names, dict(data["options"]), dict(data["types"]))
+            for row in data["configs"]:
+                key = config_key(row["config"])
+                table.configs[key], table.times[key] = row["config"], _timed(sizes, row["times_ms"])
+            table.library.update(_timed(sizes, data["library_ms"]))
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from None
+        if not is_right:
+            raise ValueError("kind, device and code are texts, and sizes as many numbers as names")
+        return table
+
+
+def _row(times: Mapping[Sizes, float], sizes: Sequence[Sizes]) -> list[float | None]:
+    return [float(f"{times[each]:.{DIGITS}g}") if each in times else None for each in sizes]
+
+
+def _timed(sizes: Sequence[Sizes], times: Sequence[float | None]) -> dict[Sizes, float]:
+    """The times that there are. Raises ValueError where one is no time, or none belongs to a size."""
+    found = {each: time for each, time in zip(sizes, times, strict=True) if time is not None}
+    if not all(isinstance(time, float | int) and 0 < time < math.inf for time in found.values()):
+        raise ValueError("a time is a positive number, or null")
+    return found
+
+
+def path(kernel: str, root: Path) -> Path:
+    """The file of a kernel in a folder of results."""
+    return beside(root / f"{kernel.lstrip('/')}.jsonl")
+
+
+def beside(records: Path) -> Path:
+    """The file of the kernel whose records are in this file."""
+    return records.with_suffix(".times.json")
+
+
+def read(kernel: str, folder: Path | None = None) -> tuple[list[TimeTable], list[str]]:
+    """The tables of a kernel, those of `folder`, or else the user's own, before the shipped ones; and messages about
+    what cannot be read."""
+    roots = (folder or paths.user_results(), paths.shipped("results"))
+    read_of = [read_file(path(kernel, root)) for root in dict.fromkeys(root.resolve() for root in roots)]
+    return [table for tables, _ in read_of for table in tables], [told for _, problems in read_of for told in problems]
+
+
+def read_file(file: Path) -> tuple[list[TimeTable], list[str]]:
+    """The tables of a file, none if it is not there; and messages about what cannot be read."""
+    try:
+        return _tables(file), []
+    except RequestError as error:
+        return [], [str(error)]
+
+
+def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) -> None:
+    """Add `tables` to those of a kernel in `folder`, or else the user's own: new times take the place of old ones. A
+    file that cannot be read is left as it is. Raises RequestError where it cannot be written."""
+    if not tables:
+        return
+    file = path(kernel, folder or paths.user_results())
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with locks.held(file):
+            kept = {table.key: table for table in _tables(file)}
+            for table in tables:
+                if table.key in kept:
+                    table.take(kept[table.key])
+                kept[table.key] = table
+            paths.replace(file, _text(kernel, kept.values()).encode())
+    except OSError as error:
+        where = paths.shown(file)
+        raise RequestError(
+            f"{where}: cannot be written: {error.strerror}; name another folder with --results"
+        ) from None
+
+
+def _tables(file: Path) -> list[TimeTable]:
+    """The tables in a file; none if it is not there. Raises RequestError if it is not ours, or cannot be read."""
+    where = paths.shown(file)
+    try:
+        document = json.loads(paths.read_text(file, MOST))
+        if not isinstance(document, dict) or (document.get("format"), document.get("version")) != (FORMAT, VERSION):
+            raise RequestError(f"{where}: is not of format {FORMAT!r}, version {VERSION}; move it away")
+        return [TimeTable.from_json(each) for each in document["tables"]]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RequestError(f"{where}: cannot be read: {error.strerror}; name another folder with --results") from None
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise RequestError(f"{where}: holds no times: {error}; move it away, and run `tune cover` again") from None
+
+
+def _text(kernel: str, tables: Iterable[TimeTable]) -> str:
+    """A document with a line for each configuration."""
+    parts = []
+    for table in tables:
+        data = table.to_json()
+        rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in data.pop("configs"))
+        parts.append(f'{json.dumps(data, separators=(",", ":"))[:-1]},"configs":[\n{rows}\n]}}')
+    head = json.dumps({"format": FORMAT, "version": VERSION, "kernel": kernel})[:-1]
+    body = ",\n".join(parts)
+    return f'{head}, "tables": [\n{body}\n]}}\n'
