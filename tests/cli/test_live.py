@@ -56,6 +56,9 @@ def test_a_terminal_of_any_width_gets_a_block_that_fits_and_vanishes(
     blocks = [block_of(rows) for rows in shown.frames]
     for block in filter(None, blocks):
         assert all(len(row) < max(columns, *later, 0) for row in block)
+    early = [block[0] for block in blocks if block and re.search(r" [0-4]/10 ", block[0])]
+    assert early
+    assert not any(" left" in row or " 0/s" in row for row in early), "too few trials to tell how long others take"
     best = [block for block in blocks if len(block) > 6 and block[1].startswith("best ")]
     assert best, "a block with all there is"
     progress, figures, config, history, hold_up, *failures = best[-1]

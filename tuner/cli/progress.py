@@ -55,10 +55,10 @@ class TuningProgress:
         self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
         self._ticker.start()
 
-    def begun(self, step: str) -> None:
-        """Show what goes on before the first configuration."""
+    def begun(self, step: str, prefix: str = STARTING) -> None:
+        """Show what goes on before the first configuration, or where there is none."""
         with self._lock:
-            self._step, self._step_began, self._prefix = step, time.monotonic(), STARTING
+            self._step, self._step_began, self._prefix = step, time.monotonic(), prefix
             self._frame()
 
     def started(
