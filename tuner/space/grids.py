@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from tuner.space.indices import Indices
-from tuner.space.polynomials import Polynomial
-from tuner.space.shapes import AXES, Shapes, bare
+from tuner.space.indices import AXES, Indices
+from tuner.space.polynomials import Polynomial, bare
+
+if TYPE_CHECKING:
+    from tuner.space.shapes import Shapes
 
 
 class Grids:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tuner.space.polynomials import Polynomial, added, atom, text, times
 from tuner.space.prototype import is_type_word, matching
 
+AXES = "xyz"
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(\d+)[uUlL]*")
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
@@ -64,7 +65,7 @@ class Indices:
         words = " ".join(self._body)
         found = {"".join(each) for each in re.findall(r"(threadIdx|blockIdx)( \. )([xyz])", words)}
         calls = re.findall(r"(get_\w+) \( ([012]) \)", words)
-        found |= {f"{_OPENCL[name]} . {'xyz'[int(axis)]}" for name, axis in calls if name in _OPENCL}
+        found |= {f"{_OPENCL[name]} . {AXES[int(axis)]}" for name, axis in calls if name in _OPENCL}
         return {name.replace(" ", "") for name in found}
 
     def named(self, name: str, depth: int) -> Polynomial:
@@ -273,7 +274,7 @@ class _Reader:
             end = matching(words, self.at)
             inner, self.at = words[self.at + 1 : end], end + 1
             if word in _OPENCL and len(inner) == 1 and inner[0] in "012":
-                return atom(f"{_OPENCL[word]}.{'xyz'[int(inner[0])]}")
+                return atom(f"{_OPENCL[word]}.{AXES[int(inner[0])]}")
             return atom(" ".join(words[start : self.at]))
         if self._next() == "[":
             name = word
