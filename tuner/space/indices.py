@@ -24,6 +24,7 @@ _OPENCL = {
     "get_global_id": "globalIdx",
 }
 _ENDS = (";", "{", "}", ",", "?", ":", "&", "|", "=", "return")  # of what is compared
+_BEFORE_A_STAR = tuple(";{}(=+-*/,&|?:<>")  # that is no product, and no declaration of a pointer
 MOST_TERMS, MOST_DEPTH = 64, 30  # beyond, an expression is an atom
 
 
@@ -139,7 +140,8 @@ class Indices:
         """Whether the first element of an array is used there, as in `*sum = 0` and `atomicAdd(sum, 1)`."""
         before, after = self._body[max(0, position - 2) : position], self._body[position + 1 : position + 2]
         is_atomic = before[1:] == ("(",) and before[0].startswith("atomic") and after == (",",)
-        return is_atomic or (before[1:] == ("*",) and after not in (("+",), ("-",), ("[",), ("(",)))
+        is_read = before[1:] == ("*",) and (before[0] in _BEFORE_A_STAR or before[0] == "return")
+        return is_atomic or (is_read and after not in (("+",), ("-",), ("[",), ("(",)))
 
     def _moved(self, position: int, array: str) -> list[Polynomial]:
         """How far from an array the pointer is that is computed there."""
