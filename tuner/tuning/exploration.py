@@ -122,7 +122,7 @@ def explored(
     from tuner.space import agreement
 
     for warning in agreement.warnings(space):
-        progress.noted(warning)
+        progress.noted(f"warning: {warning}")
     if space.operation.reference.kind == "none":
         progress.noted("reference: none: no output is compared, and the results are unverified")
     kept = KeptCeilings(request.results)
