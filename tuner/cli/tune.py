@@ -157,6 +157,7 @@ def document(result: Result) -> dict[str, Any]:
         ],
         **({"front": [{"config": p.config, **p.values} for p in result.front]} if result.front else {}),
         "stored": result.stored,
+        "kept": result.kept and {"config": result.kept.config, "time_ms": result.kept.time_ms},
     }
 
 
@@ -181,6 +182,7 @@ def lines(result: Result) -> list[str]:
     found = [output.best(result.record, space)]
     if result.front:
         found.append(output.front(result.front))
-    if not result.stored:
-        found.append("the store keeps the faster configuration that it has")
+    if result.kept:
+        found[0] = f"of this run, the {found[0]}"
+        found += ["the store keeps the better record that it has:", output.best(result.kept, space)]
     return found
