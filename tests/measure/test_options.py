@@ -64,6 +64,15 @@ def test_a_record_of_another_option_is_not_exact_where_the_code_depends_on_it(tm
         tuner.load(file, 100, options={"s": 2}, strict=True)
 
 
+def test_what_is_of_another_option_says_so(tmp_path: Path, tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = scaled(tmp_path, "s * x[i]", 2.0)
+    default, other = (tune("record", file, "100", *more, "--json") for more in ((), ("--set", "s=3")))
+    assert (Path(default.json["file"]).is_file(), Path(other.json["file"]).is_file()) == (True, True), other.err
+    assert default.json["file"].replace("f-100-", "f-100-s=3-") == other.json["file"]
+    assert ("at n=100 on" in default.err, "at n=100, s=3 on" in other.err) == (True, True)
+
+
 def test_an_option_that_loses_its_digits_is_seen(tmp_path: Path, tune: Tune) -> None:
     assert tune(scaled(tmp_path, "s * x[i]", 2.0, "float64", "float64"), "100", "--device", "host").status == 0
     rounded = scaled(tmp_path, "(float)s * x[i]", 2.0, "float64", "float64")
