@@ -36,6 +36,14 @@ def options_text(options: Mapping[str, float], defaults: Mapping[str, float]) ->
     return "".join(f", {name}={number_text(v)}" for name, v in options.items() if v != defaults.get(name))
 
 
+def options_texts(
+    options: Mapping[str, float], others: Mapping[str, float], defaults: Mapping[str, float]
+) -> tuple[str, str]:
+    """`, a=2` and `, a=1`: two sets of options as `options_text` says them, and with those in which they differ."""
+    alike = {name: value for name, value in defaults.items() if options.get(name) == others.get(name)}
+    return options_text(options, alike), options_text(others, alike)
+
+
 def problem_words(
     operation: Operation, sizes: Mapping[str, int], types: Mapping[str, str], options: Mapping[str, float]
 ) -> str:
