@@ -118,16 +118,16 @@ def explored(
     request, task, budget = checked.request, checked.task, checked.budget if configs is None else UNLIMITED
     space, method = task.space, task.method
     signature = identity.of(space)
-    announce(space, progress.noted)
+    announce(space, crews.noted)
     from tuner.space import agreement
 
     for warning in agreement.warnings(space):
-        progress.noted(warning)
+        crews.noted(warning)
     if space.operation.reference.kind == "none":
-        progress.noted("reference: none: no output is compared, and the results are unverified")
+        crews.noted("reference: none: no output is compared, and the results are unverified")
     kept = KeptCeilings(request.results)
     for problem in kept.problems:
-        progress.noted(problem)
+        crews.noted(problem)
     progress.begun(f"opening {' and '.join(checked.device_ids)}")
     slow_imports = [
         *SLOW_IMPORTS,
