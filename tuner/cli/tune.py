@@ -16,9 +16,10 @@ from tuner.paths import quoted
 if TYPE_CHECKING:
     from tuner.tuning.driver import Result
 
-WHERE_ALL_ARE_WRONG = (
-    "; mend the kernel or its reference; where only rounding differs, let a reference in Python compute in float64, or "
-    "write `tolerance:` in the space file"
+WHERE_ALL_ARE_WRONG = "; mend the kernel or its reference"
+WHERE_THEY_ROUND = (
+    "; where only rounding differs, let a reference in Python compute in float64, "
+    "or write `tolerance:` in the space file"
 )
 
 
@@ -164,6 +165,7 @@ def document(result: Result) -> dict[str, Any]:
 def lines(result: Result) -> list[str]:
     """The last lines of a run: its best configuration. What failed is said at once."""
     from tuner.space import catalog
+    from tuner.space.chosen_types import dtype_of
     from tuner.space.texts import config_text, problem_words
 
     space = catalog.load(result.kernel)
@@ -174,7 +176,8 @@ def lines(result: Result) -> list[str]:
         problem = problem_words(space.operation, result.sizes, result.types, result.options)
         output.say(f"`tune failures {result.kernel} {problem}` tells more")
     if result.record is None:
-        hint = WHERE_ALL_ARE_WRONG if result.failed.keys() == {"wrong result"} else ""
+        rounds = any(not dtype_of(written, result.types).is_exact for written in space.operation.outputs)
+        hint = WHERE_ALL_ARE_WRONG + WHERE_THEY_ROUND * rounds if result.failed.keys() == {"wrong result"} else ""
         output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid{hint}")
         return []
     found = [output.best(result.record, space)]

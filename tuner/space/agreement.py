@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import SpaceError
-from tuner.paths import shown
+from tuner.paths import from_here, shown
 from tuner.space import braces, declared_memory, macros
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.model import Argument, Space, Step
@@ -56,7 +56,7 @@ def warnings(space: Space) -> Iterator[str]:
         return  # a header that is missing is told when it is needed
     for fault in faults(space, texts):
         if not fault.fatal:
-            yield f"{shown(space.files[0])}: {shown('.'.join(map(str, fault.where)))}: {fault.message}"
+            yield f"{from_here(space.files[0])}: {shown('.'.join(map(str, fault.where)))}: {fault.message}"
 
 
 def _prototype(space: Space, step: Step, text: str, code: str) -> Prototype | None:

@@ -18,7 +18,7 @@ _DEFINE = re.compile(
 )
 _CONSTANT = re.compile(
     r"^[ \t]*(?:(?:static|inline|const|constexpr|__device__)\s+)+(?:unsigned\s+)?(?:int|unsigned|size_t|auto)\s+(\w+)"
-    r"\s*=\s*([^;{}=\n]*[A-Za-z_][^;{}=\n]*);",
+    r"\s*=\s*([^;{}=\n]+);",
     re.MULTILINE,
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -58,7 +58,9 @@ def _macros(code: str) -> dict[str, _Macro]:
         if parameters or _stands_for(name, macro.words):
             found.setdefault(name, macro)
     for name, text in _CONSTANT.findall(code):
-        found.setdefault(name, _Macro(None, ("(", *words(text), ")")))
+        value = tuple(words(text))
+        if len(value) > 1 or _stands_for(name, value):
+            found.setdefault(name, _Macro(None, value if len(value) == 1 else ("(", *value, ")")))
     return found
 
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from tuner.space.polynomials import Polynomial, added, atom, text, times
 from tuner.space.prototype import is_type_word, matching
-
-Monomial = tuple[str, ...]  # a product of atoms, in their order
-Polynomial = Mapping[Monomial, int]  # the factor of each product; that of () is a number alone
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(\d+)[uUlL]*")
@@ -31,7 +29,9 @@ MOST_TERMS, MOST_DEPTH = 64, 30  # beyond, an expression is an atom
 class Indices:
     """The indices in the body of a kernel: in `accesses`, by the names of the arrays; and `bounds`, expressions with
     the words of what the text compares each with, as `i < n` and `i >= n` do. `others` are names of arrays that are
-    used in another way, too. `aliases` has the local pointers into each array, and its name.
+    used in another way, too. `aliases` has the local pointers into each array, and its name. `loops` has the names that
+    are assigned the same each time and else only increased: what they begin with, and their steps. `offsets` are how
+    far pointers are moved of which no more is known.
     """
 
     def __init__(self, body: Sequence[str], arrays: Sequence[str]) -> None:
@@ -42,6 +42,7 @@ class Indices:
         self.moduli = dict[str, Polynomial]()  # of atoms that are remainders, what they are divided by
         self.accesses: dict[str, list[Polynomial]] = {name: [] for name in arrays}
         self.others = set[str]()
+        self.offsets = list[Polynomial]()
         self._find_accesses()
         self.bounds = list(self._bounds())
         self.loops = {
@@ -56,7 +57,7 @@ class Indices:
             found = reader.shifted()
             if found is not None and reader.at == len(words) and len(found) <= MOST_TERMS:
                 return {product: factor for product, factor in found.items() if factor or not product}
-        return _atom(" ".join(words))
+        return atom(" ".join(words))
 
     def atoms(self) -> set[str]:
         """Threads and blocks that the body names."""
@@ -69,7 +70,7 @@ class Indices:
     def named(self, name: str, depth: int) -> Polynomial:
         """What a name stands for: itself, unless it is a local one that is assigned once."""
         if name not in self._defined:
-            return _atom(name)
+            return atom(name)
         if name not in self._known:
             self._known[name] = self.polynomial(self._defined[name], depth)
         return self._known[name]
@@ -124,11 +125,30 @@ class Indices:
             array, offset = aliases.get(word, (word, {}))
             if self._body[position + 1 : position + 2] == ("[",):
                 end = matching(self._body, position + 1)
-                self.accesses[array].append(_added(offset, self.polynomial(self._body[position + 2 : end])))
+                self.accesses[array].append(added(offset, self.polynomial(self._body[position + 2 : end])))
                 if self._body[end + 1 : end + 2] == ("[",):
                     self.others.add(array)
+            elif self._is_first(position):
+                self.accesses[array].append(offset)
             elif self._body[position + 1 : position + 2] != ("=",) and not self._is_in_alias(position, aliases):
                 self.others.add(array)
+                self.offsets += self._moved(position, array)
+
+    def _is_first(self, position: int) -> bool:
+        """Whether the first element of an array is used there, as in `*sum = 0` and `atomicAdd(sum, 1)`."""
+        before, after = self._body[max(0, position - 2) : position], self._body[position + 1 : position + 2]
+        is_atomic = before[1:] == ("(",) and before[0].startswith("atomic") and after == (",",)
+        return is_atomic or (before[1:] == ("*",) and after not in (("+",), ("-",), ("[",), ("(",)))
+
+    def _moved(self, position: int, array: str) -> list[Polynomial]:
+        """How far from an array the pointer is that is computed there."""
+        body, start, end = self._body, position, position
+        while start > 0 and body[start - 1] not in (*_ENDS, "("):
+            start -= 1
+        while end < len(body) and body[end] not in (*_ENDS, ")"):
+            end = (matching(body, end) if body[end] in "([" else end) + 1
+        found = dict(self.polynomial(body[start:end]))
+        return [found] if found.pop((array,), 0) == 1 and found else []
 
     def _alias(self, name: str) -> tuple[str, Polynomial] | None:
         """The array that a local pointer points into, and how far; None where it does not."""
@@ -196,7 +216,7 @@ class _Reader:
             return found
         self.at += 3
         power = 1 << min(int(number[0].rstrip("uUlL")), 62)
-        return _times(found, {(): power}) if sign[0] == "<" else _atom(f"({text(found)}) / ({power})")
+        return times(found, {(): power}) if sign[0] == "<" else atom(f"({text(found)}) / ({power})")
 
     def sum(self) -> Polynomial | None:
         total = self._product()
@@ -204,7 +224,7 @@ class _Reader:
             sign = 1 if self._next() == "+" else -1
             self.at += 1
             other = self._product()
-            total = None if other is None else _added(total, other, sign)
+            total = None if other is None else added(total, other, sign)
         return total
 
     def _product(self) -> Polynomial | None:
@@ -216,12 +236,12 @@ class _Reader:
             if other is None or len(found) * len(other) > MOST_TERMS:
                 return None
             if operator == "*":
-                found = _times(found, other)
+                found = times(found, other)
                 continue
-            atom = f"({text(found)}) {operator} ({text(other)})"
+            name = f"({text(found)}) {operator} ({text(other)})"
             if operator == "%":
-                self._indices.moduli[atom] = other
-            found = _atom(atom)
+                self._indices.moduli[name] = other
+            found = atom(name)
         return found
 
     def _factor(self) -> Polynomial | None:
@@ -229,7 +249,7 @@ class _Reader:
         self.at += 1
         if word in ("+", "-"):
             found = self._factor()
-            return found if found is None or word == "+" else _times(found, {(): -1})
+            return found if found is None or word == "+" else times(found, {(): -1})
         if number := _NUMBER.fullmatch(word):
             return {(): int(number[1])}
         if word == "(":
@@ -253,15 +273,15 @@ class _Reader:
             end = matching(words, self.at)
             inner, self.at = words[self.at + 1 : end], end + 1
             if word in _OPENCL and len(inner) == 1 and inner[0] in "012":
-                return _atom(f"{_OPENCL[word]}.{'xyz'[int(inner[0])]}")
-            return _atom(" ".join(words[start : self.at]))
+                return atom(f"{_OPENCL[word]}.{'xyz'[int(inner[0])]}")
+            return atom(" ".join(words[start : self.at]))
         if self._next() == "[":
-            atom = word
+            name = word
             while self._next() == "[":
                 end = matching(words, self.at)
                 index = self._indices.polynomial(words[self.at + 1 : end], self._depth + 1)
-                atom, self.at = f"{atom}[{text(index)}]", end + 1
-            return _atom(atom)
+                name, self.at = f"{name}[{text(index)}]", end + 1
+            return atom(name)
         return self._indices.named("".join(words[start : self.at]), self._depth + 1)
 
 
@@ -277,29 +297,3 @@ def _least(words: Sequence[str]) -> list[Sequence[str]]:
         depth += (word in "([{") - (word in ")]}")
         parts.append([]) if word == "," and not depth else parts[-1].append(word)
     return [*parts]
-
-
-def text(polynomial: Polynomial) -> str:
-    """A polynomial in words, the same for equal ones."""
-    terms = (" * ".join([*([str(f)] if f != 1 or not p else []), *p]) for p, f in sorted(polynomial.items()))
-    return " + ".join(terms) or "0"
-
-
-def _atom(name: str) -> Polynomial:
-    return {(name,): 1}
-
-
-def _added(one: Polynomial, other: Polynomial, sign: int = 1) -> Polynomial:
-    total = dict(one)
-    for product, factor in other.items():
-        total[product] = total.get(product, 0) + sign * factor
-    return {product: factor for product, factor in total.items() if factor}
-
-
-def _times(one: Polynomial, other: Polynomial) -> Polynomial:
-    total = dict[Monomial, int]()
-    for left, factor in one.items():
-        for right, more in other.items():
-            product = tuple(sorted(left + right))
-            total[product] = total.get(product, 0) + factor * more
-    return {product: factor for product, factor in total.items() if factor}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from tuner.space.prototype import matching
+
 _NUMBER = r"(?:- )?\d[\w.]*"
 _ZERO = r"0(?:\.0*)?f?"
 _INDEX = r"\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]"
@@ -12,7 +14,7 @@ _INDEX = r"\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]"
 
 def role(name: str, body: str) -> tuple[str, list[str]]:
     """What a kernel does with an array that it may write, and what to ask about it."""
-    element, word = rf"(?<!\. )\b{name} {_INDEX} ", rf"(?<!\. )\b{name}\b"
+    element, word = rf"(?:(?<!\. )\b{name} {_INDEX}|\* {name}) ", rf"(?<!\. )\b{name}\b"
     if re.search(rf"{element}([-+*/|&^]|< <|> >) =|\batomic\w* \( (?:[^;,]*[&*()] )?{name}\b", body):
         return "inout", []
     stores, uses = re.findall(rf"{element}(?:\. \w+ )?=(?! =)", body), re.findall(word, body)
@@ -35,7 +37,9 @@ def is_condition(names: Collection[str], body: str) -> bool:
     """Whether an element of an array, which has these `names`, is a truth: `mask[i] ? x : y`."""
     element = _element(names, body)
     alone = rf"(?:if|while) \( {element} \)|! {element}|(?:& &|\| \|) {element} [)&|?]"
-    return re.search(rf"{alone}|{element} (?:\?|& &|\| \||[!=] = {_ZERO} )", body) is not None
+    return (
+        re.search(rf"{alone}|(?<![-+*/%<>] )(?<![<>=!] = ){element} (?:\?|& &|\| \||[!=] = {_ZERO} )", body) is not None
+    )
 
 
 def is_compared(names: Collection[str], body: str) -> bool:
@@ -50,13 +54,33 @@ def is_compared(names: Collection[str], body: str) -> bool:
     return rest != re.sub(named, "", body) and re.search(element, rest) is None
 
 
+def is_code(name: str, body: str) -> bool:
+    """Whether a number is only compared for equality, or used by its bits: it is no size."""
+    uses = len(re.findall(rf"(?<!\. )\b{name}\b", body))
+    equal = rf"[=!] = {name}\b(?! [-+*/%])|(?<![-+*/%] )\b{name} [=!] ="
+    bits = rf"(?<![&|] )[&|^] {name}\b(?! [-+*/%])|(?<![-+*/%] )\b{name} (?:[&|^] (?![&|]))"
+    return 0 < uses == len(re.findall(rf"{equal}|{bits}", body))
+
+
 def is_divisor(names: Collection[str], body: str) -> bool:
     """Whether something is divided by an element of an array."""
     return re.search(rf"[/%] {_element(names, body)}", body) is not None
+
+
+def is_root_or_logarithm(names: Collection[str], body: str) -> bool:
+    """Whether a root or a logarithm is taken of an element of an array by itself, or of its product."""
+    element = _element(names, body)
+    for call in re.finditer(r"\b(?:\w+_)?(?:r?sqrt|log(?:2|10)?)f? \( ", body):
+        words = body[call.end() :].split(" ")
+        inner = " ".join(words[: matching(["(", *words], 0) - 1])
+        if len(re.findall(element, inner)) == 1 and not re.search(r"abs|exp|max|[-+]", re.sub(_INDEX, "", inner)):
+            return True
+    return False
 
 
 def _element(names: Collection[str], body: str) -> str:
     """An element of an array, or a local name that is assigned one."""
     element = rf"(?<!\. )\b(?:{'|'.join(map(re.escape, sorted(names)))}) {_INDEX}"
     local = sorted(set(re.findall(rf"\b(\w+) = {element} ;", body)))
+    local = [name for name in local if len(re.findall(rf"\b{name} (?:[-+*/%&|^] )?=(?! =)", body)) == 1]
     return rf"(?:{element}|(?<!\. )\b(?:{'|'.join(local)})\b(?! = ))" if local else element

@@ -94,8 +94,10 @@ def tune_with(
         progress.noted(conclusion)
     task = checked.task
 
+    found_wrong = rejected.Rejections(Query.of(task.space, crew.scope, crew.device))  # by this run and by others
+
     def competes(old: Record) -> bool:
-        is_wrong = any(old.config == trial.config for trial in ledger.trials if trial.outcome.rejection is not None)
+        is_wrong = found_wrong.reason(old.config) is not None
         return not request.fresh and not is_wrong and task.space.valid(old.config, crew.scope)
 
     return Result(

@@ -124,10 +124,11 @@ def explored(
     from tuner.space import agreement
 
     doubts = [*agreement.warnings(space)]
+    for doubt in doubts:
+        crews.noted(f"warning: {doubt}")
     if space.operation.reference.kind == "none":
         doubts.append("reference: none: no output is compared, and the results are unverified")
-    for doubt in doubts:
-        crews.noted(doubt)
+        crews.noted(doubts[-1])
     kept = KeptCeilings(request.results)
     for problem in kept.problems:
         crews.noted(problem)

@@ -43,7 +43,7 @@ class Process:
             self._log = scratch.file()
             self._scratch = scratch.folder()
             variables = {**paths.own_environment(), "TMPDIR": str(self._scratch)}
-            self._process = Child([module, *imports], self._log, share, variables)
+            self._process = Child(module, self._log, variables, share=share, later=imports)
         except OSError as error:
             raise environment.of_error(error) or DeviceError(f"no process can be started: {error}") from None
         self._pending = b""
