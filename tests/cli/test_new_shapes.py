@@ -369,12 +369,15 @@ def test_sizes_that_are_macros_need_none(tmp_path: Path, tune: Tune) -> None:
     #define H 256
     #define AT(y, x) ((y) * W + (x))
     #define WARP_SIZE 32
+    __global__ void g(float *y) { const int i = 2 * threadIdx.x, j = i; *y = j; }
     __global__ void f(float *y, const float *x) {
         int i = blockIdx.x * BX + threadIdx.x / WARP_SIZE, j = blockIdx.y;
         if (i < W && j < H) y[AT(j, i)] = 2 * x[AT(j, i)];
     }
     """
-    data, text = drafted(tmp_path, tune, code)
+    (tmp_path / "f.cu").write_text(code)
+    assert tune("new", tmp_path / "f.cu", "--entry", "f").status == 0
+    data, text = read(tmp_path / "f.yaml").data, (tmp_path / "f.yaml").read_text()
     assert data["operation"]["sizes"] == {"n": 1}
     assert "sizes:  # ? the source fixes all extents, so that no size changes them" in text
     assert [a["shape"] for a in data["operation"]["arguments"]] == [[256, 512]] * 2

@@ -10,6 +10,7 @@ import click
 
 from tuner.cli import output
 from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, warn
+from tuner.errors import RequestError
 
 if TYPE_CHECKING:
     from tuner.exchange.target import Problem
@@ -95,8 +96,12 @@ def _unfinished(problem: Problem, device: str) -> StoredStudy | None:
         return None  # and Optuna need not be imported
     from tuner.exchange.trials import studies
 
-    found = [study for study in studies(problem) if study.device == device]
-    return max((s for s in found if _fastest(s)), key=lambda study: len(study.trials), default=None)
+    try:
+        found = [study for study in studies(problem) if study.device == device and _fastest(study)]
+    except RequestError as error:  # a ledger that cannot be read keeps no answer back
+        warn([str(error)])
+        return None
+    return max(found, key=lambda study: len(study.trials), default=None)
 
 
 def _fastest(study: StoredStudy) -> Trial | None:

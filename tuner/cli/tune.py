@@ -159,6 +159,7 @@ def document(result: Result) -> dict[str, Any]:
         "launch_ms": result.selection.finals.launch_ms,
         "warnings": result.warnings,
         "stored": result.stored,
+        "kept": result.kept and {"config": result.kept.config, "time_ms": result.kept.time_ms},
     }
 
 
@@ -183,6 +184,7 @@ def lines(result: Result) -> list[str]:
     found = [output.best(result.record, space)]
     if result.front:
         found.append(output.front(result.front))
-    if not result.stored:
-        found.append("the store keeps the faster configuration that it has")
+    if result.kept:
+        found[0] = f"of this run, the {found[0]}"
+        found += ["the store keeps the better record that it has:", output.best(result.kept, space)]
     return found

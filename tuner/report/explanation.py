@@ -186,11 +186,9 @@ def _contender(subject: Subject, name: str, row: Row, timed: Timing, origin: str
 
 
 def _slow(subject: Subject, turns: Mapping[Row, Timing]) -> dict[Row, Timing]:
-    """The times of what was too slow to be timed in turns: nobody measured it so, and it is far behind the best."""
-    if subject.best not in turns:
-        return {}
-    best_ms = max(subject.times[subject.best], turns[subject.best].time_ms)
-    return {row: found for row, found in subject.timings.items() if found.time_ms > SLOWEST_DEFAULT * best_ms}
+    """The times of what was too slow in the search to be timed in turns; none where nothing was."""
+    slowest_ms = SLOWEST_DEFAULT * subject.times[subject.best] if turns else math.inf
+    return {row: found for row, found in subject.timings.items() if found.time_ms > slowest_ms}
 
 
 def _reason(subject: Subject, row: Row) -> str:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.space.knobs import is_outside
 from tuner.space.prototype import is_type_word, matching, words
 
 _DEFINE = re.compile(
@@ -57,8 +58,10 @@ def _macros(code: str) -> dict[str, _Macro]:
         macro = _Macro(tuple(re.findall(r"\w+", parameters)) if parameters else None, tuple(words(text)))
         if parameters or _stands_for(name, macro.words):
             found.setdefault(name, macro)
-    for name, text in _CONSTANT.findall(code):
-        value = tuple(words(text))
+    for constant in _CONSTANT.finditer(code):
+        name, value = constant[1], tuple(words(constant[2]))
+        if not is_outside(code, constant.start()):
+            continue
         if len(value) > 1 or _stands_for(name, value):
             found.setdefault(name, _Macro(None, value if len(value) == 1 else ("(", *value, ")")))
     return found

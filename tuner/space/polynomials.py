@@ -33,3 +33,8 @@ def times(one: Polynomial, other: Polynomial) -> Polynomial:
             product = tuple(sorted(left + right))
             total[product] = total.get(product, 0) + factor * more
     return {product: factor for product, factor in total.items() if factor}
+
+
+def bare(polynomial: Polynomial) -> dict[Monomial, int]:
+    """Without the number that is added."""
+    return {product: factor for product, factor in polynomial.items() if product}

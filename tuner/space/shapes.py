@@ -12,10 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.space.indices import Indices
-from tuner.space.polynomials import Monomial, Polynomial, text
+from tuner.space.indices import AXES, Indices
+from tuner.space.polynomials import Monomial, Polynomial, bare, text
 
-AXES = "xyz"
 _OF_THREADS = re.compile(r"(?:threadIdx|blockIdx|blockDim|globalIdx)\.[xyz]|.*\[.*\]")
 NEW_SIZES = ("rows", "batch", "blocks")  # names of a size that is the number of blocks, and no argument
 
@@ -240,8 +239,3 @@ def _is_told(extents: Sequence[Extent] | None, apart: int = 0) -> bool:
         return False
     first, *others = extents
     return isinstance(first, str) or (first.axis != "" and len(others) >= apart)
-
-
-def bare(polynomial: Polynomial) -> dict[Monomial, int]:
-    """Without the number that is added."""
-    return {product: factor for product, factor in polynomial.items() if product}

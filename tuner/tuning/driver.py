@@ -11,7 +11,7 @@ from tuner.search.pool import Pool
 from tuner.space.model import Config
 from tuner.store import rejected
 from tuner.store.lookup import Query
-from tuner.store.store import Record
+from tuner.store.store import Record, Store
 from tuner.tuning import summary
 from tuner.tuning.crew import Crews
 from tuner.tuning.exploration import Progress, explored
@@ -24,7 +24,7 @@ from tuner.tuning.trial import Trial
 @dataclass(frozen=True)
 class Result:
     """The result of a tuning run. `record` is None where every configuration failed; `stored` says whether the store
-    took it.
+    took it, and `kept` is what it has of this problem if it did not.
 
     `failed` holds the number of failures for each reason, and one of them; only of configurations that are valid now.
     With several objectives `front` holds the non-dominated configurations. `warnings` are what was said of the space
@@ -46,6 +46,7 @@ class Result:
     selection: Selection
     warnings: list[str]
     front: list[Point] = field(default_factory=list)
+    kept: Record | None = None
 
 
 def tune(request: TuningRequest, progress: Progress) -> Result:
@@ -100,6 +101,10 @@ def tune_with(
         is_wrong = found_wrong.reason(old.config) is not None
         return not request.fresh and not is_wrong and task.space.valid(old.config, crew.scope)
 
+    stored, kept = False, None
+    if record is not None and not (stored := checked.store.add(record, competes)):
+        there = Store.of(task.space, request.results).records  # as another process may have written it by now
+        kept = next((old for old in there if old.key == record.key), None)
     return Result(
         kernel=task.space.name,
         device=crew.device,
@@ -111,9 +116,10 @@ def tune_with(
         failed=failed,
         record=record,
         warnings=[*search.doubts, *doubts],
-        stored=record is not None and checked.store.add(record, competes),
+        stored=stored,
         trials=ledger.trials,
         failures=failures,
         selection=selection,
         front=summary.front(selection, task.method) if len(task.method.objectives) > 1 else [],
+        kept=kept,
     )
