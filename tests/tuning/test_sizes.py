@@ -24,12 +24,14 @@ void scale(float *y, const float *x, int n) {
 
 def test_one_process_tunes_at_every_size_and_each_has_a_record(tune: Tune, stage: Stage, tmp_path: Path) -> None:
     tell = f'FILE *file = fopen("{tmp_path}/pids", "a"); fprintf(file, "%d\\n", (int) getpid()); fclose(file);'
-    file = stage(c_kernel("told", tell + MULTIPLY, "#include <stdio.h>"), "told", "{a: [0, 1]}")
+    file = stage(c_kernel("told", tell + MULTIPLY, "#include <stdio.h>"), "told", "{unread: [0, 1]}")
     done = tune(file, "8", "12x8x4", "--sizes", "16:32*2", "--repeats", "2", "--json")
     assert done.status == 0, done.err
     sizes = [tuple(result["size"].values()) for result in done.json["results"]]
     assert sizes == [(8, 8, 8, 1), (12, 8, 4, 1), (16, 16, 16, 1), (32, 32, 32, 1)]
     assert all(result["stored"] and result["evaluated"] == 2 for result in done.json["results"])
+    assert done.err.count("parameters.unread: no text uses it") == 1, "of the file, at whatever size"
+    assert all("parameters.unread: no text uses it" in result["warnings"][0] for result in done.json["results"])
     assert len({*(tmp_path / "pids").read_text().split()}) == 1
     for size in ("8", "12x8x4", "16", "32"):
         assert tune("best", file, size, "--json").json["match"] == "exact"

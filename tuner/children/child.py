@@ -119,7 +119,7 @@ class Child:
         poll.register(self._line, select.POLLIN)
         remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
         if not poll.poll(None if remaining is None else remaining * 1e3):
-            raise subprocess.TimeoutExpired("a worker", remaining or 0.0)
+            raise subprocess.TimeoutExpired("a child", remaining or 0.0)
         try:
             return self._line.recv(16)
         except OSError:

@@ -1,9 +1,7 @@
 """The process that forks children of another one, so that what they import is there already.
 
-`tune` starts a worker, a compile worker for each core, a worker after each crash, and a process for a strategy of
-others. The fork server imports what each needs at once before it forks it. What that will import later, it imports from
-the second time on: the first child does so while its device opens. The server opens no device, which would not survive
-a fork.
+Before the fork server forks a child, it imports what that needs at once. What the child needs later, it imports from
+the second time on: the first child does so by itself. The server opens nothing that would not survive a fork.
 
 It ends with the process that started it, and its children end with it.
 """

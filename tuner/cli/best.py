@@ -46,7 +46,7 @@ def command(
     from tuner import devices, launcher
     from tuner.exchange.target import Problem, choose_target
     from tuner.space import catalog
-    from tuner.space.texts import config_text, options_text, problem_text, size_text, types_text
+    from tuner.space.texts import config_text, options_texts, problem_text, size_text, types_text
 
     space = catalog.load(kernel)
     problem = Problem.parse(space, size, options, types, results)
@@ -69,7 +69,8 @@ def command(
     how = f"{best.match}{', of a variant' if best.variant else ''}{', stale' if best.stale else ''}"
     how += "" if best.regret is None else f", expected regret {best.regret:.1%}"
     defaults = space.operation.options
-    asked = f"{size or size_text(problem.sizes)}{types_text(problem.types)}{options_text(problem.options, defaults)}"
+    set_here, set_there = options_texts(problem.options, record.options if record else problem.options, defaults)
+    asked = f"{size or size_text(problem.sizes)}{types_text(problem.types)}{set_here}"
     lines = [f"{space.name} at {asked} on {name}: {how}"]
     if record is None:
         is_right = study is not None and any(t.config == best.config and t.time_ms is not None for t in study.trials)
@@ -78,8 +79,7 @@ def command(
         lines.append(f"no record; the default, which {verdict}: {config_text(best.config)}{why}")
     else:
         if best.match != "exact":
-            at = problem_text(record.sizes, record.types) + options_text(record.options, defaults)
-            lines.append(f"measured on {record.device} at {at}:")
+            lines.append(f"measured on {record.device} at {problem_text(record.sizes, record.types)}{set_there}:")
         lines.append(output.runner_up(record, best.rank) if best.rank else output.best(record, space))
     if study is not None:
         lines += _waits(study, kernel)

@@ -18,7 +18,7 @@ from tuner.cli.options import INTERRUPTS
 from tuner.cli.screen import Screen
 from tuner.cli.standing import Standing, duration
 from tuner.space.model import config_key
-from tuner.space.texts import problem_text
+from tuner.space.texts import full_problem_text
 
 if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
@@ -88,7 +88,7 @@ class TuningProgress:
             self._step_began, self._started_at = time.monotonic(), datetime.now()
             resumed = f", {len(known)} measured before" if known else ""
             resumed += f"; measuring {doubtful} doubtful one{'' if doubtful == 1 else 's'} again" if doubtful else ""
-            problem = problem_text(scope.sizes, scope.types)
+            problem = full_problem_text(space.operation, scope.sizes, scope.types, scope.options)
             self.noted(f"{space.name} at {problem} on {device.name}: {_extent(total, valid, seconds)}{resumed}")
             self._frame()
 

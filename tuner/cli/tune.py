@@ -156,6 +156,8 @@ def document(result: Result) -> dict[str, Any]:
             for tied in conclusions.ties(result.selection)
         ],
         **({"front": [{"config": p.config, **p.values} for p in result.front]} if result.front else {}),
+        "launch_ms": result.selection.finals.launch_ms,
+        "warnings": result.warnings,
         "stored": result.stored,
         "kept": result.kept and {"config": result.kept.config, "time_ms": result.kept.time_ms},
     }

@@ -133,7 +133,7 @@ class Finals:
 
     @staticmethod
     def joined(parts: Sequence[Finals]) -> Finals:
-        """The Finals of all candidates of `parts`, in order; of rounds of which no time is left, nothing else."""
+        """The Finals of all candidates of `parts`, in order. Parts that have no time left count for nothing else."""
         timed = [part for part in parts if any(final.times for final in part.candidates)]
         clocks = [part.clock_mhz for part in timed if part.clock_mhz is not None]
         return Finals(

@@ -44,7 +44,7 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
             yield from _namespace(space, position, prototype, codes[step.source])
         for where, message in declared_memory.dynamic(space, position, codes[step.source]):
             yield Fault(where, message, fatal=True)
-    yield from _variables(space, "\n".join(codes.values()))
+    yield from _undeclared(space, "\n".join(codes.values()))
     yield from (Fault(*found) for found in macros.faults(space, codes))
 
 
@@ -76,7 +76,7 @@ def _namespace(space: Space, position: int, prototype: Prototype, code: str) -> 
         yield Fault(("steps", position, "kernel"), f"{message}; write {prototype.namespace}{kernel}", fatal=True)
 
 
-def _variables(space: Space, code: str) -> Iterator[Fault]:
+def _undeclared(space: Space, code: str) -> Iterator[Fault]:
     """Arguments that are variables of the source, and not there."""
     for position, argument in enumerate(space.operation.arguments):
         kind, name = argument.kind, argument.name

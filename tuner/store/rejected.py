@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.space.model import Config, ConfigKey, config_key
-from tuner.space.texts import config_text, problem_text
+from tuner.space.texts import config_text, full_problem_text
 from tuner.store import locks
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ class Rejections:
         reason, query = self.reason(candidate.config), self._query
         if reason is None or candidate.rejected:
             return candidate
-        where = problem_text(query.scope.sizes, query.scope.types)
+        scope = query.scope
+        where = full_problem_text(query.space.operation, scope.sizes, scope.types, scope.options)
         note = (
             f"{query.space.name}: {config_text(candidate.config)} failed verification on {query.device} at {where}: "
             f"{reason}; mend the kernel, and tune it again"

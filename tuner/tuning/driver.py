@@ -27,7 +27,8 @@ class Result:
     took it, and `kept` is what it has of this problem if it did not.
 
     `failed` holds the number of failures for each reason, and one of them; only of configurations that are valid now.
-    With several objectives `front` holds the non-dominated configurations.
+    With several objectives `front` holds the non-dominated configurations. `warnings` are what was said of the space
+    file, its inputs, and the times of the best, that makes the result doubtful.
     """
 
     kernel: str
@@ -43,6 +44,7 @@ class Result:
     trials: list[Trial]  # all in the ledger, those of earlier runs too
     failures: list[Trial]  # of configurations that are valid now, in the order they were measured
     selection: Selection
+    warnings: list[str]
     front: list[Point] = field(default_factory=list)
     kept: Record | None = None
 
@@ -84,7 +86,8 @@ def tune_with(
     record: Record | None = None
     if selection.finalists:
         record = summary.record(crew.lead, selection, found, ledger, search.signature, search.ceilings)
-    for doubt in summary.doubts(record, crew.device) if record else ():
+    doubts = [*summary.doubts(record, crew.device)] if record else []
+    for doubt in doubts:
         progress.noted(doubt)
     if request.sustained and record and not record.sustained:
         progress.noted(summary.not_sustained(record))
@@ -112,6 +115,7 @@ def tune_with(
         evaluated=search.evaluated,
         failed=failed,
         record=record,
+        warnings=[*search.doubts, *doubts],
         stored=stored,
         trials=ledger.trials,
         failures=failures,

@@ -141,7 +141,7 @@ class Process:
             return environment.trouble(environment.KILLED, text)
         if code == reaper.CANNOT_START and self._child is None:
             return environment.trouble(environment.NO_MEMORY, f"no process can be started: {tail}")
-        return found or WorkerDied(text, "timeout" if code == -signal.SIGXCPU else "crash")
+        return found or WorkerDied(text, "timeout" if code == -signal.SIGXCPU else "crash", max(0, -code))
 
     def _shorten_log(self) -> None:
         """Keep the log of a kernel that prints without end from filling the disk."""
