@@ -369,12 +369,15 @@ def test_sizes_that_are_macros_need_none(tmp_path: Path, tune: Tune) -> None:
     #define H 256
     #define AT(y, x) ((y) * W + (x))
     #define WARP_SIZE 32
+    __global__ void g(float *y) { const int i = 2 * threadIdx.x, j = i; *y = j; }
     __global__ void f(float *y, const float *x) {
         int i = blockIdx.x * BX + threadIdx.x / WARP_SIZE, j = blockIdx.y;
         if (i < W && j < H) y[AT(j, i)] = 2 * x[AT(j, i)];
     }
     """
-    data, text = drafted(tmp_path, tune, code)
+    (tmp_path / "f.cu").write_text(code)
+    assert tune("new", tmp_path / "f.cu", "--entry", "f").status == 0
+    data, text = read(tmp_path / "f.yaml").data, (tmp_path / "f.yaml").read_text()
     assert data["operation"]["sizes"] == {"n": 1}
     assert "sizes:  # ? the source fixes all extents, so that no size changes them" in text
     assert [a["shape"] for a in data["operation"]["arguments"]] == [[256, 512]] * 2
@@ -511,3 +514,10 @@ def test_what_steps_hand_on_has_an_element_for_each_block_of_the_first(tmp_path:
     assert 'name: part, dtype: float32, shape: ["ceil_div(n, WG)"], role: scratch}' in text
     assert "is it how many elements part has? then value: ceil_div(n, WG) here, and no size" in line_of("count", text)
     assert "    grid: [1]  # ? how many blocks" in text
+
+
+def test_macros_that_double_without_end_stay_names(tmp_path: Path, tune: Tune) -> None:
+    macros = "".join(f"#define M{i} (M{i + 1} + M{i + 1})\n" for i in range(2000))
+    body = "y[blockIdx.x * M0 + threadIdx.x] = 1;"
+    data, _ = drafted(tmp_path, tune, f"{macros}__global__ void f(float *y, int n) {{ {body} }}")
+    assert list(data["parameters"]) == ["block_size_x"]

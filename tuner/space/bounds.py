@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from tuner.space.indices import Indices
 from tuner.space.polynomials import Monomial, Polynomial, bare
+
+if TYPE_CHECKING:
+    from tuner.space.indices import Indices
 
 Key = frozenset[tuple[Monomial, int]]  # an index without the number that is added to it
 
 
-class Bounds:
+class IndexBounds:
     """The comparisons of a kernel, some of whose names are `sizes`. `less` has what is less than a product of sizes,
     and these: of `i < n - 1`, i + 1 and n."""
 

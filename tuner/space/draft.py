@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from tuner.space.draft_arguments import DraftedArguments, asked, name_of, word
+from tuner.space.draft_arguments import MOST_GUESSED, DraftedArguments, asked, name_of, word
 from tuner.space.dtypes import DTYPES
 from tuner.space.host_lines import GUARD
 from tuner.space.kernel_facts import Facts
@@ -189,14 +189,20 @@ class Draft:
         """The blocks of a step, and a question where the text does not tell all."""
         told = self.facts.grids.of(step, block)
         said = set(re.findall(r"\w+", " ".join(each or "" for each in told)))
-        left = [size for size in reversed(self.arguments.guess) if size not in said]
+        guess = self.arguments.guess if len(self.extents) <= MOST_GUESSED else self.extents[: len(block)]
+        left = [size for size in reversed(guess) if size not in said]
         blocks = list[str]()
         for axis, each in enumerate(told):
             is_row = self.facts.grids.is_row(step, axis)
             size = left.pop(-1 if is_row else 0) if each is None and left else "1"
             each_of = axis < len(block) and size != "1" and not is_row
             blocks.append(each or (f"ceil_div({size}, {block[axis]})" if each_of else size))
-        blocks = blocks or ["1"]
+        if not blocks:  # which may be read in a function that it calls
+            reads = (
+                re.search(r"\b(blockIdx|get_group_id|get_global_id)\b", self.facts.text) and len(self.facts.steps) == 1
+            )
+            guessed = [f"ceil_div({size}, {threads})" for size, threads in zip(left, block, strict=False)]
+            blocks = (guessed if reads else []) or ["1"]
         over = " (any number is right for a loop that steps over the grid)" * self.facts.grids.steps_over(step)
         ask = "" if told and None not in told and not over else f"how many blocks in x, y, z?{over}"
         return f"[{', '.join(blocks)}]{asked(ask)}"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from tuner.space.indices import Indices
+from tuner.space.indices import AXES, Indices
 from tuner.space.polynomials import Polynomial, bare
-from tuner.space.shapes import AXES, Shapes
+
+if TYPE_CHECKING:
+    from tuner.space.shapes import Shapes
 
 
 class Grids:
@@ -48,15 +51,20 @@ class Grids:
                 found.add(f"ceil_div({extent}, {threads[f'blockDim.{axis}']})")
             steps = [(p, factor) for p, factor in polynomial.items() if f"blockIdx.{axis}" in p]
             others = [name for p, _ in steps for name in p if name != f"blockIdx.{axis}"]
-            if len(steps) != 1 or not all(
-                n in threads or (n.isidentifier() and n not in self._shapes.sizes) for n in others
-            ):
+            if len(steps) != 1 or not all(n in threads or self._is_tile(n) for n in others):
                 continue
-            factors = [threads.get(name, name) for name in others]
+            factors = [threads.get(name, name.replace(" / ", " // ")) for name in others]
             factors += [str(steps[0][1])] if steps[0][1] != 1 else []
             tiles = " * ".join(f"({f})" if re.search(r"[-+/%]", f) else f for f in factors)
             found.add(f"ceil_div({extent}, {tiles})" if tiles else extent)
         return found.pop() if len(found) == 1 else None
+
+    def _is_tile(self, name: str) -> bool:
+        """Whether a factor is a macro or constant, or a quotient of such."""
+        words = re.findall(r"\w+", name) if re.fullmatch(r"\([\w *]+\) / \([\w *]+\)", name) else [name]
+        return not any(word in self._shapes.sizes for word in words) and all(
+            word.isidentifier() or (word.isdecimal() and len(words) > 1) for word in words
+        )
 
     def _begun(self, indices: Indices, polynomial: Polynomial) -> Polynomial:
         """Of the variable of a loop alone, what it begins with, where its steps are those of threads or of the grid."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tuner.space.polynomials import MOST_TERMS, Polynomial, added, atom, is_short, text, times
 from tuner.space.prototype import is_type_word, matching
 
+AXES = "xyz"
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(\d{1,20})[uUlL]*")
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
@@ -23,6 +24,7 @@ _OPENCL = {
     "get_global_id": "globalIdx",
 }
 _ENDS = (";", "{", "}", ",", "?", ":", "&", "|", "=", "return")  # of what is compared
+_BEFORE_A_STAR = tuple(";{}(=+-*/,&|?:<>")  # that is no product, and no declaration of a pointer
 _BOUNDS = ("<", ">=")  # signs: `i < n`, and `i >= n` before a return
 MOST_DEPTH = 30  # of brackets and names; beyond, an expression is an atom of its own words
 
@@ -68,7 +70,7 @@ class Indices:
         words = " ".join(self._body)
         found = {"".join(each) for each in re.findall(r"(threadIdx|blockIdx)( \. )([xyz])", words)}
         calls = re.findall(r"(get_\w+) \( ([012]) \)", words)
-        found |= {f"{_OPENCL[name]} . {'xyz'[int(axis)]}" for name, axis in calls if name in _OPENCL}
+        found |= {f"{_OPENCL[name]} . {AXES[int(axis)]}" for name, axis in calls if name in _OPENCL}
         return {name.replace(" ", "") for name in found}
 
     def named(self, name: str, depth: int) -> Polynomial:
@@ -143,7 +145,8 @@ class Indices:
         """Whether the first element of an array is used there, as in `*sum = 0` and `atomicAdd(sum, 1)`."""
         before, after = self._body[max(0, position - 2) : position], self._body[position + 1 : position + 2]
         is_atomic = before[1:] == ("(",) and before[0].startswith("atomic") and after == (",",)
-        return is_atomic or (before[1:] == ("*",) and after not in (("+",), ("-",), ("[",), ("(",)))
+        is_read = before[1:] == ("*",) and (before[0] in _BEFORE_A_STAR or before[0] == "return")
+        return is_atomic or (is_read and after not in (("+",), ("-",), ("[",), ("(",)))
 
     def _moved(self, position: int, array: str) -> list[Polynomial]:
         """How far from an array the pointer is that is computed there."""
@@ -291,7 +294,7 @@ class _Reader:
             end = matching(words, self.at)
             inner, self.at = words[self.at + 1 : end], end + 1
             if word in _OPENCL and len(inner) == 1 and inner[0] in "012":
-                return atom(f"{_OPENCL[word]}.{'xyz'[int(inner[0])]}")
+                return atom(f"{_OPENCL[word]}.{AXES[int(inner[0])]}")
             return atom(" ".join(words[start : self.at]))
         if self._next() == "[":
             name = word

@@ -12,11 +12,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.space.bounds import Bounds, in_order
-from tuner.space.indices import Indices
+from tuner.space.bounds import IndexBounds, in_order
+from tuner.space.indices import AXES, Indices
 from tuner.space.polynomials import Monomial, Polynomial, bare, text
 
-AXES = "xyz"
 _OF_THREADS = re.compile(r"(?:threadIdx|blockIdx|blockDim|globalIdx)\.[xyz]|.*\[.*\]")
 NEW_SIZES = ("rows", "batch", "blocks")  # names of a size that is the number of blocks, and no argument
 
@@ -57,7 +56,7 @@ class Shapes:
         self.indices = [Indices(body, names.arrays) for body in bodies]
         self._names, self._has_grid = names, has_grid
         self.sizes: list[str] = [*names.sizes]
-        self._bounds = dict[tuple[Indices, tuple[str, ...]], Bounds]()
+        self._bounds = dict[tuple[Indices, tuple[str, ...]], IndexBounds]()
         self._read = {word for body in bodies for word in body}
         found = {name: self._found(name) for name in names.arrays}
         self.sizes += self._limits()
@@ -195,11 +194,11 @@ class Shapes:
                 groups.setdefault(apart, {})[rest] = factor
         return groups
 
-    def bounds(self, indices: Indices) -> Bounds:
+    def bounds(self, indices: Indices) -> IndexBounds:
         """What a kernel compares its indices with."""
         key = indices, tuple(self.sizes)
         if key not in self._bounds:
-            self._bounds[key] = Bounds(*key)
+            self._bounds[key] = IndexBounds(*key)
         return self._bounds[key]
 
     def _resolved(self, found: Sequence[Sequence[Extent] | None]) -> dict[str, str]:
