@@ -67,6 +67,10 @@ SHAPES: dict[str, tuple[str, list[str | int] | None]] = {
     "an offset in a loop": ("if (i < n) for (int r = 0; r < k; r++) s += x[i + r];", None),
     "every second element": ("for (int r = 0; r < k; r++) s += x[2 * i];", None),
     "a size that is read otherwise": ("for (int r = 0; r < k; r++) s += x[i];", None),
+    "a size that nothing reads": ("s = x[i];", ["k"]),
+    "a tile for each block": ("s = x[blockIdx.x * TILE + threadIdx.x];", ["k"]),
+    "a tile and its border": ("s = x[blockIdx.x * TILE + threadIdx.x + 2];", None),
+    "two elements each": ("s = x[2 * i] + x[2 * i + 1];", None),
     "two halves": ("if (i < n) s = x[i] * x[i + n];", None),
     "two halves of a row": ("if (i < n) s = x[blockIdx.y * 2 * n + i] * x[blockIdx.y * 2 * n + n + i];", None),
     "a shift": ("if (i < n) s = x[i + k];", None),
@@ -81,7 +85,7 @@ SHAPES: dict[str, tuple[str, list[str | int] | None]] = {
     "rows but the last": ("int r = blockIdx.y; if (r >= k || r == k - 1) return; s = x[(r + 1) * n + i];", ["k", "n"]),
     "rows from behind": ("if (blockIdx.y < k) s = x[(blockIdx.y + 1) * n - 1 - i];", ["k", "n"]),
     "rows by their blocks": ("if (i < n) s = x[blockIdx.y * n + i];", ["k", "n"]),
-    "a thread each": ("if (i < k) return; s = x[blockIdx.y * k + threadIdx.x];", ["n", "k"]),
+    "the last of a row": ("if (blockIdx.y < k) s = x[blockIdx.y * n + n - 1];", ["k", "n"]),
     "one more than there are blocks": ("s = x[blockIdx.x + 1] - x[blockIdx.x];", None),
 }  # fmt: skip
 
@@ -89,8 +93,9 @@ SHAPES: dict[str, tuple[str, list[str | int] | None]] = {
 @pytest.mark.parametrize("what", SHAPES)
 def test_a_shape_is_concluded_only_where_no_other_one_is_likely(what: str, tmp_path: Path, tune: Tune) -> None:
     body, shape = SHAPES[what]
-    code = f"__global__ void f(float *y, const float *x, int n, int k) {{ {INDEX} float s = 0; {body} y[0] = s; }}"
-    found = drafted(tmp_path, tune, code)["x"]
+    told = "if (threadIdx.y < n) y[threadIdx.y] = s;"
+    code = f"__global__ void f(float *y, const float *x, int n, int k) {{ {INDEX} float s = 0; {body} {told} }}"
+    found = drafted(tmp_path, tune, f"#define TILE 16\n{code}")["x"]
     assert (found[0] if SHAPE not in found[2] else None) == shape
 
 
