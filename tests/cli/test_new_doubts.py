@@ -75,14 +75,20 @@ SHAPES: dict[str, tuple[str, list[str | int] | None]] = {
     "two halves of a row": ("if (i < n) s = x[blockIdx.y * 2 * n + i] * x[blockIdx.y * 2 * n + n + i];", None),
     "a shift": ("if (i < n) s = x[i + k];", None),
     "a shift that is compared": ("if (i + k < n) s = x[i + k];", ["n"]),
-    "one more": ("if (i <= n) s = x[i];", None),
+    "one more": ("if (i <= n) s = x[i];", ["n + 1"]),
+    "a lower bound": ("if (i > n) s = x[i];", None),
+    "a lower bound, turned": ("if (n <= i) s = x[i];", None),
+    "up to the last": ("if (i <= k - 1) s = x[i];", ["k"]),
+    "up to the last, turned": ("if (k > i) s = x[i];", ["k"]),
+    "beyond the last": ("if (i > k - 1) return; s = x[i];", ["k"]),
+    "beyond the last, turned": ("if (k - 1 < i) return; s = x[i];", ["k"]),
     "one more, said otherwise": ("if (i < n + 1) s = x[i];", ["n + 1"]),
     "a bound and another one": ("if (i < n && i < k) s = x[i];", None),
     "a bound that is an element": ("if (i < x[0]) s = x[i];", None),
     "a bound that is a number": ("if (threadIdx.x < 32) s = x[threadIdx.x];", None),
     "rows with a border": ("if (i < n && blockIdx.y < k) s = x[(blockIdx.y + 1) * n + i];", None),
     "rows within a border": ("if (blockIdx.y < k - 1) s = x[(blockIdx.y + 1) * n + i];", ["k", "n"]),
-    "rows but the last": ("int r = blockIdx.y; if (r >= k || r == k - 1) return; s = x[(r + 1) * n + i];", ["k", "n"]),
+    "rows but the last": ("int r = blockIdx.y; if (r == k - 1) return; s = x[(r + 1) * n + i];", ["k", "n"]),
     "rows from behind": ("if (blockIdx.y < k) s = x[(blockIdx.y + 1) * n - 1 - i];", ["k", "n"]),
     "rows by their blocks": ("if (i < n) s = x[blockIdx.y * n + i];", ["k", "n"]),
     "the last of a row": ("if (blockIdx.y < k) s = x[blockIdx.y * n + n - 1];", ["k", "n"]),
@@ -97,6 +103,11 @@ def test_a_shape_is_concluded_only_where_no_other_one_is_likely(what: str, tmp_p
     code = f"__global__ void f(float *y, const float *x, int n, int k) {{ {INDEX} float s = 0; {body} {told} }}"
     found = drafted(tmp_path, tune, f"#define TILE 16\n{code}")["x"]
     assert (found[0] if SHAPE not in found[2] else None) == shape
+
+
+def test_a_grid_reaches_as_far_as_its_indices(tmp_path: Path, tune: Tune) -> None:
+    drafted(tmp_path, tune, f"__global__ void f(float *y, int n) {{ {INDEX} if (i <= n) y[i] = 1; }}")
+    assert read(tmp_path / "f.yaml").data["grid"] == ["ceil_div(n + 1, block_size_x)"]
 
 
 ENDLESS = {

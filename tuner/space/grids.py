@@ -46,7 +46,9 @@ class Grids:
         threads = {f"blockDim.{name}": extent for name, extent in zip(AXES, block, strict=False)}
         found = set[str]()
         for polynomial, extents in (*self._shapes.bounds(indices).less, *self._shapes.ranges(indices)):
-            extent, polynomial = " * ".join(map(self._shapes.number, extents)), self._begun(indices, polynomial)
+            more = max(0, -polynomial.get((), 0))  # of i - 1 < n, i is one more than n
+            extent = " * ".join(map(self._shapes.number, extents)) + f" + {more}" * (more > 0)
+            polynomial = self._begun(indices, polynomial)
             if bare(polynomial) == {(f"globalIdx.{axis}",): 1} and f"blockDim.{axis}" in threads:
                 found.add(f"ceil_div({extent}, {threads[f'blockDim.{axis}']})")
             steps = [(p, factor) for p, factor in polynomial.items() if f"blockIdx.{axis}" in p]
