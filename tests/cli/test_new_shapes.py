@@ -514,3 +514,10 @@ def test_what_steps_hand_on_has_an_element_for_each_block_of_the_first(tmp_path:
     assert 'name: part, dtype: float32, shape: ["ceil_div(n, WG)"], role: scratch}' in text
     assert "is it how many elements part has? then value: ceil_div(n, WG) here, and no size" in line_of("count", text)
     assert "    grid: [1]  # ? how many blocks" in text
+
+
+def test_macros_that_double_without_end_stay_names(tmp_path: Path, tune: Tune) -> None:
+    macros = "".join(f"#define M{i} (M{i + 1} + M{i + 1})\n" for i in range(2000))
+    body = "y[blockIdx.x * M0 + threadIdx.x] = 1;"
+    data, _ = drafted(tmp_path, tune, f"{macros}__global__ void f(float *y, int n) {{ {body} }}")
+    assert list(data["parameters"]) == ["block_size_x"]

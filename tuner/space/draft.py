@@ -199,9 +199,10 @@ class Draft:
             blocks.append(each or (f"ceil_div({size}, {block[axis]})" if each_of else size))
         if not blocks:  # which may be read in a function that it calls
             reads = (
-                re.search(r"\b(blockIdx|get_group_id|get_global_id)\b", self.facts.code) and len(self.facts.steps) == 1
+                re.search(r"\b(blockIdx|get_group_id|get_global_id)\b", self.facts.text) and len(self.facts.steps) == 1
             )
-            blocks = [f"ceil_div({left[0]}, {block[0]})" if reads and left else "1"]
+            guessed = [f"ceil_div({size}, {threads})" for size, threads in zip(left, block, strict=False)]
+            blocks = (guessed if reads else []) or ["1"]
         over = " (any number is right for a loop that steps over the grid)" * self.facts.grids.steps_over(step)
         ask = "" if told and None not in told and not over else f"how many blocks in x, y, z?{over}"
         return f"[{', '.join(blocks)}]{asked(ask)}"

@@ -8,7 +8,7 @@ none. Macros that glue words or quote them, or that take any number of arguments
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.space.knobs import is_outside
@@ -24,8 +24,7 @@ _CONSTANT = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _WARP = re.compile(r"(?i)(?:k_?)?(?:warp|wave(?:front)?)(?:_?(?:size|threads|width))?|(?:threads|lanes)_per_warp")
-MOST_WORDS = 50_000  # beyond, nothing is put in place
-Names = Collection[str]
+MOST_WORDS, MOST_DEPTH = 50_000, 50  # beyond, nothing is put in place
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def _expanded(body: Sequence[str], macros: Mapping[str, _Macro], hidden: tuple[s
     while at < len(body):
         name = body[at]
         at += 1
-        macro = macros.get(name) if name not in hidden else None
+        macro = macros.get(name) if name not in hidden and len(hidden) < MOST_DEPTH else None
         if macro is None or (macro.parameters is not None and body[at : at + 1] not in (("(",), ["("])):
             found.append(name)
             continue

@@ -48,7 +48,7 @@ SPARING = 32.0  # the weight of the other parts of a time than its load, over th
 ROUNDS = 100  # of the search for the numbers
 SLOTS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # shares of the multiprocessors that may take blocks
 MANY, TELLING = 12, 64  # sizes, with which fewer multiprocessors can be told from other reasons, and enough for that
-MOST_HOPEFUL = 48  # entries whose times are predicted exactly, those with the least sums of parts
+MOST_HOPEFUL = 48  # entries whose times are predicted exactly: the library, and kernels with the least sums of parts
 BETTER = 0.88  # times the squares of errors with more of them: with as many, fewer are believed
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
@@ -97,7 +97,7 @@ class TimeModel:
         if self.sizes:
             terms = self._terms.at(tuple(sizes.values()))
             times = _sums(terms.parts, self._factors, self._seen)
-            hopeful = np.argsort(times)[:MOST_HOPEFUL]
+            hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
             place = self._place(terms)[hopeful]
             squares = self._lengths[hopeful] + (place**2).sum(axis=1)[:, None]
             squares -= 2 * np.einsum("esd,ed->es", self._places[hopeful], place)
