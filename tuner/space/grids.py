@@ -45,7 +45,7 @@ class Grids:
         """The blocks along an axis; None where nothing tells, or what tells does not agree."""
         threads = {f"blockDim.{name}": extent for name, extent in zip(AXES, block, strict=False)}
         found = set[str]()
-        for polynomial, extents in (*self._shapes.bounds(indices), *self._shapes.ranges(indices)):
+        for polynomial, extents in (*self._shapes.bounds(indices).less, *self._shapes.ranges(indices)):
             extent, polynomial = " * ".join(map(self._shapes.number, extents)), self._begun(indices, polynomial)
             if bare(polynomial) == {(f"globalIdx.{axis}",): 1} and f"blockDim.{axis}" in threads:
                 found.add(f"ceil_div({extent}, {threads[f'blockDim.{axis}']})")

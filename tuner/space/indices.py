@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tuner.space.polynomials import Polynomial, added, atom, text, times
+from tuner.space.polynomials import MOST_TERMS, Polynomial, added, atom, is_short, text, times
 from tuner.space.prototype import is_type_word, matching
 
 AXES = "xyz"
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_NUMBER = re.compile(r"(\d+)[uUlL]*")
+_NUMBER = re.compile(r"(\d{1,20})[uUlL]*")
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 _OPENCL = {
     "get_local_id": "threadIdx",
@@ -25,15 +25,17 @@ _OPENCL = {
 }
 _ENDS = (";", "{", "}", ",", "?", ":", "&", "|", "=", "return")  # of what is compared
 _BEFORE_A_STAR = tuple(";{}(=+-*/,&|?:<>")  # that is no product, and no declaration of a pointer
-MOST_TERMS, MOST_DEPTH = 64, 30  # beyond, an expression is an atom
+_BOUNDS = ("<", ">=")  # signs: `i < n`, and `i >= n` before a return
+MOST_DEPTH = 30  # of brackets and names; beyond, an expression is an atom of its own words
 
 
 class Indices:
     """The indices in the body of a kernel: in `accesses`, by the names of the arrays; and `bounds`, expressions with
-    the words of what the text compares each with, as `i < n` and `i >= n` do. `others` are names of arrays that are
-    used in another way, too. `aliases` has the local pointers into each array, and its name. `loops` has the names that
-    are assigned the same each time and else only increased: what they begin with, and their steps. `offsets` are how
-    far pointers are moved of which no more is known.
+    the words of what the text compares each with, as `i < n` and `i >= n` do. `compared` are both sides of the other
+    comparisons, and their sign. `others` are names of arrays that are used in another way, too. `aliases` has the local
+    pointers into each array, and its name. `loops` has the names that are assigned the same each time and else only
+    increased: what they begin with, and their steps. `offsets` are how far pointers are moved of which no more is
+    known.
     """
 
     def __init__(self, body: Sequence[str], arrays: Sequence[str]) -> None:
@@ -46,7 +48,9 @@ class Indices:
         self.others = set[str]()
         self.offsets = list[Polynomial]()
         self._find_accesses()
-        self.bounds = list(self._bounds())
+        every = list(self._comparisons())
+        self.bounds = [(left, right) for sign, left, right in every if sign in _BOUNDS]
+        self.compared = [each for each in every if each[0] not in _BOUNDS]
         self.loops = {
             name: (self.polynomial(start), [self.polynomial(step) for step in steps])
             for name, (start, steps) in self._loops.items()
@@ -57,7 +61,7 @@ class Indices:
         if depth < MOST_DEPTH:
             reader = _Reader(self, words, depth)
             found = reader.shifted()
-            if found is not None and reader.at == len(words) and len(found) <= MOST_TERMS:
+            if found is not None and reader.at == len(words) and is_short(found):
                 return {product: factor for product, factor in found.items() if factor or not product}
         return atom(" ".join(words))
 
@@ -74,6 +78,7 @@ class Indices:
         if name not in self._defined:
             return atom(name)
         if name not in self._known:
+            self._known[name] = atom(name)  # within what it stands for
             self._known[name] = self.polynomial(self._defined[name], depth)
         return self._known[name]
 
@@ -174,16 +179,17 @@ class Indices:
             start -= 1
         return start > 1 and self._body[start - 1] == "=" and self._body[start - 2] in aliases
 
-    def _bounds(self) -> Iterator[tuple[Polynomial, Sequence[str]]]:
+    def _comparisons(self) -> Iterator[tuple[str, Polynomial, Sequence[str]]]:
+        """The comparisons of the text: the sign, what is left of it, and the words right of it."""
         body = self._body
         for position in range(1, len(body) - 1):
             sign = body[position] + ("=" if body[position + 1] == "=" else "")
-            is_shift = "<" in body[position + 1] or body[position - 1] in "<>-"
-            if sign in ("<", ">=") and not is_shift:
+            is_other = body[position + 1] in "<>" or body[position - 1] in "<>-=!+*/%&|^"  # a shift, an arrow, a store
+            if sign in (*_BOUNDS, "<=", ">", "==", "!=") and not is_other:
                 left, right = self._compared(position - 1, -1), self._compared(position + len(sign), 1)
                 if left and right:
                     smaller = self.polynomial(left)
-                    yield from ((smaller, each) for each in _least(right))
+                    yield from ((sign, smaller, each) for each in (_least(right) if sign in _BOUNDS else [right]))
 
     def _compared(self, at: int, step: int) -> Sequence[str]:
         """The words on one side of a comparison."""
@@ -223,7 +229,7 @@ class _Reader:
 
     def sum(self) -> Polynomial | None:
         total = self._product()
-        while total is not None and self._next() in ("+", "-"):
+        while total is not None and len(total) <= MOST_TERMS and self._next() in ("+", "-"):
             sign = 1 if self._next() == "+" else -1
             self.at += 1
             other = self._product()
@@ -236,10 +242,12 @@ class _Reader:
             operator = self._next()
             self.at += 1
             other = self._factor()
-            if other is None or len(found) * len(other) > MOST_TERMS:
+            if other is None or len(found) * len(other) > MOST_TERMS or not (is_short(found) and is_short(other)):
                 return None
             if operator == "*":
                 found = times(found, other)
+                if not is_short(found):
+                    return None
                 continue
             name = f"({text(found)}) {operator} ({text(other)})"
             if operator == "%":
@@ -248,18 +256,28 @@ class _Reader:
         return found
 
     def _factor(self) -> Polynomial | None:
+        words, sign = self._words, 1
+        while self._next() in ("+", "-") or self._is_cast():
+            sign = -sign if self._next() == "-" else sign
+            self.at = matching(words, self.at) + 1  # a sign matches itself
+        found = self._unsigned()
+        return found if found is None or sign == 1 else times(found, {(): -1})
+
+    def _is_cast(self) -> bool:
+        """Whether a type in parentheses is next."""
+        if self._next() != "(":
+            return False
+        inner = self._words[self.at + 1 : matching(self._words, self.at)]
+        return bool(inner) and all(is_type_word(w) or w in ("const", "*") or w.endswith("_t") for w in inner)
+
+    def _unsigned(self) -> Polynomial | None:
         word, words = self._next(), self._words
         self.at += 1
-        if word in ("+", "-"):
-            found = self._factor()
-            return found if found is None or word == "+" else times(found, {(): -1})
         if number := _NUMBER.fullmatch(word):
             return {(): int(number[1])}
         if word == "(":
             end = matching(words, self.at - 1)
             inner, self.at = words[self.at : end], end + 1
-            if inner and all(is_type_word(each) or each in ("const", "*") or each.endswith("_t") for each in inner):
-                return self._factor()  # a cast
             return self._indices.polynomial(inner, self._depth + 1)
         if not _NAME.fullmatch(word):
             return None

@@ -13,6 +13,7 @@ from tuner.languages import LANGUAGES
 from tuner.paths import quoted, read_text, shown
 from tuner.space import arithmetic, host_lines, knobs, roles
 from tuner.space.blocks import Blocks
+from tuner.space.calls import Calls
 from tuner.space.choices import Choices
 from tuner.space.dtypes import DTYPES
 from tuner.space.expansion import expanded, is_warp
@@ -294,7 +295,11 @@ class Facts:
         """What a kernel does with an array, and what to ask about it."""
         if self.is_handed_on(parameter.name):
             return "scratch", ["or does the caller need it? then role: out"]
-        return ("in", []) if parameter.is_const else roles.role(parameter.name, self.body)
+        return ("in", []) if parameter.is_const else roles.role(parameter.name, self.body, self._calls)
+
+    @cached_property
+    def _calls(self) -> Calls:
+        return Calls(without_comments(self.text), has_references=self.source.suffix == ".cu")
 
 
 def _is_whole(parameter: Parameter) -> bool:

@@ -5,6 +5,19 @@ from collections.abc import Mapping
 Monomial = tuple[str, ...]  # a product of atoms, in their order
 Polynomial = Mapping[Monomial, int]  # the factor of each product; that of () is a number alone
 
+# An index is within these limits: its products, their atoms, the letters of an atom, and the numbers.
+MOST_TERMS, MOST_FACTORS, MOST_LETTERS, MOST_NUMBER = 64, 16, 400, 1 << 62
+
+
+def is_short(polynomial: Polynomial) -> bool:
+    """Whether it is within the limits: what is computed of it then stays small."""
+    return len(polynomial) <= MOST_TERMS and all(
+        len(product) <= MOST_FACTORS
+        and abs(factor) <= MOST_NUMBER
+        and max(map(len, product), default=0) <= MOST_LETTERS
+        for product, factor in polynomial.items()
+    )
+
 
 def text(polynomial: Polynomial) -> str:
     """A polynomial in words, the same for equal ones."""

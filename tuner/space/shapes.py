@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.space.bounds import IndexBounds, in_order
 from tuner.space.indices import AXES, Indices
 from tuner.space.polynomials import Monomial, Polynomial, bare, text
 
@@ -21,8 +22,8 @@ NEW_SIZES = ("rows", "batch", "blocks")  # names of a size that is the number of
 
 @dataclass(frozen=True)
 class Open:
-    """An extent that no comparison tells: its index, and the axis if that is the number of a block alone, between whose
-    blocks there are others."""
+    """An extent that no comparison tells: its index, which is one thread or block, and the axis if that is the number
+    of a block alone, between whose blocks there are others."""
 
     index: str
     axis: str = ""
@@ -55,6 +56,8 @@ class Shapes:
         self.indices = [Indices(body, names.arrays) for body in bodies]
         self._names, self._has_grid = names, has_grid
         self.sizes: list[str] = [*names.sizes]
+        self._bounds = dict[tuple[Indices, tuple[str, ...]], IndexBounds]()
+        self._read = {word for body in bodies for word in body}
         found = {name: self._found(name) for name in names.arrays}
         self.sizes += self._limits()
         for name, extents in found.items():
@@ -97,7 +100,7 @@ class Shapes:
                 for apart, rest in groups:
                     if any(atom.startswith(f"{name}[") for product in rest for atom in product):
                         shape = self._shapes[array] or []
-                        bound = self._bound(indices, rest) or [self._open.get(text(rest), "")]
+                        bound = self.bounds(indices).extents(rest) or [self._open.get(text(rest), "")]
                         return self.number(bound[0]) or (shape[-1 - len(apart)] if len(apart) < len(shape) else "")
                     if any(re.match(rf"\(+[^\[%]*\b{name}\[[^%]*$", atom) for product in rest for atom in product):
                         return ""  # of what is computed of them
@@ -118,7 +121,7 @@ class Shapes:
     def limits_of(self, name: str) -> set[str]:
         """The sizes that the indices of an array are less than."""
         found = [(indices, p) for indices in self.indices for p in indices.accesses.get(name, ())]
-        return {extent for indices, polynomial in found for extent in self._bound(indices, polynomial) or ()}
+        return {extent for indices, polynomial in found for extent in self.bounds(indices).extents(polynomial) or ()}
 
     def ranges(self, indices: Indices) -> Iterator[tuple[Polynomial, list[str]]]:
         """The parts of indices, each with the extent that it runs over."""
@@ -127,7 +130,7 @@ class Shapes:
                 groups = self._groups(polynomial)
                 strides = sorted({(), *groups}, key=len)
                 for near, far in itertools.pairwise(strides):
-                    yield groups.get(near, {}), self._in_order(Counter(far) - Counter(near))
+                    yield groups.get(near, {}), in_order(Counter(far) - Counter(near), self.sizes)
                 if (last := text(groups.get(strides[-1], {}))) in self._open:
                     yield groups[strides[-1]], [self._open[last]]
 
@@ -156,21 +159,31 @@ class Shapes:
         for near, far in itertools.pairwise(strides):
             if Counter(near) - Counter(far):
                 return None
-            extents[:0] = self._in_order(Counter(far) - Counter(near))
-        last, beyond = groups.get(strides[-1], {}), polynomial.get((), 0)
-        if bound := self._bound(indices, last):
-            if (
-                len(bound) == len(strides) == 1
-                and beyond > 0
-                and polynomial not in (p for p, _ in self.bounds(indices))
-            ):
-                return [f"{bound[0]} + {beyond}"]
-            return [*bound, *extents]
-        atoms = [name for product in last for name in product if "." in name or "[" in name]
-        if not atoms or not all(map(_OF_THREADS.fullmatch, atoms)):
+            extents[:0] = in_order(Counter(far) - Counter(near), self.sizes)
+        offsets = self._offsets(polynomial)
+        last, beyond = groups.get(strides[-1], {}), offsets.get(strides[-1], 0)
+        if any(apart and apart not in groups for apart in offsets):  # of x[i + shift], only i + shift < n tells
+            last, strides, extents, beyond = bare(polynomial), [()], [], offsets.get((), 0)
+        if len(strides) > 1 and self._is_negative(groups, offsets, strides[-2]):
+            beyond -= 1  # of x[(row + 1) * cols - 1 - i], the row is the one before
+        if bound := self.bounds(indices).extents(last):
+            excess = self.bounds(indices).excess(last, beyond)
+            if excess:
+                return [f"{bound[0]} + {excess}"] if len(bound) == len(strides) == 1 else None
+            return None if excess is None else [*bound, *extents]
+        if not _is_one(last) or beyond > 0 or self.bounds(indices).is_compared(last):
             return None
         axis = next((a for a in AXES if last == {(f"blockIdx.{a}",): 1}), "")
         return [Open(text(last), axis if extents else ""), *extents]
+
+    @staticmethod
+    def _is_negative(groups: Mapping[Monomial, Polynomial], offsets: Polynomial, apart: Monomial) -> bool:
+        """Whether a part of an index is less than 0."""
+        return offsets.get(apart, 0) < 0 and all(factor < 0 for factor in groups.get(apart, {}).values())
+
+    def _offsets(self, polynomial: Polynomial) -> dict[Monomial, int]:
+        """The numbers that are added to an index, by the sizes that they are multiplied by."""
+        return {product: factor for product, factor in polynomial.items() if set(product) <= set(self.sizes)}
 
     def _groups(self, polynomial: Polynomial) -> dict[Monomial, dict[Monomial, int]]:
         """The parts of an index by the sizes that they are multiplied by, without numbers that are added."""
@@ -181,33 +194,16 @@ class Shapes:
                 groups.setdefault(apart, {})[rest] = factor
         return groups
 
-    def _in_order(self, sizes: Counter[str]) -> list[str]:
-        return sorted(sizes.elements(), key=self.sizes.index)
-
-    def _bound(self, indices: Indices, rest: Polynomial) -> list[str] | None:
-        """What the text compares an index with; None where it does not, or with several extents."""
-        (only, *more) = [*rest] or [()]
-        if not more and len(only) == 1 and rest[only] == 1 and only[0] in indices.moduli:
-            extents = self._product(indices.moduli[only[0]])
-            return None if extents is None else [*extents]
-        found = {tuple(extents) for polynomial, extents in self.bounds(indices) if bare(polynomial) == bare(rest)}
-        return list(found.pop()) if len(found) == 1 else None
-
-    def bounds(self, indices: Indices) -> Iterator[tuple[Polynomial, list[str]]]:
-        """What is less than a product of sizes: of `i < n - 1`, it is i + 1."""
-        for polynomial, words in indices.bounds:
-            limit = indices.polynomial(words)
-            if (extents := self._product(bare(limit))) is not None:
-                less = {**polynomial, (): polynomial.get((), 0) - limit.get((), 0)}
-                yield {product: factor for product, factor in less.items() if factor}, extents
-
-    def _product(self, limit: Polynomial) -> list[str] | None:
-        """The sizes of a product of sizes; None for anything else."""
-        names = next(iter(limit)) if len(limit) == 1 and set(limit.values()) == {1} else ()
-        return self._in_order(Counter(names)) if names and set(names) <= set(self.sizes) else None
+    def bounds(self, indices: Indices) -> IndexBounds:
+        """What a kernel compares its indices with."""
+        key = indices, tuple(self.sizes)
+        if key not in self._bounds:
+            self._bounds[key] = IndexBounds(*key)
+        return self._bounds[key]
 
     def _resolved(self, found: Sequence[Sequence[Extent] | None]) -> dict[str, str]:
-        """Sizes for open extents: the only one that no shape has, or a new one for the blocks of an axis."""
+        """Sizes for open extents: the only one that no shape has, and that no kernel reads, or a new one for the blocks
+        of an axis."""
         every = [extent for extents in found for extent in extents or ()]
         used = {word for extent in every if isinstance(extent, str) for word in extent.split()}
         left = [size for size in self._names.sizes if size not in used]
@@ -215,6 +211,8 @@ class Shapes:
         texts, axes = dict.fromkeys(each.index for each in open_), {each.index for each in open_ if each.axis}
         if None in found and not axes.issuperset(texts):
             return {}  # an array of which nothing is known may have any size
+        if self._read.intersection(left):
+            return {}  # it may be something else, such as how often a loop runs
         if len(texts) == len(left) == 1:
             return dict.fromkeys(texts, left[0])
         if len(axes) == len(left) == 1 and not any("[" in each for each in texts):
@@ -239,3 +237,15 @@ def _is_told(extents: Sequence[Extent] | None, apart: int = 0) -> bool:
         return False
     first, *others = extents
     return isinstance(first, str) or (first.axis != "" and len(others) >= apart)
+
+
+def _is_one(index: Polynomial) -> bool:
+    """Whether an index is the number of a thread or of a block, or an element that says which."""
+    if len(index) == 1:
+        ((product, factor),) = index.items()
+        return factor == len(product) == 1 and _OF_THREADS.fullmatch(product[0]) is not None
+    threads = [each for each in index if len(each) == index[each] == 1 and each[0].startswith("threadIdx.")]
+    blocks = [each for each in index if len(each) == 1 + (index[each] == 1) and "blockIdx." in str(each)]
+    others = [name for each in blocks for name in each if not name.startswith("blockIdx.")]
+    apart = all(name.startswith("blockDim.") or name.isidentifier() for name in others)
+    return len(index) == 2 and len(threads) == len(blocks) == 1 and apart
