@@ -15,6 +15,7 @@ _PARTS = rf"(?:\. \w+ |{_INDEX} )*"  # of an element, such as its member
 _STEP = r"(?:\+ \+|- -) "
 _STEP_AHEAD = rf"(?:(?<![\w\]+-] )|(?<=\breturn )|(?<=\belse )|(?<=\bdo )){_STEP}"  # a + + b is a sum
 _STEP_BEHIND = rf"{_STEP}(?=[;,)\]}}])"
+_OPENED = r"(?:\( ){0,9}"  # without a limit, a long run of brackets takes time by its square
 _COMPOUND = r"(?:[-+*/%|&^]|< <|> >) = "
 
 
@@ -27,7 +28,7 @@ def role(name: str, body: str, calls: Calls) -> tuple[str, list[str]]:
     stores, uses = re.findall(rf"{element}{_PARTS}=(?! =)", body), re.findall(word, body)
     if stores and _is_read_first(body, element):
         return "inout", []
-    only_elements = 0 < len(uses) == len(re.findall(element, body)) and not re.search(rf"& (?:\( )*{word}", body)
+    only_elements = 0 < len(uses) == len(re.findall(element, body)) and not re.search(rf"& {_OPENED}{word}", body)
     if only_elements and not stores and not _may_be_written(body, element, calls):
         return "in", []
     return "out", [] if len(stores) == len(uses) > 0 else ["in, out or inout?"]
@@ -36,7 +37,7 @@ def role(name: str, body: str, calls: Calls) -> tuple[str, list[str]]:
 def _may_be_written(body: str, element: str, calls: Calls) -> bool:
     """Whether the text may write an element in another way than by a store: by ++, by a reference to it, or as an
     argument of a function that takes one."""
-    whole = rf"(?:\( )*{element}{_PARTS}"
+    whole = rf"{_OPENED}{element}{_PARTS}"
     if re.search(rf"{_STEP}{whole}|{whole}(?:\) )*{_STEP}|{whole}(?:\) )+(?:=(?! =)|{_COMPOUND})", body):
         return True
     if re.search(rf"& \w+ [={{] {whole}", body):
