@@ -133,7 +133,8 @@ def test_a_documented_command_has_the_verb_kernel_and_options_that_it_names(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)  # files are named from here
-    vision = project(tmp_path, 'name = "vision"\nspaces = ["tuning"]\n', "blur", "filters/edges")  # of docs/projects.md
+    kernels = ("blur", "filters/edges", "twice/plain", "twice/unrolled")  # of docs/projects.md
+    vision = project(tmp_path, 'name = "vision"\nspaces = ["tuning"]\n', *kernels)
     monkeypatch.setenv("TUNER_SPACES", str(vision / "tuning"))
     verb, *rest = shlex.split(line)
     if verb not in VERBS:

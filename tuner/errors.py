@@ -105,11 +105,12 @@ class WrongResult(TrialError):
 
 
 class WorkerDied(TunerError):
-    """The process that held the device ended, or was stopped; `reason` says which."""
+    """The process that held the device ended, or was stopped; `reason` says which. `signal` is the number of the signal
+    that killed it; 0 without one."""
 
-    def __init__(self, message: str, reason: str) -> None:
+    def __init__(self, message: str, reason: str, signal: int = 0) -> None:
         super().__init__(message)
-        self.reason = reason
+        self.reason, self.signal = reason, signal
 
 
 def _tree(error: type[TunerError]) -> Iterator[type[TunerError]]:

@@ -19,7 +19,7 @@ from tuner.space import catalog, chosen_size, chosen_types, kernel_names, operat
 from tuner.space.model import Space, Value
 from tuner.space.operation import Size
 from tuner.space.scope import Scope
-from tuner.space.texts import config_text
+from tuner.space.texts import config_text, options_texts, problem_text
 from tuner.store import missed
 from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
@@ -83,8 +83,8 @@ def load(
             where = kernel_names.address(space)
             if missed.note(where, sizes, opened, settings, chosen, folder):
                 candidates = _look_up(Store.of(space, folder), query, strict, builds)
-    if not candidates:
-        raise RequestError(f"{space.name}: no exact record at this size on {opened.name}; tune it, or drop strict=True")
+        if not candidates:
+            raise RequestError(_inexact(query, Store.of(space, folder).look_up(query)))
     return _build(space, scope, opened, candidates, _by_source(builds))
 
 
@@ -133,6 +133,21 @@ def _look_up(store: Store, query: Query, strict: bool, builds: Sequence[Exported
             config = config_text(build.config)
             warnings.warn(f"{query.space.name}: {config}, which was exported, is not valid here", stacklevel=3)
     return [*defaults, *candidates]
+
+
+def _inexact(query: Query, best: Candidate) -> str:
+    """The message where there is no exact record: `best` says in what the record differs that would serve else."""
+    space, scope, record = query.space, query.scope, best.record
+    others = scope.options if record is None else record.options
+    set_here, set_there = options_texts(scope.options, others, space.operation.options)
+    why = ""
+    if record is not None and best.match == "exact":
+        why = "; the record is of an earlier version of the kernel"
+    elif record is not None:
+        at = f"{problem_text(record.sizes, record.types)}{set_there}"
+        why = f"; the best known was measured on {record.device} at {at}"
+    here = f"{problem_text(scope.sizes, scope.types)}{set_here}"
+    return f"{space.name}: no exact record at {here} on {query.device}{why}; tune it, or drop strict=True"
 
 
 def _build(

@@ -131,6 +131,14 @@ def shown(text: object, most: int = MOST_SHOWN) -> str:
     return line if len(line) <= most else f"{line[: most - 203]}...{line[-200:]}"
 
 
+def from_here(path: Path) -> str:
+    """A file for a message: from the current folder, where it lies below that; else its whole path."""
+    try:
+        return shown(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):  # elsewhere; or the folder is gone
+        return shown(path)
+
+
 def quoted(value: object) -> str:
     """A value that a user or a file gave, as Python writes it, for a message."""
     try:

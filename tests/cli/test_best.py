@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import imported, record, sizes
 from tuner.devices import Device
@@ -47,3 +48,25 @@ def test_both_anchors_and_what_was_sustained_are_told(tune: Tune, tmp_path: Path
     told = tune("best", "sgemm/01_host_blocked", "64", "--device", "Fast", "--results", tmp_path)
     assert "90.0% of cuBLAS 1, 80.0% of cuBLASLt 1 (best of 32)\n" in told.out, told.err
     assert "sustained: 1.25 ms at 1755 MHz and 699 W; cuBLASLt 1 (best of 32) 1 ms at 1755 MHz\n" in told.out
+
+
+def test_trials_without_a_record_are_told_with_the_command_that_makes_one(tune: Tune, tmp_path: Path) -> None:
+    file = scaled(tmp_path, "twice")
+    assert "waits" not in tune("best", file).out
+    assert tune(file, "--fresh", "--results", tmp_path / "elsewhere").status == 0  # here, as if the finals were cut off
+    told = tune("best", file)
+    assert f"2 trials wait in a ledger; run `tune {file} --device host:0` again to finish: it measures" in told.out
+    assert "the fastest in the search: " in told.out
+    assert "no record; the default, which the search has verified: unroll=1\n" in told.out, told.out
+    assert tune("best", file, "--json").json["waiting"]["trials"] == 2
+    assert tune(file).status == 0
+    assert "wait in a ledger" not in tune("best", file).out
+
+
+def test_a_default_that_ties_with_the_best_is_no_gain(tune: Tune, tmp_path: Path) -> None:
+    Store("sgemm/01_host_blocked", tmp_path).add(record(device="Fast", default_ms=1.15, default_ties=True))
+    told = tune("best", "sgemm/01_host_blocked", "64", "--device", "Fast", "--results", tmp_path).out
+    assert (", a tie with the default (1.15 ms)" in told, "x as fast" in told) == (True, False)
+    file = scaled(tmp_path, "twice")
+    ties = [tied["config"] for tied in tune(file, "--json").json["ties"]]
+    assert tune("best", file, "--json").json["record"]["default_ties"] == ({"unroll": 1} in ties)

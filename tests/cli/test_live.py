@@ -12,6 +12,12 @@ import pytest
 from helpers import terminal
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune
+from helpers.spaces import scope_of
+from tuner.cli.progress import TuningProgress
+from tuner.devices import Device
+from tuner.measure.results import Outcome
+from tuner.space import catalog
+from tuner.tuning.trial import Trial
 
 FAULTY = f"""
 #if v == 0
@@ -50,6 +56,9 @@ def test_a_terminal_of_any_width_gets_a_block_that_fits_and_vanishes(
     blocks = [block_of(rows) for rows in shown.frames]
     for block in filter(None, blocks):
         assert all(len(row) < max(columns, *later, 0) for row in block)
+    early = [block[0] for block in blocks if block and re.search(r" [0-4]/10 ", block[0])]
+    assert early
+    assert not any(" left" in row or " 0/s" in row for row in early), "too few trials to tell how long others take"
     best = [block for block in blocks if len(block) > 6 and block[1].startswith("best ")]
     assert best, "a block with all there is"
     progress, figures, config, history, hold_up, *failures = best[-1]
@@ -81,6 +90,20 @@ def test_a_dumb_terminal_gets_plain_lines(faulty: Path) -> None:
     assert shown.styles == 0
     line = re.compile(r"5/5  best .*: v=\d w=\d .*, (build|verify|measure) \d+%.* 0 s left")
     assert any(line.match(row) for row in shown.frames[-1])
+
+
+def test_a_second_run_says_which_doubtful_times_it_measures_again(
+    host: Device, capsys: pytest.CaptureFixture[str]
+) -> None:
+    space = catalog.load("sgemm/00_host_simple")
+    known = [Trial({"openmp": openmp}, Outcome(times=(2.0,), doubtful=bool(openmp))) for openmp in (0, 1)]
+    progress = TuningProgress()
+    progress.started(space, host.info, scope_of(space, host, "8"), 2, 2, known, None)
+    progress.measured(known[0], 1, known[0])
+    progress.close()
+    assert ": 2 configurations, 2 measured before; measuring 1 doubtful one again\n" in capsys.readouterr().err
+    progress.interrupted()
+    assert "interrupted after 1 of 2 configurations" in capsys.readouterr().err
 
 
 def test_a_wrong_request_leaves_its_message_alone_on_a_terminal() -> None:

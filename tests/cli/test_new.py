@@ -449,6 +449,7 @@ def test_constants_and_defaults_of_templates_are_values_of_knobs(tmp_path: Path,
         ("int x = threadIdx.x + blockIdx.x * (BX * PX), y = 0; for (; y < n; y += BX) {}", ["BX"]),
         ("int x = 0, y = blockIdx.x * BY + threadIdx.y; for (x = threadIdx.x; x < n; x += BX) {}", ["BX", "BY"]),
         ("int x = threadIdx.x + PX, y = blockIdx.y * BX * BY;", ["block_size_x"]),
+        ("int y = 0, x = threadIdx.x; for (; x < BX * BY; x += (BX * BY) / (PX * PX)) {}", ["(BX * BY) // (PX * PX)"]),
     ],
 )
 def test_macros_by_which_threads_are_apart_are_the_block(
@@ -458,7 +459,8 @@ def test_macros_by_which_threads_are_apart_are_the_block(
     code = f"{macros}__global__ void f(float *data, int n) {{ {index} data[y * PX * BX * BY + x] = 1; }}"
     file = drafted(tmp_path, tune, "f.cu", code)
     assert data_of(file)["block"] == block
-    assert data_of(file)["parameters"].keys() == {"PX", "BX", "BY", *block}
+    invented = {name for name in block if name.startswith("block_size")}
+    assert data_of(file)["parameters"].keys() == {"PX", "BX", "BY", *invented}
     assert f"block: [{', '.join(block)}]  # ? how many threads in x, y, z?" in file.read_text()
 
 

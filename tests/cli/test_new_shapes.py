@@ -289,6 +289,7 @@ def test_a_mask_is_asked_for_and_once_answered_decides(
     other: str, failure: str | None, tmp_path: Path, tune: Tune, host: Device
 ) -> None:
     _, text = drafted(tmp_path, tune, DROPOUT.replace("BODY", f"keep[i] ? x[i] / (1 - p) : {other}"))
+    assert "# ? is it a mask? then fill: {choice: [0, 1]}" in line_of("keep", text)
     text = text.replace("reference:  #", "reference: where(keep, x / (1 - p), 0)  #").replace(
         "parameters:", "parameters: {a: [1]}"
     )
@@ -368,12 +369,15 @@ def test_sizes_that_are_macros_need_none(tmp_path: Path, tune: Tune) -> None:
     #define H 256
     #define AT(y, x) ((y) * W + (x))
     #define WARP_SIZE 32
+    __global__ void g(float *y) { const int i = 2 * threadIdx.x, j = i; *y = j; }
     __global__ void f(float *y, const float *x) {
         int i = blockIdx.x * BX + threadIdx.x / WARP_SIZE, j = blockIdx.y;
         if (i < W && j < H) y[AT(j, i)] = 2 * x[AT(j, i)];
     }
     """
-    data, text = drafted(tmp_path, tune, code)
+    (tmp_path / "f.cu").write_text(code)
+    assert tune("new", tmp_path / "f.cu", "--entry", "f").status == 0
+    data, text = read(tmp_path / "f.yaml").data, (tmp_path / "f.yaml").read_text()
     assert data["operation"]["sizes"] == {"n": 1}
     assert "sizes:  # ? the source fixes all extents, so that no size changes them" in text
     assert [a["shape"] for a in data["operation"]["arguments"]] == [[256, 512]] * 2
@@ -396,3 +400,124 @@ def test_inputs_that_choose_elements_are_asked_about(index: str, ask: str, tmp_p
     used = "x" if "x[" in index else "k"
     (line,) = (line for line in text.splitlines() if f"name: {used}," in line)
     assert line.partition("  # ? ")[2].partition("; which shape")[0] == ask
+
+
+def line_of(name: str, text: str) -> str:
+    (line,) = (line for line in text.splitlines() if f"name: {name}," in line)
+    return line
+
+
+COMPACT = """
+__global__ void f(float *dst, int *counter, const float *src, float least, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && src[i] > least) { int place = atomicAdd(counter, 1); dst[place] = src[i]; }
+}
+"""
+PRICES = """
+__kernel void f(__global float *call, __global float *put, __global const float *s, __global const float *k,
+                __global const float *t, __global const float *d, uint n) {
+    for (uint i = get_global_id(0); i < n; i += get_global_size(0)) {
+        float root = sqrt(t[i]), e = log(s[i] / k[i]) / root, sum = sqrt(e * e + d[i] * d[i]);
+        call[i] = e + sum;
+        put[i] = e / d[i];
+    }
+}
+"""
+EMBEDDING = """
+__global__ void f(float *out, const float *table, const int *ids, int tokens, int dim, int padding) {
+    for (int t = blockIdx.x; t < tokens; t += gridDim.x) {
+        if (ids[t] == padding) continue;
+        const float4 *row = reinterpret_cast<const float4 *>(table + ids[t] * dim);
+        for (int d = threadIdx.x; d < dim; d += blockDim.x) out[t * dim + d] = row[d / 4].x;
+    }
+}
+"""
+TOP = """
+#define K 8
+__global__ void f(const float *x, float *top, float *most, int rows, int cols) {
+    float best = x[blockIdx.x * cols + threadIdx.x];
+    for (int c = threadIdx.x; c < cols; c += 64) if (x[blockIdx.x * cols + c] > best && c > 0) best = 1;
+    for (int k = 0; k < K; ++k) top[blockIdx.x * K + k] = best;
+    *most = best;
+}
+"""
+MARCHING = """
+#define BX 32
+#define DEPTH 16
+#define AT(x, y, z) (((z) * ny + (y)) * nx + (x))
+__global__ void f(const float *in, float *out, int nx, int ny, int nz) {
+    int x = blockIdx.x * BX + threadIdx.x, y = blockIdx.y, z0 = blockIdx.z * DEPTH;
+    if (x >= nx - 1 || y >= ny) return;
+    float below = in[AT(x, y, max(z0 - 1, 0))];
+    for (int z = z0; z < min(z0 + DEPTH, nz - 1); z++) out[AT(x, y, z)] = below + in[AT(x + 1, y, z + 1)];
+}
+"""
+# The source; what is asked about arguments, "" for nothing; sizes; the grid; what else the draft says.
+OTHERS: dict[str, tuple[str, dict[str, str], list[str], list[Any], list[str]]] = {
+    "compaction": (
+        COMPACT,
+        {
+            "dst": "atomics choose its elements, in another order each time: name in `derive:` what is compared",
+            "counter": "it counts elements that are written: does it begin at 0?",
+            "src": "",
+        },
+        ["n"], ["ceil_div(n, block_size_x)"], ["dtype: int32, shape: [1], role: inout, fill: zeros}"],
+    ),
+    "prices": (
+        PRICES,
+        {
+            **dict.fromkeys(
+                "skt", "a root or a logarithm is taken of it: is it positive? then fill: {uniform: [0.5, 1.5]}"
+            ),
+            "d": "it divides: is it never 0? then fill: {uniform: [0.5, 1.5]}",
+        },
+        ["n"], ["ceil_div(n, block_size_x)"],
+        ["(any number is right for a loop that steps over the grid)", "returns {'call': ..., 'put': ...}"],
+    ),
+    "rows that a cast pointer chooses": (
+        EMBEDDING, {"ids": "it holds indices: of how many? such as fill: {integers: [0, n - 1]}"},
+        ["tokens", "dim"], ["tokens"], ["options: {padding: 1}  # ?", "how many blocks in x, y, z?"],
+    ),
+    "the largest of rows": (
+        TOP, {"x": "", "top": "", "most": ""}, ["rows", "cols"], ["rows"],
+        ["name: top, dtype: float32, shape: [rows, 8], role: out}", "most, dtype: float32, shape: [1], role: out}"],
+    ),
+    "planes one after the other": (
+        MARCHING, {"out": ""}, ["nx", "ny", "nz"], ["ceil_div(nx, BX)", "ny", "ceil_div(nz, DEPTH)"],
+        ["name: in_, dtype: float32, shape: [nz, ny, nx], role: in}", "block: [BX]"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_kernels_of_many_styles_are_asked_about(what: str, tmp_path: Path, tune: Tune) -> None:
+    code, asks, sizes, grid, says = OTHERS[what]
+    data, text = drafted(tmp_path, tune, code)
+    assert {n: line_of(n, text).partition("  # ? ")[2].partition("; which shape")[0] for n in asks} == asks
+    assert (list(data["operation"]["sizes"]), data["grid"]) == (sizes, grid)
+    assert not [each for each in says if each not in text]
+
+
+def test_what_steps_hand_on_has_an_element_for_each_block_of_the_first(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "f.cl").write_text("""
+    #define WG 64
+    __kernel void parts(__global const float *a, __global float *part, const uint n) {
+        uint i = get_group_id(0) * WG + get_local_id(0);
+        if (i < n) part[get_group_id(0)] = a[i];
+    }
+    __kernel void last(__global const float *part, __global float *sum, const uint count) {
+        for (uint i = get_local_id(0); i < count; i += WG) *sum = part[i];
+    }
+    """)
+    assert tune("new", tmp_path / "f.cl", "--entry", "parts,last").status == 0
+    text = (tmp_path / "f.yaml").read_text()
+    assert 'name: part, dtype: float32, shape: ["ceil_div(n, WG)"], role: scratch}' in text
+    assert "is it how many elements part has? then value: ceil_div(n, WG) here, and no size" in line_of("count", text)
+    assert "    grid: [1]  # ? how many blocks" in text
+
+
+def test_macros_that_double_without_end_stay_names(tmp_path: Path, tune: Tune) -> None:
+    macros = "".join(f"#define M{i} (M{i + 1} + M{i + 1})\n" for i in range(2000))
+    body = "y[blockIdx.x * M0 + threadIdx.x] = 1;"
+    data, _ = drafted(tmp_path, tune, f"{macros}__global__ void f(float *y, int n) {{ {body} }}")
+    assert list(data["parameters"]) == ["block_size_x"]

@@ -159,7 +159,9 @@ def test_list_show_and_devices_answer_in_json_and_for_people(tune: Tune) -> None
 
     kinds = {row["device"]: row for row in tune("devices", "--json").json}
     assert {"opencl:0", "host:0"} <= kinds.keys()
-    assert kinds["opencl:0"]["name"] in tune("devices").out
+    shown = tune("devices").out
+    assert kinds["opencl:0"]["name"] in shown
+    assert all(line.count("  ") >= 3 and len(line) < 160 for line in shown.splitlines()[:2])
 
 
 def test_a_full_standard_output_is_one_message() -> None:

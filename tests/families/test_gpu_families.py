@@ -12,8 +12,12 @@ import pytest
 import tuner
 from helpers.arrays import installed_libraries, on_gpu, on_host
 from helpers.processes import Tune
+from tuner import devices
 from tuner.devices import Device, build_cache
 from tuner.errors import ArgumentError
+from tuner.families import products
+from tuner.space import catalog
+from tuner.space.scope import Scope
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:.*earlier version")]
 SHAPES = [(1, 1, 5, 7), (3, 333, 77, 129), (1, 16, 1000, 513), (1, 700, 900, 1100)]
@@ -214,3 +218,16 @@ def test_an_operator_is_compiled_with_dynamic_shapes_and_captured(torch: Any, sc
     x.copy_(torch.arange(64.0))
     graph.replay()
     torch.testing.assert_close(z, 4 * torch.arange(64.0, device="cuda"))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_library_tells_how_it_would_run_a_product(shape: tuple[int, int, int, int]) -> None:
+    pytest.importorskip("nvmath")
+    batch, m, n, k = shape
+    space, device = catalog.load("sgemm/14_split_k"), devices.shared("cuda:0")
+    scope = Scope({"M": m, "N": n, "K": k, "batch": batch}, dict(space.operation.options), "cuda", device.limits)
+    tiles = products.tiles(space, scope, device)
+    assert tiles is not None
+    assert tiles.there >= batch
+    assert tiles.there >= tiles.whole > 0
+    assert tiles.waves > 0

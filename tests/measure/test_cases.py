@@ -86,6 +86,17 @@ def test_of_a_few_elements_nothing_is_concluded(tmp_path: Path, host: Device) ->
     assert missed(masked(tmp_path, "float32", "v"), host, "15") == []
 
 
+def test_a_kernel_that_dies_of_a_zero_is_told_what_integers_hold(tmp_path: Path, tune: Tune) -> None:
+    (tmp_path / "check.py").write_text("def expected(d, n):\n    return {'y': 7 // d.clip(1)}\n")
+    code = "void f(int *y, const int *d, int n) { for (int i = 0; i < n; i++) y[i] = 7 / d[i]; }"
+
+    arguments = [array("y", "int32", ["n"], "out"), array("d", "int32", ["n"])]
+    file = written(tmp_path, code, arguments, {"python": "check.py:expected"})
+    hint = "SIGFPE; a whole number was divided by 0: d has no `fill:`, so that some elements are 0; if no caller passes"
+    for verb in ([], ["run"]):
+        assert hint in tune(*verb, file, "100").err
+
+
 def test_a_divisor_that_is_zero_is_named(tmp_path: Path, host: Device) -> None:
     (sentence,) = missed(masked(tmp_path, "int32", "v", "x // 2 + 7 % mask"), host)
     assert "reference: divides by `mask`, which is 0 for some elements of these inputs" in sentence

@@ -154,8 +154,10 @@ def test_a_space_in_which_nothing_is_right_exits_with_1(tune: Tune, stage: Stage
     with pytest.warns(UserWarning, match=r"a=1 failed verification on .* at M=8, .*: C\[0, 0, 0\] = 1, .*; mend"):
         assert tuner.load(file, 8).match == "default"
     assert "which nobody has verified" in tune("best", file, "9").out, "at another size"
-    assert tune("run", file, "9").status == 1
-    assert "which failed verification: a=1: C[0, 0, 0] = 1, " in tune("best", file, "9").out
+    assert tune("run", file, "9", "--set", "beta=2").status == 1
+    told = tune("best", file, "9", "--set", "beta=2")
+    assert "which failed verification: a=1: C[0, 0, 0] = 1, " in told.out
+    assert "at M=9, N=9, K=9, batch=1, beta=2: C[0, 0, 0] = 1, " in told.err
     file.with_suffix(".c").write_text(c_kernel("wrong", MULTIPLY))
     assert "which nobody has verified" in tune("best", file, "8").out, "of another kernel"
 

@@ -57,9 +57,8 @@ def space_in(folder: Path, language: str) -> Space:
 
 
 def refuses(space: Space, device: Device, size: str) -> None:
-    bench = Bench(
-        device, space, scope_of(space, device, size), Method(repeats=9)
-    )  # their median is that of an idle machine, too
+    method = Method(repeats=9)  # their median is that of an idle machine, too
+    bench = Bench(device, space, scope_of(space, device, size), method)
     assert bench.measure({"all": 1}).failure is None
     outcome = bench.measure({"all": 0})
     assert outcome.failure == "impossible time"

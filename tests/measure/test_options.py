@@ -60,8 +60,23 @@ def test_a_record_of_another_option_is_not_exact_where_the_code_depends_on_it(tm
     assert (other.json["failed"], other.json["best"]["config"]) == ({"wrong result": 1}, {"a": 2})
     kernel = tuner.load(file, 100, options={"s": 2})
     assert (kernel.match, kernel.config) == ("nearest_size", {"a": 2})
-    with pytest.raises(RequestError, match="no exact record at this size"):
+    told_of = r"at n=100, s=2 on .*; .* measured on .* at n=100, s=1; tune it"
+    with pytest.raises(RequestError, match=told_of):
         tuner.load(file, 100, options={"s": 2}, strict=True)
+    told = tune("best", file, "100", "--set", "s=2").out.splitlines()
+    assert (" at 100, s=2 on " in told[0], told[1].endswith(" at n=100, s=1:")) == (True, True)
+    assert tune(file, "200", "--set", "s=2").status == 0
+    told = tune("best", file, "200").out.splitlines()
+    assert (" at 200, s=1 on " in told[0], told[1].endswith(" at n=200, s=2:")) == (True, True)
+
+
+def test_what_is_of_another_option_says_so(tmp_path: Path, tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = scaled(tmp_path, "s * x[i]", 2.0)
+    default, other = (tune("record", file, "100", *more, "--json") for more in ((), ("--set", "s=3")))
+    assert (Path(default.json["file"]).is_file(), Path(other.json["file"]).is_file()) == (True, True), other.err
+    assert default.json["file"].replace("f-100-", "f-100-s=3-") == other.json["file"]
+    assert ("at n=100 on" in default.err, "at n=100, s=3 on" in other.err) == (True, True)
 
 
 def test_an_option_that_loses_its_digits_is_seen(tmp_path: Path, tune: Tune) -> None:

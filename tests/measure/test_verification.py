@@ -236,3 +236,20 @@ def test_an_output_that_is_only_written_is_poisoned_though_the_reference_reads_i
         space = catalog.load(str(written(tmp_path, code, arguments, "where(x > 0, x, y)")))
         bench = Bench(host, space, scope_of(space, host, "100"), Method(repeats=1))
         assert bench.measure({"a": 1}).failure == failure
+
+
+@pytest.mark.parametrize("role", ["out", "inout"])
+@pytest.mark.parametrize(
+    ("dtype", "element"), [("int32", "y[0] is 2 more than it was before"), ("float32", "y[0] is not")]
+)
+def test_a_kernel_that_adds_to_what_nobody_has_set_is_told_which_role_that_is(
+    dtype: str, element: str, role: str, host: Device, tmp_path: Path
+) -> None:
+    c = {"int32": "int", "float32": "float"}[dtype]
+    code = f"void f({c} *y, const {c} *x, int n) {{ for (int i = 0; i < n; i++) y[i] += 2; }}"
+    arguments = [array("y", dtype, ["n"], role), array("x", dtype, ["n"])]
+    space = catalog.load(str(written(tmp_path, code, arguments, "2 + 0 * x")))
+    log = Bench(host, space, scope_of(space, host, "100"), Method(repeats=1)).measure({"a": 1}).log
+    assert element in log
+    assert ("write `role: inout`" in log) == (role == "out")
+    assert "let the reference read y, as in `y + ...`" in log

@@ -86,7 +86,16 @@ def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Pat
     )
     stored(
         tmp_path,
-        at(520, config=best, time_ms=19.3, spread=1.1, default_ms=22.6, default_spread=1.2, conclusions=[noise]),
+        at(
+            520,
+            config=best,
+            time_ms=19.3,
+            spread=1.1,
+            conclusions=[noise],
+            default_ms=22.6,
+            default_spread=1.2,
+            default_ties=True,
+        ),
     )
     trials = {
         (32, 8, 8, 4, 1): around(7.1, 0.2),  # the best, by luck

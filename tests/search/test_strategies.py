@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import resource
 import signal
 import time
 from collections.abc import Callable
@@ -111,6 +112,18 @@ def test_a_strategy_whose_process_is_killed_is_said_and_random_configurations_ta
     assert len(asked) == 40
     assert notes == ["kt:mls has lost its process, exit status -9; random configurations use up the rest of the budget"]
     assert strategies_of(os.getpid()) == []
+
+
+def test_where_there_is_no_room_for_a_process_random_configurations_take_its_place() -> None:
+    notes: list[str] = []
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        with Search("kt:mls", Pool(PARAMETERS, VALID), Budget(evaluations=2), say=notes.append) as search:
+            assert search.ask() is not None
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert notes == ["kt:mls has no process: Too many open files; random configurations use up the rest of the budget"]
 
 
 def test_a_budget_in_time_ends_the_search() -> None:

@@ -187,12 +187,17 @@ def test_a_disagreement_that_stays_within_the_arrays_is_tuned(tmp_path: Path, tu
     assert done.status == 0, done.err
 
 
-def test_a_search_says_first_what_makes_no_difference(tmp_path: Path, tune: Tune) -> None:
+def test_a_search_warns_first_of_what_makes_no_difference_and_names_the_file_from_here(
+    tmp_path: Path, tune: Tune, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parameters = {"SCALE": [2], "SCAEL": [1, 2]}
     file = written(tmp_path, CODE, [Y, X], "2 * x", **{**SPACE, "parameters": parameters})
-    done = tune(file, "32", "--device", "opencl", "--repeats", "3")
+    monkeypatch.chdir(file.parent)
+    done = tune(file.name, "32", "--device", "opencl", "--repeats", "3")
     assert done.status == 0, done.err
-    assert done.err.startswith(f"{file}: parameters.SCAEL: no text uses it, neither f.cu nor an expression")
+    assert done.err.startswith(
+        f"warning: {file.name}: parameters.SCAEL: no text uses it, neither f.cu nor an expression"
+    )
 
 
 SIGNATURE = "f(GLOBAL float *y, GLOBAL const int *x, int n)"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from helpers.own_kernels import scaled
+from helpers.processes import Tune
 from tuner.devices import DeviceInfo
 from tuner.measure.results import Final, Finals, Outcome
 from tuner.space.scope import Limits
@@ -61,6 +65,10 @@ def test_a_time_that_is_hardly_more_than_a_launch_takes_says_little_of_the_kerne
         "at this size times are of the launch as much as of the kernel: the best takes 0.003 ms, a kernel that does "
         "nothing 0.002 ms; tune at a larger size"
     )
+
+
+def test_tuning_at_a_size_that_is_too_small_says_so(tune: Tune, tmp_path: Path) -> None:
+    assert "times are of the launch as much as of the kernel" in tune(scaled(tmp_path, "twice"), "1").err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""When a search is given up: where all builds fail alike, and no value of a parameter may be to blame."""
+"""When a search is given up: where all builds fail alike, or all results are wrong alike, and no value of a parameter
+may be to blame."""
 
 from __future__ import annotations
 
@@ -47,3 +48,19 @@ def test_what_does_not_fail_by_the_compiler_is_no_reason_to_give_up() -> None:
     for row in range(len(POOL)):
         reason = "resources" if row == 3 else "compile"
         assert futility.add(Trial(POOL.config(row), Outcome(failure=reason, log=UNDECLARED))) is None
+
+
+@pytest.mark.parametrize(
+    ("element", "over"),
+    [("c[0] = 29, 49 expected", [20]), ("c[0] = {a}, 49 expected", []), ("c[{b}] = 0, 1 expected", [])],
+)
+def test_a_search_of_which_all_is_wrong_in_one_element_by_one_value_is_given_up(element: str, over: list[int]) -> None:
+    futility, told = Futility(POOL, {"a": 0, "b": 0}, 2), []
+    for count in range(1, len(POOL) + 1):
+        config = POOL.config(count - 1)
+        log = f"{element.format(**config)}; {count} of 256 elements are off by more than 0"
+        if reason := futility.add(Trial(config, Outcome(failure="wrong result", log=log))):
+            told.append(count)
+            assert "are all wrong in the same element, by the same value: c[0] = 29, 49 expected; 20 of 256" in reason
+            assert "; mend the kernel or its reference, and run the same command again" in reason
+    assert told == over

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ import pytest
 from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.own_kernels import project
 from helpers.processes import Tune
+from helpers.records import choosy
+from tuner.devices import Device
 from tuner.space import catalog, size_lists
+from tuner.store.store import Store
 
 SLOW = """\
 void scale(float *y, const float *x, int n) {
@@ -20,15 +24,28 @@ void scale(float *y, const float *x, int n) {
 
 def test_one_process_tunes_at_every_size_and_each_has_a_record(tune: Tune, stage: Stage, tmp_path: Path) -> None:
     tell = f'FILE *file = fopen("{tmp_path}/pids", "a"); fprintf(file, "%d\\n", (int) getpid()); fclose(file);'
-    file = stage(c_kernel("told", tell + MULTIPLY, "#include <stdio.h>"), "told", "{a: [0, 1]}")
+    file = stage(c_kernel("told", tell + MULTIPLY, "#include <stdio.h>"), "told", "{unread: [0, 1]}")
     done = tune(file, "8", "12x8x4", "--sizes", "16:32*2", "--repeats", "2", "--json")
     assert done.status == 0, done.err
     sizes = [tuple(result["size"].values()) for result in done.json["results"]]
     assert sizes == [(8, 8, 8, 1), (12, 8, 4, 1), (16, 16, 16, 1), (32, 32, 32, 1)]
     assert all(result["stored"] and result["evaluated"] == 2 for result in done.json["results"])
+    assert done.err.count("parameters.unread: no text uses it") == 1, "of the file, at whatever size"
+    assert all("parameters.unread: no text uses it" in result["warnings"][0] for result in done.json["results"])
     assert len({*(tmp_path / "pids").read_text().split()}) == 1
     for size in ("8", "12x8x4", "16", "32"):
         assert tune("best", file, size, "--json").json["match"] == "exact"
+
+
+def test_the_last_lines_and_the_table_show_what_the_store_keeps(tune: Tune, stage: Stage, host: Device) -> None:
+    file = stage(c_kernel("kept", f"if (mode) usleep(1000); {MULTIPLY}"), "kept", "{mode: [0, 1]}")
+    space = catalog.load(str(file))
+    Store.of(space).put([replace(choosy(host, space, [1]), time_ms=1e-5, toolchain=host.toolchain)])
+    done = tune(file, "8", "16", "--repeats", "1")
+    assert "of this run, the best: mode=0\n" in done.err
+    assert "\nthe store keeps the better record that it has:\nbest: mode=1\n1e-05 ms" in done.err
+    _, *rows = done.out.splitlines()
+    assert [row.split()[-1] for row in rows] == ["mode=0", "mode=1"]
 
 
 def test_a_size_that_fails_stops_no_other(tune: Tune, stage: Stage) -> None:

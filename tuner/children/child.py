@@ -2,7 +2,6 @@
 
 import atexit
 import contextlib
-import functools
 import json
 import os
 import select
@@ -30,15 +29,29 @@ class Child:
     """A process below a reaper of its own, with what `subprocess.Popen` tells of one: here, of the reaper."""
 
     def __init__(
-        self, modules: Sequence[str], log: BinaryIO, share: Sequence[int], environment: dict[str, str]
+        self,
+        module: str,
+        log: BinaryIO,
+        environment: dict[str, str],
+        *,
+        share: Sequence[int] = (),
+        imports: Sequence[str] = (),
+        later: Sequence[str] = (),
     ) -> None:
-        """Runs `main` of the first of `modules`; it will import the others. Its standard streams are `stdin`, `stdout`
-        and `log`. `share` lists open descriptors that it inherits under the same numbers. Raises OSError where the
-        machine has no room for a process."""
+        """Runs `main` of a module. Its standard streams are `stdin`, `stdout` and `log`. `share` lists open descriptors
+        that it inherits under the same numbers. It finds `imports` made; those `later` too, if an earlier child has had
+        to make them. Raises OSError where the machine has no room for a process."""
         self.returncode: int | None = None
         self._pid: int | None = None
         self._waiting = threading.Lock()
-        request = {"modules": list(modules), "share": list(share), "environment": environment, "folder": _folder()}
+        request: dict[str, object] = {
+            "module": module,
+            "imports": list(imports),
+            "later": list(later),
+            "share": list(share),
+            "environment": environment,
+            "folder": _folder(),
+        }
         with contextlib.ExitStack() as its:
             self._line, line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # a message is a whole
             its.enter_context(line)
@@ -106,7 +119,7 @@ class Child:
         poll.register(self._line, select.POLLIN)
         remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
         if not poll.poll(None if remaining is None else remaining * 1e3):
-            raise subprocess.TimeoutExpired("a worker", remaining or 0.0)
+            raise subprocess.TimeoutExpired("a child", remaining or 0.0)
         try:
             return self._line.recv(16)
         except OSError:
@@ -150,6 +163,7 @@ class _Server:
 
 
 _starting = threading.Lock()
+_servers: dict[tuple[frozenset[tuple[str, str]], frozenset[int]], _Server] = {}
 
 
 def _server(environment: Mapping[str, str]) -> _Server:
@@ -158,21 +172,17 @@ def _server(environment: Mapping[str, str]) -> _Server:
     variables = frozenset(item for item in environment.items() if item[0].startswith(AT_THE_START))
     with _starting:
         processors = frozenset(os.sched_getaffinity(0))
-        if not _server_of(variables, processors).is_alive():
-            _server_of.cache_clear()
-        return _server_of(variables, processors)
-
-
-@functools.cache
-def _server_of(variables: frozenset[tuple[str, str]], _processors: frozenset[int]) -> _Server:
-    return _Server(dict(variables))
+        server = _servers.get((variables, processors))
+        if server is None or not server.is_alive():
+            server = _servers[variables, processors] = _Server(dict(variables))
+        return server
 
 
 def _begin_anew() -> None:
     """After a fork there are no other threads, and the fork servers are the parent's."""
     global _spawner, _starting
     _spawner, _starting = ThreadPoolExecutor(1, thread_name_prefix="spawner"), threading.Lock()
-    _server_of.cache_clear()
+    _servers.clear()
 
 
 os.register_at_fork(after_in_child=_begin_anew)

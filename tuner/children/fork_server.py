@@ -1,9 +1,7 @@
 """The process that forks children of another one, so that what they import is there already.
 
-`tune` starts a worker, a compile worker for each core, a worker after each crash, and a process for a strategy of
-others. The fork server imports the module of each before it forks it. What that will import besides, it imports from
-the second time on: the first child does so while its device opens. The server opens no device, which would not survive
-a fork.
+Before the fork server forks a child, it imports what that needs at once. What the child needs later, it imports from
+the second time on: the first child does so by itself. The server opens nothing that would not survive a fork.
 
 It ends with the process that started it, and its children end with it.
 """
@@ -38,7 +36,7 @@ class _ForkServer:
     def __init__(self) -> None:
         self._control = socket.socket(fileno=os.dup(0))
         self._lines: dict[int, socket.socket] = {}  # to those who wait for a reaper, by its process id
-        self._asked: set[str] = set()  # modules
+        self._asked: set[str] = set()  # modules that a child has had to import
         self._environment = dict(os.environ)
 
     def serve(self) -> None:
@@ -72,7 +70,9 @@ class _ForkServer:
                 return False
             text += data
         request = json.loads(text)
-        self._import(*request["modules"])
+        self._import(request["module"], *request["imports"])
+        self._import(*self._asked.intersection(request["later"]))
+        self._asked.update(request["later"])
         line, server = socket.socket(fileno=files[LINE]), os.getpid()
         try:
             pid = os.fork()
@@ -91,15 +91,13 @@ class _ForkServer:
             os.close(descriptor)
         return True
 
-    def _import(self, main: str, *others: str) -> None:
-        """Import the module of a child, and of the others those that an earlier child has had to import."""
-        for module in [main, *self._asked.intersection(others)]:
+    def _import(self, *modules: str) -> None:
+        for module in modules:
             if module in sys.modules:
                 continue
             with contextlib.suppress(Exception):  # the child imports it again, and says what is wrong
                 importlib.import_module(module)
             gc.freeze()  # else a collection in a child would write to, and so copy, all that they share
-        self._asked.update(others)
 
     def _pass_on(self, pid: int, selector: selectors.BaseSelector) -> None:
         """Signal a reaper as the one who waits for it says, or end it where nobody waits any more."""
@@ -139,7 +137,7 @@ def _be_reaper(server: int, before: Mapping[str, str], request: dict[str, Any], 
             os.environ.pop(name, None)
         os.environ.update(request["environment"].items() - before.items())  # what imports have set stays
         tempfile.tempdir = None
-        module = request["modules"][0]
+        module = request["module"]
         reaper.watch(server, functools.partial(_work, module), module.rpartition(".")[2])
     except BaseException:
         traceback.print_exc()  # into the log of the child

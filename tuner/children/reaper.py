@@ -1,11 +1,11 @@
-"""Stands between a supervisor and a worker, and outlives neither.
+"""Stands between a parent and a child, and outlives neither. The parent is the process that asked for the child.
 
-The worker is its child. What the worker starts, in a session of its own or not, becomes the reaper's child as soon as
-its own parent ends. So when the worker has ended, or the supervisor has, the reaper kills all that is left, and then
-ends as the worker did.
+For the system, the child is the reaper's. What the child starts, in a session of its own or not, becomes the reaper's
+too as soon as its own parent ends. So when the child has ended, or the parent has, the reaper kills all that is left,
+and then ends as the child did.
 
-Where the reaper itself is killed, the worker is killed with it. The supervisor then kills the worker's group. What has
-left that group lives on; nobody is there to see it.
+Where the reaper itself is killed, the child is killed with it. The parent then kills the child's group. What has left
+that group lives on; nobody is there to see it.
 """
 
 import contextlib
@@ -19,43 +19,43 @@ from collections.abc import Callable
 from pathlib import Path
 
 SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # of prctl
-CANNOT_START = 71  # exit status where the worker cannot be started: EX_OSERR of sysexits.h
+CANNOT_START = 71  # exit status where the child cannot be started: EX_OSERR of sysexits.h
 WOKEN_BY = {signal.SIGTERM, signal.SIGCHLD}
 
 
-def watch(parent: int, work: Callable[[], None], called: str) -> None:
-    """Do `work` in a worker, which is `called` so; wait until it or the parent has ended, and kill what is left. Does
-    not return. This process is a child of `parent`, which ends with the supervisor."""
+def watch(server: int, work: Callable[[], None], called: str) -> None:
+    """Do `work` in a child, which is `called` so; wait until it or the parent has ended, and kill what is left. Does
+    not return. `server` is the fork server, which has forked this process, and ends with the parent."""
     name("reaper")
     signal.pthread_sigmask(signal.SIG_BLOCK, WOKEN_BY)  # they stay pending until they are waited for
     _on_linux(SET_CHILD_SUBREAPER, 1)
     end_with_parent(signal.SIGTERM)
-    if os.getppid() != parent:
+    if os.getppid() != server:
         os._exit(0)  # it died before it could be watched
     try:
-        worker = _start(work, called)
+        child = _start(work, called)
     except OSError as error:
         print(error.strerror, file=sys.stderr, flush=True)
         os._exit(CANNOT_START)
     status = None
     while status is None and signal.sigwait(WOKEN_BY) == signal.SIGCHLD:
-        status = reap().get(worker)
-    _kill_all(worker)
+        status = reap().get(child)
+    _kill_all(child)
     _end_like(-signal.SIGTERM if status is None else os.waitstatus_to_exitcode(status))
 
 
 def _start(work: Callable[[], None], called: str) -> int:
-    """The process id of the worker. It has the channel; the reaper keeps no end of it."""
+    """The process id of the child. It has the streams to the parent; the reaper keeps no end of them."""
     reaper = os.getpid()
-    worker = os.fork()
-    if worker:
+    child = os.fork()
+    if child:
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, 0)
         os.dup2(nowhere, 1)
-        return worker
+        return child
     status = 1
     try:
-        os.setsid()  # a kernel that signals its group does not reach the reaper
+        os.setsid()  # a child that signals its group does not reach the reaper
         end_with_parent(signal.SIGKILL)
         if os.getppid() == reaper:
             name(called)
@@ -93,34 +93,34 @@ def reap() -> dict[int, int]:
     """The children that have ended since the last call, with their wait statuses."""
     ended: dict[int, int] = {}
     with contextlib.suppress(ChildProcessError):
-        while (child := os.waitpid(-1, os.WNOHANG))[0]:
-            ended[child[0]] = child[1]
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            ended[found[0]] = found[1]
     return ended
 
 
-def _kill_all(worker: int) -> None:
-    """Kill the children, then those who become children by that, until none is left."""
+def _kill_all(child: int) -> None:
+    """Kill what this process is the parent of, then what becomes so by that, until none is left."""
     with contextlib.suppress(ChildProcessError):
         while True:
-            for child in _children(worker):
+            for pid in _children(child):
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
             os.waitpid(-1, 0)
 
 
-def _children(worker: int) -> list[int]:
-    """The children of this process. Where the system does not tell them, the worker's group has to do."""
+def _children(child: int) -> list[int]:
+    """What this process is the parent of. Where the system does not tell, the child's group has to do."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
             return [int(pid) for pid in file.read().split()]
     except OSError:
         with contextlib.suppress(OSError):
-            os.killpg(worker, signal.SIGKILL)
+            os.killpg(child, signal.SIGKILL)
         return []
 
 
 def _end_like(code: int) -> None:
-    """End with the worker's exit status, or by the signal that killed it."""
+    """End with the child's exit status, or by the signal that killed it."""
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler

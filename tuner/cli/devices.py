@@ -11,11 +11,14 @@ import click
 
 from tuner.cli import output
 from tuner.cli.options import DEVICE, JSON, RESULTS, warn
+from tuner.cli.standing import shortened
 
 if TYPE_CHECKING:
     from tuner.devices import Device
     from tuner.devices.ceilings import Ceilings
     from tuner.store.kept_ceilings import KeptCeilings
+
+LONGEST = 50  # characters in a cell; --json has all
 
 
 @click.command()
@@ -46,8 +49,8 @@ def command(measure: bool, device: str | None, results: Path | None, as_json: bo
         if found:
             ceilings[opened.id] = found
         opened.close()
-    columns = ["device", "name", "architecture", "toolchain", "package"]
-    rows = [[description[column] or "" for column in columns] for description in descriptions]
+    columns = ["device", "name", "architecture", "package", "toolchain"]
+    rows = [[shortened(description[column] or "", LONGEST) for column in columns] for description in descriptions]
     data = [{**d, "ceilings": _document(ceilings.get(d["device"]))} for d in descriptions]
     parts = [output.table(columns, rows), *([_table(ceilings)] if ceilings else [])]
     output.answer(as_json, data, "\n\n".join(parts))

@@ -54,13 +54,13 @@ def command(budget: str | None, verbose: bool, as_json: bool) -> int:
 
 
 def _told(result: Result) -> str:
-    from tuner.space.texts import config_text, problem_text
+    from tuner.space import catalog
+    from tuner.space.texts import config_text, full_problem_text
 
     assert result.record is not None
-    time_ms = f"{result.record.time_ms:.4g} ms"
-    return (
-        f"{result.kernel} at {problem_text(result.sizes, result.types)}: {time_ms}: {config_text(result.record.config)}"
-    )
+    operation = catalog.load(result.kernel).operation
+    problem = full_problem_text(operation, result.sizes, result.types, result.options)
+    return f"{result.kernel} at {problem}: {result.record.time_ms:.4g} ms: {config_text(result.record.config)}"
 
 
 def _table(misses: list[Miss]) -> str:

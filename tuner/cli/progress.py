@@ -18,7 +18,7 @@ from tuner.cli.options import INTERRUPTS
 from tuner.cli.screen import Screen
 from tuner.cli.standing import Standing, duration
 from tuner.space.model import config_key
-from tuner.space.texts import problem_text
+from tuner.space.texts import full_problem_text
 
 if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
@@ -55,10 +55,10 @@ class TuningProgress:
         self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
         self._ticker.start()
 
-    def begun(self, step: str) -> None:
-        """Show what goes on before the first configuration."""
+    def begun(self, step: str, prefix: str = STARTING) -> None:
+        """Show what goes on before the first configuration, or where there is none."""
         with self._lock:
-            self._step, self._step_began, self._prefix = step, time.monotonic(), STARTING
+            self._step, self._step_began, self._prefix = step, time.monotonic(), prefix
             self._frame()
 
     def started(
@@ -82,11 +82,13 @@ class TuningProgress:
             return [*output.rates(rates.of(space, scope, time_ms, ceilings)), *of_library]
 
         with self._lock:
-            unmet = {config_key(trial.config) for trial in known}
+            doubtful = sum(trial.outcome.doubtful for trial in known)  # a ledger asks for these once more
+            unmet = {config_key(trial.config) for trial in known if not trial.outcome.doubtful}
             self._standing, self._step, self._shown = Standing(told, total, valid, unmet, seconds), None, None
             self._step_began, self._started_at = time.monotonic(), datetime.now()
             resumed = f", {len(known)} measured before" if known else ""
-            problem = problem_text(scope.sizes, scope.types)
+            resumed += f"; measuring {doubtful} doubtful one{'' if doubtful == 1 else 's'} again" if doubtful else ""
+            problem = full_problem_text(space.operation, scope.sizes, scope.types, scope.options)
             self.noted(f"{space.name} at {problem} on {device.name}: {_extent(total, valid, seconds)}{resumed}")
             self._frame()
 

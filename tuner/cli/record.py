@@ -20,7 +20,7 @@ from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, 
     "path",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="File to write, .json or .json.gz; named after the kernel, size and device if omitted.",
+    help="File to write, .json or .json.gz; named after the kernel, its problem and the device if omitted.",
 )
 @RESULTS
 @VERBOSE
@@ -36,7 +36,6 @@ def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_
     from tuner.cli import logs, progress
     from tuner.measure.method import Method
     from tuner.space import catalog
-    from tuner.space.texts import short_size
 
     space = catalog.load(kernel)
     if path is not None:
@@ -45,6 +44,7 @@ def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_
         listener.begun("loading the tuner")
         from tuner.exchange import recording as recordings
         from tuner.exchange import t4
+        from tuner.exchange.target import Problem
         from tuner.tuning.driver import tune
         from tuner.tuning.request import TuningRequest
 
@@ -53,10 +53,8 @@ def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_
     recording = recordings.of_trials(
         space, result.sizes, result.types, request["options"], result.device.name, result.trials
     )
-    name = "-".join(
-        [space.name.rpartition("/")[2], size or short_size(result.sizes), *result.types.values(), result.device.name]
-    )
-    path = path or Path(f"{name}.json.gz".replace(" ", "_"))
+    problem = Problem(space, result.sizes, result.options, result.types)
+    path = path or Path(f"{problem.file_name}-{result.device.name}.json.gz".replace(" ", "_"))
     recordings.write(path, recording)
     about = t4.describe(path, recording, result.device.kind, result.device.architecture, result.device.toolchain)
     count = len(recording.entries)

@@ -16,6 +16,7 @@ from tuner.tuning.sizes import Dropped, Untuned, members, tune_sizes
 if TYPE_CHECKING:
     from tuner.space.chosen_types import Types
     from tuner.space.model import Operation, Space
+    from tuner.store.store import Record
     from tuner.tuning.driver import Result
 
 
@@ -74,9 +75,14 @@ def sizes_of(
 
 
 def _best(tuned: Iterable[Result], sizes: dict[str, int]) -> Result | None:
-    """The fastest result at a size; None where there is none."""
-    valid = [result for result in tuned if result.sizes == sizes and result.record is not None]
-    return min(valid, key=lambda result: result.record.value if result.record else 0.0, default=None)
+    """The result at a size of which the store has the fastest record; None where there is none."""
+    valid = [(record.value, result) for result in tuned if result.sizes == sizes and (record := _record(result))]
+    return min(valid, key=lambda each: each[0], default=(0.0, None))[1]
+
+
+def _record(result: Result) -> Record | None:
+    """What the store has after a result."""
+    return result.kept or result.record
 
 
 def _dropped(drop: Dropped) -> str:
@@ -85,10 +91,10 @@ def _dropped(drop: Dropped) -> str:
 
 
 def _table(best: Iterable[Result | None]) -> str:
-    """The best at each size."""
+    """The best at each size, as the store has it."""
     rows = []
     for result in best:
-        if result is not None and (record := result.record) is not None:
+        if result is not None and (record := _record(result)) is not None:
             figures = ", ".join([f"{record.time_ms:.4g} ms", *output.rates(record)])
             rows.append([short_size(result.sizes), result.kernel, figures, config_text(record.config)])
     return output.table(["size", "kernel", "best", "configuration"], rows) if rows else ""

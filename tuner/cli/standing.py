@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tuner.tuning.trial import Trial
 
 LONGEST_BAR = 40  # columns
+FEW = 5  # new trials, of which fewer do not tell how long others take: the first pay for the start
 UNKNOWN = "inputs and answers, and the first build"  # what the first trial waits for
 _BAR, _PLAIN_BAR = ("━", "╌"), ("#", "-")  # done, and to do
 
@@ -71,8 +72,9 @@ class Standing:
         return self.new / elapsed if elapsed > 0 else 0.0
 
     def seconds_left(self, elapsed: float) -> float | None:
-        """As long as the others take as did the new ones, or until the limit; None where nothing tells."""
-        rate = self.per_second(elapsed)
+        """As long as the others take as did the new ones, or until the limit; None where nothing tells, as before a
+        FEW of them."""
+        rate = self.per_second(elapsed) if self.new >= FEW or self.done >= self.total else 0.0
         # Other machines may measure more configurations of the same study.
         ends = [max(0, self.total - self.done) / rate] if rate else []
         return min([*ends, *([max(0.0, self.limit - elapsed)] if self.limit is not None else [])], default=None)
@@ -124,7 +126,8 @@ class Standing:
             share = max(share, min(1.0, elapsed / self.limit))
         left = self.seconds_left(elapsed)
         ending = f"{duration(left)} left" if left is not None else duration(elapsed)
-        numbers = f" {self.known}/{total}  {share:4.0%}  {speed(self.per_second(elapsed))}  {ending}"
+        rate = f"  {speed(self.per_second(elapsed))}" if self.new else ""
+        numbers = f" {self.known}/{total}  {share:4.0%}{rate}  {ending}"
         full, empty = _BAR if has_blocks else _PLAIN_BAR
         length = max(4, min(LONGEST_BAR, width - cells(numbers)))
         filled = round(share * length)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import paths
-from tuner.cli import output
+from tuner.cli import output, progress
 from tuner.cli.options import check_writable, warn, write_figure
 from tuner.errors import RequestError
 
@@ -69,12 +69,13 @@ def write(
 
     if measure:
         found = _measured(found, storage)
-    findings = Findings.of(found)
-    if file is not None:
-        if suffix == ".html":
-            write_figure(file, study_page.html(findings).encode())
-        else:
-            write_figure(file, study_page.picture(findings, suffix))
+    with progress.displayed() as listener:
+        listener.begun("computing what the trials tell", prefix="")
+        findings = Findings.of(found)
+        if file is not None:
+            listener.begun(f"drawing {file.name}", prefix="")
+            is_page = suffix == ".html"
+            write_figure(file, study_page.html(findings).encode() if is_page else study_page.picture(findings, suffix))
     lines = [f"{found.kernel} at {found.problem_text} on {found.recording.device}", *study_page.lead(findings)]
     output.answer(
         as_json, {"file": file and str(file), **findings.to_json()}, "\n".join([*lines, *([str(file)] if file else [])])
@@ -83,7 +84,6 @@ def write(
 
 def _measured(found: Subject, storage: str | None) -> Subject:
     """The same with the neighbours of the best that had no time."""
-    from tuner.cli import progress
     from tuner.report import measuring
 
     with progress.displayed() as listener:

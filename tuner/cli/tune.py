@@ -16,9 +16,10 @@ from tuner.paths import quoted
 if TYPE_CHECKING:
     from tuner.tuning.driver import Result
 
-WHERE_ALL_ARE_WRONG = (
-    "; mend the kernel or its reference; where only rounding differs, let a reference in Python compute in float64, or "
-    "write `tolerance:` in the space file"
+WHERE_ALL_ARE_WRONG = "; mend the kernel or its reference"
+WHERE_THEY_ROUND = (
+    "; where only rounding differs, let a reference in Python compute in float64, "
+    "or write `tolerance:` in the space file"
 )
 
 
@@ -155,13 +156,17 @@ def document(result: Result) -> dict[str, Any]:
             for tied in conclusions.ties(result.selection)
         ],
         **({"front": [{"config": p.config, **p.values} for p in result.front]} if result.front else {}),
+        "launch_ms": result.selection.finals.launch_ms,
+        "warnings": result.warnings,
         "stored": result.stored,
+        "kept": result.kept and {"config": result.kept.config, "time_ms": result.kept.time_ms},
     }
 
 
 def lines(result: Result) -> list[str]:
     """The last lines of a run: its best configuration. What failed is said at once."""
     from tuner.space import catalog
+    from tuner.space.chosen_types import dtype_of
     from tuner.space.texts import config_text, problem_words
 
     space = catalog.load(result.kernel)
@@ -172,12 +177,14 @@ def lines(result: Result) -> list[str]:
         problem = problem_words(space.operation, result.sizes, result.types, result.options)
         output.say(f"`tune failures {result.kernel} {problem}` tells more")
     if result.record is None:
-        hint = WHERE_ALL_ARE_WRONG if result.failed.keys() == {"wrong result"} else ""
+        rounds = any(not dtype_of(written, result.types).is_exact for written in space.operation.outputs)
+        hint = WHERE_ALL_ARE_WRONG + WHERE_THEY_ROUND * rounds if result.failed.keys() == {"wrong result"} else ""
         output.say(f"{result.kernel}: none of {result.evaluated} configurations is valid{hint}")
         return []
     found = [output.best(result.record, space)]
     if result.front:
         found.append(output.front(result.front))
-    if not result.stored:
-        found.append("the store keeps the faster configuration that it has")
+    if result.kept:
+        found[0] = f"of this run, the {found[0]}"
+        found += ["the store keeps the better record that it has:", output.best(result.kept, space)]
     return found

@@ -15,9 +15,8 @@ def export(request: ExportRequest) -> Export:
 
 
 def text(trials: Trials) -> str:
-    """One line per trial: kernel, device, sizes, types, options that are not at their
-    defaults, parameters, the median time and all times in ms or the reason of a
-    failure, and all extra columns."""
+    """One line per trial: kernel, device, sizes, types, options that are not at their defaults, parameters, the median
+    time and all times in ms or the reason of a failure, and all extra columns."""
     recording = trials.recording
     extra = sorted({name for entry in recording.entries.values() for name in entry.extra})
     problem = {"kernel": recording.kernel, "device": recording.device}

@@ -12,7 +12,7 @@ from tuner.space import chosen_size, chosen_types, operation
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.source import Version
-from tuner.space.texts import options_text, problem_text, short_size
+from tuner.space.texts import full_problem_text, options_text, short_size
 from tuner.store.lookup import MATCHES, Candidate, Query, normalised
 from tuner.store.store import Store
 
@@ -52,7 +52,7 @@ class Problem:
     @property
     def text(self) -> str:
         """`M=4096, N=4096, real=float16, alpha=2`: sizes, types, and options that are not at their defaults."""
-        return problem_text(self.sizes, self.types) + options_text(self.options, self.space.operation.options)
+        return full_problem_text(self.space.operation, self.sizes, self.types, self.options)
 
     @property
     def file_name(self) -> str:

@@ -109,7 +109,7 @@ class FamilyTable:
         yield from wrong
 
     def _ranked(self, sizes: Mapping[str, int], judges: Mapping[int, Rejections]) -> Iterator[Choice]:
-        """The same without regard to that, but that each kernel's own look-up has it."""
+        """The same with what failed verification in its place; only a kernel's own look-up has it last."""
         scope, key = self.scope(sizes), tuple(sizes.values())
         found = False
         for choice in self._by_code(self._comparable(scope, key), scope):

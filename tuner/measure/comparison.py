@@ -176,13 +176,18 @@ def compare(name: str, output: Elements, answer: Elements, bound: Bound, poison:
         return Verdict.of(tally.worst, tally.wrong, bound)
     first = tally.first
     found, right = output.part(first, first + 1), answer.part(first, first + 1)
-    index = ", ".join(str(int(i)) for i in np.unravel_index(first, answer.shape))
-    what = _difference(f"{name}{f'[{index}]' if index else ''}", found, right[0])
+    what = _difference(element_name(name, first, answer.shape), found, right[0])
     raise WrongResult(
         f"{what}; {tally.wrong} of {output.size} elements are off by more than {bound}"
         f"{_excess(tally, bound, output.size)}",
         "not a number" if np.isnan(found[0]) else None,  # or not written: outputs begin as NaN
     )
+
+
+def element_name(name: str, number: int, shape: tuple[int, ...]) -> str:
+    """`y[3, 0]`: the element with this number in row-major order."""
+    index = ", ".join(str(int(i)) for i in np.unravel_index(number, shape))
+    return f"{name}[{index}]" if index else name
 
 
 def _excess(tally: Tally, bound: Bound, count: int) -> str:

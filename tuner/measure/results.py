@@ -133,7 +133,7 @@ class Finals:
 
     @staticmethod
     def joined(parts: Sequence[Finals]) -> Finals:
-        """The Finals of all candidates of `parts`, in order; of rounds of which no time is left, nothing else."""
+        """The Finals of all candidates of `parts`, in order. Parts that have no time left count for nothing else."""
         timed = [part for part in parts if any(final.times for final in part.candidates)]
         clocks = [part.clock_mhz for part in timed if part.clock_mhz is not None]
         return Finals(
@@ -142,6 +142,7 @@ class Finals:
             best_library=next((part.best_library for part in timed if part.best_library), None),
             clock_mhz=median(clocks) if clocks else None,
             throttled=sorted({reason for part in timed for reason in part.throttled}),
+            launch_ms=min((part.launch_ms for part in timed if part.launch_ms is not None), default=None),
             input_sets=min((part.input_sets for part in timed), default=1),
             skipped_mutants=list(dict.fromkeys(mutant for part in timed for mutant in part.skipped_mutants)),
         )

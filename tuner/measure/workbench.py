@@ -12,7 +12,7 @@ import numpy as np
 from tuner.devices.base import GUARD, Array, Buffer, Device, Library
 from tuner.devices.program import Program
 from tuner.errors import SpaceError, WrongResult
-from tuner.measure import input_sets, other_options, padded
+from tuner.measure import input_sets, leftovers, other_options, padded
 from tuner.measure.bench_kernels import BenchKernels, Counts
 from tuner.measure.comparison import Verdict, compare
 from tuner.measure.input_sets import InputSet
@@ -337,8 +337,15 @@ class Workbench:
         bound, answer = inputs.bounds[name], inputs.answers[name]
         if name in layout.compared and counts.wrong <= bound.most_wrong(answer.size) and not counts.unwritten:
             return Verdict.of(counts.worst, counts.wrong, bound)
-        output = Held(self._fetched(name, inputs))
-        return compare(name, output, answer, bound, layout.poison_of(name) if bound.wrong else None)
+        output, poison = Held(self._fetched(name, inputs)), layout.poison_of(name)
+        try:
+            return compare(name, output, answer, bound, poison if bound.wrong else None)
+        except WrongResult as error:
+            is_poisoned = name in inputs.write_only
+            argument = next(argument for argument in self.op.outputs if argument.name == name)
+            if is_poisoned and (reason := leftovers.added(argument, output, answer, poison)):
+                raise WrongResult(reason, error.reason) from None
+            raise
 
     def _derived(self, inputs: InputSet) -> dict[str, Array]:
         """The derived values of what the outputs hold. Raises WrongResult where that has none."""

@@ -23,7 +23,7 @@ FINALS, SEARCH = "finals", "search"
 @dataclass(frozen=True)
 class Contender:
     """Something that has a time in ms: its name, its configuration, where the time is from (FINALS, SEARCH), the spread
-    where it is known, and its rates."""
+    where it is known, and its rates. `ties` says whether it ties with the best; None where the record does not tell."""
 
     name: str
     time_ms: float
@@ -31,10 +31,13 @@ class Contender:
     config: Config | None = None
     spread: float | None = None
     rates: Rates | None = None
+    ties: bool | None = None
 
     def verdict(self, other: Contender) -> str:
-        """Why two times cannot be told apart, as `Timing.verdict` says; a spread that is not known is that of the
-        other."""
+        """Why the time of another cannot be told from that of the best, as the finals found, else as `Timing.verdict`
+        says; a spread that is not known is that of the other."""
+        if other.ties is not None:
+            return noise.word(self.time_ms, other.time_ms) if other.ties else ""
         pairs = ((self, other), (other, self))
         one, two = (noise.of_median(a.time_ms, b.spread if a.spread is None else a.spread) for a, b in pairs)
         return one.verdict(two)
@@ -56,7 +59,8 @@ def contenders(subject: Subject) -> list[Contender]:
             # A default that is much slower takes no part in the finals.
             in_finals = finals.default_ms <= SLOWEST_DEFAULT * finals.time_ms
             origin = FINALS if in_finals else SEARCH
-            found.append(Contender("default", finals.default_ms, origin, config, finals.default_spread))
+            ties = finals.default_ties if finals.default_spread is not None else None
+            found.append(Contender("default", finals.default_ms, origin, config, finals.default_spread, ties=ties))
         elif default in timings:
             found.append(_of_search("default", timings[default], config))
     if finals is not None and finals.library and finals.library_ms:

@@ -157,30 +157,38 @@ def explain(subject: Subject, in_turns: Mapping[Row, Final]) -> Contrast:
     changes.sort(key=lambda change: -(change.without or 0.0))
     bounds = {name: bounds_of(subject, row) for name, row in (("best", subject.best), ("default", default))}
     times_ms = best.time_ms, measured[default].time_ms
-    return Contrast(subject, *_both(subject, default, measured, origin), origin, *times_ms, changes, bounds)
+    both = _of_turns(subject, default, with_slow, turns) if origin == TURNS else _of_search(subject, default)
+    return Contrast(subject, *both, origin, *times_ms, changes, bounds)
 
 
-def _both(subject: Subject, default: Row, measured: Mapping[Row, Timing], origin: str) -> tuple[Contender, Contender]:
-    """Best and default: as the finals timed them, where nothing was measured in turns since and both were in them; else
-    as they were `measured`."""
-    if origin == SEARCH:
-        found = {contender.name: contender for contender in contenders.contenders(subject)}
-        best, other = found["best"], found["best"] if default == subject.best else found.get("default")
-        is_far = other is not None and other.time_ms > SLOWEST_DEFAULT * best.time_ms
-        if other is not None and (is_far or best.origin == other.origin):
-            return best, other
+def _of_turns(
+    subject: Subject, default: Row, measured: Mapping[Row, Timing], turns: Mapping[Row, Timing]
+) -> tuple[Contender, Contender]:
+    """Best and default as they were measured in turns, except for a default that is too slow for that."""
+    best = _contender(subject, "best", subject.best, turns[subject.best], TURNS)
+    return best, _contender(subject, "default", default, measured[default], TURNS if default in turns else SEARCH)
 
-    def of(name: str, row: Row) -> Contender:
-        found = Contender(name, measured[row].time_ms, origin, subject.config(row), measured[row].spread)
-        return contenders.with_rates(subject, found)
 
-    return of("best", subject.best), of("default", default)
+def _of_search(subject: Subject, default: Row) -> tuple[Contender, Contender]:
+    """Best and default as the finals timed them, where both were in them or are far apart; else as the search did."""
+    found = {contender.name: contender for contender in contenders.contenders(subject)}
+    best, other = found["best"], found["best"] if default == subject.best else found.get("default")
+    if other is not None and (best.origin == other.origin or other.time_ms > SLOWEST_DEFAULT * best.time_ms):
+        return best, other
+    timed = [("best", subject.best), ("default", default)]
+    best, other = (_contender(subject, name, row, subject.timings[row], SEARCH) for name, row in timed)
+    return best, other
+
+
+def _contender(subject: Subject, name: str, row: Row, timed: Timing, origin: str) -> Contender:
+    found = Contender(name, timed.time_ms, origin, subject.config(row), timed.spread)
+    return contenders.with_rates(subject, found)
 
 
 def _slow(subject: Subject, turns: Mapping[Row, Timing]) -> dict[Row, Timing]:
-    """The times of what was too slow to be timed in turns."""
-    fastest = min((subject.times[row] for row in turns), default=math.inf)
-    return {row: found for row, found in subject.timings.items() if found.time_ms > SLOWEST_DEFAULT * fastest}
+    """The times of what was too slow in the search to be timed in turns; none where nothing was."""
+    slowest_ms = SLOWEST_DEFAULT * subject.times[subject.best] if turns else math.inf
+    return {row: found for row, found in subject.timings.items() if found.time_ms > slowest_ms}
 
 
 def _reason(subject: Subject, row: Row) -> str:
@@ -224,7 +232,8 @@ def sentences(found: Contrast) -> list[str]:
     if not found.changes:
         return [f"The best configuration is the default: {best_text}, {ways[best.origin]}.", *_limits(found)]
     verdict = best.verdict(default) or f"{times(default.time_ms / best.time_ms)[:-2]} times as fast"
-    lines = [f"The best takes {best_text}, the default {default_text}, {ways[best.origin]}: {verdict}."]
+    where = f", {ways[best.origin]}" if best.origin != default.origin else ""
+    lines = [f"The best takes {best_text}{where}, the default {default_text}, {ways[default.origin]}: {verdict}."]
     if found.origin != best.origin:
         lines.append(
             f"Parameters are compared by the times of the {source}, where the best took {found.best_ms:.4g} ms and the "

@@ -50,7 +50,7 @@ def measure(
     in_turns: bool = False,
 ) -> Remeasured:
     """`subject` with trials of these valid rows: those of the ledger, or new ones. `in_turns`: then all of them that
-    are not much slower than the fastest are timed in turns, as finalists are.
+    are not much slower than the best are timed in turns, as finalists are.
 
     Raises RequestError for a recording of an unknown kernel, where the device of the trials is not here, and where they
     are not of times with warm caches.
@@ -87,9 +87,11 @@ def measure(
 
 
 def _in_turns(crew: Crew, found: Remeasured, rows: Sequence[Row], progress: Progress) -> Remeasured:
-    """`found` with the finals of those rows that are not much slower than the fastest."""
+    """`found` with the finals of those rows that are not much slower than the best: the least time of a search may be
+    luck."""
     times = {row: time_ms for row in rows if (time_ms := found.subject.times.get(row)) is not None}
-    likely = [row for row, time_ms in times.items() if time_ms <= SLOWEST_DEFAULT * min(times.values())]
+    best_ms = found.subject.times[found.subject.best]
+    likely = [row for row, time_ms in times.items() if time_ms <= SLOWEST_DEFAULT * best_ms]
     progress.finals(len(likely))
     try:
         finals = crew.lead.finals([found.subject.config(row) for row in likely])

@@ -35,7 +35,12 @@ class Timing:
         """Why two times cannot be told apart, TIE or NOISY, where their middle halves overlap; else empty."""
         if self.high < other.low or other.high < self.low:
             return ""
-        return TIE if abs(other.time_ms / self.time_ms - 1) <= TOLD else NOISY
+        return word(self.time_ms, other.time_ms)
+
+
+def word(time_ms: float, other_ms: float) -> str:
+    """What two times are that cannot be told apart: TIE or NOISY."""
+    return TIE if abs(other_ms / time_ms - 1) <= TOLD else NOISY
 
 
 def of_times(times: Sequence[float], time_ms: float | None = None) -> Timing:

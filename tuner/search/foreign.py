@@ -59,7 +59,11 @@ class Foreign(Proposer):
         self._random.free = self.free
         self.seconds = 0.0
         self._work: tuple[Callable[[], Proposer], float] | None = (make, self._patience)  # until the child has it
-        self._process: _Process | None = _Process(make.func.__module__)
+        self._process: _Process | None = None
+        try:
+            self._process = _Process(make.func.__module__)
+        except OSError as error:
+            say(f"{name} has no process: {error.strerror}; {REST}")
 
     def ready(self) -> bool:
         if self._process is None or not self.free.any():
@@ -128,11 +132,11 @@ class Foreign(Proposer):
 
 
 class _Process:
-    """A strategy's process: what it is asked, and what it answers. It will import `module`."""
+    """A strategy's process, which has imported `module`: what it is asked, and what it answers."""
 
     def __init__(self, module: str) -> None:
         with open(os.devnull, "wb") as nowhere:
-            self._child = Child([__name__, module], nowhere, (), {**paths.own_environment(), **ONE_THREAD})
+            self._child = Child(__name__, nowhere, {**paths.own_environment(), **ONE_THREAD}, imports=[module])
         self.questions = Connection(os.dup(self._child.stdin.fileno()), readable=False)
         self.answers = Connection(os.dup(self._child.stdout.fileno()), writable=False)
 

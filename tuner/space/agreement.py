@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import SpaceError
-from tuner.paths import shown
+from tuner.paths import from_here, shown
 from tuner.space import braces, declared_memory, macros
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.model import Argument, Space, Step
@@ -44,7 +44,7 @@ def faults(space: Space, texts: Mapping[Path, str]) -> Iterator[Fault]:
             yield from _namespace(space, position, prototype, codes[step.source])
         for where, message in declared_memory.dynamic(space, position, codes[step.source]):
             yield Fault(where, message, fatal=True)
-    yield from _variables(space, "\n".join(codes.values()))
+    yield from _undeclared(space, "\n".join(codes.values()))
     yield from (Fault(*found) for found in macros.faults(space, codes))
 
 
@@ -56,7 +56,7 @@ def warnings(space: Space) -> Iterator[str]:
         return  # a header that is missing is told when it is needed
     for fault in faults(space, texts):
         if not fault.fatal:
-            yield f"{shown(space.files[0])}: {shown('.'.join(map(str, fault.where)))}: {fault.message}"
+            yield f"{from_here(space.files[0])}: {shown('.'.join(map(str, fault.where)))}: {fault.message}"
 
 
 def _prototype(space: Space, step: Step, text: str, code: str) -> Prototype | None:
@@ -76,7 +76,7 @@ def _namespace(space: Space, position: int, prototype: Prototype, code: str) -> 
         yield Fault(("steps", position, "kernel"), f"{message}; write {prototype.namespace}{kernel}", fatal=True)
 
 
-def _variables(space: Space, code: str) -> Iterator[Fault]:
+def _undeclared(space: Space, code: str) -> Iterator[Fault]:
     """Arguments that are variables of the source, and not there."""
     for position, argument in enumerate(space.operation.arguments):
         kind, name = argument.kind, argument.name

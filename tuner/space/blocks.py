@@ -10,9 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from tuner.space.indices import Indices, Monomial, Polynomial
+from tuner.space.indices import Indices
+from tuner.space.polynomials import Monomial, Polynomial
 
 _PART = re.compile(r"\((threadIdx\.[xyz])\) / \((\w+)\)")  # the number of a warp
+_QUOTIENT = re.compile(r"\([\w *+]+\) / \([\w *]+\)")
 MOST_THREADS = 1024
 
 Ratio = tuple[int, Monomial]  # a number and the names that it is multiplied by
@@ -107,7 +109,12 @@ class Blocks:
 
     def _is_known(self, ratio: Ratio) -> bool:
         number, names = ratio
-        return ratio != (1, ()) and number <= MOST_THREADS and all(name in self._names for name in names)
+        return ratio != (1, ()) and number <= MOST_THREADS and all(map(self._is_number, names))
+
+    def _is_number(self, name: str) -> bool:
+        """Whether a factor is a macro or constant, or a quotient of such: `(BM * BN) / (TM * TN)`."""
+        words = re.findall(r"[A-Za-z_]\w*", name) if _QUOTIENT.fullmatch(name) else [name]
+        return bool(words) and all(word in self._names for word in words)
 
 
 def _one(found: Collection[Ratio]) -> str:
@@ -116,7 +123,7 @@ def _one(found: Collection[Ratio]) -> str:
     if len(least) != 1 or len(least[0][1]) > 1:
         return ""
     number, names = least[0]
-    return " * ".join([*([str(number)] if number > 1 or not names else []), *names])
+    return " * ".join([*([str(number)] if number > 1 or not names else []), *names]).replace(" / ", " // ")
 
 
 def _ratio(stride: Ratio, apart: Ratio) -> Ratio | None:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tuner.paths import shown
+from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import names_in
+
+if TYPE_CHECKING:
+    from tuner.space.model import Operation
 
 FEWEST = 16  # elements; of fewer, all may be alike by chance
 
@@ -87,9 +91,29 @@ def _divisor_sentence(text: str, arrays: Container[str]) -> str:
     if not (names := _arrays_of(text, arrays)):
         return ""
     return (
-        f"reference: divides by `{shown(text)}`, which is 0 for some elements of these inputs; if no caller passes "
-        f"that, give {' or '.join(names)} a `fill:` without it, such as {{integers: [1, 8]}}"
+        f"reference: divides by `{shown(text)}`, which is 0 for some elements of these inputs; {_without_zero(names)}"
     )
+
+
+def division_hint(operation: Operation) -> str:
+    """Why a kernel may have divided a whole number by 0, and the cure; empty where all inputs of integers have a
+    `fill:`."""
+    integers = [
+        a.name
+        for a in operation.arrays
+        if a.role in ("in", "inout") and a.fill is None and not a.value
+        if any(DTYPES[dtype].kind == "integer" for dtype in operation.types.get(a.dtype, (a.dtype,)))
+    ]
+    if not integers:
+        return ""
+    have = "has" if len(integers) == 1 else "have"
+    why = f"{' and '.join(integers)} {have} no `fill:`, so that some elements are 0"
+    return f"a whole number was divided by 0: {why}; {_without_zero(integers)}"
+
+
+def _without_zero(names: Sequence[str]) -> str:
+    advice = f"give {' or '.join(names)} a `fill:` without it, such as {{integers: [1, 8]}}"
+    return f"if no caller passes that, {advice}"
 
 
 def _arrays_of(text: str, arrays: Container[str]) -> list[str]:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from tuner.space.draft_arguments import DraftedArguments, asked, name_of, word
+from tuner.space.draft_arguments import MOST_GUESSED, DraftedArguments, asked, name_of, word
 from tuner.space.dtypes import DTYPES
 from tuner.space.host_lines import GUARD
 from tuner.space.kernel_facts import Facts
@@ -63,8 +63,8 @@ class Draft:
             ask += f"; {' and '.join(facts.shapes.new_sizes)}, which no kernel takes, is how many blocks there are"
         lines = [f"  sizes:{asked(ask)}", *(f"    {word(name)}:{default}" for name in self.extents)]
         if facts.options:
-            truths = {p.name for p in facts.parameters if p.dtype == "bool"}
-            usual = ", ".join(f"{word(name)}: {1 if name in truths else _usual(name)}" for name in facts.options)
+            whole = {p.name for p in facts.parameters if p.dtype and DTYPES[p.dtype].kind in ("boolean", "integer")}
+            usual = ", ".join(f"{word(name)}: {1 if name in whole else _usual(name)}" for name in facts.options)
             lines.append(f"  options: {{{usual}}}{asked('what are their usual values?')}")
         if facts.types:
             other = "float16" if re.search(r"\b(?:cuda_fp16|__half|half)\b", facts.code) else "float64"
@@ -87,15 +87,16 @@ class Draft:
         real = [p for p in self.arguments.arrays if name_of(p) in inputs and self._is_short(p)]
         expression = self._expression(inputs) if inputs else f"zeros({', '.join(self.extents)})"
         choices = _REFERENCES.format(
-            expression=_EXPRESSION.format(expression) if expression else "",
+            expression=_EXPRESSION.format(expression) if expression and len(outputs) == 1 else "",
             arguments=", ".join([*inputs, "*", *self.extents, *self.facts.options]),
             rounding=_ROUNDING.format(real[0].dtype, name_of(real[0])) if real else "",
         )
         ask = f"what must {' and '.join(outputs)} hold?"
-        lines = [f"  reference:{asked(ask)}", choices]
-        if len(outputs) > 1:
-            lines.append(f"  # of several outputs, one each: reference: {{{', '.join(f'{o}: ...' for o in outputs)}}}")
-        return lines
+        if len(outputs) == 1:
+            return [f"  reference:{asked(ask)}", choices]
+        choices = choices.replace("returns an array", f"returns {{{', '.join(f'{o!r}: ...' for o in outputs)}}}")
+        each = ", ".join(f"{output}: ..." for output in outputs)
+        return [f"  reference:{asked(ask)}", choices, f"  # of several outputs, one each: reference: {{{each}}}"]
 
     @staticmethod
     def _is_short(array: Parameter) -> bool:
@@ -108,7 +109,7 @@ class Draft:
         chooses are counts. Empty where the text does not tell enough of them."""
         shapes = self.facts.shapes
         for array in self.arguments.arrays:
-            chosen = [name for name in shapes.indices_into(array.name) if name != array.name]
+            chosen = [name for name in self.facts.choices.indices_into(array.name) if name != array.name]
             others = [name for name in inputs if name not in (*chosen, name_of(array))]
             extents = shapes.shape(array.name) or []
             if name_of(array) in inputs and chosen and self.facts.role(array)[0] == "inout":
@@ -186,13 +187,24 @@ class Draft:
 
     def _grid(self, step: int, block: list[str]) -> str:
         """The blocks of a step, and a question where the text does not tell all."""
-        told = self.facts.shapes.grid(step, block)
-        fastest_first = self.extents[: len(block)][::-1]
-        sizes = [*fastest_first, "1", "1"]
-        guessed = [f"ceil_div({size}, {extent})" for size, extent in zip(sizes, block, strict=False)]
-        blocks = [each or (guessed[axis] if axis < len(guessed) else "1") for axis, each in enumerate(told)] or guessed
-        over = " (any number is right for a loop that steps over the grid)" * self.facts.shapes.steps_over_grid(step)
-        ask = "" if told and None not in told else f"how many blocks in x, y, z?{over}"
+        told = self.facts.grids.of(step, block)
+        said = set(re.findall(r"\w+", " ".join(each or "" for each in told)))
+        guess = self.arguments.guess if len(self.extents) <= MOST_GUESSED else self.extents[: len(block)]
+        left = [size for size in reversed(guess) if size not in said]
+        blocks = list[str]()
+        for axis, each in enumerate(told):
+            is_row = self.facts.grids.is_row(step, axis)
+            size = left.pop(-1 if is_row else 0) if each is None and left else "1"
+            each_of = axis < len(block) and size != "1" and not is_row
+            blocks.append(each or (f"ceil_div({size}, {block[axis]})" if each_of else size))
+        if not blocks:  # which may be read in a function that it calls
+            reads = (
+                re.search(r"\b(blockIdx|get_group_id|get_global_id)\b", self.facts.text) and len(self.facts.steps) == 1
+            )
+            guessed = [f"ceil_div({size}, {threads})" for size, threads in zip(left, block, strict=False)]
+            blocks = (guessed if reads else []) or ["1"]
+        over = " (any number is right for a loop that steps over the grid)" * self.facts.grids.steps_over(step)
+        ask = "" if told and None not in told and not over else f"how many blocks in x, y, z?{over}"
         return f"[{', '.join(blocks)}]{asked(ask)}"
 
     def _steps(self) -> list[str]:

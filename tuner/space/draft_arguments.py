@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import keyword
 import re
+from functools import cached_property
 
 from tuner.errors import ExpressionError
-from tuner.space import expressions
+from tuner.space import expressions, roles
 from tuner.space.dtypes import DTYPES
 from tuner.space.kernel_facts import Facts
 from tuner.space.prototype import Parameter
@@ -48,6 +49,9 @@ class DraftedArguments:
         elif parameter.dtype is None:
             hidden = "" if parameter.is_pointer else "; an array, if that is a pointer?"
             asks.append(f"its type is {parameter.type or 'hidden by a name'}: which dtype is it?{hidden}")
+        for array in self.arrays_between:
+            if parameter.name in self.facts.shapes.limits_of(array) and (blocks := self._blocks(array)):
+                asks.append(f"is it how many elements {array} has? then value: {blocks[0]} here, and no size")
         body = f"name: {word(name_of(parameter))}, dtype: {dtype}"
         if parameter.is_pointer and self.facts.is_local(parameter):
             asks.append("how many elements has a work-group of it? the threads of a block?")
@@ -64,9 +68,13 @@ class DraftedArguments:
                 asks.append(f"an element of {parameter.type} has {parts[0]} numbers: is that the last extent?")
             body += f", shape: [{', '.join([*map(word, shape), *parts])}], role: {role}"
             asks += more
-            if self._blocks(parameter.name):
+            if role != "in" and self.facts.choices.is_placed(parameter.name):
+                asks.append(
+                    "atomics choose its elements, in another order each time: name in `derive:` what is compared"
+                )
+            if self._blocks(parameter.name) and role != "scratch":
                 asks.append("an element for each block? then name in `derive:` what is compared, such as its sum")
-            elif role != "scratch" and self.facts.shapes.shape(parameter.name) is None:
+            elif self.facts.shapes.shape(parameter.name) is None and not self._blocks(parameter.name):
                 asks.append("which shape? the source does not tell; from the slowest to the fastest: [rows, columns]")
             if role in ("in", "inout"):
                 fill, more = self._fill(parameter)
@@ -78,27 +86,56 @@ class DraftedArguments:
 
     def shape(self, name: str) -> list[str]:
         """The shape of an array: where the text does not tell, all sizes, or of many the first."""
-        told = self.facts.shapes.shape(name) or self._blocks(name)
-        return told or (self.extents if len(self.extents) <= MOST_GUESSED else self.extents[:1])
+        return self.facts.shapes.shape(name) or self._blocks(name) or self.guess
+
+    @cached_property
+    def guess(self) -> list[str]:
+        """The shape of an array of which the text tells nothing: that of another one with all sizes, or all sizes, or
+        of many the first."""
+        every = (self.facts.shapes.shape(array.name) or [] for array in self.arrays)
+        like = next((shape for shape in every if sorted(shape) == sorted(self.extents)), None)
+        return like or (self.extents if len(self.extents) <= MOST_GUESSED else self.extents[:1])
 
     def _blocks(self, name: str) -> list[str]:
         """The shape of an array that has an element for each block of one axis, as far as the text tells."""
-        axis = self.facts.shapes.axis_of(name)
-        if axis is None or self.facts.shapes.shape(name) is not None or len(self.facts.steps) > 1:
-            return []
-        told = self.facts.shapes.grid(0, self.facts.block)[axis : axis + 1]
-        return [blocks for blocks in told if blocks is not None]
+        shapes = self.facts.shapes
+        for step, prototype in enumerate(self.facts.steps):
+            axis = shapes.axis_of(name, step)
+            if axis is not None and shapes.shape(name) is None:
+                told = self.facts.grids.of(step, self.facts.block_of(prototype))[axis : axis + 1]
+                return [blocks for blocks in told if blocks is not None]
+        return []
 
     def _fill(self, parameter: Parameter) -> tuple[str, list[str]]:
         """What an input holds, as far as the text tells, and what to ask about it."""
+        if self.facts.choices.counts_places(parameter.name):
+            return ", fill: zeros", ["it counts elements that are written: does it begin at 0?"]
         extent = self.facts.shapes.indexed_by(parameter.name)
         if extent is None or parameter.dtype is None:
-            return "", self.facts.inputs_asked(parameter)
+            return "", self._inputs_asked(parameter)
         if DTYPES[parameter.dtype].kind != "integer":
             return "", ["indices are computed from it: which numbers may it hold? such as fill: {uniform: [0, 1]}"]
         if not extent:
             return "", ["it holds indices: of how many? such as fill: {integers: [0, n - 1]}"]
         return f", fill: {{integers: [0, {extent} - 1]}}", []
+
+    def _inputs_asked(self, parameter: Parameter) -> list[str]:
+        """What to ask about the numbers that an input holds, by how the kernel uses them."""
+        names = {parameter.name}.union(*(i.aliases.get(parameter.name, ()) for i in self.facts.shapes.indices))
+        kind = DTYPES[parameter.dtype or "float32"].kind
+        if kind != "boolean" and roles.is_condition(names, self.facts.body):
+            return ["is it a mask? then fill: {choice: [0, 1]}"]
+        if kind == "real" and roles.is_compared(names, self.facts.body):
+            return ["is it a mask? then fill: {choice: [0, 1]}"]
+        if kind == "integer" and roles.is_divisor(names, self.facts.body):
+            return ["it divides: is it never 0? then fill: {integers: [1, 8]}"]
+        if kind == "real" and roles.is_root_or_logarithm(names, self.facts.body):
+            return ["a root or a logarithm is taken of it: is it positive? then fill: {uniform: [0.5, 1.5]}"]
+        if kind == "real" and roles.is_divisor(names, self.facts.body):
+            return ["it divides: is it never 0? then fill: {uniform: [0.5, 1.5]}"]
+        if kind == "integer" and self.facts.choices.is_limit(parameter.name):
+            return ["indices are compared with it: which numbers may it hold? such as fill: {python: data.py:make}"]
+        return []
 
     def _constant(self, parameter: Parameter, extents: list[str]) -> str:
         """A `__constant__` variable, which each launch fills with an array of the caller."""
@@ -118,6 +155,11 @@ class DraftedArguments:
             return str(expressions.parse(extent).integer({}))
         except ExpressionError:
             return extent
+
+    @property
+    def arrays_between(self) -> list[str]:
+        """The names of arrays that one step may hand on to another."""
+        return [p.name for p in self.facts.parameters if p.is_pointer and self.facts.is_handed_on(p.name)]
 
     @property
     def arrays(self) -> list[Parameter]:

@@ -8,9 +8,10 @@ none. Macros that glue words or quote them, or that take any number of arguments
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.space.knobs import is_outside
 from tuner.space.prototype import is_type_word, matching, words
 
 _DEFINE = re.compile(
@@ -18,13 +19,12 @@ _DEFINE = re.compile(
 )
 _CONSTANT = re.compile(
     r"^[ \t]*(?:(?:static|inline|const|constexpr|__device__)\s+)+(?:unsigned\s+)?(?:int|unsigned|size_t|auto)\s+(\w+)"
-    r"\s*=\s*([^;{}=\n]*[A-Za-z_][^;{}=\n]*);",
+    r"\s*=\s*([^;{}=\n]+);",
     re.MULTILINE,
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _WARP = re.compile(r"(?i)(?:k_?)?(?:warp|wave(?:front)?)(?:_?(?:size|threads|width))?|(?:threads|lanes)_per_warp")
-MOST_WORDS = 50_000  # beyond, nothing is put in place
-Names = Collection[str]
+MOST_WORDS, MOST_DEPTH = 50_000, 50  # beyond, nothing is put in place
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,12 @@ def _macros(code: str) -> dict[str, _Macro]:
         macro = _Macro(tuple(re.findall(r"\w+", parameters)) if parameters else None, tuple(words(text)))
         if parameters or _stands_for(name, macro.words):
             found.setdefault(name, macro)
-    for name, text in _CONSTANT.findall(code):
-        found.setdefault(name, _Macro(None, ("(", *words(text), ")")))
+    for constant in _CONSTANT.finditer(code):
+        name, value = constant[1], tuple(words(constant[2]))
+        if not is_outside(code, constant.start()):
+            continue
+        if len(value) > 1 or _stands_for(name, value):
+            found.setdefault(name, _Macro(None, value if len(value) == 1 else ("(", *value, ")")))
     return found
 
 
@@ -75,7 +79,7 @@ def _expanded(body: Sequence[str], macros: Mapping[str, _Macro], hidden: tuple[s
     while at < len(body):
         name = body[at]
         at += 1
-        macro = macros.get(name) if name not in hidden else None
+        macro = macros.get(name) if name not in hidden and len(hidden) < MOST_DEPTH else None
         if macro is None or (macro.parameters is not None and body[at : at + 1] not in (("(",), ["("])):
             found.append(name)
             continue

@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from tuner.space.polynomials import MOST_TERMS, Polynomial, added, atom, is_short, text, times
 from tuner.space.prototype import is_type_word, matching
 
-Monomial = tuple[str, ...]  # a product of atoms, in their order
-Polynomial = Mapping[Monomial, int]  # the factor of each product; that of () is a number alone
-
+AXES = "xyz"
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_NUMBER = re.compile(r"(\d+)[uUlL]*")
+_NUMBER = re.compile(r"(\d{1,20})[uUlL]*")
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 _OPENCL = {
     "get_local_id": "threadIdx",
@@ -25,13 +24,18 @@ _OPENCL = {
     "get_global_id": "globalIdx",
 }
 _ENDS = (";", "{", "}", ",", "?", ":", "&", "|", "=", "return")  # of what is compared
-MOST_TERMS, MOST_DEPTH = 64, 30  # beyond, an expression is an atom
+_BEFORE_A_STAR = tuple(";{}(=+-*/,&|?:<>")  # that is no product, and no declaration of a pointer
+_BOUNDS = ("<", ">=")  # signs: `i < n`, and `i >= n` before a return
+MOST_DEPTH = 30  # of brackets and names; beyond, an expression is an atom of its own words
 
 
 class Indices:
     """The indices in the body of a kernel: in `accesses`, by the names of the arrays; and `bounds`, expressions with
-    the words of what the text compares each with, as `i < n` and `i >= n` do. `others` are names of arrays that are
-    used in another way, too. `aliases` has the local pointers into each array, and its name.
+    the words of what the text compares each with, as `i < n` and `i >= n` do. `compared` are both sides of the other
+    comparisons, and their sign. `others` are names of arrays that are used in another way, too. `aliases` has the local
+    pointers into each array, and its name. `loops` has the names that are assigned the same each time and else only
+    increased: what they begin with, and their steps. `offsets` are how far pointers are moved of which no more is
+    known.
     """
 
     def __init__(self, body: Sequence[str], arrays: Sequence[str]) -> None:
@@ -42,8 +46,11 @@ class Indices:
         self.moduli = dict[str, Polynomial]()  # of atoms that are remainders, what they are divided by
         self.accesses: dict[str, list[Polynomial]] = {name: [] for name in arrays}
         self.others = set[str]()
+        self.offsets = list[Polynomial]()
         self._find_accesses()
-        self.bounds = list(self._bounds())
+        every = list(self._comparisons())
+        self.bounds = [(left, right) for sign, left, right in every if sign in _BOUNDS]
+        self.compared = [each for each in every if each[0] not in _BOUNDS]
         self.loops = {
             name: (self.polynomial(start), [self.polynomial(step) for step in steps])
             for name, (start, steps) in self._loops.items()
@@ -54,23 +61,24 @@ class Indices:
         if depth < MOST_DEPTH:
             reader = _Reader(self, words, depth)
             found = reader.shifted()
-            if found is not None and reader.at == len(words) and len(found) <= MOST_TERMS:
+            if found is not None and reader.at == len(words) and is_short(found):
                 return {product: factor for product, factor in found.items() if factor or not product}
-        return _atom(" ".join(words))
+        return atom(" ".join(words))
 
     def atoms(self) -> set[str]:
         """Threads and blocks that the body names."""
         words = " ".join(self._body)
         found = {"".join(each) for each in re.findall(r"(threadIdx|blockIdx)( \. )([xyz])", words)}
         calls = re.findall(r"(get_\w+) \( ([012]) \)", words)
-        found |= {f"{_OPENCL[name]} . {'xyz'[int(axis)]}" for name, axis in calls if name in _OPENCL}
+        found |= {f"{_OPENCL[name]} . {AXES[int(axis)]}" for name, axis in calls if name in _OPENCL}
         return {name.replace(" ", "") for name in found}
 
     def named(self, name: str, depth: int) -> Polynomial:
         """What a name stands for: itself, unless it is a local one that is assigned once."""
         if name not in self._defined:
-            return _atom(name)
+            return atom(name)
         if name not in self._known:
+            self._known[name] = atom(name)  # within what it stands for
             self._known[name] = self.polynomial(self._defined[name], depth)
         return self._known[name]
 
@@ -124,11 +132,31 @@ class Indices:
             array, offset = aliases.get(word, (word, {}))
             if self._body[position + 1 : position + 2] == ("[",):
                 end = matching(self._body, position + 1)
-                self.accesses[array].append(_added(offset, self.polynomial(self._body[position + 2 : end])))
+                self.accesses[array].append(added(offset, self.polynomial(self._body[position + 2 : end])))
                 if self._body[end + 1 : end + 2] == ("[",):
                     self.others.add(array)
+            elif self._is_first(position):
+                self.accesses[array].append(offset)
             elif self._body[position + 1 : position + 2] != ("=",) and not self._is_in_alias(position, aliases):
                 self.others.add(array)
+                self.offsets += self._moved(position, array)
+
+    def _is_first(self, position: int) -> bool:
+        """Whether the first element of an array is used there, as in `*sum = 0` and `atomicAdd(sum, 1)`."""
+        before, after = self._body[max(0, position - 2) : position], self._body[position + 1 : position + 2]
+        is_atomic = before[1:] == ("(",) and before[0].startswith("atomic") and after == (",",)
+        is_read = before[1:] == ("*",) and (before[0] in _BEFORE_A_STAR or before[0] == "return")
+        return is_atomic or (is_read and after not in (("+",), ("-",), ("[",), ("(",)))
+
+    def _moved(self, position: int, array: str) -> list[Polynomial]:
+        """How far from an array the pointer is that is computed there."""
+        body, start, end = self._body, position, position
+        while start > 0 and body[start - 1] not in (*_ENDS, "("):
+            start -= 1
+        while end < len(body) and body[end] not in (*_ENDS, ")"):
+            end = (matching(body, end) if body[end] in "([" else end) + 1
+        found = dict(self.polynomial(body[start:end]))
+        return [found] if found.pop((array,), 0) == 1 and found else []
 
     def _alias(self, name: str) -> tuple[str, Polynomial] | None:
         """The array that a local pointer points into, and how far; None where it does not."""
@@ -151,16 +179,17 @@ class Indices:
             start -= 1
         return start > 1 and self._body[start - 1] == "=" and self._body[start - 2] in aliases
 
-    def _bounds(self) -> Iterator[tuple[Polynomial, Sequence[str]]]:
+    def _comparisons(self) -> Iterator[tuple[str, Polynomial, Sequence[str]]]:
+        """The comparisons of the text: the sign, what is left of it, and the words right of it."""
         body = self._body
         for position in range(1, len(body) - 1):
             sign = body[position] + ("=" if body[position + 1] == "=" else "")
-            is_shift = "<" in body[position + 1] or body[position - 1] in "<>-"
-            if sign in ("<", ">=") and not is_shift:
+            is_other = body[position + 1] in "<>" or body[position - 1] in "<>-=!+*/%&|^"  # a shift, an arrow, a store
+            if sign in (*_BOUNDS, "<=", ">", "==", "!=") and not is_other:
                 left, right = self._compared(position - 1, -1), self._compared(position + len(sign), 1)
                 if left and right:
                     smaller = self.polynomial(left)
-                    yield from ((smaller, each) for each in _least(right))
+                    yield from ((sign, smaller, each) for each in (_least(right) if sign in _BOUNDS else [right]))
 
     def _compared(self, at: int, step: int) -> Sequence[str]:
         """The words on one side of a comparison."""
@@ -196,15 +225,15 @@ class _Reader:
             return found
         self.at += 3
         power = 1 << min(int(number[0].rstrip("uUlL")), 62)
-        return _times(found, {(): power}) if sign[0] == "<" else _atom(f"({text(found)}) / ({power})")
+        return times(found, {(): power}) if sign[0] == "<" else atom(f"({text(found)}) / ({power})")
 
     def sum(self) -> Polynomial | None:
         total = self._product()
-        while total is not None and self._next() in ("+", "-"):
+        while total is not None and len(total) <= MOST_TERMS and self._next() in ("+", "-"):
             sign = 1 if self._next() == "+" else -1
             self.at += 1
             other = self._product()
-            total = None if other is None else _added(total, other, sign)
+            total = None if other is None else added(total, other, sign)
         return total
 
     def _product(self) -> Polynomial | None:
@@ -213,30 +242,42 @@ class _Reader:
             operator = self._next()
             self.at += 1
             other = self._factor()
-            if other is None or len(found) * len(other) > MOST_TERMS:
+            if other is None or len(found) * len(other) > MOST_TERMS or not (is_short(found) and is_short(other)):
                 return None
             if operator == "*":
-                found = _times(found, other)
+                found = times(found, other)
+                if not is_short(found):
+                    return None
                 continue
-            atom = f"({text(found)}) {operator} ({text(other)})"
+            name = f"({text(found)}) {operator} ({text(other)})"
             if operator == "%":
-                self._indices.moduli[atom] = other
-            found = _atom(atom)
+                self._indices.moduli[name] = other
+            found = atom(name)
         return found
 
     def _factor(self) -> Polynomial | None:
+        words, sign = self._words, 1
+        while self._next() in ("+", "-") or self._is_cast():
+            sign = -sign if self._next() == "-" else sign
+            self.at = matching(words, self.at) + 1  # a sign matches itself
+        found = self._unsigned()
+        return found if found is None or sign == 1 else times(found, {(): -1})
+
+    def _is_cast(self) -> bool:
+        """Whether a type in parentheses is next."""
+        if self._next() != "(":
+            return False
+        inner = self._words[self.at + 1 : matching(self._words, self.at)]
+        return bool(inner) and all(is_type_word(w) or w in ("const", "*") or w.endswith("_t") for w in inner)
+
+    def _unsigned(self) -> Polynomial | None:
         word, words = self._next(), self._words
         self.at += 1
-        if word in ("+", "-"):
-            found = self._factor()
-            return found if found is None or word == "+" else _times(found, {(): -1})
         if number := _NUMBER.fullmatch(word):
             return {(): int(number[1])}
         if word == "(":
             end = matching(words, self.at - 1)
             inner, self.at = words[self.at : end], end + 1
-            if inner and all(is_type_word(each) or each in ("const", "*") or each.endswith("_t") for each in inner):
-                return self._factor()  # a cast
             return self._indices.polynomial(inner, self._depth + 1)
         if not _NAME.fullmatch(word):
             return None
@@ -253,15 +294,15 @@ class _Reader:
             end = matching(words, self.at)
             inner, self.at = words[self.at + 1 : end], end + 1
             if word in _OPENCL and len(inner) == 1 and inner[0] in "012":
-                return _atom(f"{_OPENCL[word]}.{'xyz'[int(inner[0])]}")
-            return _atom(" ".join(words[start : self.at]))
+                return atom(f"{_OPENCL[word]}.{AXES[int(inner[0])]}")
+            return atom(" ".join(words[start : self.at]))
         if self._next() == "[":
-            atom = word
+            name = word
             while self._next() == "[":
                 end = matching(words, self.at)
                 index = self._indices.polynomial(words[self.at + 1 : end], self._depth + 1)
-                atom, self.at = f"{atom}[{text(index)}]", end + 1
-            return _atom(atom)
+                name, self.at = f"{name}[{text(index)}]", end + 1
+            return atom(name)
         return self._indices.named("".join(words[start : self.at]), self._depth + 1)
 
 
@@ -277,29 +318,3 @@ def _least(words: Sequence[str]) -> list[Sequence[str]]:
         depth += (word in "([{") - (word in ")]}")
         parts.append([]) if word == "," and not depth else parts[-1].append(word)
     return [*parts]
-
-
-def text(polynomial: Polynomial) -> str:
-    """A polynomial in words, the same for equal ones."""
-    terms = (" * ".join([*([str(f)] if f != 1 or not p else []), *p]) for p, f in sorted(polynomial.items()))
-    return " + ".join(terms) or "0"
-
-
-def _atom(name: str) -> Polynomial:
-    return {(name,): 1}
-
-
-def _added(one: Polynomial, other: Polynomial, sign: int = 1) -> Polynomial:
-    total = dict(one)
-    for product, factor in other.items():
-        total[product] = total.get(product, 0) + sign * factor
-    return {product: factor for product, factor in total.items() if factor}
-
-
-def _times(one: Polynomial, other: Polynomial) -> Polynomial:
-    total = dict[Monomial, int]()
-    for left, factor in one.items():
-        for right, more in other.items():
-            product = tuple(sorted(left + right))
-            total[product] = total.get(product, 0) + factor * more
-    return {product: factor for product, factor in total.items() if factor}

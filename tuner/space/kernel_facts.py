@@ -13,8 +13,11 @@ from tuner.languages import LANGUAGES
 from tuner.paths import quoted, read_text, shown
 from tuner.space import arithmetic, host_lines, knobs, roles
 from tuner.space.blocks import Blocks
+from tuner.space.calls import Calls
+from tuner.space.choices import Choices
 from tuner.space.dtypes import DTYPES
 from tuner.space.expansion import expanded, is_warp
+from tuner.space.grids import Grids
 from tuner.space.knobs import Knob
 from tuner.space.prototype import Parameter, Prototype, dynamic_arrays, prototypes
 from tuner.space.shapes import Names, Shapes
@@ -110,16 +113,28 @@ class Facts:
 
     @cached_property
     def sizes(self) -> list[str]:
-        """Whole numbers that the kernel takes: most are sizes."""
-        return [p.name for p in self.parameters if p.is_pointer is False and _is_whole(p)]
+        """Whole numbers that the kernel takes, but those that it only asks for equality or for their bits: most are
+        sizes."""
+        whole = [p.name for p in self.parameters if p.is_pointer is False and _is_whole(p)]
+        return [name for name in whole if not roles.is_code(name, self.body)]
 
     @cached_property
     def shapes(self) -> Shapes:
-        """What indices tell of the shapes of arrays, and of grids."""
+        """What indices tell of the shapes of arrays."""
         arrays = [p for p in self.parameters if p.is_pointer and not self.is_local(p)]
         written = [p.name for p in arrays if not p.is_const]
         names = Names([p.name for p in arrays], written, self.sizes, self._numbers)
         return Shapes([step.body for step in self.steps], names, self.has_grid)
+
+    @cached_property
+    def grids(self) -> Grids:
+        """What indices tell of grids."""
+        return Grids(self.shapes)
+
+    @cached_property
+    def choices(self) -> Choices:
+        """What indices tell of arrays that choose elements of others."""
+        return Choices(self.shapes.indices, [p.name for p in self.parameters if p.is_pointer])
 
     @property
     def _numbers(self) -> dict[str, int]:
@@ -127,22 +142,8 @@ class Facts:
         found = ((name, int(knob.default)) for name, knob in knobs.of_code(self.code, ()))
         return {name: number for name, number in found if not is_warp(name, number)}
 
-    def inputs_asked(self, parameter: Parameter) -> list[str]:
-        """What to ask about the numbers that an input holds, by how the kernel uses them."""
-        names = {parameter.name}.union(*(i.aliases.get(parameter.name, ()) for i in self.shapes.indices))
-        kind = DTYPES[parameter.dtype or "float32"].kind
-        if kind != "boolean" and roles.is_condition(names, self._body):
-            return ["is it a mask? then fill: {choice: [0, 1]}"]
-        if kind == "real" and roles.is_compared(names, self._body):
-            return ["is it a mask? then fill: {choice: [0, 1]}"]
-        if kind == "integer" and roles.is_divisor(names, self._body):
-            return ["it divides: is it never 0? then fill: {integers: [1, 8]}"]
-        if kind == "integer" and self.shapes.is_limit(parameter.name):
-            return ["indices are compared with it: which numbers may it hold? such as fill: {python: data.py:make}"]
-        return []
-
     @cached_property
-    def _body(self) -> str:
+    def body(self) -> str:
         """The words of all steps."""
         return " ".join(word for step in self.steps for word in step.body)
 
@@ -294,7 +295,11 @@ class Facts:
         """What a kernel does with an array, and what to ask about it."""
         if self.is_handed_on(parameter.name):
             return "scratch", ["or does the caller need it? then role: out"]
-        return ("in", []) if parameter.is_const else roles.role(parameter.name, self._body)
+        return ("in", []) if parameter.is_const else roles.role(parameter.name, self.body, self._calls)
+
+    @cached_property
+    def _calls(self) -> Calls:
+        return Calls(without_comments(self.text), has_references=self.source.suffix == ".cu")
 
 
 def _is_whole(parameter: Parameter) -> bool:

@@ -69,7 +69,7 @@ def of_code(code: str, taken: Collection[str]) -> Iterator[tuple[str, Knob]]:
             yield name, Knob(around(value), value, ask)
     for constant in _CONSTANT.finditer(code):
         name, value = constant["name"] or constant["enumerator"], int(constant["value"] or constant["number"])
-        if name not in taken and _count(name, code) > 1 and _is_outside(code, constant.start()):
+        if name not in taken and _count(name, code) > 1 and is_outside(code, constant.start()):
             ask = f"write #ifndef {name}, #define {name} {value} and #endif in place of the constant in the source"
             yield name, Knob(around(value), value, ask)
 
@@ -78,7 +78,7 @@ def _count(name: str, code: str) -> int:
     return len(re.findall(rf"\b{name}\b", code))
 
 
-def _is_outside(code: str, position: int) -> bool:
+def is_outside(code: str, position: int) -> bool:
     """Whether a position is in no braces but those of namespaces."""
     inner = list[bool]()
     for brace in _BRACE.finditer(code, 0, position):

@@ -25,7 +25,7 @@ Found = tuple[tuple[str | int, ...], str]  # a fault: the key that it belongs to
 
 def faults(space: Space, codes: Mapping[Path, str]) -> Iterator[Found]:
     """What is wrong with the macros, by the `codes` of the sources, which have no comments."""
-    yield from _variables(space)
+    yield from _replaced_variables(space)
     yield from _unused(space, "\n".join(codes.values()))
     for path, code in codes.items():
         yield from _defined(space, path, code)
@@ -51,7 +51,7 @@ def replaced(space: Space, position: int, prototype: Prototype) -> Iterator[Foun
             yield (_key(space, name), name), message
 
 
-def _variables(space: Space) -> Iterator[Found]:
+def _replaced_variables(space: Space) -> Iterator[Found]:
     """Arguments that are variables of the source, and replaced by a macro."""
     for argument in space.operation.arguments:
         kind, name = argument.kind, argument.name

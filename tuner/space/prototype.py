@@ -162,7 +162,7 @@ def _template(prefix: list[str]) -> tuple[dict[str, str] | None, dict[str, str]]
         depth += (words[end] == "<") - (words[end] == ">")
         end += 1
     kinds, defaults = dict[str, str](), dict[str, str]()
-    for part in _split(words[: end - 1]):
+    for part in split(words[: end - 1]):
         *kind, name = _before(part, "=")
         if kind:
             kinds[name] = " ".join(kind)
@@ -173,7 +173,7 @@ def _template(prefix: list[str]) -> tuple[dict[str, str] | None, dict[str, str]]
 def _block(prefix: list[str]) -> tuple[str, ...]:
     for word in ("reqd_work_group_size", "__launch_bounds__"):
         if word in prefix[:-1] and prefix[(at := prefix.index(word)) + 1] == "(":
-            extents = [" ".join(part) for part in _split(prefix[at + 2 : matching(prefix, at + 1)])]
+            extents = [" ".join(part) for part in split(prefix[at + 2 : matching(prefix, at + 1)])]
             return tuple(extents if word == "reqd_work_group_size" else extents[:1])
     return ()
 
@@ -233,7 +233,7 @@ def matching(words: Sequence[str], position: int) -> int:
     return len(words) - 1
 
 
-def _split(words: Sequence[str]) -> list[list[str]]:
+def split(words: Sequence[str]) -> list[list[str]]:
     """`words` at their outer commas; < and > count as brackets."""
     parts: list[list[str]] = [[]]
     depth = 0
@@ -249,7 +249,7 @@ def _split(words: Sequence[str]) -> list[list[str]]:
 def _parameters(words: Sequence[str], lists: set[str], types: set[str]) -> tuple[Parameter, ...] | None:
     """The parameters; None where a condition or one of the macros `lists` could make others of them. `types` are the
     macros that could stand for a type."""
-    parts = _split(words)
+    parts = split(words)
     if parts in ([], [["void"]]):
         return () if parts else None  # in C, f() may take anything
     if "#" in words or lists.intersection(words):

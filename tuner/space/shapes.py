@@ -1,4 +1,4 @@
-"""Shapes of arrays, and grids, as they follow from how a kernel indexes and what it compares its indices with.
+"""Shapes of arrays, as they follow from how a kernel indexes and what it compares its indices with.
 
 An index is a sum of products. Those that share the sizes `cols` are `cols` apart: so these sizes are the extents of the
 faster dimensions, and what the others are compared with is the extent of the slowest.
@@ -12,24 +12,25 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.space.indices import Indices, Monomial, Polynomial, text
+from tuner.space.bounds import IndexBounds, in_order
+from tuner.space.indices import AXES, Indices
+from tuner.space.polynomials import Monomial, Polynomial, bare, text
 
-_AXES = "xyz"
 _OF_THREADS = re.compile(r"(?:threadIdx|blockIdx|blockDim|globalIdx)\.[xyz]|.*\[.*\]")
 NEW_SIZES = ("rows", "batch", "blocks")  # names of a size that is the number of blocks, and no argument
 
 
 @dataclass(frozen=True)
 class Open:
-    """An extent that no comparison tells: its index, and the axis if that is the number of a block alone, between whose
-    blocks there are others."""
+    """An extent that no comparison tells: its index, which is one thread or block, and the axis if that is the number
+    of a block alone, between whose blocks there are others."""
 
     index: str
     axis: str = ""
 
 
 Extent = str | Open
-BLOCKS_APART = 2  # extents that are numbers of the source, between those of blocks: one may be a tile
+BLOCKS_APART = 2  # extents that are numbers of the source, between those of blocks: one may be a tile of threads
 
 
 @dataclass(frozen=True)
@@ -44,27 +45,42 @@ class Names:
 
 
 class Shapes:
-    """What is known of the shapes of arrays, whose kernels have these `bodies`, and of the kernels' grids.
+    """What is known of the shapes of arrays, whose kernels have these `bodies`.
 
-    `new_sizes` are sizes that no kernel takes: numbers of blocks, where `has_grid`. `fixed` are the numbers that are
-    extents: with another one, the kernel takes other arrays.
+    `sizes` are those that a kernel takes, and the numbers of the source that are extents: these are `fixed`, because
+    with another one the kernel takes other arrays. `new_sizes` are sizes that no kernel takes: numbers of blocks, where
+    it `has_grid`.
     """
 
     def __init__(self, bodies: Sequence[Sequence[str]], names: Names, has_grid: bool) -> None:
         self.indices = [Indices(body, names.arrays) for body in bodies]
         self._names, self._has_grid = names, has_grid
-        self._sizes: list[str] = [*names.sizes]
+        self.sizes: list[str] = [*names.sizes]
+        self._bounds = dict[tuple[Indices, tuple[str, ...]], IndexBounds]()
+        self._read = {word for body in bodies for word in body}
         found = {name: self._found(name) for name in names.arrays}
-        self._sizes += self._limits()
+        self.sizes += self._limits()
         for name, extents in found.items():
-            if (other := None if _is_told(extents) else self._found(name)) and _is_told(other, BLOCKS_APART):
+            apart = BLOCKS_APART if self._is_by_threads(name) else 1
+            if (other := None if _is_told(extents) else self._found(name)) and _is_told(other, apart):
                 found[name] = other
         self.new_sizes: list[str] = []
         self._open = self._resolved([*found.values()])
         every = {extent for extents in found.values() for extent in extents or ()}
         self.fixed = {name: number for name, number in names.numbers.items() if name in every}
-        self._sizes = [*names.sizes, *self.fixed]
+        self.sizes = [*names.sizes, *self.fixed]
         self._shapes = {name: self._closed(extents) for name, extents in found.items()}
+
+    def _is_by_threads(self, name: str) -> bool:
+        """Whether the indices of an array have the numbers of threads: then what blocks are apart may be a tile."""
+        for indices in self.indices:
+            atoms = {
+                atom for polynomial in indices.accesses.get(name, ()) for product in polynomial for atom in product
+            }
+            begun = [text(indices.loops[atom][0]) for atom in atoms if atom in indices.loops]
+            if any("threadIdx" in each or "globalIdx" in each for each in (*atoms, *begun)):
+                return True
+        return False
 
     def _limits(self) -> list[str]:
         """The numbers that something is compared with."""
@@ -84,93 +100,37 @@ class Shapes:
                 for apart, rest in groups:
                     if any(atom.startswith(f"{name}[") for product in rest for atom in product):
                         shape = self._shapes[array] or []
-                        bound = self._bound(indices, rest) or [self._open.get(text(rest), "")]
-                        return self._number(bound[0]) or (shape[-1 - len(apart)] if len(apart) < len(shape) else "")
+                        bound = self.bounds(indices).extents(rest) or [self._open.get(text(rest), "")]
+                        return self.number(bound[0]) or (shape[-1 - len(apart)] if len(apart) < len(shape) else "")
                     if any(re.match(rf"\(+[^\[%]*\b{name}\[[^%]*$", atom) for product in rest for atom in product):
                         return ""  # of what is computed of them
+            moved = (atom for polynomial in indices.offsets for product in polynomial for atom in product)
+            if any(atom.startswith(f"{name}[") for atom in moved):
+                return ""
         return None
 
-    def indices_into(self, name: str) -> list[str]:
-        """The arrays whose elements choose which element of another array the kernel touches."""
-        atoms = [
-            atom
-            for indices in self.indices
-            for polynomial in indices.accesses.get(name, ())
-            for product in polynomial
-            for atom in product
-        ]
-        return [each for each in self._names.arrays if any(atom.startswith(f"{each}[") for atom in atoms)]
-
-    def axis_of(self, name: str) -> int | None:
-        """The axis by the numbers of whose blocks an array that is written is indexed, and by nothing else; None where
-        it is not."""
-        if name not in self._names.written:
+    def axis_of(self, name: str, step: int) -> int | None:
+        """The axis by the numbers of whose blocks a step indexes an array that is written, and by nothing else; None
+        where it does not."""
+        every, others = self.indices[step].accesses.get(name, ()), name in self.indices[step].others
+        if name not in self._names.written or others or not every:
             return None
-        every = [polynomial for indices in self.indices for polynomial in indices.accesses.get(name, ())]
-        others = any(name in indices.others for indices in self.indices)
-        axes = [axis for axis in range(3) if every and all(p == {(f"blockIdx.{_AXES[axis]}",): 1} for p in every)]
-        return axes[0] if axes and not others else None
+        axes = [axis for axis in range(3) if all(p == {(f"blockIdx.{AXES[axis]}",): 1} for p in every)]
+        return axes[0] if axes else None
 
-    def is_limit(self, name: str) -> bool:
-        """Whether indices are compared with the elements of an array."""
-        return any(
-            atom.startswith(f"{name}[")
-            for indices in self.indices
-            for _, words in indices.bounds
-            for product in indices.polynomial(words)
-            for atom in product
-        )
+    def limits_of(self, name: str) -> set[str]:
+        """The sizes that the indices of an array are less than."""
+        found = [(indices, p) for indices in self.indices for p in indices.accesses.get(name, ())]
+        return {extent for indices, polynomial in found for extent in self.bounds(indices).extents(polynomial) or ()}
 
-    def grid(self, step: int, block: Sequence[str]) -> list[str | None]:
-        """The blocks of a step in x, y, z, as far as the text tells, by the threads of a block."""
-        indices, used = self.indices[step], self.indices[step].atoms()
-        axes = [axis for axis in _AXES if {f"blockIdx.{axis}", f"globalIdx.{axis}"} & used]
-        count = 1 + max((_AXES.index(axis) for axis in axes), default=-1)
-        return [self._blocks(indices, axis, block) if axis in axes else "1" for axis in _AXES[:count]]
-
-    def steps_over_grid(self, step: int) -> bool:
-        """Whether a loop of a step goes on behind all that the blocks of the grid have done."""
-        steps = (name for _, steps in self.indices[step].loops.values() for p in steps for each in p for name in each)
-        return any(name.startswith(("gridDim.", "get_global_size")) for name in steps)
-
-    def _blocks(self, indices: Indices, axis: str, block: Sequence[str]) -> str | None:
-        """The blocks along an axis; None where nothing tells, or what tells does not agree."""
-        threads = {f"blockDim.{name}": extent for name, extent in zip(_AXES, block, strict=False)}
-        found = set[str]()
-        for polynomial, extents in (*self._bounds(indices), *self._ranges(indices)):
-            extent, polynomial = " * ".join(map(self._number, extents)), self._begun(indices, polynomial)
-            if polynomial == {(f"globalIdx.{axis}",): 1} and f"blockDim.{axis}" in threads:
-                found.add(f"ceil_div({extent}, {threads[f'blockDim.{axis}']})")
-            steps = [(p, factor) for p, factor in polynomial.items() if f"blockIdx.{axis}" in p]
-            others = [name for p, _ in steps for name in p if name != f"blockIdx.{axis}"]
-            if len(steps) != 1 or not all(n in threads or (n.isidentifier() and n not in self._sizes) for n in others):
-                continue
-            factors = [threads.get(name, name) for name in others]
-            factors += [str(steps[0][1])] if steps[0][1] != 1 else []
-            tiles = " * ".join(f"({f})" if re.search(r"[-+/%]", f) else f for f in factors)
-            found.add(f"ceil_div({extent}, {tiles})" if tiles else extent)
-        return found.pop() if len(found) == 1 else None
-
-    def _begun(self, indices: Indices, polynomial: Polynomial) -> Polynomial:
-        """Of the variable of a loop within a block alone, what it begins with."""
-        (only, *more) = [*polynomial] or [()]
-        start, steps = indices.loops.get(only[0], ({}, [])) if len(only) == 1 and not more else ({}, [])
-        within = (
-            name.startswith("blockDim.") or (name.isidentifier() and name not in self._sizes)
-            for step in steps
-            for product in step
-            for name in product
-        )
-        return start if start and all(within) else polynomial
-
-    def _ranges(self, indices: Indices) -> Iterator[tuple[Polynomial, list[str]]]:
+    def ranges(self, indices: Indices) -> Iterator[tuple[Polynomial, list[str]]]:
         """The parts of indices, each with the extent that it runs over."""
         for name, polynomials in indices.accesses.items():
             for polynomial in polynomials if self._shapes[name] else ():
                 groups = self._groups(polynomial)
                 strides = sorted({(), *groups}, key=len)
                 for near, far in itertools.pairwise(strides):
-                    yield groups.get(near, {}), self._in_order(Counter(far) - Counter(near))
+                    yield groups.get(near, {}), in_order(Counter(far) - Counter(near), self.sizes)
                 if (last := text(groups.get(strides[-1], {}))) in self._open:
                     yield groups[strides[-1]], [self._open[last]]
 
@@ -199,58 +159,51 @@ class Shapes:
         for near, far in itertools.pairwise(strides):
             if Counter(near) - Counter(far):
                 return None
-            extents[:0] = self._in_order(Counter(far) - Counter(near))
-        last, beyond = groups.get(strides[-1], {}), polynomial.get((), 0)
-        if bound := self._bound(indices, last):
-            if (
-                len(bound) == len(strides) == 1
-                and beyond > 0
-                and polynomial not in (p for p, _ in self._bounds(indices))
-            ):
-                return [f"{bound[0]} + {beyond}"]
-            return [*bound, *extents]
-        atoms = [name for product in last for name in product if "." in name or "[" in name]
-        if not atoms or not all(map(_OF_THREADS.fullmatch, atoms)):
+            extents[:0] = in_order(Counter(far) - Counter(near), self.sizes)
+        offsets = self._offsets(polynomial)
+        last, beyond = groups.get(strides[-1], {}), offsets.get(strides[-1], 0)
+        if any(apart and apart not in groups for apart in offsets):  # of x[i + shift], only i + shift < n tells
+            last, strides, extents, beyond = bare(polynomial), [()], [], offsets.get((), 0)
+        if len(strides) > 1 and self._is_negative(groups, offsets, strides[-2]):
+            beyond -= 1  # of x[(row + 1) * cols - 1 - i], the row is the one before
+        if bound := self.bounds(indices).extents(last):
+            excess = self.bounds(indices).excess(last, beyond)
+            if excess:
+                return [f"{bound[0]} + {excess}"] if len(bound) == len(strides) == 1 else None
+            return None if excess is None else [*bound, *extents]
+        if not _is_one(last) or beyond > 0 or self.bounds(indices).is_compared(last):
             return None
-        axis = next((a for a in _AXES if last == {(f"blockIdx.{a}",): 1}), "")
+        axis = next((a for a in AXES if last == {(f"blockIdx.{a}",): 1}), "")
         return [Open(text(last), axis if extents else ""), *extents]
+
+    @staticmethod
+    def _is_negative(groups: Mapping[Monomial, Polynomial], offsets: Polynomial, apart: Monomial) -> bool:
+        """Whether a part of an index is less than 0."""
+        return offsets.get(apart, 0) < 0 and all(factor < 0 for factor in groups.get(apart, {}).values())
+
+    def _offsets(self, polynomial: Polynomial) -> dict[Monomial, int]:
+        """The numbers that are added to an index, by the sizes that they are multiplied by."""
+        return {product: factor for product, factor in polynomial.items() if set(product) <= set(self.sizes)}
 
     def _groups(self, polynomial: Polynomial) -> dict[Monomial, dict[Monomial, int]]:
         """The parts of an index by the sizes that they are multiplied by, without numbers that are added."""
         groups = dict[Monomial, dict[Monomial, int]]()
         for product, factor in polynomial.items():
-            apart = tuple(name for name in product if name in self._sizes)
-            if rest := tuple(name for name in product if name not in self._sizes):
+            apart = tuple(name for name in product if name in self.sizes)
+            if rest := tuple(name for name in product if name not in self.sizes):
                 groups.setdefault(apart, {})[rest] = factor
         return groups
 
-    def _in_order(self, sizes: Counter[str]) -> list[str]:
-        return sorted(sizes.elements(), key=self._sizes.index)
-
-    def _bound(self, indices: Indices, rest: Polynomial) -> list[str] | None:
-        """What the text compares an index with; None where it does not, or with several extents."""
-        (only, *more) = [*rest] or [()]
-        if not more and len(only) == 1 and rest[only] == 1 and only[0] in indices.moduli:
-            extents = self._product(indices.moduli[only[0]])
-            return None if extents is None else [*extents]
-        found = {tuple(extents) for polynomial, extents in self._bounds(indices) if _bare(polynomial) == _bare(rest)}
-        return list(found.pop()) if len(found) == 1 else None
-
-    def _bounds(self, indices: Indices) -> Iterator[tuple[Polynomial, list[str]]]:
-        """What is less than a product of sizes: of `i < n - 1`, it is i + 1."""
-        for polynomial, words in indices.bounds:
-            limit = indices.polynomial(words)
-            if (extents := self._product(_bare(limit))) is not None:
-                less = {**polynomial, (): polynomial.get((), 0) - limit.get((), 0)}
-                yield {product: factor for product, factor in less.items() if factor}, extents
-
-    def _product(self, limit: Polynomial) -> list[str] | None:
-        """The sizes of a product of sizes; None for anything else."""
-        names = next(iter(limit)) if len(limit) == 1 and set(limit.values()) == {1} else ()
-        return self._in_order(Counter(names)) if names and set(names) <= set(self._sizes) else None
+    def bounds(self, indices: Indices) -> IndexBounds:
+        """What a kernel compares its indices with."""
+        key = indices, tuple(self.sizes)
+        if key not in self._bounds:
+            self._bounds[key] = IndexBounds(*key)
+        return self._bounds[key]
 
     def _resolved(self, found: Sequence[Sequence[Extent] | None]) -> dict[str, str]:
-        """Sizes for open extents: the only one that no shape has, or a new one for the blocks of an axis."""
+        """Sizes for open extents: the only one that no shape has, and that no kernel reads, or a new one for the blocks
+        of an axis."""
         every = [extent for extents in found for extent in extents or ()]
         used = {word for extent in every if isinstance(extent, str) for word in extent.split()}
         left = [size for size in self._names.sizes if size not in used]
@@ -258,8 +211,12 @@ class Shapes:
         texts, axes = dict.fromkeys(each.index for each in open_), {each.index for each in open_ if each.axis}
         if None in found and not axes.issuperset(texts):
             return {}  # an array of which nothing is known may have any size
+        if self._read.intersection(left):
+            return {}  # it may be something else, such as how often a loop runs
         if len(texts) == len(left) == 1:
             return dict.fromkeys(texts, left[0])
+        if len(axes) == len(left) == 1 and not any("[" in each for each in texts):
+            return dict.fromkeys(axes, left[0])
         if not left and self._has_grid and axes.issuperset(texts):
             self.new_sizes = [name for name in NEW_SIZES if name not in used][: len(texts)]
             return dict(zip(texts, self.new_sizes, strict=False))
@@ -267,9 +224,10 @@ class Shapes:
 
     def _closed(self, extents: Sequence[Extent] | None) -> list[str] | None:
         closed = [each if isinstance(each, str) else self._open.get(each.index) for each in extents or ()]
-        return [self._number(each) for each in closed if each] if closed and None not in closed else None
+        return [self.number(each) for each in closed if each] if closed and None not in closed else None
 
-    def _number(self, extent: str) -> str:
+    def number(self, extent: str) -> str:
+        """An extent, as a number where the source fixes it."""
         return str(self.fixed.get(extent, extent))
 
 
@@ -281,6 +239,13 @@ def _is_told(extents: Sequence[Extent] | None, apart: int = 0) -> bool:
     return isinstance(first, str) or (first.axis != "" and len(others) >= apart)
 
 
-def _bare(polynomial: Polynomial) -> dict[Monomial, int]:
-    """Without the number that is added."""
-    return {product: factor for product, factor in polynomial.items() if product}
+def _is_one(index: Polynomial) -> bool:
+    """Whether an index is the number of a thread or of a block, or an element that says which."""
+    if len(index) == 1:
+        ((product, factor),) = index.items()
+        return factor == len(product) == 1 and _OF_THREADS.fullmatch(product[0]) is not None
+    threads = [each for each in index if len(each) == index[each] == 1 and each[0].startswith("threadIdx.")]
+    blocks = [each for each in index if len(each) == 1 + (index[each] == 1) and "blockIdx." in str(each)]
+    others = [name for each in blocks for name in each if not name.startswith("blockIdx.")]
+    apart = all(name.startswith("blockDim.") or name.isidentifier() for name in others)
+    return len(index) == 2 and len(threads) == len(blocks) == 1 and apart

@@ -19,6 +19,13 @@ def problem_text(sizes: Mapping[str, int], types: Mapping[str, str]) -> str:
     return size_text(sizes) + types_text(types)
 
 
+def full_problem_text(
+    operation: Operation, sizes: Mapping[str, int], types: Mapping[str, str], options: Mapping[str, float]
+) -> str:
+    """`n=4096, real=float16, a=2`: the same with the options that are not at their defaults."""
+    return problem_text(sizes, types) + options_text(options, operation.options)
+
+
 def types_text(types: Mapping[str, str]) -> str:
     """`, real=float16`, to be put behind a size; empty for a kernel that has no choice."""
     return "".join(f", {name}={value}" for name, value in types.items())
@@ -27,6 +34,14 @@ def types_text(types: Mapping[str, str]) -> str:
 def options_text(options: Mapping[str, float], defaults: Mapping[str, float]) -> str:
     """`, a=2`, to be put behind a size: the options that are not at their defaults; empty where all are."""
     return "".join(f", {name}={number_text(v)}" for name, v in options.items() if v != defaults.get(name))
+
+
+def options_texts(
+    options: Mapping[str, float], others: Mapping[str, float], defaults: Mapping[str, float]
+) -> tuple[str, str]:
+    """`, a=2` and `, a=1`: two sets of options as `options_text` says them, and with those in which they differ."""
+    alike = {name: value for name, value in defaults.items() if options.get(name) == others.get(name)}
+    return options_text(options, alike), options_text(others, alike)
 
 
 def problem_words(

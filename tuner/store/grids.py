@@ -21,9 +21,7 @@ from tuner.space.scope import Scope
 
 Sizes = tuple[int, ...]  # in the order of the operation
 Array = np.ndarray[Any, np.dtype[np.float64]]
-PROBE_SIZE = (
-    4096 * 3 * 5 * 7
-)  # a size that next to any block divides, and of which three make no number that is too large
+PROBE_SIZE = 4096 * 3 * 5 * 7  # which nearly every block divides; the product of three such sizes is not too large
 NEARLY = 0.01  # of the exponent of a size
 MOST_CHECKED = 8  # sizes at which grids must be as they are thought to be
 ROUNDING = 1e-4  # of a tile: more than the error of a product, less than any part of a tile

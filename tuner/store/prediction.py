@@ -40,6 +40,7 @@ KERNEL, TILED, UNTILED = (0.27, 1.0, 0.67, 0.0), (0.2, 0.0, 0.3, 0.4), (0.67, 1.
 ODD = 0.7  # the most of a logarithm that is left open
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
 FAR = 3.0  # times the best at a size: what takes longer tells little of where it may be the best
+MOST_KNOWN = 190  # sizes of a kernel's configuration, those where it is nearest the best: LAPACK takes threads for more
 RARE = 0.1  # of the sizes of what was measured most: what was measured at fewer is known there alone
 CAUTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)  # by how much a kernel is expected to be faster than the library
 SURPRISE, LOST = 0.03, 0.5  # over the library, and how much the share of sizes counts at which that much is lost
@@ -47,7 +48,7 @@ SPARING = 32.0  # the weight of the other parts of a time than its load, over th
 ROUNDS = 100  # of the search for the numbers
 SLOTS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # shares of the multiprocessors that may take blocks
 MANY, TELLING = 12, 64  # sizes, with which fewer multiprocessors can be told from other reasons, and enough for that
-MOST_HOPEFUL = 48  # entries whose times are predicted exactly, those with the least sums of parts
+MOST_HOPEFUL = 48  # entries whose times are predicted exactly: the library, and kernels with the least sums of parts
 BETTER = 0.88  # times the squares of errors with more of them: with as many, fewer are believed
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
@@ -80,8 +81,9 @@ class TimeModel:
         times = np.array([[entry.times.get(sizes, np.nan) for entry in measured] for sizes in self.sizes])
         self._times = times.reshape(len(self.sizes), len(measured))
         if self.sizes:
-            near = self._times <= FAR * np.nanmin(self._times, axis=1, keepdims=True)
-            self._times[~near & (near.sum(axis=0) >= MANY)] = np.nan
+            shares = np.nan_to_num(self._times / np.nanmin(self._times, axis=1, keepdims=True), nan=np.inf)
+            near, kept = shares <= FAR, np.sort(shares, axis=0)[:MOST_KNOWN].max(axis=0)
+            self._times[(~near & (near.sum(axis=0) >= MANY)) | (self._is_kernel & (shares > kept))] = np.nan
         self._caution, self.regret = 0.0, None
         if self.sizes:
             self._terms.slots = self._slots(units)
@@ -95,7 +97,7 @@ class TimeModel:
         if self.sizes:
             terms = self._terms.at(tuple(sizes.values()))
             times = _sums(terms.parts, self._factors, self._seen)
-            hopeful = np.argsort(times)[:MOST_HOPEFUL]
+            hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
             place = self._place(terms)[hopeful]
             squares = self._lengths[hopeful] + (place**2).sum(axis=1)[:, None]
             squares -= 2 * np.einsum("esd,ed->es", self._places[hopeful], place)
@@ -160,10 +162,10 @@ class TimeModel:
             places = self._places[entry, rows]
             near = np.exp(-np.sqrt(((places[:, None] - places[None]) ** 2).sum(axis=2)))
             inverse = np.linalg.inv(near + NOISE**2 / DEVIATION**2 * np.eye(len(rows)))
-            self._weights[entry, rows] = inverse @ logs[0][rows, entry]
+            self._weights[entry, rows] = _product(inverse, logs[0][rows, entry])
             for each in {*map(int, part[rows])}:  # Rasmussen and Williams, section 5.4.2
                 out, remains = part[rows] == each, logs[each + 1][rows, entry]
-                foretold = remains[out] - np.linalg.solve(inverse[np.ix_(out, out)], (inverse @ remains)[out])
+                foretold = remains[out] - np.linalg.solve(inverse[np.ix_(out, out)], _product(inverse, remains)[out])
                 far = 1 - near[np.ix_(out, ~out)].max(axis=1, initial=0.0)
                 predicted[rows[out], entry] *= np.exp(foretold + DOUBT * far * self._is_kernel[entry])
         return self._left_out(predicted, kept)
@@ -209,6 +211,12 @@ class TimeModel:
         near = min(np.flatnonzero(others[:, shared].any(axis=1)), key=lambda row: apart[row])
         times: Array = np.where(others[near], self._times[near], np.inf)
         return times
+
+
+def _product(matrix: Array, vector: Array) -> Array:
+    """Without BLAS, whose threads wait for one another for long where a machine is busy."""
+    product: Array = np.einsum("ij,j->i", matrix, vector)
+    return product
 
 
 def _sums(parts: Array, factors: Array, seen: Array) -> Array:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.space.model import Config, ConfigKey, config_key
-from tuner.space.texts import config_text, problem_text
+from tuner.space.texts import config_text, full_problem_text
 from tuner.store import locks
 
 if TYPE_CHECKING:
@@ -73,15 +73,20 @@ class Rejections:
 
     def judged(self, candidate: Candidate) -> Candidate:
         """The candidate, with the reason and a note where it failed verification here."""
-        reason, query = self._known.get(config_key(candidate.config)), self._query
+        reason, query = self.reason(candidate.config), self._query
         if reason is None or candidate.rejected:
             return candidate
-        where = problem_text(query.scope.sizes, query.scope.types)
+        scope = query.scope
+        where = full_problem_text(query.space.operation, scope.sizes, scope.types, scope.options)
         note = (
             f"{query.space.name}: {config_text(candidate.config)} failed verification on {query.device} at {where}: "
             f"{reason}; mend the kernel, and tune it again"
         )
         return replace(candidate, notes=(*candidate.notes, note), rejected=reason)
+
+    def reason(self, config: Config) -> str | None:
+        """What was wrong with a configuration here; None where nothing is known to be."""
+        return self._known.get(config_key(config))
 
     @functools.cached_property
     def _known(self) -> Mapping[ConfigKey, str]:
@@ -91,11 +96,18 @@ class Rejections:
 def _known(query: Query) -> Mapping[ConfigKey, str]:
     """The configurations that failed, with their reasons; of the space and all that verifying it reads as they are."""
     with contextlib.suppress(OSError, RequestError, ValueError, TypeError, LookupError, AttributeError):
-        lines, problem = _lines(_path(paths.state_folder(), query)), _problem(query)
-        for data in map(_parsed, lines):
-            if data.get("problem") == problem and data.get("signature") == _signature(query):
-                return {config_key(config): paths.shown(reason) for config, reason in data["rejected"]}
+        path = _path(paths.state_folder(), query)
+        status = path.stat()
+        data = _by_problem(path, status.st_mtime_ns, status.st_size).get(json.dumps(_problem(query)), {})
+        if data and data["signature"] == _signature(query):
+            return {config_key(config): paths.shown(reason) for config, reason in data["rejected"]}
     return {}
+
+
+@functools.lru_cache(maxsize=64)  # a program dispatches at many sizes
+def _by_problem(path: Path, _modified: int, _size: int) -> Mapping[str, Mapping[str, Any]]:
+    """The lines of a file as it is, by what their problem is as text."""
+    return {json.dumps(data["problem"]): data for data in map(_parsed, _lines(path)) if "problem" in data}
 
 
 def _signature(query: Query) -> str:

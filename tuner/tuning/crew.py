@@ -48,7 +48,7 @@ class Crew:
     def __init__(self, task: Task, device_ids: Sequence[str], noted: Callable[[str], None]) -> None:
         """`task` is the first one. `noted` is called with messages for the user."""
         self.task = task
-        self._noted = _Once(noted)
+        self._noted = noted
         self._products = scratch.file()
         self._device_ids = device_ids
         first, *others = device_ids
@@ -144,11 +144,11 @@ class Crew:
 
 class Crews:
     """The crews of one run over several tasks, as a context manager: one for each set of devices, which goes from task
-    to task."""
+    to task. `noted` tells the user what holds for more than one task, once."""
 
     def __init__(self, noted: Callable[[str], None]) -> None:
         """`noted` is called with messages for the user."""
-        self._noted = noted
+        self.noted = _Once(noted)
         self._crews: dict[tuple[str, ...], Crew] = {}
 
     def __enter__(self) -> Crews:
@@ -163,7 +163,7 @@ class Crews:
         key = tuple(device_ids)
         crew = self._crews.get(key)
         if crew is None or crew.is_closed:
-            crew = self._crews[key] = Crew(task, device_ids, self._noted)
+            crew = self._crews[key] = Crew(task, device_ids, self.noted)
         return crew.on(task)
 
 

@@ -11,7 +11,7 @@ from tuner.search.pool import Pool
 from tuner.space.model import Config
 from tuner.store import rejected
 from tuner.store.lookup import Query
-from tuner.store.store import Record
+from tuner.store.store import Record, Store
 from tuner.tuning import summary
 from tuner.tuning.crew import Crews
 from tuner.tuning.exploration import Progress, explored
@@ -24,10 +24,11 @@ from tuner.tuning.trial import Trial
 @dataclass(frozen=True)
 class Result:
     """The result of a tuning run. `record` is None where every configuration failed; `stored` says whether the store
-    took it.
+    took it, and `kept` is what it has of this problem if it did not.
 
     `failed` holds the number of failures for each reason, and one of them; only of configurations that are valid now.
-    With several objectives `front` holds the non-dominated configurations.
+    With several objectives `front` holds the non-dominated configurations. `warnings` are what was said of the space
+    file, its inputs, and the times of the best, that makes the result doubtful.
     """
 
     kernel: str
@@ -43,7 +44,9 @@ class Result:
     trials: list[Trial]  # all in the ledger, those of earlier runs too
     failures: list[Trial]  # of configurations that are valid now, in the order they were measured
     selection: Selection
+    warnings: list[str]
     front: list[Point] = field(default_factory=list)
+    kept: Record | None = None
 
 
 def tune(request: TuningRequest, progress: Progress) -> Result:
@@ -83,7 +86,8 @@ def tune_with(
     record: Record | None = None
     if selection.finalists:
         record = summary.record(crew.lead, selection, found, ledger, search.signature, search.ceilings)
-    for doubt in summary.doubts(record, crew.device) if record else ():
+    doubts = [*summary.doubts(record, crew.device)] if record else []
+    for doubt in doubts:
         progress.noted(doubt)
     if request.sustained and record and not record.sustained:
         progress.noted(summary.not_sustained(record))
@@ -91,10 +95,16 @@ def tune_with(
         progress.noted(conclusion)
     task = checked.task
 
+    found_wrong = rejected.Rejections(Query.of(task.space, crew.scope, crew.device))  # by this run and by others
+
     def competes(old: Record) -> bool:
-        is_wrong = any(old.config == trial.config for trial in ledger.trials if trial.outcome.rejection is not None)
+        is_wrong = found_wrong.reason(old.config) is not None
         return not request.fresh and not is_wrong and task.space.valid(old.config, crew.scope)
 
+    stored, kept = False, None
+    if record is not None and not (stored := checked.store.add(record, competes)):
+        there = Store.of(task.space, request.results).records  # as another process may have written it by now
+        kept = next((old for old in there if old.key == record.key), None)
     return Result(
         kernel=task.space.name,
         device=crew.device,
@@ -105,9 +115,11 @@ def tune_with(
         evaluated=search.evaluated,
         failed=failed,
         record=record,
-        stored=record is not None and checked.store.add(record, competes),
+        warnings=[*search.doubts, *doubts],
+        stored=stored,
         trials=ledger.trials,
         failures=failures,
         selection=selection,
         front=summary.front(selection, task.method) if len(task.method.objectives) > 1 else [],
+        kept=kept,
     )

@@ -84,7 +84,8 @@ class Quiet:
 @dataclass(frozen=True)
 class Exploration:
     """A search that is over, with what it was done by: the crew that is still there, the pool, the open ledger, the
-    strategy's name, or `given`. `evaluated` counts the trials that it knows of; `signature` is the space's identity."""
+    strategy's name, or `given`. `evaluated` counts the trials that it knows of; `signature` is the space's identity.
+    `doubts` say what is doubtful in the space file, and which cases of its conditions no input meets."""
 
     crew: Crew
     pool: Pool
@@ -93,6 +94,7 @@ class Exploration:
     evaluated: int
     signature: str
     ceilings: Ceilings | None
+    doubts: tuple[str, ...] = ()
 
     @property
     def trials(self) -> list[Trial]:
@@ -118,16 +120,18 @@ def explored(
     request, task, budget = checked.request, checked.task, checked.budget if configs is None else UNLIMITED
     space, method = task.space, task.method
     signature = identity.of(space)
-    announce(space, progress.noted)
+    announce(space, crews.noted)
     from tuner.space import agreement
 
-    for warning in agreement.warnings(space):
-        progress.noted(warning)
+    doubts = [*agreement.warnings(space)]
+    for doubt in doubts:
+        crews.noted(f"warning: {doubt}")
     if space.operation.reference.kind == "none":
-        progress.noted("reference: none: no output is compared, and the results are unverified")
+        doubts.append("reference: none: no output is compared, and the results are unverified")
+        crews.noted(doubts[-1])
     kept = KeptCeilings(request.results)
     for problem in kept.problems:
-        progress.noted(problem)
+        crews.noted(problem)
     progress.begun(f"opening {' and '.join(checked.device_ids)}")
     slow_imports = [
         *SLOW_IMPORTS,
@@ -167,7 +171,8 @@ def explored(
             how = strategy if configs is None else "given"
             try:
                 evaluated = crew.run(search, ledger, progress)
-                yield Exploration(crew, pool, ledger, how, evaluated, signature, ceilings)
+                doubts += crew.lead.missed_cases  # the crew has told them
+                yield Exploration(crew, pool, ledger, how, evaluated, signature, ceilings, tuple(doubts))
             finally:
                 rejected.keep(query, _wrong(ledger.trials))
 

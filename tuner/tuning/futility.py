@@ -1,4 +1,5 @@
-"""When a search is given up before its budget is spent: every build has failed, all with the same message."""
+"""When a search is given up before its budget is spent: every build has failed, all with the same message, or every
+result is wrong, all in the same way."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tuner.errors import BuildError
+from tuner.errors import BuildError, WrongResult
 from tuner.paths import shown
 from tuner.space.model import Value
 
@@ -18,6 +19,18 @@ LEAST = 20  # configurations
 _ERROR = re.compile(r"\berror\b", re.IGNORECASE)
 # What may hold for other values of the parameters: conditions of the source's own, and room.
 _CONDITION = re.compile(r"static.?assert|#\s*error|too much|too many|exceed", re.IGNORECASE)
+_WRONG = (
+    "are all wrong in the same element, by the same value",
+    "mend the kernel or its reference, and run the same command again; --fresh where neither file changes",
+)
+_SAID = {  # by the failure that they share: what they do, and the cure
+    BuildError.reason: (
+        "all fail to compile with the same message",
+        "mend the source, and run the same command again; where something else was missing, --fresh tries these again",
+    ),
+    WrongResult.reason: _WRONG,
+    "not a number": _WRONG,
+}
 
 
 class Futility:
@@ -33,14 +46,18 @@ class Futility:
         self._default = default if default and pool.find(default) is not None else None
         columns = zip(pool.names, pool.values, pool.rows.T, strict=True)
         self._untried = {(name, values[place]) for name, values, column in columns for place in set(column.tolist())}
-        self._has_hope, self._count, self._line = False, 0, ""
+        self._has_hope, self._count = False, 0
+        self._same: tuple[str, str] | None = None  # failure and message of the first trial
 
     def add(self, trial: Trial) -> str | None:
         """Take in a trial. Returns why no other is worth its build; None where it may be."""
-        line = _diagnostic(trial.outcome.log)
-        self._line = self._line or line
-        is_alike = trial.outcome.failure == BuildError.reason and line == self._line
-        self._has_hope = self._has_hope or not is_alike or bool(_CONDITION.search(line))
+        failure, line = trial.outcome.failure or "", _diagnostic(trial.outcome.log)
+        # of a wrong result the element, its value and what is right, and not how many others are wrong
+        same = failure, line if failure == BuildError.reason else line.partition(";")[0]
+        self._same = self._same or same
+        is_alike = failure in _SAID and same == self._same
+        may_differ = failure == BuildError.reason and _CONDITION.search(line)
+        self._has_hope = self._has_hope or not is_alike or bool(may_differ)
         if self._has_hope:
             return None
         self._count += 1
@@ -50,11 +67,8 @@ class Futility:
         if self._untried or self._count < self._least:
             return None
         self._has_hope = True  # this is said once
-        return (
-            f"stopped: the first {self._count} configurations all fail to compile with the same message: "
-            f"{shown(line)}; mend the source, and run the same command again; where something else was missing, "
-            "--fresh tries these again"
-        )
+        what, cure = _SAID[failure]
+        return f"stopped: the first {self._count} configurations {what}: {shown(line)}; {cure}"
 
 
 def _diagnostic(log: str) -> str:

@@ -17,7 +17,7 @@ from tuner.measure.floor import Floor
 from tuner.measure.process import answers
 from tuner.measure.process.attempts import patiently
 from tuner.measure.process.channel import Process
-from tuner.measure.process.supervisor import announce, uncomputed
+from tuner.measure.process.supervisor import announce, explained, uncomputed
 from tuner.measure.results import Final, rejection
 from tuner.measure.timing import Stopwatch, interleave
 from tuner.measure.workbench import Workbench
@@ -95,7 +95,7 @@ def _run(request: dict[str, Any], space: Space, noted: Callable[[str], None]) ->
         try:
             return Rerun(**{**child.ask({}, SECONDS), "candidate": candidate})
         except WorkerDied as died:
-            reason = f"{died.reason}: {died}"
+            reason = f"{died.reason}: {explained(space, died)}"
             return Rerun(answer["kernel"], answer["device"], answer["types"], candidate, verified=False, reason=reason)
     finally:
         child.close()

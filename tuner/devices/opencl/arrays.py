@@ -7,7 +7,8 @@ import pyopencl as cl
 from tuner.devices.arguments import ArrayLayout, ArraySpec, check_array
 from tuner.errors import ArgumentError
 
-QUEUE = "kernel.device.queue"  # what arrays are made on; `kernel` is what `tuner.load` or `tuner.dispatch` returned
+QUEUE = "kernel.device.queue"  # what arrays are made on
+KERNEL = '`kernel` is what `tuner.load`, or `tuner.dispatch` with `device="opencl"`, has given'
 
 
 def layout_of(spec: ArraySpec, array: Any) -> ArrayLayout:
@@ -17,7 +18,7 @@ def layout_of(spec: ArraySpec, array: Any) -> ArrayLayout:
     if not isinstance(array, ClArray):
         raise ArgumentError(
             f"{spec.argument.name}: of type {type(array).__name__}; pass a pyopencl array, such as "
-            f"pyopencl.array.to_device({QUEUE}, {spec.argument.name}) makes of NumPy's"
+            f"pyopencl.array.to_device({QUEUE}, {spec.argument.name}) makes of NumPy's; {KERNEL}"
         )
     return ArrayLayout(array.shape, array.dtype, array.strides)
 
@@ -28,7 +29,7 @@ def buffer_of(spec: ArraySpec, array: Any, context: cl.Context) -> cl.Buffer:
     name = spec.argument.name
     check_array(spec, layout_of(spec, array))
     if array.context != context:
-        raise ArgumentError(f"{name}: lies in another OpenCL context; make it on the queue `{QUEUE}`")
+        raise ArgumentError(f"{name}: lies in another OpenCL context; make it on the queue `{QUEUE}`; {KERNEL}")
     if array.offset and not spec.argument.strides:
         raise ArgumentError(f"{name}: begins {array.offset} bytes inside another array; pass a copy of it")
     buffer, is_output = array.base_data, spec.argument.role != "in"

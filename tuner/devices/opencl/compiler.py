@@ -9,7 +9,7 @@ import pyopencl as cl
 
 from tuner.devices.compiler import Build, Compiler, missing_kernel
 from tuner.devices.figures import Figures
-from tuner.devices.opencl import BACKEND
+from tuner.devices.opencl import BACKEND, cuda_words
 from tuner.errors import BuildError
 from tuner.space.source import Source
 
@@ -63,4 +63,5 @@ def build_program(program: cl.Program, source: Source) -> cl.Program:
             return program
     except cl.Error as error:
         # The compiler's log follows pyopencl's description of the device.
-        raise BuildError(str(error).rpartition(">:")[2].partition("(options:")[0].strip() or str(error)) from None
+        log = str(error).rpartition(">:")[2].partition("(options:")[0].strip() or str(error)
+        raise BuildError(cuda_words.explained(log)) from None

@@ -43,7 +43,7 @@ class Process:
             self._log = scratch.file()
             self._scratch = scratch.folder()
             variables = {**paths.own_environment(), "TMPDIR": str(self._scratch)}
-            self._process = Child([module, *imports], self._log, share, variables)
+            self._process = Child(module, self._log, variables, share=share, later=imports)
         except OSError as error:
             raise environment.of_error(error) or DeviceError(f"no process can be started: {error}") from None
         self._pending = b""
@@ -141,7 +141,7 @@ class Process:
             return environment.trouble(environment.KILLED, text)
         if code == reaper.CANNOT_START and self._child is None:
             return environment.trouble(environment.NO_MEMORY, f"no process can be started: {tail}")
-        return found or WorkerDied(text, "timeout" if code == -signal.SIGXCPU else "crash")
+        return found or WorkerDied(text, "timeout" if code == -signal.SIGXCPU else "crash", max(0, -code))
 
     def _shorten_log(self) -> None:
         """Keep the log of a kernel that prints without end from filling the disk."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from tuner.measure.process.channel import Process
 from tuner.measure.results import Finals, Outcome
 from tuner.measure.timing import FINAL_SECONDS, LONGER
 from tuner.paths import shown
-from tuner.space import launch_form
+from tuner.space import cases, launch_form
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 
@@ -59,7 +60,13 @@ def uncomputed(space: Space, died: WorkerDied) -> str:
     what = f"the inputs and answers of {shown(space.files[-1] if space.files else space.name)}"
     if died.reason == "timeout":
         return f"{what} are not there after {START_TIMEOUT:g} s; compute them faster, or try a smaller size"
-    return f"{what} cannot be computed: {died}"
+    return f"{what} cannot be computed: {explained(space, died)}"
+
+
+def explained(space: Space, died: WorkerDied) -> WorkerDied:
+    """The same, with what inputs of `space` have to do with it."""
+    hint = cases.division_hint(space.operation) if died.signal == signal.SIGFPE else ""
+    return WorkerDied(f"{died}; {hint}", died.reason, died.signal) if hint else died
 
 
 class Supervisor:
@@ -205,6 +212,8 @@ class Supervisor:
         except TunerError as error:  # the worker is gone, or its state is unknown
             logger.debug("%s: its worker is given up: %s", self._device_id, error)
             self.close()
+            if isinstance(error, WorkerDied):
+                raise explained(self.task.space, error) from None
             raise
         try:
             healthy, answer = reply.pop("healthy"), read(reply)

@@ -1,0 +1,135 @@
+"""What `tune new` asks about where the text of a kernel leaves more than one reading."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from helpers.processes import Tune
+from tuner.space.yamlfile import read
+
+INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
+SHAPE = "which shape? the source does not tell; from the slowest to the fastest: [rows, columns]"
+ROLE = "in, out or inout?"
+
+
+def drafted(folder: Path, tune: Tune, code: str, name: str = "f.cu") -> dict[str, tuple[list[str | int], str, str]]:
+    """Of each array of a draft: its shape, its role, and what it asks."""
+    (folder / name).write_text(code)
+    assert tune("new", folder / name).status == 0
+    arguments = read(folder / "f.yaml").data["operation"]["arguments"]
+    lines = re.findall(r"    - \{name: (\w+),[^#\n]*(?:# \? (.*))?", (folder / "f.yaml").read_text())
+    return {a["name"]: (a["shape"], a["role"], dict(lines)[a["name"]]) for a in arguments if "shape" in a}
+
+
+ROLES = {
+    "bins[x[i]]++;": ("inout", ""),
+    "if (x[i]) ++bins[x[i]];": ("inout", ""),
+    "int last = --bins[i] - 1;": ("inout", ""),
+    "if (i) i = 1; else bins[i]--;": ("inout", ""),
+    "bins[i].x += x[i];": ("inout", ""),
+    "bins[i].v[2] <<= 1;": ("inout", ""),
+    "bins[i] %= 7;": ("inout", ""),
+    "bins[i].x = x[i];": ("out", ""),
+    "swap(bins[i], bins[i + 1]);": ("out", ROLE),
+    "other::put<int>(i, (bins[i].x));": ("out", ROLE),
+    "auto &bin = bins[i]; bin = 1;": ("out", ROLE),
+    "(bins[i]) = 1;": ("out", ROLE),
+    'asm("mov.u32 %0, 1;" : "=r"(bins[i]));': ("out", ROLE),
+    "put(x[i], bins[i]);": ("out", ROLE),
+    "int a = get(bins[i], x[i]) + fmaxf(1, bins[i]) + (int)(bins[i]);": ("in", ""),
+    "int a = x[i] - bins[i], b = x[i] + static_cast<int>(bins[i]);": ("in", ""),
+}
+HELPERS = """
+__device__ int get(int a, const int &b) { return a + b; }
+__device__ void put(int a, int &b) { b = a; }
+"""
+
+
+@pytest.mark.parametrize("body", ROLES)
+def test_an_array_that_may_be_written_is_no_input_without_a_question(body: str, tmp_path: Path, tune: Tune) -> None:
+    code = f"{HELPERS} __global__ void f(int *bins, const int *x, int n) {{ {INDEX} if (i < n) {{ {body} }} }}"
+    found = drafted(tmp_path, tune, code)["bins"]
+    assert (found[1], found[2].replace(f"; {SHAPE}", "").replace(SHAPE, "")) == ROLES[body]
+
+
+@pytest.mark.parametrize(("line", "asks"), [("", ""), ("#define put(a, ...) a = 0\n", ROLE)])
+def test_functions_of_c_take_numbers_by_value_but_macros_may_not(
+    line: str, asks: str, tmp_path: Path, tune: Tune
+) -> None:
+    code = f"{line}void f(int *y, const int *x, int n) {{ for (int i = 0; i < n; i++) put(y[i], x[i]); }}"
+    assert drafted(tmp_path, tune, code, "f.c")["y"][1:] == ("out" if asks else "in", asks)
+
+
+SHAPES: dict[str, tuple[str, list[str | int] | None]] = {
+    "an offset in a loop": ("if (i < n) for (int r = 0; r < k; r++) s += x[i + r];", None),
+    "every second element": ("for (int r = 0; r < k; r++) s += x[2 * i];", None),
+    "a size that is read otherwise": ("for (int r = 0; r < k; r++) s += x[i];", None),
+    "a size that nothing reads": ("s = x[i];", ["k"]),
+    "a tile for each block": ("s = x[blockIdx.x * TILE + threadIdx.x];", ["k"]),
+    "a tile and its border": ("s = x[blockIdx.x * TILE + threadIdx.x + 2];", None),
+    "two elements each": ("s = x[2 * i] + x[2 * i + 1];", None),
+    "two halves": ("if (i < n) s = x[i] * x[i + n];", None),
+    "two halves of a row": ("if (i < n) s = x[blockIdx.y * 2 * n + i] * x[blockIdx.y * 2 * n + n + i];", None),
+    "a shift": ("if (i < n) s = x[i + k];", None),
+    "a shift that is compared": ("if (i + k < n) s = x[i + k];", ["n"]),
+    "one more": ("if (i <= n) s = x[i];", ["n + 1"]),
+    "a lower bound": ("if (i > n) s = x[i];", None),
+    "a lower bound, turned": ("if (n <= i) s = x[i];", None),
+    "up to the last": ("if (i <= k - 1) s = x[i];", ["k"]),
+    "up to the last, turned": ("if (k > i) s = x[i];", ["k"]),
+    "beyond the last": ("if (i > k - 1) return; s = x[i];", ["k"]),
+    "beyond the last, turned": ("if (k - 1 < i) return; s = x[i];", ["k"]),
+    "one more, said otherwise": ("if (i < n + 1) s = x[i];", ["n + 1"]),
+    "a bound and another one": ("if (i < n && i < k) s = x[i];", None),
+    "a bound that is an element": ("if (i < x[0]) s = x[i];", None),
+    "a bound that is a number": ("if (threadIdx.x < 32) s = x[threadIdx.x];", None),
+    "rows with a border": ("if (i < n && blockIdx.y < k) s = x[(blockIdx.y + 1) * n + i];", None),
+    "rows within a border": ("if (blockIdx.y < k - 1) s = x[(blockIdx.y + 1) * n + i];", ["k", "n"]),
+    "rows but the last": ("int r = blockIdx.y; if (r == k - 1) return; s = x[(r + 1) * n + i];", ["k", "n"]),
+    "rows from behind": ("if (blockIdx.y < k) s = x[(blockIdx.y + 1) * n - 1 - i];", ["k", "n"]),
+    "rows by their blocks": ("if (i < n) s = x[blockIdx.y * n + i];", ["k", "n"]),
+    "the last of a row": ("if (blockIdx.y < k) s = x[blockIdx.y * n + n - 1];", ["k", "n"]),
+    "one more than there are blocks": ("s = x[blockIdx.x + 1] - x[blockIdx.x];", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SHAPES)
+def test_a_shape_is_concluded_only_where_no_other_one_is_likely(what: str, tmp_path: Path, tune: Tune) -> None:
+    body, shape = SHAPES[what]
+    told = "if (threadIdx.y < n) y[threadIdx.y] = s;"
+    code = f"__global__ void f(float *y, const float *x, int n, int k) {{ {INDEX} float s = 0; {body} {told} }}"
+    found = drafted(tmp_path, tune, f"#define TILE 16\n{code}")["x"]
+    assert (found[0] if SHAPE not in found[2] else None) == shape
+
+
+def test_a_grid_reaches_as_far_as_its_indices(tmp_path: Path, tune: Tune) -> None:
+    drafted(tmp_path, tune, f"__global__ void f(float *y, int n) {{ {INDEX} if (i <= n) y[i] = 1; }}")
+    assert read(tmp_path / "f.yaml").data["grid"] == ["ceil_div(n + 1, block_size_x)"]
+
+
+ENDLESS = {
+    "quotients": "int b{1} = b{0} / 3 + b{0} % 5;",
+    "squares": "int b{1} = b{0} * b{0};",
+    "elements": "int b{1} = x[b{0}] + x[b{0} + 1];",
+    "sums": "int b{1} = b{0} + b{0} + c{0};",
+    "circles": "b{1} = b{0} / 3 + b{0} % 5 + b{0} * c; b{0} = b{1} / 3 + b{1} % 5 + b{1} * c;",
+}
+
+
+@pytest.mark.parametrize("first", ["", "int b0 = 3;"])
+@pytest.mark.parametrize("how", ENDLESS)
+def test_names_that_stand_for_ever_more_stay_names(how: str, first: str, tmp_path: Path, tune: Tune) -> None:
+    """Their texts, products and numbers would fill any memory."""
+    body = first + " ".join(ENDLESS[how].format(level, level + 1) for level in range(60))
+    code = f"__global__ void f(float *y, const float *x, int c, int n) {{ {body} if (c < n) y[c] = x[b60]; }}"
+    found = drafted(tmp_path, tune, code)
+    assert SHAPE in found["x"][2]
+
+
+@pytest.mark.parametrize("index", ["- " * 3000 + "c", "(int)" * 3000 + "c", "(" * 3000 + "c" + ")" * 3000, "9" * 5000])
+def test_an_index_of_any_length_is_read(index: str, tmp_path: Path, tune: Tune) -> None:
+    code = f"void f(float *y, const float *x, int n) {{ for (int c = 0; c < n; c++) y[{index}] = x[c]; }}"
+    assert drafted(tmp_path, tune, code, "f.c")["x"] == (["n"], "in", "")

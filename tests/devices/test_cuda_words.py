@@ -1,0 +1,49 @@
+"""Words of CUDA in a source for OpenCL: the message has the cure, and the cure compiles."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tuner.devices import Device
+from tuner.errors import BuildError
+from tuner.space.source import Source
+
+USES = {
+    "atomicAdd": "atomicAdd(&y[i], 2);",
+    "atomicCAS": "atomicCAS(&y[i], 0, 1);",
+    "atomicExch": "y[i] = atomicExch(&y[0], i);",
+    "__ldg": "y[i] = __ldg(y + 1);",
+    "__popc": "y[i] = __popc(i);",
+    "__expf": "y[i] = __expf(1.0f);",
+    "__threadfence": "__threadfence();",
+}
+
+
+def compiled(device: Device, body: str, before: str = "") -> None:
+    text = f"{before}\n__kernel void f(__global int *y) {{ int i = get_global_id(0); {body} }}"
+    device.compiler.compile(Source(text, ("f",), ()))
+
+
+@pytest.mark.parametrize("word", USES)
+def test_the_definition_that_a_message_gives_makes_the_kernel_compile(word: str, opencl: Device) -> None:
+    with pytest.raises(
+        BuildError, match=f"; {word} is CUDA's: under #ifdef __OPENCL_VERSION__ write `#define "
+    ) as error:
+        compiled(opencl, USES[word])
+    definition = re.search("`(#define [^`]+)`", str(error.value))
+    assert definition is not None
+    compiled(opencl, USES[word], definition[1])
+
+
+def test_other_words_of_cuda_are_told_once_and_names_of_the_users_own_are_not(opencl: Device) -> None:
+    body = (
+        "y[i] = fmaxf(1, 2) + fmaxf(i, 2) + threadIdx.x + __shfl_xor_sync(-1, i, 1) + make_float4(1, 2, 3, 4).x + mine;"
+    )
+    with pytest.raises(BuildError) as error:
+        compiled(opencl, body)
+    told = [line.partition("; ")[2] for line in str(error.value).splitlines() if "undeclared" in line]
+    assert [cure.partition(": ")[2][:22] for cure in told] == [
+        "write fmax, which both", "", '#include "portable.h"', "OpenCL C has no such w", "OpenCL C writes (float", "",
+    ]  # fmt: skip
