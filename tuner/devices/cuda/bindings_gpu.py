@@ -64,7 +64,7 @@ def _ok(result: tuple[Any, ...]) -> Any:
     """The value that a call returned beside its status. Raises DeviceError unless the status is success."""
     status, *values = result
     if status != cuda.CUresult.CUDA_SUCCESS:
-        raise DeviceError(f"device cuda: the driver answers {getattr(status, 'name', status)}")
+        raise DeviceError(f"device 'cuda': the driver answers {getattr(status, 'name', status)}")
     return values[0] if values else None
 
 

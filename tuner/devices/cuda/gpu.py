@@ -98,7 +98,7 @@ def chosen() -> type[Gpu]:
 @functools.cache
 def _chosen(choice: str) -> type[Gpu]:
     if (lacking := lacks()) is not None:  # before the imports, which take a while
-        raise Missing(f"device cuda: {lacking}")
+        raise Missing(f"device 'cuda': {lacking}")
     errors = []
     for name, load in (("pycuda", _through_pycuda), ("bindings", _through_bindings)):
         if choice in ("", name):
@@ -108,7 +108,7 @@ def _chosen(choice: str) -> type[Gpu]:
                 errors.append(str(error))
     if choice:
         raise DeviceError(f"{VARIABLE}={choice}: it cannot be imported ({errors[0]}); install it, or unset {VARIABLE}")
-    raise Missing(f"device cuda: no package reaches it ({'; '.join(errors)}); pip install cuda-bindings")
+    raise Missing(f"device 'cuda': no package reaches it ({'; '.join(errors)}); pip install cuda-bindings")
 
 
 def _through_pycuda() -> type[Gpu]:
