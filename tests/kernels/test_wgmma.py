@@ -71,6 +71,17 @@ def test_bfloat16_and_a_width_of_no_multiple_of_32_compile() -> None:
     assert built.figures["wgmma_persistent"].spills == 0
 
 
+def test_the_prompt_stage_compiles_with_its_sizes() -> None:
+    space = catalog.load("gemm16_nt/wgmma_prompt")
+    scope = with_type(on(space, {"M": 2048, "N": 2048, "K": 2048, "batch": 1}, H200), "bfloat16")
+    new = {"tma_store": 0, "gap": 3, "hilbert": 1, "fixed_sizes": 1}
+    config = {**space.default, **new, "late_store": 0, "in_flight": 1, "band": 8}
+    assert space.valid(config, scope)
+    (step,) = source.render(space, config, scope)
+    built = compiler.compile_cubin(step.source, "sm_90a")
+    assert built.figures["wgmma_prompt"].spills == 0
+
+
 def test_the_space_of_the_persistent_stage_is_large() -> None:
     space = catalog.load(PERSISTENT)
     scope = on(space, {"M": 1024, "N": 1024, "K": 1024, "batch": 1}, H200)
