@@ -10,6 +10,7 @@
 //   alone saves 0.1 to 0.4 us.
 // - The warp that fetches does not wait for the others. It initialises the barriers, and asks for the first tiles.
 // - All threads of that warp stay together, and one of them asks: see prompt.h. Descriptors are counted on.
+//   They read barriers that one of them has initialised, and no __syncwarp stands between: racecheck warns of it.
 // - tma_store = 0: threads store, 16 bytes each. The TMA takes longer to begin, which shows at the end.
 // - gap: at the end of a block's last tile, the first warp group multiplies so many slots before the second, and stores
 //   beside its products.

@@ -10,7 +10,6 @@ import pytest
 
 from helpers import ROOT
 
-HAZARDS = 9  # the sanitizer's exit status where it reports something
 SOME = "((right_on_cuda and (100x37x53 or tma_)) or bests)"
 
 
@@ -21,8 +20,8 @@ SOME = "((right_on_cuda and (100x37x53 or tma_)) or bests)"
     [
         ("tests/kernels/test_stages.py", "-k", f"{SOME} and sgemm"),
         ("tests/kernels/test_stages.py", "-k", f"{SOME} and hgemm"),
-        ("tests/kernels/test_stages.py", "-k", f"{SOME} and not sgemm and not hgemm"),
-        ("tests/kernels/test_wgmma.py", "-k", "border and ragged"),
+        ("tests/kernels/test_stages.py", "-k", f"{SOME} and not sgemm and not hgemm and not prompt"),
+        ("tests/kernels/test_wgmma.py", "-k", "border and ragged and not prompt"),
         ("tests/launch/test_gpu_gallery.py", "-k", "called"),
     ],
     ids=["sgemm", "hgemm", "other stages", "stages of wgmma", "kinds of arguments"],
@@ -30,16 +29,18 @@ SOME = "((right_on_cuda and (100x37x53 or tma_)) or bests)"
 def test_the_sanitizer_finds_nothing_in_any_stage(tool: str, tests: tuple[str, ...]) -> None:
     """The defaults and the shipped bests, where the size is a multiple of nothing; steps, scratch and every kind of
     argument through the launcher."""
-    done = sanitized(tool, *tests)
-    may_warn = tool == "racecheck" and "border and ragged" in tests
-    assert done.returncode in ((0, HAZARDS) if may_warn else (0,)), done.stdout[-5000:]
-    assert "passed" in done.stdout
-    assert "failed" not in done.stdout
-    if may_warn:  # of wgmma_prompt: in the warp that fetches, all threads read barriers that one has initialised
-        assert "(0 errors, " in done.stdout
-    else:
-        clean = "RACECHECK SUMMARY: 0 hazards" if tool == "racecheck" else "ERROR SUMMARY: 0 errors"
-        assert clean in done.stdout
+    assert_clean(tool, *tests)
+
+
+UNORDERED = "threads of the warp that fetches read barriers that one of them has initialised, without __syncwarp"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "tool", ["memcheck", pytest.param("racecheck", marks=pytest.mark.xfail(strict=True, reason=UNORDERED)), "synccheck"]
+)
+def test_the_sanitizer_finds_nothing_in_the_prompt_stage(tool: str) -> None:
+    assert_clean(tool, "tests/kernels/test_wgmma.py", "-k", "border and ragged and prompt")
 
 
 @pytest.mark.gpu
@@ -53,5 +54,13 @@ def sanitized(tool: str, *tests: str) -> subprocess.CompletedProcess[str]:
     if sanitizer is None:
         pytest.skip("compute-sanitizer is not installed")
     pytest_ = sys.executable, "-m", "pytest", "-m", "gpu", "-n", "0", "-p", "no:benchmark", *tests
-    command = [sanitizer, "--tool", tool, "--error-exitcode", str(HAZARDS), *pytest_]
+    command = [sanitizer, "--tool", tool, "--error-exitcode", "9", *pytest_]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+
+def assert_clean(tool: str, *tests: str) -> None:
+    done = sanitized(tool, *tests)
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert "passed" in done.stdout
+    clean = "RACECHECK SUMMARY: 0 hazards" if tool == "racecheck" else "ERROR SUMMARY: 0 errors"
+    assert clean in done.stdout
