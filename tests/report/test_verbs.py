@@ -45,7 +45,7 @@ def test_a_ledger_is_shown_filled_and_explained(tune: Tune) -> None:
     found = done.json
     best, default = found["best"]["config"], found["default"]["config"]
     assert {c["name"] for c in found["parameters"]} == {name for name in best if best[name] != default[name]}
-    assert found["timed"] == "in turns"
+    assert found["timed"] == ("search" if best == default else "in turns")  # on a busy machine it may be either
     for change in found["parameters"]:
         assert (change["default"], change["best"]) == (default[change["name"]], best[change["name"]])
         assert change["without"] > 0 < change["alone"]
