@@ -131,7 +131,7 @@ def test_the_lines_of_a_report_need_no_drawing_library(
 ) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)  # as if it were not installed
     monkeypatch.chdir(tmp_path)
-    request = ("report", "sgemm/12_warptiled", "4096")
+    request = ("report", "sgemm/03_naive", "4096")
     done = tune(*request)
     assert done.status == 0, done.err
     assert "Best: " in done.out
