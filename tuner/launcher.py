@@ -136,7 +136,7 @@ def _look_up(store: Store, query: Query, strict: bool, builds: Sequence[Exported
 
 
 def _inexact(query: Query, best: Candidate) -> str:
-    """The message where there is no exact record: `best` says in what the record differs that would serve else."""
+    """The message where there is no exact record. It names what `best`, taken without `strict`, was measured for."""
     space, scope, record = query.space, query.scope, best.record
     others = scope.options if record is None else record.options
     set_here, set_there = options_texts(scope.options, others, space.operation.options)

@@ -15,7 +15,8 @@ from tuner.report.words import spread, times
 if TYPE_CHECKING:
     from tuner.measure.results import Final
     from tuner.report.contenders import Contender
-    from tuner.report.explanation import Contrast, Limiting
+    from tuner.report.explanation import Contrast
+    from tuner.report.limiting import Limiting
 
 
 @click.command()

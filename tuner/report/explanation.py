@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tuner.devices.figures import Figures, resident_blocks
 from tuner.errors import RequestError
-from tuner.report import contenders, landscape, noise
+from tuner.report import contenders, landscape, limiting, noise
 from tuner.report.contenders import FINALS, SEARCH, Contender
+from tuner.report.limiting import Limiting
 from tuner.report.words import spread, times
 from tuner.tuning.conclusions import NOISY
 from tuner.tuning.selection import SLOWEST_DEFAULT
@@ -43,25 +43,6 @@ class Change:
     alone_spread: float | None = None
     without_verdict: str = ""
     alone_verdict: str = ""
-
-
-@dataclass(frozen=True)
-class Limiting:
-    """What limits a configuration, as far as it is known: the figures of its build, how many `blocks` of it a
-    multiprocessor has room for by what would limit them, and its grid in `waves` of all that run at once."""
-
-    figures: Figures
-    occupancy: float | None
-    threads: int
-    grid: int
-    blocks: Mapping[str, int] = field(default_factory=dict)
-    waves: float | None = None
-
-    @property
-    def limiter(self) -> str:
-        """What limits the number of blocks; empty where it is not known."""
-        least = min(self.blocks.values(), default=0)
-        return " and ".join(name for name, count in self.blocks.items() if count == least)
 
 
 @dataclass(frozen=True)
@@ -155,7 +136,7 @@ def explain(subject: Subject, in_turns: Mapping[Row, Final]) -> Contrast:
             )
         )
     changes.sort(key=lambda change: -(change.without or 0.0))
-    bounds = {name: bounds_of(subject, row) for name, row in (("best", subject.best), ("default", default))}
+    bounds = {name: limiting.bounds_of(subject, row) for name, row in (("best", subject.best), ("default", default))}
     times_ms = best.time_ms, measured[default].time_ms
     both = _of_turns(subject, default, with_slow, turns) if origin == TURNS else _of_search(subject, default)
     return Contrast(subject, *both, origin, *times_ms, changes, bounds)
@@ -195,33 +176,6 @@ def _reason(subject: Subject, row: Row) -> str:
     if row in subject.times:
         return f"{subject.times[row]:.4g} ms in the {subject.source}"
     return landscape.why_no_time(subject, row)
-
-
-def bounds_of(subject: Subject, row: Row) -> Limiting | None:
-    """What limits a configuration; None where its build is not known, or where it has several steps."""
-    space, scope, entry = subject.space, subject.scope, subject.entry(row)
-    if space is None or scope is None or entry is None or len(space.steps) != 1 or "registers" not in entry.extra:
-        return None
-    (geometry,) = space.geometries(subject.config(row), scope)
-    figures = Figures(*(_count(entry.extra.get(name)) for name in ("registers", "spills", "shared_memory")))
-    shared = figures.shared_memory
-    static = None if shared is None else max(0, shared - geometry.shared_memory)
-    blocks = resident_blocks(Figures(figures.registers, figures.spills, static), geometry, scope.limits)
-    grid = math.prod(geometry.grid)
-    at_once = min(blocks.values(), default=0) * (subject.here.units if subject.here else 0)
-    occupancy = entry.extra.get("occupancy")
-    return Limiting(
-        figures,
-        occupancy if isinstance(occupancy, float) else None,
-        math.prod(geometry.block),
-        grid,
-        blocks,
-        grid / at_once if at_once else None,
-    )
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) else None
 
 
 def sentences(found: Contrast) -> list[str]:
@@ -276,36 +230,4 @@ def _names(changes: list[Change]) -> str:
 
 
 def _limits(found: Contrast) -> list[str]:
-    """What limits the best."""
-    lines = []
-    roof = contenders.roofline(found.best, found.subject.ceilings)
-    known = found.best.rates
-    if roof is not None and known is not None and known.gflops:
-        bound = roof.peak[0] if roof.intensity >= roof.ridge else roof.memory[0]
-        lines.append(
-            f"It reaches {known.gflops / roof.attainable:.1%} of the roofline: at {roof.intensity:,.3g} FLOP per byte "
-            f"the {bound} ceiling bounds it."
-        )
-    elif known is not None and known.vs_memory:
-        lines.append(f"It reaches {known.vs_memory:.1%} of the {known.memory} ceiling.")
-    elif found.subject.ceilings is None:
-        lines.append("The ceilings of the device are not known; `tune devices --measure` measures them.")
-    bounds = found.bounds["best"]
-    if bounds is None:
-        return lines
-    if bounds.blocks:
-        count = min(bounds.blocks.values())
-        lines.append(
-            f"A multiprocessor holds {count} of its blocks of {bounds.threads} threads at once, which "
-            f"{bounds.limiter} {'limit' if ' and ' in bounds.limiter or bounds.limiter.endswith('s') else 'limits'}"
-            + (f": occupancy {bounds.occupancy:.1%}." if bounds.occupancy is not None else ".")
-        )
-    if bounds.figures.spills:
-        lines.append(f"Its registers spill {bounds.figures.spills} bytes per thread to memory.")
-    if bounds.waves is not None:
-        full = bounds.waves / math.ceil(bounds.waves)
-        lines.append(
-            f"Its {bounds.grid:,} blocks run in {bounds.waves:.2f} waves, so {full:.0%} of the places are filled on "
-            "average."
-        )
-    return lines
+    return limiting.sentences(found.best, found.subject.ceilings, found.bounds["best"])

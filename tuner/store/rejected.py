@@ -98,15 +98,16 @@ def _known(query: Query) -> Mapping[ConfigKey, str]:
     with contextlib.suppress(OSError, RequestError, ValueError, TypeError, LookupError, AttributeError):
         path = _path(paths.state_folder(), query)
         status = path.stat()
-        data = _by_problem(path, status.st_mtime_ns, status.st_size).get(json.dumps(_problem(query)), {})
+        version = status.st_ino, status.st_mtime_ns, status.st_size
+        data = _by_problem(path, version).get(json.dumps(_problem(query)), {})
         if data and data["signature"] == _signature(query):
             return {config_key(config): paths.shown(reason) for config, reason in data["rejected"]}
     return {}
 
 
 @functools.lru_cache(maxsize=64)  # a program dispatches at many sizes
-def _by_problem(path: Path, _modified: int, _size: int) -> Mapping[str, Mapping[str, Any]]:
-    """The lines of a file as it is, by what their problem is as text."""
+def _by_problem(path: Path, _version: tuple[int, ...]) -> Mapping[str, Mapping[str, Any]]:
+    """The lines of a file as it is, by their problem as text. Whoever writes it puts a new file in its place."""
     return {json.dumps(data["problem"]): data for data in map(_parsed, _lines(path)) if "problem" in data}
 
 
