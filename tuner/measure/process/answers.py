@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import resource
+import select
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -67,6 +68,12 @@ class Channel:
             intact = False
         if not intact:
             os._exit(LOST_CHANNEL)
+
+    def is_unasked(self, seconds: float) -> bool:
+        """Wait up to `seconds` for the next request; whether there is none yet."""
+        poll = select.poll()
+        poll.register(self._requests, select.POLLIN)
+        return not poll.poll(seconds * 1e3)
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[None]:

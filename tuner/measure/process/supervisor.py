@@ -78,7 +78,7 @@ class Supervisor:
 
     def __init__(self, task: Task, device_id: str, products: BinaryIO, follows: bool = False) -> None:
         """`products` is a temporary file for the reference's matrix products, which workers share. A worker that
-        `follows` another makes inputs and reference when it is told to, with what the other has left there."""
+        `follows` another waits for what the other leaves there, until it is told to get ready."""
         self.task, self._device_id, self._products, self._follows = task, device_id, products, follows
         self._worker: Process | None = None
         self._ready, self._getting_ready = False, threading.Lock()
@@ -109,9 +109,7 @@ class Supervisor:
 
     def turn_to(self, task: Task) -> None:
         """Have the worker go on with another task on the device that it has open. Raises as `start` does."""
-        if self._worker is not None and not self._follows:  # then it is at it
-            with contextlib.suppress(TunerError):  # that it could not get ready does not matter any more
-                self.get_ready()
+        self.settle()
         if self._worker is not None and not self._worker.is_undisturbed():
             self.close()
         self.task = task
@@ -120,6 +118,12 @@ class Supervisor:
         else:
             self._ready = self._renewed = False
             self._hand_over(task.to_json())
+
+    def settle(self) -> None:
+        """Wait until the worker has made inputs and reference, which it is at from the first moment of a task on."""
+        if self._worker is not None:
+            with contextlib.suppress(TunerError):  # that it could not get ready does not matter any more
+                self.get_ready()
 
     def _hand_over(self, task: dict[str, Any]) -> None:
         began = time.perf_counter()
