@@ -53,6 +53,10 @@ class Channel:
                 self._number = request.pop("number")
                 yield request
 
+    def tell(self, news: dict[str, Any]) -> None:
+        """Send what is known ahead of the answer to the latest request."""
+        self.reply({"news": news})
+
     def reply(self, answer: dict[str, Any]) -> None:
         """Send the answer to the latest request."""
         if os.getpid() != self._pid:  # a copy, which a kernel has made

@@ -90,7 +90,7 @@ def _serve(
     for request in requests:
         if "space" in request:
             return request
-        answer = answers.attempt(functools.partial(_answer, bench, request))
+        answer = answers.attempt(functools.partial(_answer, bench, request, channel))
         is_clean = not answers.has_children() and answers.open_files() < files + MOST_LEAKED
         channel.reply({**answer, "healthy": bench.healthy() and is_clean})
     return None
@@ -115,15 +115,18 @@ def _reopen(descriptor: int) -> BinaryIO:
     return os.fdopen(answers.out_of_reach(own), "r+b")
 
 
-def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
+def _answer(bench: Bench, request: dict[str, Any], channel: answers.Channel) -> dict[str, Any]:
+    def found_wrong(position: int, failure: str) -> None:
+        channel.tell({"position": position, "failure": failure})
+
     if "renew" in request:
         bench.renew()
         return {}
     with turns.taken():
         if "verify" in request:
-            return {"failures": bench.verify(request["verify"])}
+            return {"failures": bench.verify(request["verify"], found_wrong)}
         if "finals" in request:
             options = {name: request[name] for name in ("with_library", "sustained", "quick")}
-            finals = bench.finals(request["finals"], **options)
+            finals = bench.finals(request["finals"], **options, found_wrong=found_wrong)
             return finals.to_json()
         return bench.measure(request["measure"], request["best_ms"]).to_json()
