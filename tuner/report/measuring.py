@@ -15,7 +15,7 @@ from tuner.store.store import Store
 from tuner.tuning.crew import Crew, Crews
 from tuner.tuning.exploration import explored
 from tuner.tuning.request import CheckedRequest, TuningRequest
-from tuner.tuning.selection import SLOWEST_DEFAULT
+from tuner.tuning.selection import is_too_slow
 
 if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
@@ -87,11 +87,11 @@ def measure(
 
 
 def _in_turns(crew: Crew, found: Remeasured, rows: Sequence[Row], progress: Progress) -> Remeasured:
-    """`found` with the finals of those rows that are not much slower than the best: the least time of a search may be
+    """`found` with the finals of those rows that are not too slow beside the best: the least time of a search may be
     luck."""
     times = {row: time_ms for row in rows if (time_ms := found.subject.times.get(row)) is not None}
     best_ms = found.subject.times[found.subject.best]
-    likely = [row for row, time_ms in times.items() if time_ms <= SLOWEST_DEFAULT * best_ms]
+    likely = [row for row, time_ms in times.items() if not is_too_slow(time_ms, best_ms)]
     progress.finals(len(likely))
     try:
         finals = crew.lead.finals([found.subject.config(row) for row in likely])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.measure.method import Objective, objective_values
 from tuner.measure.results import Final, Finals
+from tuner.measure.timing import FINAL_SECONDS, MAX_ROUNDS
 from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, config_key
 from tuner.space.scope import Scope
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 FINALISTS = 5
 MOST_TRADED_OFF = 20  # finalists, where several objectives are traded off
-SLOWEST_DEFAULT = 10.0  # times the best; a slower default would leave the finalists few rounds
+SLOW = 10.0  # times the best: that far apart, no noise is in doubt
+ROUND_MS = 1e3 * FINAL_SECONDS / MAX_ROUNDS  # of a round, when all of them fit into the seconds of the finals
 GIVEN_RUNNERS_UP = 16  # where configurations were given: their times tell the look-up what they take at other sizes
 RANKED = 500  # best trials that are considered as runners-up
 
@@ -123,11 +125,17 @@ def non_dominated(points: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]
 
 
 def _comparable_default(ranked: Sequence[Trial], worker: Supervisor, ledger: Ledger) -> list[Trial]:
-    """The default's trial, unless it is among `ranked`, not valid, much slower, or missing."""
+    """The default's trial, unless it is among `ranked`, not valid, too slow, or missing."""
     trial = default_trial(worker.task.space, worker.scope, ledger)
     if trial is None or trial in ranked or not worker.task.space.valid(trial.config, worker.scope):
         return []
-    return [trial] if (trial.time_ms or 0.0) <= SLOWEST_DEFAULT * (ranked[0].time_ms or 0.0) else []
+    return [] if is_too_slow(trial.time_ms or 0.0, ranked[0].time_ms or 0.0) else [trial]
+
+
+def is_too_slow(time_ms: float, best_ms: float) -> bool:
+    """Whether a time is too long to be measured in turns with the best: that would leave the best few rounds. A short
+    one never is, however lucky the best was in the search."""
+    return time_ms > max(SLOW * best_ms, ROUND_MS)
 
 
 def default_trial(space: Space, scope: Scope, ledger: Ledger) -> Trial | None:
