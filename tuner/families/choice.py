@@ -36,6 +36,11 @@ class Choice:
     space: Space | None
     candidate: Candidate
 
+    @property
+    def name(self) -> str:
+        """The kernel's name, or `library`."""
+        return "library" if self.space is None else self.space.name
+
 
 _Entry = tuple[Known, Sizes, Match, float | None]  # the size that it was measured at, and the expected regret
 
