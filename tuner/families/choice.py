@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tuner.devices import Device, build_cache
 from tuner.devices.product import Tiles
@@ -16,13 +15,14 @@ from tuner.errors import DeviceError, NoConfiguration, TrialError
 from tuner.families import products
 from tuner.families.bundles import Binaries
 from tuner.families.code import SizedCode
+from tuner.families.elsewhere import Elsewhere
 from tuner.families.known import Knowledge, Known, logarithms
 from tuner.space import source
 from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.store import lookup, time_tables
+from tuner.store import time_tables
 from tuner.store.grids import Measured, Sizes
-from tuner.store.lookup import MATCHES, Candidate, Match, Query
+from tuner.store.lookup import Candidate, Match, Query
 from tuner.store.prediction import TimeModel
 from tuner.store.record import Record
 from tuner.store.rejected import Rejections
@@ -70,6 +70,7 @@ class FamilyTable:
         self._code = {id(space): SizedCode(space) for space in self._spaces}
         self._exported, self._library = frozenset(exported.builds), library
         self._problems = [problem for store in self._stores for problem in store.problems]
+        self._elsewhere = Elsewhere(self._stores, self._queries)
         self._known = self._read(library, results)
         self._recorded: dict[Sizes, list[Known]] = {}
         for known in self._known:
@@ -112,44 +113,40 @@ class FamilyTable:
     def _judged(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
         """The same without regard to exported builds: what failed verification here comes last."""
         scope, wrong = self.scope(sizes), list[Choice]()
-        queries = {id(query.space): query for query in self._queries}
+        queries, judges = {id(query.space): query for query in self._queries}, dict[int, Rejections]()
 
-        @functools.cache
-        def judge(space: int) -> Rejections:
-            return Rejections(replace(queries[space], scope=scope))
+        def judge(space: Space) -> Rejections:
+            if id(space) not in judges:
+                judges[id(space)] = Rejections(replace(queries[id(space)], scope=scope))
+            return judges[id(space)]
 
         for choice in self._ranked(sizes, judge):
             if choice.space is not None:
-                choice = replace(choice, candidate=judge(id(choice.space)).judged(choice.candidate))
+                choice = replace(choice, candidate=judge(choice.space).judged(choice.candidate))
             if not choice.candidate.rejected:
                 yield choice
             else:
                 wrong.append(choice)
         yield from wrong
 
-    def _ranked(self, sizes: Mapping[str, int], judge: Callable[[int], Rejections]) -> Iterator[Choice]:
+    def _ranked(self, sizes: Mapping[str, int], judge: Callable[[Space], Rejections]) -> Iterator[Choice]:
         """The same with what failed verification in its place; only a kernel's own look-up has it last."""
         scope, key = self.scope(sizes), tuple(sizes.values())
         found = False
         for choice in self._by_code(self._comparable(scope, key), scope):
             found = True
             yield choice
-        seen: list[tuple[tuple[Any, ...], Choice]] = []
-        failure: NoConfiguration | None = None
-        for position, (store, query) in enumerate(zip(self._stores, self._queries, strict=True)):
-            here = replace(query, scope=scope, units=0)
-            try:
-                candidate = next(judge(id(query.space)).last(lookup.candidates(store.records, here)))
-            except NoConfiguration as error:
-                failure = error
-                continue
-            order = MATCHES.index(candidate.match), candidate.stale, -position
-            seen.append((order, Choice(query.space, candidate)))
-        yield from (choice for _, choice in sorted(seen, key=lambda entry: entry[0]))
+        failure = NoConfiguration(f"no kernel of the family runs on {self.device.id}")
+        try:
+            for space, candidate in self._elsewhere.candidates(scope, judge):
+                found = True
+                yield Choice(space, candidate)
+        except NoConfiguration as error:
+            failure = error
         if self._library:
             yield Choice(None, Candidate({}, "default"))  # it may take what no kernel does
-        if not seen and not found:
-            raise failure or NoConfiguration(f"no kernel of the family runs on {self.device.id}")
+        if not found:
+            raise failure
 
     def _by_code(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
         """`entries`, the best first, as valid choices in the order of `choices`."""
