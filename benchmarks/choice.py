@@ -5,9 +5,9 @@
 
 Each of several processes finds the family, reads what is known of it on the device, makes the model of times of that,
 and chooses at sizes that it has not seen, once each. Imports are shown beside; opening the device is not counted. The
-library's answer, where it tells how it would run a product, is part of a choice. With `--loads`, a handle also loads
-what it chose at so many sizes, once to fill the cache of builds, and once more in another handle; and it is called
-again at one size, beside the kernel itself. A device that is merely described needs no GPU: nothing is loaded there,
+library's answer, where it tells how it would run a product, is part of a choice. With `--loads`, a handle of the
+first process also loads what it chose at so many sizes, and another handle once more, with builds in the cache; and it
+is called again at one size, beside the kernel itself. A device that is merely described needs no GPU: nothing is loaded there,
 and its library always gives the same answer.
 """
 
@@ -160,8 +160,10 @@ def main() -> None:
         print(json.dumps(once(options)))
         return
     figures: Figures = {}
-    for _ in range(options.processes):
-        done = subprocess.run([sys.executable, *sys.argv, "--one"], stdout=subprocess.PIPE, text=True, check=True)
+    for number in range(options.processes):
+        loads = [] if number == 0 else ["--loads", "0"]
+        command = [sys.executable, *sys.argv, *loads, "--one"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         for name, times in json.loads(done.stdout.splitlines()[-1]).items():
             figures.setdefault(name, []).extend(times)
     print(f"{options.family} on {options.described or options.device}: {options.processes} processes\n")
