@@ -115,15 +115,15 @@ def once(options: argparse.Namespace) -> Figures:
         timed(figures, "choice", lambda sizes=sizes: next(table.choices(sizes)))
         timed(figures, "of that the library's answer", lambda sizes=sizes: table._tiles(tuple(sizes.values())))
     if options.loads and not shown:
-        loaded(figures, options, device, [drawn(LARGEST // 4) for _ in range(options.loads)])
+        most = LARGEST // 4 if device.kind == "cuda" else LARGEST // 64  # a processor takes long for a product
+        loaded(figures, options, device, [drawn(most) for _ in range(options.loads)])
     return figures
 
 
 def loaded(figures: Figures, options: argparse.Namespace, device: Any, sizes: list[dict[str, int]]) -> None:
-    """First calls at these sizes, and later ones at the last."""
+    """First calls at these sizes, and later ones at the smallest."""
     import tuner
 
-    arrays: list[Any] = []
     for name in ("first call, with builds", "first call, builds in the cache"):
         handle = tuner.dispatch(options.family, device=device)
         operation = handle.family.operation
@@ -132,6 +132,8 @@ def loaded(figures: Figures, options: argparse.Namespace, device: Any, sizes: li
             arrays = arrays_of(device, operation, scope)
             timed(figures, name, lambda handle=handle, arrays=arrays: handle(*arrays))
             device.synchronize()
+    least = {size: default or SMALLEST for size, default in operation.sizes.items()}
+    arrays = arrays_of(device, operation, handle._table(device, {}).scope(least))
     kernel = handle.kernel(*arrays)
     for name, call in ("kernel(...), later", kernel), ("dispatch(...)(...), later", handle):
         for _ in range(ROUNDS):
