@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 import warnings
 from collections.abc import Mapping
@@ -186,25 +187,27 @@ class Dispatcher:
         operation.parse_size(sizes, op, types)
         device = self._fixed or self._device_at(device_name(place))
         table = self._table(device, types)
-        if not self._exported.builds and self._missed(table, sizes):
+        choices = table.choices(sizes)
+        best = [*itertools.islice(choices, 1)]
+        if best and not self._exported.builds and self._missed(best[0], table, sizes):
             self._tables.clear()  # it has been tuned
             table = self._table(device, types)
+            best, choices = [], table.choices(sizes)
         for note in table.notes:
             warnings.warn(note, stacklevel=4)
         scope = table.scope(sizes)
-        choices = (
+        ways = (
             (choice.name, choice.candidate, functools.partial(self._built, choice, scope, table.device))
-            for choice in table.choices(sizes)
+            for choice in itertools.chain(best, choices)
         )
-        kernel: Loaded | None = first_that_builds(choices, table.device, stacklevel=5)
+        kernel: Loaded | None = first_that_builds(ways, table.device, stacklevel=5)
         if kernel is None:
             raise NoConfiguration(f"{self.family.name}: nothing is valid at {size_text(sizes)} on {table.device.id}")
         return kernel
 
-    def _missed(self, table: FamilyTable, sizes: Mapping[str, int]) -> bool:
+    def _missed(self, best: Choice, table: FamilyTable, sizes: Mapping[str, int]) -> bool:
         """Note a size that has no exact match; whether it is to be looked up again (`missed.note`)."""
-        best = next(table.choices(sizes), None)
-        if best is None or best.candidate.is_exact:
+        if best.candidate.is_exact:
             return False
         scope = table.scope(sizes)
         where = self.family.address or kernel_names.address(best.space or self.family.spaces[0])
