@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.report import contenders, importance, landscape, noise, restrictions
 from tuner.report.words import sentence, spread
 from tuner.space.texts import config_text, short_size
-from tuner.tuning.conclusions import TOLD
+from tuner.store.verdicts import TOLD
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
@@ -228,7 +228,8 @@ def _notes(subject: Subject) -> list[str]:
     wide = noise.typical_spread(subject)
     if wide is not None and wide > noise.WIDE:
         notes.append(
-            f"The times of half of the trials spread by {wide:.0%} or more, which is noise: other programs used the "
-            "device. Less than that says little between two trials, and the least of many times is luck, too."
+            f"The times of half of the trials spread by {wide:.0%} or more: either other programs used the device, or "
+            "the kernel itself takes longer in some runs. A smaller difference says little between two trials, and the "
+            "least of many times is luck, too."
         )
     return notes

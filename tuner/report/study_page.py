@@ -55,10 +55,12 @@ def _share(share: float | None, ceiling: str | None) -> str:
 
 def _against(best: Contender, other: Contender) -> str:
     ratio, verdict = other.time_ms / best.time_ms, best.verdict(other)
-    end = f"{other.time_ms:.4g} ms{spread(other.spread)}{f': {verdict}' if verdict else ''}."
-    if other.name == "default":
-        return f"{times(ratio)[:-2]} times as fast as the default configuration, {end}"
-    return f"{ratio:.1%} of {other.name}, {end}"
+    end = f"{other.time_ms:.4g} ms{spread(other.spread)}"
+    if other.name != "default":
+        return f"{ratio:.1%} of {other.name}, {end}{f': {verdict}' if verdict else ''}."
+    if verdict:
+        return f"The default configuration, {end}: {verdict}."
+    return f"{times(ratio)[:-2]} times as fast as the default configuration, {end}."
 
 
 def _sections(findings: Findings) -> Iterator[Section]:
@@ -113,7 +115,7 @@ def _contest(findings: Findings) -> Grid:
                 percent(c.spread),
                 number(known.gflops) if known else "",
                 number(known.gbytes) if known else "",
-                times(c.time_ms / best.time_ms, 3),
+                (c is not best and best.verdict(c)) or times(c.time_ms / best.time_ms, 3),
                 "finals" if c.origin == FINALS else findings.subject.source,
             ]
         )

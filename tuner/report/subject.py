@@ -18,7 +18,6 @@ from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials
 from tuner.measure.method import peculiarity
 from tuner.report import noise
-from tuner.report.noise import Timing
 from tuner.space import catalog
 from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, Value
@@ -27,6 +26,7 @@ from tuner.space.source import Version
 from tuner.space.texts import problem_words
 from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.store import Record, Store
+from tuner.store.verdicts import Timing
 
 
 @dataclass(frozen=True)
