@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,36 @@ def test_a_ledger_is_shown_filled_and_explained(tune: Tune) -> None:
     assert words.status == 0, words.err
     assert "default" in words.out
     assert tune("report", BLOCKED, "64", "--json").json["trials"] >= filled.json["trials"]  # all is in the ledger
+
+
+def test_a_faster_neighbour_that_a_report_has_measured_is_told_with_the_command_that_makes_it_the_best(
+    tune: Tune, tmp_path: Path
+) -> None:
+    file = scaled(tmp_path, "pausing")
+    (tmp_path / "pausing.c").write_text(
+        "#include <unistd.h>\nvoid scale(float *y, const float *x, int n) {\n if (pause) usleep(pause);\n"
+        " for (int i = 0; i < n; i++) y[i] = 2 * x[i];\n}\n"
+    )
+    file.write_text(file.read_text().replace("unroll: [1, 2]", "pause: [3000, 0, 9000]"))
+    assert tune(file, "--budget", "1").status == 0
+    page = tmp_path / "page.html"
+    measured = tune("report", file, "--measure", "-o", page, "--json").json
+    found = tune("report", file, "--json").json  # of a ledger that knows which trials were no search's
+    assert measured["notes"] == found["notes"]
+    told = next(note for note in found["notes"] if "and measured after its finals: pause = 0 at " in note)
+    command = re.search("Run `tune (.*)`, whose finals have them.", told)
+    assert command is not None
+    assert (found["trials"], found["besides_the_search"], len(found["improvements"])) == (3, 2, 1)
+    assert [n["after_finals"] for n in found["neighbours"]] == [True, True]
+    text = page.read_text()
+    assert "trial 1 found it. 2 more, measured for a report, are no part of the search." in text
+    assert "Measured for a report, after the finals: pause = 0, pause = 9000." in text
+    assert "but not in the finals" not in text
+
+    assert tune(*command[1].split()).status == 0
+    again = tune("report", file, "--json").json
+    assert again["best"] == {"pause": 0}
+    assert not any("after its finals" in note for note in again["notes"])
 
 
 def test_a_best_that_is_the_default_is_explained_without_a_measurement(tune: Tune, tmp_path: Path) -> None:
@@ -111,7 +142,7 @@ def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Pat
 
     reported = tune("report", *about, "--json").json
     assert any(note.casefold() == f"{noise}." for note in reported["notes"])
-    assert any("spread by" in note and "noise" in note for note in reported["notes"])
+    assert any("spread by" in note and "either other programs" in note for note in reported["notes"])
     verdicts = {(n["parameter"], n["value"]): n["verdict"] for n in reported["neighbours"] if n["time_ms"]}
     assert verdicts == {("tile_size_x", 4): "", ("fixed_sizes", 0): "too noisy to tell"}
     assert [round(leader["spread"], 2) for leader in reported["leaders"]] == [0.2, 1.1, 1.2, 0.2]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tuner.report.contenders import Contender
 
 
+AFTER = "measured after the finals"
+
+
 def title(findings: Findings) -> str:
     """Kernel, problem and device."""
     subject = findings.subject
@@ -171,7 +174,7 @@ def _neighbours(findings: Findings) -> Grid:
             number(n.time_ms),
             percent(n.spread),
             times(n.time_ms / best_ms if n.time_ms else None, 3),
-            n.reason or n.verdict,
+            n.reason or ", ".join(filter(None, (n.verdict, AFTER * n.after_finals))),
         ]
         for n in findings.neighbours
     ]
@@ -191,7 +194,8 @@ def _leaders(findings: Findings) -> Grid:
         *counts, occupancy = findings.build(row)
         figures = [*map(number, counts), percent(occupancy)]
         time_ms = subject.times[row]
-        sure = percent(subject.timings[row].spread), times(time_ms / best_ms, 3), findings.verdict(row)
+        remark = ", ".join(filter(None, (findings.verdict(row), AFTER * subject.is_after_finals(row))))
+        sure = percent(subject.timings[row].spread), times(time_ms / best_ms, 3), remark
         rows.append([str(rank), number(time_ms), *sure, *figures, *values])
     header = ("", "ms", "spread", "times the best", "remark", *BUILD.values(), *names)
     return Grid(*_without_empty(header, rows))
