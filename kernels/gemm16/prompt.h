@@ -32,6 +32,19 @@ INLINE void expect(Barrier *barrier, unsigned bytes, bool is_elected) {
                  : "memory");
 }
 
+// Policies of the L2 cache, for load_box() and store_box(): what is to stay in it the longest, and the shortest.
+INLINE unsigned long long evicted_last() {
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+INLINE unsigned long long evicted_first() {
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
 INLINE void load_box(unsigned shared, const CUtensorMap *map, int column, int row, int matrix, Barrier *barrier,
                      bool is_elected) {
     asm volatile("{\n\t"
@@ -44,6 +57,19 @@ INLINE void load_box(unsigned shared, const CUtensorMap *map, int column, int ro
                  : "memory");
 }
 
+INLINE void load_box(unsigned shared, const CUtensorMap *map, int column, int row, int matrix, Barrier *barrier,
+                     bool is_elected, unsigned long long policy) {
+    asm volatile("{\n\t"
+                 ".reg .pred it;\n\t"
+                 "setp.ne.b32 it, %6, 0;\n\t"
+                 "@it cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
+                 "[%0], [%1, {%2, %3, %4}], [%5], %7;\n\t"
+                 "}" ::"r"(shared),
+                 "l"(map), "r"(column), "r"(row), "r"(matrix), "r"(shared_address(barrier)), "r"((int)is_elected),
+                 "l"(policy)
+                 : "memory");
+}
+
 INLINE void store_box(const CUtensorMap *map, int column, int row, int matrix, unsigned shared, bool is_elected) {
     asm volatile("{\n\t"
                  ".reg .pred it;\n\t"
@@ -52,6 +78,19 @@ INLINE void store_box(const CUtensorMap *map, int column, int row, int matrix, u
                  "@it cp.async.bulk.commit_group;\n\t"
                  "}" ::"l"(map),
                  "r"(column), "r"(row), "r"(matrix), "r"(shared), "r"((int)is_elected)
+                 : "memory");
+}
+
+INLINE void store_box(const CUtensorMap *map, int column, int row, int matrix, unsigned shared, bool is_elected,
+                      unsigned long long policy) {
+    asm volatile("{\n\t"
+                 ".reg .pred it;\n\t"
+                 "setp.ne.b32 it, %5, 0;\n\t"
+                 "@it cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group.L2::cache_hint "
+                 "[%0, {%1, %2, %3}], [%4], %6;\n\t"
+                 "@it cp.async.bulk.commit_group;\n\t"
+                 "}" ::"l"(map),
+                 "r"(column), "r"(row), "r"(matrix), "r"(shared), "r"((int)is_elected), "l"(policy)
                  : "memory");
 }
 
@@ -69,18 +108,27 @@ struct PromptTiles : Tiles<HIGH, COLUMNS, DEPTH, ROW_MAJOR_B> {
     static constexpr int PART = Base::PART, ROW_BYTES_B = Base::ROW_BYTES_B, SIZE_A = Base::SIZE_A, SIZE = Base::SIZE;
     static constexpr int PANEL_A = Base::PANEL_A, PANEL_B = Base::PANEL_B;
 
-    // Ask for both tiles of a slot; a whole warp does.
+    // Ask for both tiles of a slot; a whole warp does. They have policies of the L2 cache where HAS_POLICIES.
+    template <bool HAS_POLICIES>
     static INLINE void fetch(unsigned slot, Barrier *arrived, const CUtensorMap *map_a, const CUtensorMap *map_b,
-                             int row, int column, int k, int matrix, bool is_elected) {
+                             int row, int column, int k, int matrix, bool is_elected, unsigned long long policy_a,
+                             unsigned long long policy_b) {
+        const auto load = [&](unsigned to, const CUtensorMap *map, int x, int y, unsigned long long policy) {
+            if constexpr (HAS_POLICIES) {
+                load_box(to, map, x, y, matrix, arrived, is_elected, policy);
+            } else {
+                load_box(to, map, x, y, matrix, arrived, is_elected);
+            }
+        };
         expect(arrived, SIZE, is_elected);
 #pragma unroll
         for (int panel = 0; panel < DEPTH / 64; panel++) {
-            load_box(slot + panel * PANEL_A, map_a, k + panel * 64, row, matrix, arrived, is_elected);
+            load(slot + panel * PANEL_A, map_a, k + panel * 64, row, policy_a);
         }
 #pragma unroll
         for (int panel = 0; panel < (ROW_MAJOR_B ? COLUMNS / PART : DEPTH / 64); panel++) {
             const int x = ROW_MAJOR_B ? column + panel * PART : k + panel * 64, y = ROW_MAJOR_B ? k : column;
-            load_box(slot + SIZE_A + panel * PANEL_B, map_b, x, y, matrix, arrived, is_elected);
+            load(slot + SIZE_A + panel * PANEL_B, map_b, x, y, policy_b);
         }
     }
 
@@ -115,8 +163,8 @@ struct PromptTiles : Tiles<HIGH, COLUMNS, DEPTH, ROW_MAJOR_B> {
 };
 
 // Outputs of 16 bits, which the TMA stores. The box of a warp has 16 rows and PART columns; `row` is the first of the
-// warp.
-template <class T, int HEIGHT, int COLUMNS> struct PromptOutputs : Outputs<T, HEIGHT, COLUMNS> {
+// warp. Where LEAVES, they are to leave the L2 cache first.
+template <class T, int HEIGHT, int COLUMNS, bool LEAVES> struct PromptOutputs : Outputs<T, HEIGHT, COLUMNS> {
     using Base = Outputs<T, HEIGHT, COLUMNS>;
     using Sums = typename Base::Sums;
     using Packed = typename Base::Packed;
@@ -210,7 +258,11 @@ template <class T, int HEIGHT, int COLUMNS> struct PromptOutputs : Outputs<T, HE
     static INLINE void send(int box, const CUtensorMap *map_c, unsigned slot, int row, int column, int matrix,
                             bool is_elected) {
         const int i = box / (COLUMNS / PART), first = box % (COLUMNS / PART) * PART;
-        store_box(map_c, column + first, row + 64 * i, matrix, slot, is_elected);
+        if constexpr (LEAVES) {
+            store_box(map_c, column + first, row + 64 * i, matrix, slot, is_elected, evicted_first());
+        } else {
+            store_box(map_c, column + first, row + 64 * i, matrix, slot, is_elected);
+        }
     }
 };
 

@@ -10,13 +10,16 @@
 //   alone saves 0.1 to 0.4 us.
 // - The warp that fetches does not wait for the others. It initialises the barriers, and asks for the first tiles.
 // - All threads of that warp stay together, and one of them asks: see prompt.h. Descriptors are counted on.
-//   They read barriers that one of them has initialised, and no __syncwarp stands between: racecheck warns of it.
 // - tma_store = 0: threads store, 16 bytes each. The TMA takes longer to begin, which shows at the end.
 // - gap: at the end of a block's last tile, the first warp group multiplies so many slots before the second, and stores
 //   beside its products.
+// - zigzag: every other tile of a block is multiplied from the end of the depth on. What was read last for the one before
+//   is then read first, while the L2 cache still holds it.
+// - keep, stream_c: what the next tiles do not read is to leave that cache first.
 // - hilbert: squares of a band are walked along Hilbert's curve. It ties with the band.
-// On an H200 with bfloat16 it is at 1.072 of the best of cuBLASLt at 1024 and 1.017 at 2048, instead of 1.002 and 0.992;
-// at 1.085 and 1.019 where B is transposed, instead of 0.985 and 1.008. At 4096 and 8192 it ties with wgmma_quick.
+// On an H200 with bfloat16 it is at 1.058 of the best of cuBLASLt at 1024, 1.019 at 2048, 1.033 at 4096 and 1.026 at 8192,
+// instead of 1.002, 0.992, 1.026 and 1.018; at 1.067, 1.017, 1.039 and 1.022 where B is transposed, instead of 0.985,
+// 1.008, 1.027 and 0.993.
 // On the border, what lies outside of A and B is read as 0, and nothing is written outside of C.
 // Ideas: CUTLASS (a warp that stays together, and elects), and those of wgmma_quick. Compute capability 9.0: see
 // hopper.h.
@@ -74,6 +77,15 @@
 #ifndef gap
 #define gap 0 // slots at the end of the last tile that the first warp group multiplies before the second
 #endif
+#ifndef zigzag
+#define zigzag 0 // 1: every other tile of a block is multiplied from the end of the depth on
+#endif
+#ifndef keep
+#define keep 0 // 1: A, or B where by_columns is 1, is to stay in the L2 cache, and the other one to leave first
+#endif
+#ifndef stream_c
+#define stream_c 0 // 1: what the TMA stores is to leave the L2 cache first
+#endif
 #ifndef hilbert
 #define hilbert 0 // 1: squares of a band are walked along Hilbert's curve
 #endif
@@ -99,7 +111,7 @@ static_assert(producer_registers == 0 || producer_registers + consumers * consum
               "the warp groups have the registers that the block was launched with");
 
 using Slot = PromptTiles<block_m, block_n, block_k, !transposed_b>;
-using Result = PromptOutputs<real, HEIGHT, block_n>;
+using Result = PromptOutputs<real, HEIGHT, block_n, stream_c>;
 
 // The tiles of all matrices, one band after the other. A band begins where the one before ended, with tiles of B, or of
 // A, that the L2 cache still holds.
@@ -177,19 +189,22 @@ KERNEL void __launch_bounds__(THREADS, 1)
             }
             fence_initialized();
         }
+        __syncwarp(); // the others of this warp wait at them, too
         if (producer_registers) {
             give_registers<producer_registers ? producer_registers : 24>();
         }
         if (warp == 0) {
             arrive_named(READY, 32 + 128 * consumers);
             const bool leads = is_elected();
-            for (; tile < total; tile += step) {
+            const unsigned long long stays = keep ? evicted_last() : 0, leaves = keep ? evicted_first() : 0;
+            for (bool is_back = false; tile < total; tile += step, is_back = zigzag && !is_back) {
                 order.locate(tile, row, column, matrix);
 #pragma unroll 1 // code that has not run before is slow to come
                 for (int k = 0; k < count; k++) {
                     wait(&freed[ring.slot], ring.parity ^ 1); // at first, the phase before the first has ended
-                    Slot::fetch(slots + ring.slot * Slot::SIZE, &arrived[ring.slot], &map_a, &map_b, row, column,
-                                k * block_k, matrix, leads);
+                    Slot::template fetch<keep>(slots + ring.slot * Slot::SIZE, &arrived[ring.slot], &map_a, &map_b,
+                                               row, column, (is_back ? count - 1 - k : k) * block_k, matrix, leads,
+                                               by_columns ? leaves : stays, by_columns ? stays : leaves);
                     ring.advance();
                 }
             }
