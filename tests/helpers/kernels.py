@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def broken(stage: str, text: str, becomes: str, folder: Path, file: str | None =
     for copy, content in copied.items():
         (folder / copy).write_text(content)
     (folder / "operation.yaml").write_text((path.parent / "operation.yaml").read_text())
-    (folder / path.name).write_text(path.read_text())
+    (folder / path.name).write_text(re.sub(r"(?m)^source: .*$", f"source: {original.name}", path.read_text()))
     return catalog.load(str(folder / path.name))
 
 

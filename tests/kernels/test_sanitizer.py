@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -20,11 +21,12 @@ SOME = "((right_on_cuda and (100x37x53 or tma_)) or bests)"
     [
         ("tests/kernels/test_stages.py", "-k", f"{SOME} and sgemm"),
         ("tests/kernels/test_stages.py", "-k", f"{SOME} and hgemm"),
-        ("tests/kernels/test_stages.py", "-k", f"{SOME} and not sgemm and not hgemm and not prompt"),
+        ("tests/kernels/test_stages.py", "-k", f"{SOME} and not sgemm and not hgemm"),
         ("tests/kernels/test_wgmma.py", "-k", "border and ragged and not prompt"),
+        ("tests/kernels/test_wgmma.py", "-k", "border and ragged and prompt"),
         ("tests/launch/test_gpu_gallery.py", "-k", "called"),
     ],
-    ids=["sgemm", "hgemm", "other stages", "stages of wgmma", "kinds of arguments"],
+    ids=["sgemm", "hgemm", "other stages", "stages of wgmma", "prompt stage", "kinds of arguments"],
 )
 def test_the_sanitizer_finds_nothing_in_any_stage(tool: str, tests: tuple[str, ...]) -> None:
     """The defaults and the shipped bests, where the size is a multiple of nothing; steps, scratch and every kind of
@@ -32,21 +34,16 @@ def test_the_sanitizer_finds_nothing_in_any_stage(tool: str, tests: tuple[str, .
     assert_clean(tool, *tests)
 
 
-UNORDERED = "threads of the warp that fetches read barriers that one of them has initialised, without __syncwarp"
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    "tool", ["memcheck", pytest.param("racecheck", marks=pytest.mark.xfail(strict=True, reason=UNORDERED)), "synccheck"]
+    ("tool", "barriers", "finding"),
+    [("synccheck", "uninitialised", "Missing init"), ("racecheck", "unordered", "RACECHECK SUMMARY: [1-9]")],
 )
-def test_the_sanitizer_finds_nothing_in_the_prompt_stage(tool: str) -> None:
-    assert_clean(tool, "tests/kernels/test_wgmma.py", "-k", "border and ragged and prompt")
-
-
-@pytest.mark.gpu
-def test_the_sanitizer_finds_barriers_that_are_used_before_they_are_initialised() -> None:
-    done = sanitized("synccheck", "tests/kernels/test_wgmma.py", "-k", "not_there_yet")
-    assert "Missing init" in done.stdout
+def test_the_sanitizer_finds_barriers_that_are_used_before_they_are_there(
+    tool: str, barriers: str, finding: str
+) -> None:
+    done = sanitized(tool, "tests/kernels/test_wgmma.py", "-k", f"not_there_yet and {barriers}")
+    assert re.search(finding, done.stdout), done.stdout[-5000:]
 
 
 def sanitized(tool: str, *tests: str) -> subprocess.CompletedProcess[str]:

@@ -20,11 +20,14 @@ from tuner.space.model import Config, Space, Value
 from tuner.space.scope import Limits, Scope
 
 STAGES = [catalog.load(name) for name in catalog.names() if "wgmma" in name and name.startswith(("hgemm/", "gemm16"))]
-PERSISTENT = "hgemm/11_wgmma_persistent"
+PERSISTENT, PROMPT = "hgemm/11_wgmma_persistent", "gemm16/wgmma_prompt"
 H200 = Limits(compute_capability=9.0, max_shared_memory=227 * 1024)
 RAGGED = "M=267,N=328,K=200,batch=2"  # the TMA takes rows of multiples of 16 bytes
 LONG_SUMS = "M=2083,N=1992,K=1544"  # so long that slots are filled again and again
 MANY_TILES = "M=2083,N=1992,K=136,batch=2"  # so many that each block computes several
+
+# Of gemm16/wgmma_prompt: what rarely comes together in a few configurations of a large space.
+TOGETHER: Config = {"stages": 3, "gap": 1, "zigzag": 1, "keep": 1, "stream_c": 1, "fixed_sizes": 1}
 
 IMPOSSIBLE: dict[str, tuple[dict[str, Value], str]] = {
     "rows that no warp group has": ({"block_m": 192}, "a warp group has a multiple of 64 rows"),
@@ -73,9 +76,9 @@ def test_bfloat16_and_a_width_of_no_multiple_of_32_compile() -> None:
 
 def test_the_prompt_stage_compiles_with_its_sizes() -> None:
     space = catalog.load("gemm16_nt/wgmma_prompt")
-    scope = with_type(on(space, {"M": 2048, "N": 2048, "K": 2048, "batch": 1}, H200), "bfloat16")
-    new = {"tma_store": 0, "gap": 3, "hilbert": 1, "fixed_sizes": 1}
-    config = {**space.default, **new, "late_store": 0, "in_flight": 1, "band": 8}
+    scope = with_type(on(space, {"M": 4096, "N": 4096, "K": 4096, "batch": 1}, H200), "bfloat16")
+    new = {"gap": 3, "zigzag": 1, "keep": 1, "stream_c": 1, "hilbert": 1, "fixed_sizes": 1}
+    config = {**space.default, **new, "in_flight": 1, "band": 8, "blocks": 128}
     assert space.valid(config, scope)
     (step,) = source.render(space, config, scope)
     built = compiler.compile_cubin(step.source, "sm_90a")
@@ -101,27 +104,43 @@ def test_configurations_are_right_where_tiles_reach_over_the_border(
     """Neither option is 0 or 1, so that a kernel which ignores one is wrong."""
     scope = with_type(scope_of(space, cuda, size, alpha=1.5, beta=-0.75), real)
     bench = Workbench(cuda, space, scope)
-    for config in [dict(space.default), *spread(space, scope, 12)]:
+    tried = [dict(space.default), {**space.default, **TOGETHER}, *spread(space, scope, 12)]
+    for config in (config for config in tried if space.valid(config, scope)):
         bench.verify(bench.bind(Program(cuda, space, config, scope, build(cuda.compiler, space, config, scope))))
 
 
-# Each lacks what a hazard of the TMA needs: the file of kernels/hgemm, its text, the text instead, and a size.
+# Each lacks what a hazard of the TMA needs: the stage, the file of its folder, its text, the text instead, and a size.
 BROKEN = {
-    "sums are not shown to the TMA": ("wgmma.h", "            fence_shared();\n", "", MANY_TILES),
+    "sums are not shown to the TMA": (PERSISTENT, "wgmma.h", "            fence_shared();\n", "", MANY_TILES),
     "a box of C is written over while the TMA reads it":
-        ("wgmma.h", "wait_for_reads(); // the TMA", "// the TMA", MANY_TILES),
-    "a slot is freed before it is read": ("11_wgmma_persistent.cu", "wait_for_products<in_flight>();", "", LONG_SUMS),
+        (PERSISTENT, "wgmma.h", "wait_for_reads(); // the TMA", "// the TMA", MANY_TILES),
+    "a slot is freed before it is read":
+        (PERSISTENT, "11_wgmma_persistent.cu", "wait_for_products<in_flight>();", "", LONG_SUMS),
+    "prompt: sums are not shown to the TMA": (PROMPT, "prompt.h", "            fence_shared();\n", "", MANY_TILES),
+    "prompt: a box of C is written over while the TMA reads it":
+        (PROMPT, "prompt.h", "wait_for_reads(); // the TMA", "// the TMA", MANY_TILES),
+    "prompt: a slot is freed before it is read":
+        (PROMPT, "wgmma_prompt.cu", "wait_for_products<in_flight>();", "", LONG_SUMS),
 }  # fmt: skip
-UNINITIALISED = (
-    "11_wgmma_persistent.cu", "        sync_cluster(); // the other block's barriers are there, too\n", "",
-)  # fmt: skip
+HURRIED: dict[str, Config] = {PERSISTENT: {"cluster_m": 2, "in_flight": 0}, PROMPT: {"late_store": 0, "in_flight": 0}}
+# These barriers may be used before they are there.
+EARLY = {
+    "uninitialised": (
+        PERSISTENT, "11_wgmma_persistent.cu",
+        "        sync_cluster(); // the other block's barriers are there, too\n", "", RAGGED,
+    ),
+    "unordered": (
+        PROMPT, "wgmma_prompt.cu",
+        "        __syncwarp(); // the others of this warp wait at them, too\n", "", RAGGED,
+    ),
+}  # fmt: skip
 
 
 def outcome_of_twin(
-    file: str, text: str, becomes: str, size: str, device: Device, folder: Path, **values: Value
+    stage: str, file: str, text: str, becomes: str, size: str, device: Device, folder: Path, **values: Value
 ) -> str | None:
-    space = broken(PERSISTENT, text, becomes, folder, file)
-    return outcome_of(space, device, size, {**space.default, "cluster_m": 2, "in_flight": 0, **values})
+    space = broken(stage, text, becomes, folder, file)
+    return outcome_of(space, device, size, {**space.default, **HURRIED[stage], **values})
 
 
 @pytest.mark.gpu
@@ -131,6 +150,7 @@ def test_a_twin_without_what_a_hazard_needs_is_wrong(hazard: str, cuda: Device, 
 
 
 @pytest.mark.gpu
-def test_a_twin_whose_barriers_are_not_there_yet_runs(cuda: Device, tmp_path: Path) -> None:
+@pytest.mark.parametrize("barriers", EARLY)
+def test_a_twin_whose_barriers_are_not_there_yet_runs(barriers: str, cuda: Device, tmp_path: Path) -> None:
     """Its answer is right by luck; the sanitizer finds it out, see test_sanitizer.py."""
-    outcome_of_twin(*UNINITIALISED, RAGGED, cuda, tmp_path)
+    outcome_of_twin(*EARLY[barriers], cuda, tmp_path)
