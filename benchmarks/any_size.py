@@ -1,20 +1,17 @@
 """What `tuner.dispatch` takes at sizes that no record has, beside cuBLAS, and beside what tuning finds there.
 
     python benchmarks/any_size.py --draw 20 > benchmarks/any_size.txt  # once, before anything was tuned
-    python benchmarks/any_size.py sgemm --tuned tuned --tune-seconds 20
+    python benchmarks/any_size.py sgemm --searches found --tune-seconds 20
 
-With `--tune-seconds`, the family is first tuned at these very sizes, as by `tune sgemm --sizes FILE --budget 20s
---results tuned`: all sizes in one run, and at each so many seconds for every kernel that is not far behind there.
-`--searches 4` makes that four such runs at a time, each at a fourth of the sizes with a fourth of the processors; let
-TUNER_TURNS name a file, so that they do not measure at the same moment. Without `--tune-seconds`, what is in the folder
-of `--tuned` serves again.
+With `--tune-seconds`, `size_searches.py` first searches at these very sizes, so many seconds for each kernel that is
+not far behind there; without, what it has found earlier in the folder of `--searches` serves again. The winners of all
+sizes are measured at every size.
 
 The 24 sizes are of four kinds: square, skinny (few rows), deep (a long sum) and batched. `--draw SEED` draws others;
-those of `held_out_sizes.txt` were drawn later, and nothing was ever tuned or chosen by what was measured there. At each
+nothing was ever tuned or chosen by what was measured at those of `held_out_sizes.txt` and `unseen_sizes.txt`. At each
 size all take turns on the same arrays: the dispatched call, with the vendor's library among its candidates and without;
-cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; what the look-up ranks next; and what tuning
-there found, by the records of `--tuned`. Every element is compared after every run, timed ones too; what is wrong is
-left out, and said.
+cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; what the look-up ranks next; and what the
+searches found. Every element is compared after every run, timed ones too; what is wrong is left out, and said.
 
 Regret is by how much a dispatched call takes longer than the best: without the library, the best of all kernels that
 were measured there; with it, cuBLAS's default too.
@@ -28,12 +25,7 @@ import ctypes
 import itertools
 import json
 import math
-import os
 import random
-import signal
-import subprocess
-import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,6 +35,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
+from size_searches import Found, read, run
 
 import tuner
 from tuner import devices
@@ -58,14 +51,12 @@ from tuner.measure.timing import Stopwatch, interleave, spread
 from tuner.measure.workbench import Workbench
 from tuner.space import operation, size_lists
 from tuner.space.chosen_types import dtype
-from tuner.space.model import Config, Space, config_key
+from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
-from tuner.space.texts import config_text, short_size
-from tuner.store.store import Store
+from tuner.space.texts import config_text, short_size, size_text
 
 SIZES = Path(__file__).with_suffix(".txt")
 OF_EACH_KIND = 6
-HERE = 3  # configurations of a record that take part at its size
 HOPEFUL = 1.15  # times the fastest of a heat: what takes longer does not go on
 WITH, WITHOUT, DEFAULT = "dispatch", "without the library", "cuBLAS"
 Call = Callable[[], Any]
@@ -154,64 +145,15 @@ def arrays_of(bench: Workbench) -> list[Any]:
     return found
 
 
-def winners(
-    family: Family, folder: Path, sizes: Mapping[str, int], among: Sequence[Mapping[str, int]], device: Device
-) -> list[Winner]:
-    """What the records of a folder say was best `among` some sizes: the best three of each kernel at this one, and the
-    best of all kernels at each of the others, but for what is compiled for one size alone."""
-    found: dict[tuple[str, Any], Winner] = {}
-    best: dict[tuple[int, ...], tuple[float, Winner]] = {}
-    for space in family.spaces:
-        for record in Store.of(space, folder).records:
-            if record.device != device.name or record.sizes not in among:
-                continue
-            there = tuple(record.sizes.values())
-            if record.sizes == sizes:
-                found |= {(space.name, config_key(c)): Winner(space, c) for c in record.configs[:HERE]}
-            elif there not in best or record.time_ms < best[there][0]:
-                best[there] = record.time_ms, Winner(space, record.config)
-    scope = Scope(dict(sizes), operation.parse_options({}, family.operation), device.language, device.limits, {})
-    for _, winner in best.values():
-        if not SizedCode(winner.space).is_for_one_size(winner.config, scope):
-            found.setdefault((winner.space.name, config_key(winner.config)), winner)
-    return list(found.values())
-
-
-def tune(options: argparse.Namespace, sizes: Sequence[Mapping[str, int]]) -> Iterator[str]:
-    """Tune the family at these sizes, in as many runs at a time as were asked for, and give a line for each run. What
-    they print is in the folder of records. A run whose time is over keeps what it has found."""
-    options.tuned.mkdir(parents=True, exist_ok=True)
-    cores, count = sorted(os.sched_getaffinity(0)), max(1, min(options.searches, len(sizes)))
-    began, runs = time.monotonic(), []
-    for number in range(count):
-        own = {*cores[number::count]} or {*cores}
-        texts = [",".join(f"{name}={size}" for name, size in each.items()) for each in sizes[number::count]]
-        command = [sys.executable, "-m", "tuner", options.family, *texts, "--device", options.device]
-        command += ["--budget", f"{options.tune_seconds:g}s", "--results", str(options.tuned)]
-        with (options.tuned / f"tuned-{number}.txt").open("wb") as log:
-            # Ledgers of their own: what an earlier run has tried would end the search early.
-            runs.append(
-                subprocess.Popen(
-                    command,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    env={**os.environ, "TUNER_STATE": tempfile.mkdtemp()},
-                    preexec_fn=lambda own=own: os.sched_setaffinity(0, own),
-                )
-            )
-    try:
-        for number, run in enumerate(runs):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                left = max(0.0, began + options.tune_limit - time.monotonic())
-                run.wait(left if math.isfinite(left) else None)
-            if run.poll() is None:
-                for each in runs[number:]:
-                    each.send_signal(signal.SIGINT)
-            status, took = run.wait(), time.monotonic() - began
-            yield f"tuned at {len(sizes[number::count])} sizes: exit status {status} after {took:.0f} s"
-    finally:
-        for run in runs:
-            run.kill()
+def winners(found: Mapping[str, Found], family: Family, scope: Scope) -> list[Winner]:
+    """What searches found: all of it at this size, and the best at each of the others, but for what is compiled for one
+    size alone."""
+    spaces = {space.name: space for space in family.spaces}
+    here = found.get(size_text(scope.sizes), [])
+    elsewhere = [rows[0] for rows in found.values() if rows and rows is not here]
+    all_of = [(kernel, config) for kernel, config, _ in here]
+    all_of += [(k, c) for k, c, _ in elsewhere if not SizedCode(spaces[k]).is_for_one_size(c, scope)]
+    return [Winner(spaces[kernel], config) for kernel, config in all_of]
 
 
 def measured(
@@ -220,7 +162,7 @@ def measured(
     device: Device,
     handles: Mapping[str, Dispatcher],
     table: FamilyTable,
-    rivals: Sequence[Winner],
+    found: Mapping[str, Found],
     options: argparse.Namespace,
 ) -> Row:
     """All of them at one size. Raises TunerError where that cannot be measured."""
@@ -240,7 +182,7 @@ def measured(
         calls[DEFAULT] = library_call
     ranked = itertools.islice(table.choices(sizes), options.ranked)
     seconds = [Winner(choice.space, choice.candidate.config) for choice in ranked if choice.space]
-    programs = {_name(winner): winner for winner in (*seconds, *rivals)}
+    programs = {_name(winner): winner for winner in (*seconds, *winners(found, family, scope))}
     stopwatch = Stopwatch(device, bench)
     with turns.taken():
         for name in list(calls):
@@ -360,12 +302,10 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=1.0, help="of the rounds at a size")
     parser.add_argument("--results", type=Path, help="a folder of records to dispatch by, in place of the user's")
-    parser.add_argument("--tuned", type=Path, help="a folder of records of these very sizes")
-    parser.add_argument(
-        "--tune-seconds", type=float, help="first tune at each size: a budget, in the folder of --tuned"
-    )
-    parser.add_argument("--searches", type=int, default=1, help="so many runs of tuning at a time")
-    parser.add_argument("--tune-limit", type=float, default=math.inf, help="seconds for all of the tuning")
+    parser.add_argument("--searches", type=Path, help="a folder of what searches found at sizes")
+    parser.add_argument("--tune-seconds", type=float, help="first search there, so many seconds for each kernel")
+    parser.add_argument("--at-once", type=int, default=1, help="so many searches at a time")
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds for all searches")
     parser.add_argument("--ranked", type=int, default=8, help="so many of the look-up's choices are measured")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
@@ -375,14 +315,17 @@ def main() -> None:
         for kind, (m, n, k, batch) in drawn(options.draw, options.each):
             print(f"{f'M={m},N={n},K={k},batch={batch}':<36} 1  # {kind}")
         return
-    if options.tune_seconds and not options.tuned:
-        parser.error("--tune-seconds: --tuned DIR is missing, the folder for what is found")
+    if options.tune_seconds and not options.searches:
+        parser.error("--tune-seconds: --searches DIR is missing, the folder for what is found")
     warnings.simplefilter("ignore")  # each line says the match
     family = find(options.family)
     sizes = [each.sizes for each in size_lists.read(options.sizes, family.operation)]
     sizes = sizes[:: max(1, len(sizes) // options.most)][: options.most] if options.most else sizes
-    for text in tune(options, sizes) if options.tune_seconds else ():
-        print(text, flush=True)
+    if options.tune_seconds:
+        seconds, device_id = options.tune_seconds, options.device
+        for text in run(options.family, sizes, seconds, device_id, options.searches, options.at_once, options.limit):
+            print(text, flush=True)
+    found = read(options.searches, options.family) if options.searches else {}
     device = devices.open_device(options.device)
     handles = {
         name: tuner.dispatch(options.family, device=device, library=library, results=options.results)
@@ -395,8 +338,7 @@ def main() -> None:
     with contextlib.suppress(KeyboardInterrupt):  # a run that is cut off has its summary, too
         for each in sizes:
             try:
-                rivals = winners(family, options.tuned, each, sizes, device) if options.tuned else []
-                rows.append(measured(family, each, device, handles, table, rivals, options))
+                rows.append(measured(family, each, device, handles, table, found, options))
             except Exception as error:  # a library has errors of its own
                 print(f"{short_size(each)}: left out: {type(error).__name__}: {error}", flush=True)
                 continue
