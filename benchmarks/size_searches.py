@@ -44,7 +44,7 @@ def search(family: str, texts: Sequence[str], seconds: float, device: str, file:
     progress, history = Quiet(lambda text: None), TrialTable()
     with Crews(progress.noted) as crews:
         for size in size_lists.parse(texts, spaces[0].operation):
-            began, table = time.monotonic(), TrialTable()
+            began = time.monotonic()
             requests = requests_at(template, spaces, size.sizes)
             try:
                 gone = dropped(crews, requests, size.sizes, history, progress, trial_budget(template))
@@ -53,9 +53,9 @@ def search(family: str, texts: Sequence[str], seconds: float, device: str, file:
                         contextlib.suppress(*UNTUNABLE),
                         explored(crews, CheckedRequest.of(requests[name]), progress) as done,
                     ):
-                        table.add(size.sizes, name, done.trials)
+                        history.add(size.sizes, name, done.trials)
             finally:  # what is cut off has found something, too
-                found[size_text(size.sizes)] = ranking = _best(table, size.sizes)
+                found[size_text(size.sizes)] = ranking = _best(history, size.sizes)
                 file.write_text(json.dumps(found, indent=1) + "\n")
             took = time.monotonic() - began
             kernels = len({kernel for kernel, _, _ in ranking})
@@ -132,7 +132,8 @@ def main() -> None:
     parser.add_argument("--file", type=Path, help="search in this process, and write here")
     options = parser.parse_args()
     if options.file:
-        search(options.family, options.texts, options.seconds, options.device, options.file)
+        with contextlib.suppress(KeyboardInterrupt):
+            search(options.family, options.texts, options.seconds, options.device, options.file)
         return
     operation = members(options.family, options.device)[0][0].operation
     read_of = size_lists.read(options.sizes, operation) if options.sizes else []
