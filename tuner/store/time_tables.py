@@ -17,8 +17,10 @@ from typing import Any
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.space.model import Config, ConfigKey, config_key
+from tuner.space.source import fixed_options
 from tuner.store import locks
 from tuner.store.grids import Sizes
+from tuner.store.lookup import Query
 
 FORMAT, VERSION = "tuner times", 1
 MOST = 1 << 26  # characters of a file
@@ -50,6 +52,13 @@ class TimeTable:
     def at(self) -> list[Sizes]:
         """The sizes of which there are times."""
         return sorted({*self.library, *(sizes for times in self.times.values() for sizes in times)})
+
+    def serves(self, query: Query) -> bool:
+        """Whether it is of the query's kernel as it is now, problem and device."""
+        options, names = query.scope.options, tuple(query.space.operation.sizes)
+        is_here = (self.kind, self.device, self.code) == (query.kind, query.device, query.version.code)
+        is_problem = self.names == names and self.types == query.scope.types
+        return is_here and is_problem and all(self.options.get(o) == options[o] for o in fixed_options(query.space))
 
     def add(self, config: Config, sizes: Sizes, time_ms: float) -> None:
         """Take in a time, in the place of an earlier one."""

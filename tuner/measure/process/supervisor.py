@@ -170,6 +170,10 @@ class Supervisor:
         }  # fmt: skip
         return self._ask(Finals.from_json, request, seconds)
 
+    def library(self) -> list[float]:
+        """The times of the vendor's library, as `Bench.library` says. Raises as `measure` does."""
+        return self._ask(lambda reply: list(reply["times"]), {"library": True}, self.task.timeout)
+
     def verify(self, configs: Sequence[Config]) -> list[str | None]:
         """Of each configuration why it is wrong, as the finals would tell; None where it is right.
 

@@ -124,6 +124,8 @@ def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
     with turns.taken():
         if "verify" in request:
             return {"failures": bench.verify(request["verify"])}
+        if "library" in request:
+            return {"times": bench.library()}
         if "finals" in request:
             options = {name: request[name] for name in ("with_library", "sustained", "quick")}
             finals = bench.finals(request["finals"], **options)
