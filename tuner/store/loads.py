@@ -29,6 +29,7 @@ library's routine, whose blocks nobody knows, has the work as its load.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -108,6 +109,7 @@ class TimeTerms:
         self._space = next((entry.space for entry in measured if entry.space is not None), None)
         self._rows = {} if self._space is None else _rows(self._space, scope)
         self._libraries = np.array([entry.space is None for entry in measured], bool)
+        scopes = functools.cache(self._at)  # many grids are looked at at the same sizes
         parameters: dict[int, list[str]] = {}
         known: dict[tuple[object, ...], list[TiledGrid]] = {}
         counted: dict[int, _Counted] = {}
@@ -120,7 +122,7 @@ class TimeTerms:
                 parameters[id(space)] = parameters_of(space)
             key = id(space), *(config.get(name) for name in parameters[id(space)])
             if key not in known:
-                found = [TiledGrid.of(step, space, config, scope, sizes) for step in space.steps]
+                found = [TiledGrid.of(step, space, config, scopes, sizes) for step in space.steps]
                 there = [grid for grid in found if grid is not None]
                 known[key] = [grid for grid in there if grid.is_product] or there
             for grid in known[key]:
@@ -144,6 +146,10 @@ class TimeTerms:
         self._tiles_of = tiles
         self._algorithms = sorted({each.algorithm for each in told.values() if each})
 
+    def _at(self, sizes: Sizes) -> Scope:
+        """The problem of these sizes; all entries are of one operation."""
+        return self._scope if self._space is None else at(self._space, self._scope, sizes)
+
     @property
     def has_tiles(self) -> bool:
         """Whether the library tells its tiles."""
@@ -160,7 +166,7 @@ class TimeTerms:
         work, alignments = np.ones((len(sizes), 2)), np.ones((len(sizes), len(self._rows)), int)
         if self._space is not None:
             for row, each in enumerate(sizes):
-                scope = at(self._space, self._scope, each)
+                scope = self._at(each)
                 work[row], alignments[row] = work_of(self._space, scope), self._alignments(scope)
         library = [self._told.get(each) or self._tiles_of(each) if self.has_tiles else None for each in sizes]
         tiles = self._means(there, [each and each.there for each in library])
@@ -250,7 +256,7 @@ class TimeTerms:
         along = self._factors * powers[:, self._power_of]
         there, whole = np.ceil(along - ROUNDING).prod(axis=2), along.prod(axis=2)
         for row, each in enumerate(sizes if self._counted else ()):
-            scope = at(self._counted[0].space, self._scope, each)  # all are of one operation
+            scope = self._at(each)
             for counted in self._counted:
                 there[row, counted.rows] = counted.grid.tiles(counted.space.names(counted.config, scope))
                 if not counted.grid.is_product:

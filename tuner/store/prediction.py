@@ -220,12 +220,15 @@ def _nonnegative(squares: Array, sums: Array, counts: Array) -> Array:
     diagonal = np.einsum("...ii->...i", squares)
     penalty = SPARING * diagonal / np.maximum(counts, 1)[..., None] ** 3
     penalty[..., LOAD] = 0.0
+    parts = sums.shape[-1]
+    squares = squares + penalty[..., None] * np.eye(parts)
     scale = np.where(diagonal > 0, diagonal + penalty, 1.0)
-    x = np.zeros_like(sums)
-    order = [LOAD, *(part for part in range(sums.shape[-1]) if part != LOAD)]
+    # The parts come first, and all A as the other axis: each step is of whole rows.
+    rows = np.ascontiguousarray(np.moveaxis((squares / scale[..., None]).reshape(-1, parts, parts), 0, 2))
+    wanted = np.ascontiguousarray((sums / scale).reshape(-1, parts).T)
+    x = np.zeros_like(wanted)
+    order = [LOAD, *(part for part in range(parts) if part != LOAD)]
     for _ in range(ROUNDS):
         for part in order:
-            gradient = sums[..., part] - np.einsum("...j,...j->...", squares[..., part, :], x)
-            gradient -= penalty[..., part] * x[..., part]
-            x[..., part] = np.maximum(0.0, x[..., part] + gradient / scale[..., part])
-    return x
+            x[part] = np.maximum(0.0, x[part] + wanted[part] - np.einsum("jb,jb->b", rows[part], x))
+    return x.T.reshape(sums.shape)
