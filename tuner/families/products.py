@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuner.devices import Device
 from tuner.devices.arguments import ArraySpec
 from tuner.devices.product import MatrixProduct, Tiles, matrices
-from tuner.space import operation, routines, source
+from tuner.space import operation, routines
 from tuner.space.chosen_types import dtype
 from tuner.space.model import Space
 from tuner.space.scope import Scope
@@ -26,7 +26,7 @@ def product(space: Space, scope: Scope) -> MatrixProduct | None:
     """The matrix product that the operation of `space` says to be (`library: gemm`); None if it says none."""
     op = space.operation
     by_name = {spec.argument.name: spec for spec in specs(space, scope)}
-    if op.library != "gemm" or list(by_name) != ["C", "A", "B"] or source.fixed_options(space) & {"alpha", "beta"}:
+    if op.library != "gemm" or list(by_name) != ["C", "A", "B"] or space.fixed_options & {"alpha", "beta"}:
         return None
     if not {"alpha", "beta"} <= scope.options.keys() or any(len(spec.shape) != 3 for spec in by_name.values()):
         return None

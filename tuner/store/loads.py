@@ -144,6 +144,7 @@ class TimeTerms:
         told = {each: tiles(each) for each in library}
         self._told = told if all(told.values()) else {}
         self._tiles_of = tiles
+        self._untold = np.nan if self._told else 0.0
         self._algorithms = sorted({each.algorithm for each in told.values() if each})
 
     def _at(self, sizes: Sizes) -> Scope:
@@ -169,8 +170,8 @@ class TimeTerms:
                 scope = self._at(each)
                 work[row], alignments[row] = work_of(self._space, scope), self._alignments(scope)
         library = [self._told.get(each) or self._tiles_of(each) if self.has_tiles else None for each in sizes]
-        tiles = self._means(there, [each and each.there for each in library])
-        share = self._means(1 / whole, [each and 1 / each.whole for each in library])
+        shares = np.array([self._untold if each is None else 1 / each.whole for each in library], float)
+        tiles, share = self._means(there, self._library_tiles(library)), self._means(1 / whole, shares)
         return Amounts(sizes, there, tiles, share, work[:, [0]], work[:, [1]], alignments, library)
 
     def parts(self, amounts: Amounts, slots: Array) -> Array:
@@ -225,20 +226,18 @@ class TimeTerms:
         multiprocessors. All are means of steps."""
         there, most, slots = amounts.there, self._most, slots[self._owners]
         even = there / np.where(there > most, np.minimum(slots, most), slots)
-        library = [each and each.there / self._units for each in amounts.library]
-        rounded = [
-            self._means(np.ceil(even / at_once), [each and math.ceil(each / at_once) for each in library])
-            for at_once in (1, 2, 4)
-        ]
-        return np.array([*rounded, self._means(even, library)])
+        return self._means(_in_waves(even), _in_waves(self._library_tiles(amounts.library) / self._units))
 
-    def _means(self, by_grid: Array, library: Sequence[float | None]) -> Array:
-        """By size and entry: the mean of the grids of each; of a library that does not tell its tiles, zero."""
-        found = np.full((len(library), len(self._libraries)), np.nan)
+    def _library_tiles(self, library: Sequence[Tiles | None]) -> Array:
+        """By size: the tiles of a library; zero where it never tells."""
+        return np.array([self._untold if each is None else each.there for each in library], float)
+
+    def _means(self, by_grid: Array, library: Array) -> Array:
+        """The last axis by entry: of each kernel the mean of its grids, and the library's."""
+        found = np.full((*library.shape, len(self._libraries)), np.nan)
         if len(self._owners):
-            found[:, self._with_grids] = np.add.reduceat(by_grid, self._first_grids, axis=1) / self._grids_of
-        untold = np.nan if self.has_tiles else 0.0
-        found[:, self._libraries] = np.array([untold if each is None else each for each in library])[:, None]
+            found[..., self._with_grids] = np.add.reduceat(by_grid, self._first_grids, axis=-1) / self._grids_of
+        found[..., self._libraries] = library[..., None]
         return found
 
     def _library_places(self, library: Sequence[Tiles | None]) -> Array:
@@ -262,6 +261,11 @@ class TimeTerms:
                 if not counted.grid.is_product:
                     whole[row, counted.rows] = there[row, counted.rows]
         return there, whole
+
+
+def _in_waves(even: Array) -> Array:
+    """So many tiles per multiprocessor in waves of one, two and four of them, and without waves."""
+    return np.array([np.ceil(even), np.ceil(even / 2), np.ceil(even / 4), even])
 
 
 def _rows(space: Space, scope: Scope) -> dict[Expression, int]:
