@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -76,7 +77,6 @@ class FamilyTable:
         for known in self._known:
             for sizes in known.records:
                 self._recorded.setdefault(sizes, []).append(known)
-        self._measured = {sizes: logarithms(sizes) for known in self._known for sizes in known.times}
         entries = [Measured(known.space, known.config, known.times) for known in self._known]
         cache = device.last_cache or 0
         self._model = TimeModel(entries, scope, device.units, cache, self._tiles) if len(entries) > 1 else None
@@ -85,6 +85,11 @@ class FamilyTable:
     def notes(self) -> list[str]:
         """What cannot be read of stores and tables."""
         return list(dict.fromkeys(self._problems))
+
+    @functools.cached_property
+    def _measured(self) -> dict[Sizes, tuple[float, ...]]:
+        """The sizes of all times, and where they lie. With a model, nothing asks for them."""
+        return {sizes: logarithms(sizes) for sizes in {sizes for known in self._known for sizes in known.times}}
 
     def _tiles(self, sizes: Sizes) -> Tiles | None:
         """How the library runs the operation at these sizes, if it tells."""
