@@ -141,11 +141,15 @@ class TimeTerms:
         self._power_of = inverse.reshape(self._factors.shape)
         self._most = np.array([grid.most for grid in grids], float)
         library: Mapping[Sizes, float] = next((entry.times for entry in measured if entry.space is None), {})
-        told = {each: tiles(each) for each in library}
-        self._told = told if all(told.values()) else {}
+        self._told: dict[Sizes, Tiles] = {}
+        for each in library:
+            if (offer := tiles(each)) is None:  # then it is believed nowhere
+                self._told = {}
+                break
+            self._told[each] = offer
         self._tiles_of = tiles
         self._untold = np.nan if self._told else 0.0
-        self._algorithms = sorted({each.algorithm for each in told.values() if each})
+        self._algorithms = sorted({each.algorithm for each in self._told.values()})
 
     def _at(self, sizes: Sizes) -> Scope:
         """The problem of these sizes; all entries are of one operation."""
