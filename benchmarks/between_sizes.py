@@ -18,7 +18,6 @@ from pathlib import Path
 from statistics import geometric_mean, mean, median
 
 from tuner.families import family
-from tuner.families.code import SizedCode
 from tuner.families.known import Knowledge
 from tuner.space.scope import Limits, Scope
 from tuner.space.source import Version
@@ -40,9 +39,9 @@ def entries_of(name: str, options: argparse.Namespace) -> list[Measured]:
         operation = space.operation
         scope = Scope(dict.fromkeys(operation.sizes, 1), dict(operation.options), "cuda", LIMITS)
         query = Query(space, scope, options.device, "cuda", "", Version.of(space), options.units, options.cache)
-        knowledge.add_records(Store.of(space, options.results).records, query, SizedCode(space))
+        knowledge.add_records(Store.of(space, options.results).records, query)
         for table in time_tables.read(space.name, options.results)[0]:
-            knowledge.add_table(table, query, SizedCode(space))
+            knowledge.add_table(table, query)
     return [Measured(known.space, known.config, known.times) for known in knowledge.all()]
 
 

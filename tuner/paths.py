@@ -43,7 +43,12 @@ def known_kernels() -> Path:
 
 def cache() -> Path:
     """Builds and launch forms; safe to delete. TUNER_CACHE names another folder."""
-    return private(Path(os.environ.get("TUNER_CACHE") or _user("XDG_CACHE_HOME", ".cache")))
+    return private(cache_folder())
+
+
+def cache_folder() -> Path:
+    """The folder of `cache`, which may not be there or be trusted, for asking whether it holds something."""
+    return Path(os.environ.get("TUNER_CACHE") or _user("XDG_CACHE_HOME", ".cache"))
 
 
 def _user(variable: str, default: str) -> Path:

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.operations import array, written
 from helpers.processes import Tune
-from tuner.space import catalog, source
+from tuner.space import catalog, includes, source
 
 Y = array("y", "float32", ["n"], "out")
 
@@ -44,7 +44,7 @@ def test_an_edited_header_makes_another_kernel(file: Path) -> None:
 
 def test_a_header_beside_the_kernel_comes_first(file: Path) -> None:
     (file.parent / "first.h").write_text("#define VALUE 7\n")
-    text = source.inlined(catalog.load(str(file)).sources[0], catalog.load(str(file)).include)
+    text = includes.inlined(catalog.load(str(file)).sources[0], catalog.load(str(file)).include)
     assert ("VALUE 7" in text, "SECOND" in text) == (True, False)
 
 

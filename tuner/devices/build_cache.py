@@ -35,7 +35,7 @@ def read(name: str) -> bytes | None:
 
 def holds(name: str) -> bool:
     """Whether there is a build called `name`, which may be damaged."""
-    return (folder() / name).is_file()
+    return os.path.isfile(paths.cache_folder() / "builds" / name)
 
 
 def newest(beginning: str) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from tuner.devices import Device, build_cache
 from tuner.devices.product import Tiles
@@ -15,14 +15,16 @@ from tuner.errors import DeviceError, NoConfiguration, TrialError
 from tuner.families import products
 from tuner.families.bundles import Binaries
 from tuner.families.code import SizedCode
-from tuner.families.known import Knowledge, Known
+from tuner.families.elsewhere import Elsewhere
+from tuner.families.known import Knowledge, Known, logarithms
 from tuner.space import source
 from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.store import lookup, time_tables
+from tuner.store import time_tables
 from tuner.store.grids import Measured, Sizes
-from tuner.store.lookup import MATCHES, Candidate, Match, Query
+from tuner.store.lookup import Candidate, Match, Query
 from tuner.store.prediction import TimeModel
+from tuner.store.record import Record
 from tuner.store.rejected import Rejections
 from tuner.store.store import Store
 
@@ -37,7 +39,14 @@ class Choice:
     candidate: Candidate
 
 
-_Entry = tuple[Known, Sizes, Match, float | None]  # the size that it was measured at, and the expected regret
+class _Entry(NamedTuple):
+    """What was measured, how it matches here, its record with the rank in it, and the expected regret."""
+
+    known: Known
+    match: Match
+    record: Record | None = None
+    rank: int = 0
+    regret: float | None = None
 
 
 class FamilyTable:
@@ -61,7 +70,13 @@ class FamilyTable:
         self._code = {id(space): SizedCode(space) for space in self._spaces}
         self._exported, self._library = frozenset(exported.builds), library
         self._problems = [problem for store in self._stores for problem in store.problems]
+        self._elsewhere = Elsewhere(self._stores, self._queries)
         self._known = self._read(library, results)
+        self._recorded: dict[Sizes, list[Known]] = {}
+        for known in self._known:
+            for sizes in known.records:
+                self._recorded.setdefault(sizes, []).append(known)
+        self._measured = {sizes: logarithms(sizes) for known in self._known for sizes in known.times}
         entries = [Measured(known.space, known.config, known.times) for known in self._known]
         cache = device.last_cache or 0
         self._model = TimeModel(entries, scope, device.units, cache, self._tiles) if len(entries) > 1 else None
@@ -98,47 +113,48 @@ class FamilyTable:
     def _judged(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
         """The same without regard to exported builds: what failed verification here comes last."""
         scope, wrong = self.scope(sizes), list[Choice]()
-        judges = {id(query.space): Rejections(replace(query, scope=scope)) for query in self._queries}
-        for choice in self._ranked(sizes, judges):
+        queries, judges = {id(query.space): query for query in self._queries}, dict[int, Rejections]()
+
+        def judge(space: Space) -> Rejections:
+            if id(space) not in judges:
+                judges[id(space)] = Rejections(replace(queries[id(space)], scope=scope))
+            return judges[id(space)]
+
+        for choice in self._ranked(sizes, judge):
             if choice.space is not None:
-                choice = replace(choice, candidate=judges[id(choice.space)].judged(choice.candidate))
+                choice = replace(choice, candidate=judge(choice.space).judged(choice.candidate))
             if not choice.candidate.rejected:
                 yield choice
             else:
                 wrong.append(choice)
         yield from wrong
 
-    def _ranked(self, sizes: Mapping[str, int], judges: Mapping[int, Rejections]) -> Iterator[Choice]:
+    def _ranked(self, sizes: Mapping[str, int], judge: Callable[[Space], Rejections]) -> Iterator[Choice]:
         """The same with what failed verification in its place; only a kernel's own look-up has it last."""
         scope, key = self.scope(sizes), tuple(sizes.values())
         found = False
         for choice in self._by_code(self._comparable(scope, key), scope):
             found = True
             yield choice
-        seen: list[tuple[tuple[Any, ...], Choice]] = []
-        failure: NoConfiguration | None = None
-        for position, (store, query) in enumerate(zip(self._stores, self._queries, strict=True)):
-            here = replace(query, scope=scope, units=0)
-            try:
-                candidate = next(judges[id(query.space)].last(lookup.candidates(store.records, here)))
-            except NoConfiguration as error:
-                failure = error
-                continue
-            order = MATCHES.index(candidate.match), candidate.stale, -position
-            seen.append((order, Choice(query.space, candidate)))
-        yield from (choice for _, choice in sorted(seen, key=lambda entry: entry[0]))
+        failure = NoConfiguration(f"no kernel of the family runs on {self.device.id}")
+        try:
+            for space, candidate in self._elsewhere.candidates(scope, judge):
+                found = True
+                yield Choice(space, candidate)
+        except NoConfiguration as error:
+            failure = error
         if self._library:
             yield Choice(None, Candidate({}, "default"))  # it may take what no kernel does
-        if not seen and not found:
-            raise failure or NoConfiguration(f"no kernel of the family runs on {self.device.id}")
+        if not found:
+            raise failure
 
     def _by_code(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
         """`entries`, the best first, as valid choices in the order of `choices`."""
         uncompiled: list[_Entry] = []
         for_one_size: list[_Entry] = []
         for entry in entries:
-            known, _, match, _ = entry
-            if known.space is None or match == "exact" or self._is_known(known, scope):
+            known = entry.known
+            if known.space is None or entry.match == "exact" or known.has_code(self._code[id(known.space)], scope):
                 for choice in self._valid([entry], scope):
                     better = list(itertools.islice(self._valid(uncompiled, scope), 1))
                     # Where this is not built either, something is to be compiled anyway.
@@ -151,11 +167,6 @@ class FamilyTable:
             else:
                 uncompiled.append(entry)
         yield from self._valid([*uncompiled, *for_one_size], scope)
-
-    def _is_known(self, known: Known, scope: Scope) -> bool:
-        """Whether its code here is that of a size at which it was measured."""
-        assert known.space is not None
-        return self._code[id(known.space)].at(known.config, scope) in known.codes
 
     def _is_built(self, choice: Choice, scope: Scope) -> bool:
         """Whether there is a build of a choice."""
@@ -180,26 +191,25 @@ class FamilyTable:
     def _comparable(self, scope: Scope, key: Sizes) -> Iterator[_Entry]:
         """What was measured on this device, best first: exact ones; then predicted ones, or those of the nearest
         sizes."""
-        exact = [known for known in self._known if key in known.records]
-        if exact:
-            best = min((known.times[key] for known in exact if known.space is not None), default=math.inf)
-            order = sorted(exact, key=lambda known: self._exact_time(known, key, best))
-            yield from ((known, key, "exact", None) for known in order)
+        yield from self._ordered(self._recorded.get(key, []), key, "exact")
         regret = self._model.regret if self._model is not None else None
         if self._model is not None and regret is not None:
             times = self._model.times(scope.sizes)
-            order = [
-                self._known[position] for position in times.argsort(kind="stable") if math.isfinite(times[position])
-            ]
-            yield from (
-                (known, _nearest([*(known.records or known.times)], key), "predicted", regret) for known in order
-            )
+            for position in times.argsort(kind="stable"):
+                if math.isfinite(times[position]):
+                    known = self._known[position]
+                    record, rank = known.nearest_record(key)
+                    yield _Entry(known, "predicted", record, rank, regret)
             return
-        for sizes in sorted({size for known in self._known for size in known.times}, key=lambda s: _distance(s, key)):
-            there = [known for known in self._known if sizes in known.times]
-            best = min((known.times[sizes] for known in there if known.space is not None), default=math.inf)
-            there.sort(key=lambda known: self._exact_time(known, sizes, best))
-            yield from ((known, sizes, "nearest_size", None) for known in there)
+        here = logarithms(key)
+        for sizes in sorted(self._measured, key=lambda sizes: math.dist(self._measured[sizes], here)):
+            yield from self._ordered([known for known in self._known if sizes in known.times], sizes, "nearest_size")
+
+    def _ordered(self, there: Iterable[Known], sizes: Sizes, match: Match) -> Iterator[_Entry]:
+        """What was measured at a size, the least time first."""
+        best = min((known.times[sizes] for known in there if known.space is not None), default=math.inf)
+        for known in sorted(there, key=lambda known: self._exact_time(known, sizes, best)):
+            yield _Entry(known, match, *known.records.get(sizes, (None, 0)))
 
     def _exact_time(self, known: Known, sizes: Sizes, best: float) -> float:
         """Its time; of the library, what it would be in the run of the best of ours, where both were measured."""
@@ -209,8 +219,7 @@ class FamilyTable:
 
     def _valid(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
         """Those of `entries` that are valid here."""
-        for known, sizes, match, regret in entries:
-            record, rank = known.records.get(sizes, (None, 0))
+        for known, match, record, rank, regret in entries:
             if known.space is None:
                 yield Choice(None, Candidate({}, match, record, regret=regret))
             elif known.space.valid(known.config, scope):
@@ -220,18 +229,9 @@ class FamilyTable:
         """The configurations in records and tables whose times may be compared, and the library."""
         knowledge = Knowledge(library)
         for store, query in zip(self._stores, self._queries, strict=True):
-            code = self._code[id(query.space)]
-            knowledge.add_records(store.records, query, code)
+            knowledge.add_records(store.records, query)
             tables, problems = time_tables.read(query.space.name, results)
             self._problems += problems
             for table in tables:
-                knowledge.add_table(table, query, code)
+                knowledge.add_table(table, query)
         return knowledge.all()
-
-
-def _nearest(there: Iterable[Sizes], key: Sizes) -> Sizes:
-    return min(there, key=lambda sizes: _distance(sizes, key))
-
-
-def _distance(one: Sizes, other: Sizes) -> float:
-    return math.hypot(*(math.log(a / b) for a, b in itertools.zip_longest(one, other, fillvalue=1)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import warnings
 from collections.abc import Mapping
@@ -184,15 +185,17 @@ class Dispatcher:
         operation.parse_size(sizes, op, types)
         device = self._fixed or self._device_at(device_name(place))
         table = self._table(device, types)
-        if not self._exported.builds and self._missed(table, sizes):
+        choices = table.choices(sizes)
+        best = [*itertools.islice(choices, 1)]
+        if best and not self._exported.builds and self._missed(best[0], table, sizes):
             self._tables.clear()  # it has been tuned
             table = self._table(device, types)
-        return self._first(table, table.choices(sizes), sizes)
+            best, choices = [], table.choices(sizes)
+        return self._first(table, itertools.chain(best, choices), sizes)
 
-    def _missed(self, table: FamilyTable, sizes: Mapping[str, int]) -> bool:
+    def _missed(self, best: Choice, table: FamilyTable, sizes: Mapping[str, int]) -> bool:
         """Note a size that has no exact match; whether it is to be looked up again (`missed.note`)."""
-        best = next(table.choices(sizes), None)
-        if best is None or best.candidate.is_exact:
+        if best.candidate.is_exact:
             return False
         scope = table.scope(sizes)
         where = self.family.address or kernel_names.address(best.space or self.family.spaces[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from tuner.families.code import Code, SizedCode
 from tuner.space.model import Config, ConfigKey, Space, config_key
@@ -27,7 +28,29 @@ class Known:
     config: Config
     times: dict[Sizes, float] = field(default_factory=dict)
     records: dict[Sizes, tuple[Record, int]] = field(default_factory=dict)  # and the rank in it
-    codes: set[Code] = field(default_factory=set)  # at the sizes where it was measured
+    _codes: set[Code] = field(default_factory=set)  # at the sizes where it was measured, as far as they were looked at
+
+    def has_code(self, code: SizedCode, scope: Scope) -> bool:
+        """Whether its code at a size is that of one at which it was measured."""
+        here, names = code.at(self.config, scope), [*scope.sizes]
+        while here not in self._codes and self._unseen:
+            self._codes.add(code.at(self.config, _at(scope, names, self._unseen.pop())))
+        return here in self._codes
+
+    def nearest_record(self, sizes: Sizes) -> tuple[Record | None, int]:
+        """The record at the size that is nearest to this one, if there is any, and the rank in it."""
+        if not self.records:
+            return None, 0
+        here = logarithms(sizes)
+        return self.records[min(self._logarithms, key=lambda there: math.dist(self._logarithms[there], here))]
+
+    @cached_property
+    def _unseen(self) -> list[Sizes]:
+        return [*self.times]
+
+    @cached_property
+    def _logarithms(self) -> dict[Sizes, tuple[float, ...]]:
+        return {sizes: logarithms(sizes) for sizes in self.records}
 
 
 class Knowledge:
@@ -51,7 +74,7 @@ class Knowledge:
     def _of(self, space: Space, config: Config) -> Known:
         return self._found.setdefault((id(space), config_key(config)), Known(space, config))
 
-    def add_records(self, records: Iterable[Record], query: Query, code: SizedCode) -> None:
+    def add_records(self, records: Iterable[Record], query: Query) -> None:
         """Take in records of the query's kernel."""
         space, names = query.space, list(query.space.operation.sizes)
         signatures: dict[Sizes, str] = {}  # the latest: with other inputs, times differ
@@ -65,25 +88,27 @@ class Knowledge:
                 known = self._of(space, config) if space.declares(config) else None
                 if known is not None and sizes not in known.times:
                     known.times[sizes], known.records[sizes] = time_ms, (record, rank)
-                    known.codes.add(code.at(config, _at(query.scope, names, sizes)))
             if self._with_library and record.library_ms:
                 held = self._library.records.get(sizes)
                 if held is None or record.time_ms < held[0].time_ms:  # beside the best of ours
                     self._library.times[sizes], self._library.records[sizes] = record.library_ms, (record, 0)
 
-    def add_table(self, table: TimeTable, query: Query, code: SizedCode) -> None:
+    def add_table(self, table: TimeTable, query: Query) -> None:
         """Take in a table that serves the query. Times of records count before those of tables."""
-        space, names = query.space, list(query.space.operation.sizes)
+        space = query.space
         if not table.serves(query):
             return
-        scopes = {sizes: _at(query.scope, names, sizes) for sizes in table.at}
         for key, config in table.configs.items():
             if space.declares(config):
                 known = self._of(space, config)
                 known.times = {**table.times[key], **known.times}
-                known.codes |= {code.at(config, scopes[sizes]) for sizes in table.times[key]}
         if self._with_library:
             self._library.times = {**table.library, **self._library.times}
+
+
+def logarithms(sizes: Sizes) -> tuple[float, ...]:
+    """Where sizes lie: how far two are apart is the distance of these."""
+    return tuple(map(math.log, sizes))
 
 
 def _at(scope: Scope, names: Sequence[str], sizes: Sizes) -> Scope:

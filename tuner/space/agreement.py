@@ -12,9 +12,9 @@ from tuner.errors import SpaceError
 from tuner.paths import from_here, shown
 from tuner.space import braces, declared_memory, macros
 from tuner.space.dtypes import DTYPES, DType
+from tuner.space.includes import inlined, without_comments
 from tuner.space.model import Argument, Space, Step
 from tuner.space.prototype import Parameter, Prototype, prototypes
-from tuner.space.source import inlined, without_comments
 
 MOST_TEXT = 1 << 20  # characters; of a longer source, nothing is concluded
 _ADDRESSES = (DTYPES["uint64"], DTYPES["int64"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from tuner import paths
 from tuner.errors import SpaceError
 from tuner.paths import shown
-from tuner.space import python_function, source
+from tuner.space import includes, python_function, source
 from tuner.space.model import Space
 from tuner.space.reference_forms import KernelReference
 
@@ -31,7 +31,7 @@ def _contents(space: Space) -> Iterator[str]:
             yield f"{file.name} {_digest(file)}"
     reference = space.operation.reference
     if isinstance(reference, KernelReference) and reference.source is not None:
-        yield source.without_comments(source.inlined(reference.source, space.include))
+        yield includes.without_comments(includes.inlined(reference.source, space.include))
 
 
 def _digest(path: Path) -> str:

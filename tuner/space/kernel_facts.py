@@ -18,10 +18,10 @@ from tuner.space.choices import Choices
 from tuner.space.dtypes import DTYPES
 from tuner.space.expansion import expanded, is_warp
 from tuner.space.grids import Grids
+from tuner.space.includes import MAX_SOURCE, inlined, without_comments
 from tuner.space.knobs import Knob
 from tuner.space.prototype import Parameter, Prototype, dynamic_arrays, prototypes
 from tuner.space.shapes import Names, Shapes
-from tuner.space.source import MAX_SOURCE, inlined, without_comments
 from tuner.space.undeclared import undeclared
 
 _WORD_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([A-Za-z_]\w*)[ \t]*$", re.MULTILINE)

@@ -16,12 +16,12 @@ from tuner.space import operation as operations
 from tuner.space.default import no_configuration
 from tuner.space.evaluation import Evaluation
 from tuner.space.expressions import Expression
+from tuner.space.includes import inlined, without_comments
 from tuner.space.model import Restriction, Space, Value
 from tuner.space.name_check import check_names
 from tuner.space.operation_reader import OperationReader
 from tuner.space.schema import OperationModel, SpaceModel
 from tuner.space.scope import COMMON_GPU, Limits, Scope
-from tuner.space.source import inlined, without_comments
 from tuner.space.source_reader import SourceReader
 from tuner.space.step_reader import StepReader
 from tuner.space.validation import validated

@@ -11,7 +11,7 @@ import numpy as np
 
 from tuner.errors import ExpressionError, SpaceError
 from tuner.paths import shown
-from tuner.space import array_expressions, braces, dtypes, source
+from tuner.space import array_expressions, braces, dtypes, includes
 from tuner.space.dtypes import DType
 from tuner.space.elements import Elements
 from tuner.space.expressions import names_in, parse
@@ -132,7 +132,7 @@ def products_by_name(tree: ast.expr, arrays: Container[str]) -> ast.expr:
 
 def _reached(space: Space, step: Step) -> list[str]:
     """The arguments that a step's kernel reaches without taking them."""
-    text, found = source.without_comments(source.inlined(step.source, space.include)), list[str]()
+    text, found = includes.without_comments(includes.inlined(step.source, space.include)), list[str]()
     for argument in space.operation.arguments:
         if argument.kind is None:
             continue

@@ -12,10 +12,10 @@ from tuner.space import agreement, braces, derivation, operation, python_functio
 from tuner.space.array_functions import TRYING, OutOfBounds, bounded
 from tuner.space.default import excluding_all, nominal
 from tuner.space.elements import held
+from tuner.space.includes import inlined, without_comments
 from tuner.space.model import Operation, Space
 from tuner.space.reference_forms import ExpressionReference, KernelReference, PythonReference
 from tuner.space.scope import Scope
-from tuner.space.source import inlined, without_comments
 from tuner.space.texts import size_text
 
 MOST_BYTES = 1 << 22  # of the arrays that a reference is tried on

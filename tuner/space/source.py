@@ -1,27 +1,18 @@
 """A configuration as the text that a compiler reads. Nothing else makes such text."""
 
-import errno
 import functools
-import os
-import re
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tuner import paths
-from tuner.errors import ExpressionError, GeometryError, SpaceError
+from tuner.errors import ExpressionError, GeometryError
 from tuner.space import braces, dtypes, kinds, tolerance
-from tuner.space.model import Argument, Config, Geometry, Space, Step, Value
+from tuner.space.includes import defined, inlined, without_comments, words
+from tuner.space.model import Argument, Config, Geometry, Space, Step
 from tuner.space.scope import Scope
-
-MAX_SOURCE = 10_000_000  # characters of a kernel file or header
-_COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
-_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_REGION = re.compile(r"^[ \t]*#[ \t]*(?:endif|else|elif)\b[^\n\\]*$", re.MULTILINE)  # ends one that may be skipped
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"[^\n]*$|<([^>\n]+)>)', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -73,7 +64,7 @@ def render(space: Space, config: Config, scope: Scope) -> tuple[StepSource, ...]
     needless = unused(space)
     macros = {name: value for name, value in macros.items() if name not in needless}
     for path in space.sources:
-        text = f'{head}{_defines(macros)}#line 1 "{path.name}"\n{inlined(path, space.include, macros)}'
+        text = f'{head}{defined(macros)}#line 1 "{path.name}"\n{inlined(path, space.include, macros)}'
         own = dict.fromkeys(kernel for step, kernel in zip(space.steps, kernels, strict=True) if step.source == path)
         sources[path] = Source(text, tuple(own), options)
     return tuple(
@@ -85,7 +76,7 @@ def render(space: Space, config: Config, scope: Scope) -> tuple[StepSource, ...]
 def defines(space: Space, config: Config, scope: Scope) -> str:
     """The macros of one configuration, one `#define` per line: types, parameters and derived values, but not those
     that a template takes."""
-    return _prologue(space, config, scope) + _defines(_macros(space, config, scope))
+    return _prologue(space, config, scope) + defined(_macros(space, config, scope))
 
 
 def _prologue(space: Space, config: Config, scope: Scope) -> str:
@@ -93,9 +84,9 @@ def _prologue(space: Space, config: Config, scope: Scope) -> str:
     return dtypes.prologue({**scope.types, **chosen}, scope.language)
 
 
-def _macros(space: Space, config: Config, scope: Scope) -> dict[str, Value]:
+def _macros(space: Space, config: Config, scope: Scope) -> dict[str, str]:
     names = named(space, config, scope)
-    return {name: names[name] for name in macro_names(space)}
+    return {name: braces.literal(names[name]) for name in macro_names(space)}
 
 
 def size_dependent(space: Space) -> frozenset[str]:
@@ -122,8 +113,7 @@ def unused(space: Space) -> frozenset[str]:
     candidates = size_dependent(space)
     if not candidates:
         return candidates
-    code = " ".join(without_comments(inlined(path, space.include)) for path in space.sources)
-    return candidates - set(_WORD.findall(_STRING.sub("", code)))
+    return candidates.difference(*(words(inlined(path, space.include)) for path in space.sources))
 
 
 def macro_names(space: Space) -> tuple[str, ...]:
@@ -150,77 +140,6 @@ def kernels_of(space: Space, config: Config, scope: Scope) -> tuple[str, ...]:
     """The name of each step's kernel in the text of a configuration. Raises ExpressionError if one has none."""
     names = named(space, config, scope)
     return tuple(braces.entry(step.kernel, names) for step in space.steps)
-
-
-def _defines(macros: Mapping[str, Value]) -> str:
-    return "".join(f"#define {name} {braces.literal(value)}\n" for name, value in macros.items())
-
-
-def inlined(path: Path, folders: Sequence[Path] = (), macros: Mapping[str, Value] | None = None) -> str:
-    """The text of `path` with every `#include "..."` expanded. Headers are looked up beside the file, in `folders`, in
-    the folder above, and in the shipped kernels (portable.h). Those in <> are looked up in `folders` alone.
-
-    The text then stands alone: it can be hashed, cached, exported and compiled anywhere. Other includes in <> are left
-    to the compiler, and none of `macros` is defined in them. Each file is included once. Raises SpaceError for a
-    missing file.
-    """
-    try:
-        return _inlined(path, set(), folders, macros or {})
-    except RecursionError:
-        raise SpaceError(
-            f"{paths.shown(path)}: its headers include one another too deeply; include fewer in a row"
-        ) from None
-
-
-def _inlined(path: Path, included: set[Path], folders: Sequence[Path], macros: Mapping[str, Value]) -> str:
-    try:
-        text = paths.read_text(path, MAX_SOURCE)
-    except (OSError, UnicodeDecodeError) as error:
-        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            raise  # it says nothing of the file
-        raise SpaceError(f"{path}: the kernel file cannot be read: {error}") from None
-
-    def expand(match: re.Match[str]) -> str:
-        line = text.count("\n", 0, match.start()) + 1
-        folder = path.resolve().parent
-        searched = [folder, *folders, folder.parent, paths.shipped("kernels")] if match[1] else folders
-        header = next((p for f in searched if os.path.isfile(p := f / (match[1] or match[2]))), None)
-        if header is None and match[1] is None:
-            place = f'#line {line} "{path.name}"\n'
-            return f"{_shield(f'{place}{match[0]}', macros)}{place}" if macros else match[0]
-        if header is None:
-            names = ", ".join(map(str, searched))
-            raise SpaceError(
-                f'{path}:{line}: #include "{match[1]}" is in none of {names}; name its folder in `include:`'
-            )
-        if header.resolve() in included:
-            return ""
-        included.add(header.resolve())
-        return f'#line 1 "{header.name}"\n{_inlined(header, included, folders, macros)}\n#line {line + 1} "{path.name}"'
-
-    def counted(match: re.Match[str]) -> str:
-        line = text.count("\n", 0, match.end()) + 1
-        return f'{match[0]}\n#line {line + 1} "{path.name}"'
-
-    # What stands for an include has more lines, and says where it is. A region that is skipped does not say it.
-    places = [*_INCLUDE.finditer(text), *(_REGION.finditer(text) if _INCLUDE.search(text) else ())]
-    parts, end = [], 0
-    for place in sorted(places, key=lambda match: match.start()):
-        parts += [text[end : place.start()], expand(place) if place.re is _INCLUDE else counted(place)]
-        end = place.end()
-    return "".join([*parts, text[end:]])
-
-
-def _shield(include: str, macros: Mapping[str, Value]) -> str:
-    """`include` without our macros, whose names a system header may use for its own. They are written again after it,
-    because NVRTC's push_macro and pop_macro lose them over <mma.h>."""
-    return "".join(f"#undef {name}\n" for name in macros) + f"{include}\n{_defines(macros)}"
-
-
-def without_comments(text: str) -> str:
-    """C source without comments, blank lines, trailing space and #line directives. Strings stay unchanged."""
-    code = _COMMENT.sub(lambda match: match[1] or " ", text)
-    return "\n".join(line.rstrip() for line in code.splitlines() if line.strip() and not line.startswith("#line "))
 
 
 def _contents(space: Space, argument: Argument) -> tuple[str, ...]:

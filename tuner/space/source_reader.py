@@ -10,9 +10,9 @@ from pathlib import Path
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, read_text, shown
 from tuner.space import braces
+from tuner.space.includes import MAX_SOURCE, inlined, without_comments
 from tuner.space.prototype import prototypes
 from tuner.space.schema import SpaceModel
-from tuner.space.source import MAX_SOURCE, inlined, without_comments
 from tuner.space.yamlfile import Document, Where
 
 _PORTABLE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"portable\.h"', re.MULTILINE)

@@ -39,6 +39,7 @@ class Measured:
 @dataclass(frozen=True)
 class TiledGrid:
     """The tiles of a step along x, y and z, without rounding up: `factors` times the powers of sizes (a row each).
+    Where these do not tell the blocks, but those of the factors of products do, each factor has a row.
 
     `most` is the number of blocks that the grid does not exceed. It `agrees` where it gave the blocks of all sizes
     that were tried; else tiles are to be counted. Where it is no product, none of them is thought to be cut.
@@ -55,9 +56,22 @@ class TiledGrid:
     def of(step: Step, space: Space, config: Config, scope: Scope, sizes: Sequence[Sizes]) -> TiledGrid | None:
         """The grid of a step, which is compared with what it is at `sizes`; None if it has no value somewhere."""
         varying = _varying(space)
-        trees = [_resolved(extent.tree, space) for extent in step.grid]
-        extents = tuple(evaluator_of(_unbounded(tree, varying)) for tree in trees)
-        large = (PROBE_SIZE,) * len(space.operation.sizes)
+        trees = [_unbounded(_resolved(extent.tree, space), varying) for extent in step.grid]
+        grid = TiledGrid._of(step, trees, space, config, scope, sizes)
+        if grid is not None and not grid.agrees:
+            factors = [factor for tree in trees for factor in _factors(tree, space)]
+            split, large = TiledGrid._of(step, factors, space, config, scope, sizes), _large(space)
+            if split is not None and split.agrees and math.isclose(*(g.along(large).prod() for g in (split, grid))):
+                return split
+        return grid
+
+    @staticmethod
+    def _of(
+        step: Step, trees: Sequence[ast.expr], space: Space, config: Config, scope: Scope, sizes: Sequence[Sizes]
+    ) -> TiledGrid | None:
+        """The same with these factors."""
+        extents = tuple(map(evaluator_of, trees))
+        large = tuple(map(int, _large(space)))
 
         def counts(point: Sizes) -> list[int]:
             return counted(extents, space.names(config, at(space, scope, point)))
@@ -65,7 +79,7 @@ class TiledGrid:
         try:
             there = counts(large)
             doubled = [counts((*large[:i], 2 * PROBE_SIZE, *large[i + 1 :])) for i in range(len(large))]
-            exponents = np.array([[math.log2(more[axis] / there[axis]) for more in doubled] for axis in range(3)])
+            exponents = np.array([[math.log2(b / a) for b in more] for a, *more in zip(there, *doubled, strict=True)])
             powers = np.round(exponents)
             factors = np.array(there, float) / float(PROBE_SIZE) ** powers.sum(axis=1)
             names = space.names(config, at(space, scope, large))
@@ -122,10 +136,22 @@ def work_of(space: Space, scope: Scope) -> tuple[float, float]:
     return amount(op.flops, moved), moved
 
 
+def _large(space: Space) -> Array:
+    return np.full(len(space.operation.sizes), float(PROBE_SIZE))
+
+
 def _resolved(tree: ast.expr, space: Space) -> ast.expr:
     """What an extent is that is but the name of a derived value."""
     derived = space.derived.get(tree.id) if isinstance(tree, ast.Name) else None
     return tree if derived is None else _resolved(derived.tree, space)
+
+
+def _factors(tree: ast.expr, space: Space) -> list[ast.expr]:
+    """What an extent is a product of."""
+    tree = _resolved(tree, space)
+    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult):
+        return [*_factors(tree.left, space), *_factors(tree.right, space)]
+    return [tree]
 
 
 def _unbounded(tree: ast.expr, varying: frozenset[str]) -> ast.expr:

@@ -55,9 +55,9 @@ LibraryTiles = Callable[[Sizes], Tiles | None]  # how the library runs the opera
 
 
 class Position(NamedTuple):
-    """Where sizes lie: their logarithms, the alignment of rows; and by entry the logarithms of the blocks and of the
-    work of each, and of a library that tells its tiles those of their waves, as counted and as it says, and which of
-    its algorithms runs."""
+    """Where sizes, which are the first axis, lie: their logarithms, the alignment of rows; by entry the logarithms of
+    the blocks and of the work of each; and for a library that tells its tiles those of their waves, as counted and as
+    it says, and which of its algorithms runs."""
 
     sizes: Array
     alignments: Array
@@ -65,11 +65,19 @@ class Position(NamedTuple):
     library: Array
 
 
-class Terms(NamedTuple):
-    """Of all entries at a size: the parts of their times, in rows, and where it lies for them."""
+class Amounts(NamedTuple):
+    """What the parts of times are made of at sizes, which are the first axis: by grid the tiles; by entry their mean,
+    and that of the share of the work that one whole tile is; the work and the bytes that move; the alignments of rows;
+    and the library's tiles."""
 
-    parts: Array
-    place: Position
+    sizes: Sequence[Sizes]
+    there: Array
+    tiles: Array
+    share: Array
+    work: Array
+    moved: Array
+    alignments: Array
+    library: Sequence[Tiles | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +108,6 @@ class TimeTerms:
         self._space = next((entry.space for entry in measured if entry.space is not None), None)
         self._rows = {} if self._space is None else _rows(self._space, scope)
         self._libraries = np.array([entry.space is None for entry in measured], bool)
-        self.slots = np.full(len(measured), float(units))
         parameters: dict[int, list[str]] = {}
         known: dict[tuple[object, ...], list[TiledGrid]] = {}
         counted: dict[int, _Counted] = {}
@@ -122,17 +129,20 @@ class TimeTerms:
                 grids.append(grid)
                 owners.append(number)
         self._counted, self._owners = [*counted.values()], np.array(owners, int)
-        self._factors = np.array([grid.factors for grid in grids]).reshape(-1, 3, 1)
-        self._powers = np.array([grid.powers for grid in grids])
+        self._with_grids, self._first_grids, self._grids_of = np.unique(owners, return_index=True, return_counts=True)
+        axes = max((len(grid.factors) for grid in grids), default=0)
+        self._factors, powers = np.ones((len(grids), axes)), np.zeros((len(grids), axes, len(scope.sizes)))
+        for row, grid in enumerate(grids):
+            self._factors[row, : len(grid.factors)], powers[row, : len(grid.factors)] = grid.factors, grid.powers
+        # Few powers of sizes are those of all grids.
+        self._powers, inverse = np.unique(powers.reshape(-1, len(scope.sizes)), axis=0, return_inverse=True)
+        self._power_of = inverse.reshape(self._factors.shape)
         self._most = np.array([grid.most for grid in grids], float)
-        self._learnt: dict[Sizes, tuple[Array, Array]] = {}
         library: Mapping[Sizes, float] = next((entry.times for entry in measured if entry.space is None), {})
         told = {each: tiles(each) for each in library}
         self._told = told if all(told.values()) else {}
         self._tiles_of = tiles
         self._algorithms = sorted({each.algorithm for each in told.values() if each})
-        if grids:  # a model looks at these again and again
-            self._learnt = {each: self._tiles(each) for each in sizes}
 
     @property
     def has_tiles(self) -> bool:
@@ -144,36 +154,59 @@ class TimeTerms:
         """How many parts a time has."""
         return PARTS + 2 * len(self._rows)
 
-    def at(self, sizes: Sizes) -> Terms:
-        """The parts of each at these sizes, not a number where it has none; and where these sizes lie."""
-        work, moved = (1.0, 1.0) if self._space is None else work_of(self._space, at(self._space, self._scope, sizes))
-        waves, double, fourfold, even, blocks, each = self._waves(sizes)
-        each = each * work
-        alignments = self._alignments(sizes)
-        missed = min(max(2 * moved / self._cache - 1, 0.0), 1.0) * moved if self._cache else 0.0
-        parts = [np.ones_like(waves), waves * each, waves, blocks, double * each, fourfold * each, even * each, each]
-        parts += [np.full_like(waves, moved), np.full_like(waves, missed)]
-        for alignment in alignments:
-            parts += [parts[part] * (alignment < ALIGNMENT) for part in (LOAD, BLOCK)]
-        if not self.has_tiles:
-            parts[LOAD][self._libraries] = work
-            for which, alignment in enumerate(alignments):
-                parts[PARTS + 2 * which][self._libraries] = work * (alignment < ALIGNMENT)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            places = np.nan_to_num(np.log(np.stack([blocks, each], axis=1)), posinf=0.0)
-        places[self._libraries & (not self.has_tiles)] = 0.0
-        levels = [
-            NARROWER * math.log2(alignment) + (WIDEST if alignment == ALIGNMENT else 0.0) for alignment in alignments
-        ]
-        place = Position(np.log(np.array(sizes, float)), np.array(levels, float), places, self._library_place(sizes))
-        return Terms(np.stack(parts, axis=1), place)
+    def amounts(self, sizes: Sequence[Sizes]) -> Amounts:
+        """What is counted at each of these sizes."""
+        there, whole = self._tiles(sizes)
+        work, alignments = np.ones((len(sizes), 2)), np.ones((len(sizes), len(self._rows)), int)
+        if self._space is not None:
+            for row, each in enumerate(sizes):
+                scope = at(self._space, self._scope, each)
+                work[row], alignments[row] = work_of(self._space, scope), self._alignments(scope)
+        library = [self._told.get(each) or self._tiles_of(each) if self.has_tiles else None for each in sizes]
+        tiles = self._means(there, [each and each.there for each in library])
+        share = self._means(1 / whole, [each and 1 / each.whole for each in library])
+        return Amounts(sizes, there, tiles, share, work[:, [0]], work[:, [1]], alignments, library)
 
-    def _alignments(self, sizes: Sizes) -> list[int]:
+    def parts(self, amounts: Amounts, slots: Array) -> Array:
+        """The parts of the time of each at each size, the last axis; not a number where it has none. `slots` are the
+        multiprocessors that take its blocks."""
+        waves, double, fourfold, even = self._waves(amounts, slots)
+        work, moved, each = amounts.work, amounts.moved, amounts.share * amounts.work
+        unaligned = (amounts.alignments < ALIGNMENT).astype(float)
+        missed = np.clip(2 * moved / self._cache - 1, 0.0, 1.0) * moved if self._cache else 0.0 * moved
+        parts = np.empty((*each.shape, self.count))
+        columns = (
+            1.0,
+            waves * each,
+            waves,
+            amounts.tiles,
+            double * each,
+            fourfold * each,
+            even * each,
+            each,
+            moved,
+            missed,
+        )
+        for number, column in enumerate(columns):
+            parts[..., number] = column
+        if not self.has_tiles:
+            parts[:, self._libraries, LOAD] = work
+        for row in range(len(self._rows)):
+            parts[..., PARTS + 2 * row] = parts[..., LOAD] * unaligned[:, [row]]
+            parts[..., PARTS + 2 * row + 1] = parts[..., BLOCK] * unaligned[:, [row]]
+        return parts
+
+    def position(self, amounts: Amounts) -> Position:
+        """Where the sizes lie."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            places = np.log(np.stack([amounts.tiles, amounts.share * amounts.work], axis=2))
+        places[~np.isfinite(places)] = 0.0
+        levels = NARROWER * np.log2(amounts.alignments) + WIDEST * (amounts.alignments == ALIGNMENT)
+        return Position(np.log(np.array(amounts.sizes, float)), levels, places, self._library_places(amounts.library))
+
+    def _alignments(self, scope: Scope) -> list[int]:
         """The powers of two that divide the bytes of rows, up to ALIGNMENT, for each length of rows."""
         found: list[int] = []
-        if self._space is None:
-            return found
-        scope = at(self._space, self._scope, sizes)
         for length, itemsize in self._rows.items():
             try:
                 found.append(math.gcd(length.integer(scope.names) * itemsize, ALIGNMENT))
@@ -181,53 +214,47 @@ class TimeTerms:
                 found.append(1)
         return found
 
-    def _waves(self, sizes: Sizes) -> Array:
-        """By entry: the waves of one, two and four blocks per multiprocessor; the tiles over multiprocessors; the
-        tiles; and the share of the work that one whole tile is. All are means of steps."""
-        found = np.full((6, len(self._libraries)), np.nan)
-        found[:, self._libraries] = self._library_waves(sizes)
+    def _waves(self, amounts: Amounts, slots: Array) -> Array:
+        """By size and entry: the waves of one, two and four blocks per multiprocessor, and the tiles over
+        multiprocessors. All are means of steps."""
+        there, most, slots = amounts.there, self._most, slots[self._owners]
+        even = there / np.where(there > most, np.minimum(slots, most), slots)
+        library = [each and each.there / self._units for each in amounts.library]
+        rounded = [
+            self._means(np.ceil(even / at_once), [each and math.ceil(each / at_once) for each in library])
+            for at_once in (1, 2, 4)
+        ]
+        return np.array([*rounded, self._means(even, library)])
+
+    def _means(self, by_grid: Array, library: Sequence[float | None]) -> Array:
+        """By size and entry: the mean of the grids of each; of a library that does not tell its tiles, zero."""
+        found = np.full((len(library), len(self._libraries)), np.nan)
         if len(self._owners):
-            there, whole = self._learnt.get(sizes) or self._tiles(sizes)
-            slots = self.slots[self._owners]
-            even = there / np.where(there > self._most, np.minimum(slots, self._most), slots)
-            columns = np.ceil(even), np.ceil(even / 2), np.ceil(even / 4), even, there, 1 / whole
-            counts = np.bincount(self._owners, minlength=len(self._libraries))
-            for row, values in zip(found, columns, strict=True):
-                sums = np.bincount(self._owners, weights=values, minlength=len(self._libraries))
-                np.divide(sums, counts, out=row, where=counts > 0)
+            found[:, self._with_grids] = np.add.reduceat(by_grid, self._first_grids, axis=1) / self._grids_of
+        untold = np.nan if self.has_tiles else 0.0
+        found[:, self._libraries] = np.array([untold if each is None else each for each in library])[:, None]
         return found
 
-    def _library_tiles(self, sizes: Sizes) -> Tiles | None:
-        return self._told.get(sizes) or self._tiles_of(sizes) if self.has_tiles else None
+    def _library_places(self, library: Sequence[Tiles | None]) -> Array:
+        """For a library: the waves of its tiles, as counted and as it says, and which algorithm runs."""
+        places = np.zeros((len(library), 2 + len(self._algorithms)))
+        for place, tiles in zip(places, library, strict=True):
+            if tiles is not None:
+                waves = math.log(math.ceil(tiles.there / self._units)), math.log(max(tiles.waves, LEAST_WAVES))
+                place[:] = [*waves, *(tiles.algorithm == each for each in self._algorithms)]
+        return places
 
-    def _library_waves(self, sizes: Sizes) -> Array:
-        """The same of a library, in a column; zeros where it does not tell its tiles."""
-        tiles = self._library_tiles(sizes)
-        if tiles is None:
-            return np.full((6, 1), np.nan if self.has_tiles else 0.0)
-        even = tiles.there / self._units
-        waves = math.ceil(even), math.ceil(even / 2), math.ceil(even / 4)
-        return np.array([*waves, even, tiles.there, 1 / tiles.whole]).reshape(-1, 1)
-
-    def _library_place(self, sizes: Sizes) -> Array:
-        """By entry, for a library: the waves of its tiles, as counted and as it says, and which algorithm runs."""
-        place = np.zeros((len(self._libraries), 2 + len(self._algorithms)))
-        if tiles := self._library_tiles(sizes):
-            waves = math.log(math.ceil(tiles.there / self._units)), math.log(max(tiles.waves, LEAST_WAVES))
-            place[self._libraries] = [*waves, *(tiles.algorithm == each for each in self._algorithms)]
-        return place
-
-    def _tiles(self, sizes: Sizes) -> tuple[Array, Array]:
-        """The tiles of each grid, and how many they would be without rounding up."""
-        along = (self._factors * np.prod(np.array(sizes, float) ** self._powers, axis=2, keepdims=True))[:, :, 0]
-        there, whole = np.ceil(along - ROUNDING).prod(axis=1), along.prod(axis=1)
-        scopes: dict[int, Scope] = {}  # whose names are computed once
-        for counted in self._counted:
-            operation = id(counted.space.operation)
-            scope = scopes.setdefault(operation, at(counted.space, self._scope, sizes))
-            there[counted.rows] = counted.grid.tiles(counted.space.names(counted.config, scope))
-            if not counted.grid.is_product:
-                whole[counted.rows] = there[counted.rows]
+    def _tiles(self, sizes: Sequence[Sizes]) -> tuple[Array, Array]:
+        """By size: the tiles of each grid, and how many they would be without rounding up."""
+        powers = (np.array(sizes, float)[:, None, :] ** self._powers).prod(axis=2)
+        along = self._factors * powers[:, self._power_of]
+        there, whole = np.ceil(along - ROUNDING).prod(axis=2), along.prod(axis=2)
+        for row, each in enumerate(sizes if self._counted else ()):
+            scope = at(self._counted[0].space, self._scope, each)  # all are of one operation
+            for counted in self._counted:
+                there[row, counted.rows] = counted.grid.tiles(counted.space.names(counted.config, scope))
+                if not counted.grid.is_product:
+                    whole[row, counted.rows] = there[row, counted.rows]
         return there, whole
 
 

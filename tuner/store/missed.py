@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from tuner import paths
 if TYPE_CHECKING:
     from tuner.devices import Device
 
+NAME = "missed.jsonl"
 SWITCH = "TUNER_MISSED"  # 0: nothing is written
 MOST_BYTES = 1 << 18  # of the file; then the least used problems are forgotten
 LONGEST = 1 << 12  # bytes of a line
@@ -54,7 +56,7 @@ class Miss:
 
     def to_line(self) -> bytes:
         """The miss as a line of the file."""
-        return f"{json.dumps(asdict(self))}\n".encode()
+        return f"{json.dumps(vars(self))}\n".encode()
 
     @staticmethod
     def from_line(line: bytes) -> Miss:
@@ -124,7 +126,13 @@ def handled(handler: Handler) -> Iterator[None]:
 
 def path() -> Path:
     """The file. Raises RequestError where its folder cannot be made or trusted."""
-    return paths.state() / "missed.jsonl"
+    return paths.state() / NAME
+
+
+@functools.lru_cache(maxsize=8)
+def _checked_once(folder: Path) -> Path:
+    """The folder of states, which is looked at once per process: that takes longer than to append a line."""
+    return paths.private(folder)
 
 
 def read() -> list[Miss]:
@@ -167,7 +175,7 @@ def _locked(flags: int, lock: int, patience: float) -> Iterator[int]:
     within `patience` s."""
     deadline = time.monotonic() + patience
     while True:
-        file = path()
+        file = _checked_once(paths.state_folder()) / NAME
         descriptor = os.open(file, flags | os.O_CLOEXEC, 0o600)
         try:
             while True:

@@ -27,20 +27,17 @@ import numpy as np
 
 from tuner.space.scope import Scope
 from tuner.store.grids import Array, Measured, Sizes
-from tuner.store.loads import LOAD, PARTS, LibraryTiles, Terms, TimeTerms
+from tuner.store.loads import LOAD, PARTS, LibraryTiles, TimeTerms
+from tuner.store.nearness import Mask, Nearness, inverse, product
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
 MOST_SIZES = 512  # that a model learns from, the most measured first
 DEVIATION, NOISE = 0.3, 0.03  # of the logarithms of what is left open, and of those of a measurement
-# How much what is left open changes with the logarithms of sizes, the alignment of rows, the logarithms of blocks and
-# of the work of each, and with what a library tells of its waves and algorithm: of a kernel, and of a library that
-# tells its tiles, or does not.
-KERNEL, TILED, UNTILED = (0.27, 1.0, 0.67, 0.0), (0.2, 0.0, 0.3, 0.4), (0.67, 1.0, 0.0, 0.0)
 ODD = 0.7  # the most of a logarithm that is left open
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
 FAR = 3.0  # times the best at a size: what takes longer tells little of where it may be the best
-MOST_KNOWN = 190  # sizes of a kernel's configuration, those where it is nearest the best: LAPACK takes threads for more
+MOST_KNOWN = 190  # sizes of a kernel's configuration, those where it is nearest the best
 RARE = 0.1  # of the sizes of what was measured most: what was measured at fewer is known there alone
 CAUTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)  # by how much a kernel is expected to be faster than the library
 SURPRISE, LOST = 0.03, 0.5  # over the library, and how much the share of sizes counts at which that much is lost
@@ -50,7 +47,6 @@ SLOTS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # shares of the multiprocessors tha
 MANY, TELLING = 12, 64  # sizes, with which fewer multiprocessors can be told from other reasons, and enough for that
 MOST_HOPEFUL = 48  # entries whose times are predicted exactly: the library, and kernels with the least sums of parts
 BETTER = 0.88  # times the squares of errors with more of them: with as many, fewer are believed
-Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 class TimeModel:
@@ -86,71 +82,52 @@ class TimeModel:
             self._times[(~near & (near.sum(axis=0) >= MANY)) | (self._is_kernel & (shares > kept))] = np.nan
         self._caution, self.regret = 0.0, None
         if self.sizes:
-            self._terms.slots = self._slots(units)
-            self._places = np.stack([self._place(terms) for terms in self._look(self.sizes)], axis=1)
-            self._lengths = (self._places**2).sum(axis=2)
+            there = self._terms.amounts(self.sizes)
+            self._slots = self._told_slots(units)
+            self._parts = self._terms.parts(there, self._slots)
+            self._known, self._relative = _relative(self._parts, self._times)
+            self._nearness = Nearness(self._is_kernel, self._terms.has_tiles, self._terms.position(there))
             self.regret = self._learnt()
 
     def times(self, sizes: Mapping[str, int]) -> Array:
         """The predicted time of each, in ms; infinite where there is none. Doubts make it longer."""
         found = np.full(self._count, np.inf)
         if self.sizes:
-            terms = self._terms.at(tuple(sizes.values()))
-            times = _sums(terms.parts, self._factors, self._seen)
+            amounts = self._terms.amounts([tuple(sizes.values())])
+            times = _sums(self._terms.parts(amounts, self._slots)[0], self._factors, self._seen)
             hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
-            place = self._place(terms)[hopeful]
-            squares = self._lengths[hopeful] + (place**2).sum(axis=1)[:, None]
-            squares -= 2 * np.einsum("esd,ed->es", self._places[hopeful], place)
-            near = np.exp(-np.sqrt(np.maximum(squares, 0.0)))
-            far = 1 - (near * self._known.T[hopeful]).max(axis=1)
+            near = self._nearness.near(hopeful, self._terms.position(amounts))
+            far = 1 - (near * self._known_by_entry[hopeful]).max(axis=1)
             remains = (near * self._weights[hopeful]).sum(axis=1)
             times[hopeful] *= np.exp(remains + DOUBT * far * self._is_kernel[hopeful])
             found[self._positions] = self._cautious(times, self._caution)
         return found
 
-    def _place(self, terms: Terms) -> Array:
-        """Where sizes lie, by entry: how alike what is left open is at two of them, their distance tells."""
-        sizes, alignments, blocks, library = terms.place
-        scales = np.where(self._is_kernel[:, None], KERNEL, TILED if self._terms.has_tiles else UNTILED)
-        by_sizes, by_alignment, by_blocks, by_library = (scales[:, [column]] for column in range(4))
-        return np.hstack([sizes * by_sizes, alignments * by_alignment, blocks * by_blocks, library * by_library])
-
-    def _look(self, sizes: Sequence[Sizes]) -> list[Terms]:
-        """The parts of the times at these first of all sizes, also over the times."""
-        there, times = [self._terms.at(each) for each in sizes], self._times[: len(sizes)]
-        self._parts = np.array([terms.parts for terms in there]).reshape(*times.shape, self._terms.count)
-        self._known = ~np.isnan(times) & np.isfinite(self._parts).all(axis=2)
-        self._relative = np.where(self._known[:, :, None], self._parts / times[:, :, None], 0.0)
-        return there
-
-    def _slots(self, units: int) -> Array:
+    def _told_slots(self, units: int) -> Array:
         """How many multiprocessors take blocks of each configuration: fewer, where that explains times better."""
         sizes, entries = self.sizes[:TELLING], self._times.shape[1]
+        times = self._times[: len(sizes)]
         least, chosen = np.full(entries, np.inf), np.full(entries, float(units))
-        can_tell = (~np.isnan(self._times[: len(sizes)])).sum(axis=0) >= MANY
-        for share in SLOTS if can_tell.any() else ():
-            self._terms.slots = np.full(entries, float(max(1, round(share * units))))
-            self._look(sizes)
-            factors = self._fitted(np.ones((1, len(sizes))))[0]
-            errors = np.where(self._known, (self._relative * factors).sum(axis=2) - 1, 0.0)
-            squares = (errors**2).sum(axis=0)
+        can_tell = (~np.isnan(times)).sum(axis=0) >= MANY
+        if not can_tell.any():
+            return chosen
+        amounts, shares = self._terms.amounts(sizes), [float(max(1, round(share * units))) for share in SLOTS]
+        parts = [self._terms.parts(amounts, np.full(entries, slots)) for slots in shares]
+        known, relative = _relative(np.concatenate(parts, axis=1), np.tile(times, len(shares)))
+        factors = _fitted(known, relative, np.ones((1, len(sizes))))[0]
+        errors = np.where(known, (relative * factors).sum(axis=2) - 1, 0.0)
+        for slots, squares in zip(shares, (errors**2).sum(axis=0).reshape(len(shares), entries), strict=True):
             is_better = (squares < BETTER * least) & can_tell
-            chosen = np.where(is_better, self._terms.slots, chosen)
-            least = np.where(is_better, squares, least)
+            chosen, least = np.where(is_better, slots, chosen), np.where(is_better, squares, least)
         return chosen
-
-    def _fitted(self, among: Array) -> Array:
-        """The factors of the parts by entry, as each of these choices of sizes tells."""
-        by_entry = self._relative.transpose(1, 2, 0)
-        squares = np.array([(by_entry * each) @ by_entry.transpose(0, 2, 1) for each in among])
-        return _nonnegative(squares, np.tensordot(among, self._relative, axes=1), among @ self._known)
 
     def _learnt(self) -> float | None:
         """Learn from all sizes. Returns what is lost where a part of them is left out, each part once."""
         count, entries = self._times.shape
         part = np.arange(count) % FOLDS
         kept = [part != each for each in range(min(FOLDS, count))]
-        self._factors, *others = self._fitted(np.array([np.ones(count), *kept], float))
+        self._factors, *others = _fitted(self._known, self._relative, np.array([np.ones(count), *kept], float))
+        self._known_by_entry = self._known.T.astype(float)
         self._seen = (self._relative > 0).sum(axis=0)
         self._weights = np.zeros((entries, count))
         predicted = np.full((count, entries), np.inf)
@@ -159,15 +136,16 @@ class TimeModel:
         logs = [self._logs(factors) for factors in (self._factors, *others)]
         for entry in range(entries):
             rows = np.flatnonzero(self._known[:, entry])
-            places = self._places[entry, rows]
-            near = np.exp(-np.sqrt(((places[:, None] - places[None]) ** 2).sum(axis=2)))
-            inverse = np.linalg.inv(near + NOISE**2 / DEVIATION**2 * np.eye(len(rows)))
-            self._weights[entry, rows] = _product(inverse, logs[0][rows, entry])
+            near = self._nearness.near_one_another(entry, rows)
+            inverted = inverse(near + NOISE**2 / DEVIATION**2 * np.eye(len(rows)))
+            self._weights[entry, rows] = product(inverted, logs[0][rows, entry])
+            is_apart = part[rows][:, None] != part[rows]
+            doubts = DOUBT * (1 - (near * is_apart).max(axis=1, initial=0.0)) * self._is_kernel[entry]
             for each in {*map(int, part[rows])}:  # Rasmussen and Williams, section 5.4.2
-                out, remains = part[rows] == each, logs[each + 1][rows, entry]
-                foretold = remains[out] - np.linalg.solve(inverse[np.ix_(out, out)], _product(inverse, remains)[out])
-                far = 1 - near[np.ix_(out, ~out)].max(axis=1, initial=0.0)
-                predicted[rows[out], entry] *= np.exp(foretold + DOUBT * far * self._is_kernel[entry])
+                out, remains = np.flatnonzero(part[rows] == each), logs[each + 1][rows, entry]
+                open_ = product(inverted[out], remains)
+                foretold = remains[out] - np.linalg.solve(inverted[np.ix_(out, out)], open_)
+                predicted[rows[out], entry] *= np.exp(foretold + doubts[out])
         return self._left_out(predicted, kept)
 
     def _logs(self, factors: Array) -> Array:
@@ -176,27 +154,33 @@ class TimeModel:
         shares = (self._relative * factors).sum(axis=2)
         return np.clip(np.where(shares > 0, -np.log(np.where(shares > 0, shares, 1.0)), 0.0), -ODD, ODD)
 
-    def _cautious(self, times: Array, caution: float) -> Array:
-        return times if self._is_kernel.all() else np.where(self._is_kernel, times * (1 + caution), times)
+    def _cautious(self, times: Array, caution: Array | float) -> Array:
+        return np.where(self._is_kernel, times * (1 + caution), times)
 
     def _left_out(self, predicted: Array, kept: Sequence[Mask]) -> float | None:
         """The mean regret over sizes that are left out, with the caution that makes it least; None where the nearest
         size does as well."""
-        ours: list[list[float]] = []
-        lost: list[list[float]] = []  # over the library
+        ours: list[Array] = []
+        lost: list[Array] = []  # over the library
         nearest: list[float] = []
-        for position in range(len(self.sizes)):
-            others = self._known & kept[position % FOLDS][:, None]
+        logs = np.log(np.array(self.sizes, float))
+        cautions = np.array(CAUTIONS)[:, None]
+        others_of = [self._known & rows[:, None] for rows in kept]
+        for position, times in enumerate(self._times):
+            others = others_of[position % FOLDS]
             shared = self._known[position] & others.any(axis=0)
             if shared.sum() < 2:
                 continue
-            times = self._times[position]
             best = times[shared].min()
             library = times[~self._is_kernel & shared].min(initial=np.inf)
-            taken = [float(times[_least(self._cautious(predicted[position], c), shared)]) for c in CAUTIONS]
-            ours.append([time / best - 1 for time in taken])
-            lost.append([max(0.0, time / library - 1) for time in taken])
-            nearest.append(times[_least(self._nearest(position, others, shared), shared)] / best - 1)
+            expected = np.where(shared, self._cautious(predicted[position], cautions), np.inf)
+            taken = times[np.argmin(expected, axis=1)]
+            ours.append(taken / best - 1)
+            lost.append(np.maximum(0.0, taken / library - 1))
+            there = (others & shared).any(axis=1)
+            near = int(np.argmin(np.where(there, ((logs - logs[position]) ** 2).sum(axis=1), np.inf)))
+            best_there = np.argmin(np.where(others[near] & shared, self._times[near], np.inf))
+            nearest.append(float(times[best_there] / best - 1))
         if len(ours) < LEAST_SIZES:
             return None
         means = np.mean(ours, axis=0)
@@ -204,19 +188,19 @@ class TimeModel:
         self._caution = CAUTIONS[chosen]
         return float(means[chosen]) if means[chosen] < np.mean(nearest) else None
 
-    def _nearest(self, position: int, others: Mask, shared: Mask) -> Array:
-        """The times at the size that is nearest to one, among those with any of the `shared`."""
-        logs = np.log(np.array(self.sizes, float))
-        apart = ((logs - logs[position]) ** 2).sum(axis=1)
-        near = min(np.flatnonzero(others[:, shared].any(axis=1)), key=lambda row: apart[row])
-        times: Array = np.where(others[near], self._times[near], np.inf)
-        return times
+
+def _relative(parts: Array, times: Array) -> tuple[Mask, Array]:
+    """What is known, by size and entry, and the parts over the times, 0 where they are not."""
+    known = ~np.isnan(times) & np.isfinite(parts).all(axis=2)
+    return known, np.where(known[:, :, None], parts / times[:, :, None], 0.0)
 
 
-def _product(matrix: Array, vector: Array) -> Array:
-    """Without BLAS, whose threads wait for one another for long where a machine is busy."""
-    product: Array = np.einsum("ij,j->i", matrix, vector)
-    return product
+def _fitted(known: Mask, relative: Array, among: Array) -> Array:
+    """The factors of the parts by entry, as each of these choices of sizes tells."""
+    by_entry = relative.transpose(1, 2, 0)
+    squares = np.array([(by_entry * each) @ by_entry.transpose(0, 2, 1) for each in among])
+    sums, counts = np.einsum("as,sep->aep", among, relative), np.einsum("as,se->ae", among, known)
+    return _nonnegative(squares, sums, counts)
 
 
 def _sums(parts: Array, factors: Array, seen: Array) -> Array:
@@ -245,7 +229,3 @@ def _nonnegative(squares: Array, sums: Array, counts: Array) -> Array:
             gradient -= penalty[..., part] * x[..., part]
             x[..., part] = np.maximum(0.0, x[..., part] + gradient / scale[..., part])
     return x
-
-
-def _least(values: Array, among: Mask) -> int:
-    return int(np.argmin(np.where(among, values, np.inf)))

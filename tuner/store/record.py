@@ -5,6 +5,7 @@ Nobody vouches for the data in a file, so `from_line` refuses every record with 
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
@@ -149,7 +150,7 @@ class Record:
         """Records with the same key answer the same question; a store keeps one of them."""
         return json.dumps([self.problem, self.signature])
 
-    @property
+    @functools.cached_property
     def problem(self) -> str:
         """What was asked for, whatever the kernel and its reference were then."""
         options = sorted((name, float(value)) for name, value in self.options.items())

@@ -1,0 +1,179 @@
+"""What a choice costs: the first dispatch of a process, a choice at a new size, and later calls.
+
+    python benchmarks/choice.py sgemm --device cuda --loads 20
+    python benchmarks/choice.py sgemm --described "NVIDIA H200"
+
+Each of several processes finds the family, reads what is known of it on the device, makes the model of times of that,
+and chooses at sizes that it has not seen, once each. Imports are shown beside; opening the device is not counted. The
+library's answer, where it tells how it would run a product, is part of a choice. With `--loads`, a handle of the first
+process also loads what it chose at so many sizes, and another handle once more, with builds in the cache; and it is
+called again at one size, beside the kernel itself. A device that is merely described needs no GPU: nothing is loaded
+there, and its library always gives the same answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from statistics import median, quantiles
+from types import SimpleNamespace
+from typing import Any
+
+SEED, SMALLEST, LARGEST = 1, 16, 8192
+ROUNDS, CALLS = 15, 200
+Figures = dict[str, list[float]]  # by name, in ms
+
+
+class Array:
+    """Memory of a GPU that nobody has written."""
+
+    def __init__(self, device: Any, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape, self.dtype = shape, dtype
+        self._memory = device.allocate(dtype.itemsize * math.prod(shape), guard=0)
+        self.__cuda_array_interface__ = {
+            "shape": shape, "typestr": dtype.str, "data": (int(self._memory.handle), False), "version": 3
+        }  # fmt: skip
+
+
+def described(name: str, units: int, cache: int) -> Any:
+    """An NVIDIA GPU of this name, as far as a choice asks."""
+    from tuner.devices.cuda.architectures import limits_of
+    from tuner.devices.cuda.compiler import NvrtcCompiler
+    from tuner.devices.product import Tiles
+
+    return SimpleNamespace(
+        id="cuda:0", kind="cuda", language="cuda", name=name, architecture="sm_90a", limits=limits_of("sm_90a"),
+        units=units, last_cache=cache, compiler=NvrtcCompiler("sm_90a"),
+        tiles=lambda product: Tiles.of(product, 128, 128, 1, 1.0, 1),
+    )  # fmt: skip
+
+
+def arrays_of(device: Any, operation: Any, scope: Any) -> list[Any]:
+    """Arrays of a size, which hold anything."""
+    import numpy as np
+
+    from tuner.space import operation as operations
+    from tuner.space.chosen_types import dtype
+
+    found: list[Any] = []
+    for argument in operation.arrays:
+        shape, element = operations.shape(argument, scope), dtype(argument, scope).numpy
+        if device.kind == "cuda":
+            found.append(Array(device, shape, element))
+        elif device.kind == "opencl":
+            from pyopencl import array
+
+            found.append(array.empty(device.queue, shape, element))
+        else:
+            found.append(np.ones(shape, element))
+    return found
+
+
+def timed(figures: Figures, name: str, action: Callable[[], Any]) -> Any:
+    """What an action returns; its time is added."""
+    start = time.perf_counter()
+    result = action()
+    figures.setdefault(name, []).append((time.perf_counter() - start) * 1e3)
+    return result
+
+
+def once(options: argparse.Namespace) -> Figures:
+    """All of it in this process."""
+    import numpy as np  # noqa: F401  # its import is nobody's choice
+
+    figures: Figures = {}
+    tuner = timed(figures, "import tuner", lambda: __import__("tuner"))
+    timed(figures, "import tuner.families.dispatcher", lambda: __import__("tuner.families.dispatcher"))
+    from tuner import devices
+    from tuner.families.choice import FamilyTable
+    from tuner.space import operation
+    from tuner.space.scope import Scope
+
+    shown = options.described
+    device = described(shown, options.units, options.cache) if shown else devices.shared(options.device)
+    handle = timed(figures, "find the family", lambda: tuner.dispatch(options.family))
+    op = handle.family.operation
+    scope = Scope(dict.fromkeys(op.sizes, 1), operation.parse_options({}, op), device.language, device.limits)
+    table = timed(
+        figures, "read what is known, make the model", lambda: FamilyTable(handle.family.spaces, device, scope, True)
+    )
+    draw = random.Random(SEED)  # noqa: S311
+
+    def drawn(most: int) -> dict[str, int]:
+        span = math.log(most / SMALLEST)
+        return {name: size or int(SMALLEST * math.exp(draw.random() * span)) for name, size in op.sizes.items()}
+
+    timed(figures, "first choice", lambda: next(table.choices(drawn(LARGEST))))
+    for _ in range(options.sizes):
+        sizes = drawn(LARGEST)
+        timed(figures, "choice", lambda sizes=sizes: next(table.choices(sizes)))
+        timed(figures, "of that the library's answer", lambda sizes=sizes: table._tiles(tuple(sizes.values())))
+    if options.loads and not shown:
+        most = LARGEST // 4 if device.kind == "cuda" else LARGEST // 64  # a processor takes long for a product
+        loaded(figures, options, device, [drawn(most) for _ in range(options.loads)])
+    return figures
+
+
+def loaded(figures: Figures, options: argparse.Namespace, device: Any, sizes: list[dict[str, int]]) -> None:
+    """First calls at these sizes, and later ones at the smallest."""
+    import tuner
+
+    for name in ("first call, with builds", "first call, builds in the cache"):
+        handle = tuner.dispatch(options.family, device=device)
+        operation = handle.family.operation
+        for each in sizes:
+            scope = handle._table(device, {}).scope(each)
+            arrays = arrays_of(device, operation, scope)
+            timed(figures, name, lambda handle=handle, arrays=arrays: handle(*arrays))
+            device.synchronize()
+    least = {size: default or SMALLEST for size, default in operation.sizes.items()}
+    arrays = arrays_of(device, operation, handle._table(device, {}).scope(least))
+    kernel = handle.kernel(*arrays)
+    for name, call in ("kernel(...), later", kernel), ("dispatch(...)(...), later", handle):
+        for _ in range(ROUNDS):
+            device.synchronize()
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                call(*arrays)
+            figures.setdefault(name, []).append((time.perf_counter() - start) / CALLS * 1e3)
+    device.synchronize()
+
+
+def main() -> None:
+    """Print a table of all processes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("family")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--described", help="an NVIDIA GPU that is not here, by the name that records have")
+    parser.add_argument("--units", type=int, default=132, help="its multiprocessors")
+    parser.add_argument("--cache", type=int, default=50 << 20, help="bytes of its last cache")
+    parser.add_argument("--sizes", type=int, default=200)
+    parser.add_argument("--loads", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=5)
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(once(options)))
+        return
+    figures: Figures = {}
+    for number in range(options.processes):
+        loads = [] if number == 0 else ["--loads", "0"]
+        command = [sys.executable, *sys.argv, *loads, "--one"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        for name, times in json.loads(done.stdout.splitlines()[-1]).items():
+            figures.setdefault(name, []).extend(times)
+    print(f"{options.family} on {options.described or options.device}: {options.processes} processes\n")
+    print("| what | ms, median | quartiles | least, most |\n|---|---|---|---|")
+    for name, times in figures.items():
+        low, _, high = quantiles(times, n=4, method="inclusive") if len(times) > 1 else times * 3
+        print(f"| {name} | {median(times):.4g} | {low:.4g} to {high:.4g} | {min(times):.4g}, {max(times):.4g} |")
+
+
+if __name__ == "__main__":
+    main()

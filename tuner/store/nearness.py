@@ -1,0 +1,99 @@
+"""How near sizes lie to one another, for a Gaussian process over them, and the algebra of one.
+
+Matrices are taken to pieces for which BLAS and LAPACK take no threads. These wait for one another, on a busy machine
+a hundred times as long as the work takes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tuner.store.grids import Array
+from tuner.store.loads import Position
+
+# How much what is left open changes with the logarithms of sizes, the alignment of rows, the logarithms of blocks and
+# of the work of each, and with what a library tells of its waves and algorithm: of a kernel, and of a library that
+# tells its tiles, or does not.
+KERNEL, TILED, UNTILED = (0.27, 1.0, 0.67, 0.0), (0.2, 0.0, 0.3, 0.4), (0.67, 1.0, 0.0, 0.0)
+MOST_ROWS, MOST_PRODUCTS = 96, 1 << 18  # of a matrix that is inverted at once, and of a product
+Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+Rows = np.ndarray[Any, np.dtype[np.intp]]
+
+
+class Nearness:
+    """Where sizes lie, by entry: how alike what is left open is at two of them, their distance tells."""
+
+    def __init__(self, is_kernel: Mask, has_tiles: bool, sizes: Position) -> None:
+        """`sizes` are all that a model knows."""
+        self._kinds = is_kernel.astype(int)
+        self._scales = (TILED if has_tiles else UNTILED), KERNEL
+        self._blocks_scales = np.where(is_kernel, KERNEL[2], self._scales[0][2])
+        self._shared, (self._blocks, self._work) = self._scaled(sizes)
+        self._apart = [_squares(places) for places in self._shared]
+
+    def _scaled(self, sizes: Position) -> tuple[list[Array], Array]:
+        """What all libraries share, and all kernels, by size; and the blocks, and the work of each, by entry."""
+        shared = [
+            np.hstack([sizes.sizes * by_size, sizes.alignments * by_alignment, sizes.library * by_library])
+            for by_size, by_alignment, _, by_library in self._scales
+        ]
+        return shared, sizes.blocks.transpose(2, 1, 0) * self._blocks_scales[:, None]
+
+    def near(self, entries: Rows, here: Position) -> Array:
+        """How near, from 0 to 1, a size is to all of them, by entry."""
+        shared, (blocks, work) = self._scaled(here)
+        squares = np.array(
+            [((these - those) ** 2).sum(axis=1) for these, those in zip(self._shared, shared, strict=True)]
+        )
+        own = (self._blocks[entries] - blocks[entries]) ** 2 + (self._work[entries] - work[entries]) ** 2
+        near: Array = np.exp(-np.sqrt(squares[self._kinds[entries]] + own))
+        return near
+
+    def near_one_another(self, entry: int, rows: Rows) -> Array:
+        """How near these sizes are to one another for an entry."""
+        squares = self._apart[self._kinds[entry]][np.ix_(rows, rows)]
+        for own in (self._blocks[entry, rows], self._work[entry, rows]):
+            squares += (own[:, None] - own) ** 2
+        near: Array = np.exp(-np.sqrt(squares))
+        return near
+
+
+def _squares(places: Array) -> Array:
+    """The squares of the distances of places to one another."""
+    squares: Array = np.zeros((len(places), len(places)))
+    for column in places.T:
+        squares += (column[:, None] - column) ** 2
+    return squares
+
+
+def product(matrix: Array, vector: Array) -> Array:
+    """The same without BLAS."""
+    product: Array = np.einsum("ij,j->i", matrix, vector)
+    return product
+
+
+def inverse(matrix: Array) -> Array:
+    """The inverse of a symmetric matrix by those of its halves (T. Banachiewicz)."""
+    if len(matrix) <= MOST_ROWS:
+        return np.asarray(np.linalg.inv(matrix), float)
+    half = len(matrix) // 2
+    beside = matrix[:half, half:]
+    first = inverse(matrix[:half, :half])
+    across = _multiplied(first, beside)
+    second = inverse(matrix[half:, half:] - _multiplied(beside.T, across))
+    corner = _multiplied(across, second)
+    return np.block([[first + _multiplied(corner, across.T), -corner], [-corner.T, second]])
+
+
+def _multiplied(one: Array, other: Array) -> Array:
+    """A product of matrices in pieces, for which BLAS takes no threads."""
+    (rows, depth), columns = one.shape, other.shape[1]
+    product = np.empty((rows, columns))
+    for row in range(0, rows, MOST_ROWS):
+        left = one[row : row + MOST_ROWS]
+        width = max(1, MOST_PRODUCTS // (len(left) * depth))
+        for column in range(0, columns, width):
+            product[row : row + MOST_ROWS, column : column + width] = left @ other[:, column : column + width]
+    return product
