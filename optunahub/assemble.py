@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 MODULES = ("covariance", "pool", "pool_gp", "posterior", "proposer", "sampler")
-VALUE = "Value = int | float | bool | str  # of a parameter"
+VALUES = "Value = int | float | bool | str  # of a parameter\nConfig = dict[str, Value]"
 
 
 def assemble(folder: Path) -> Path:
@@ -22,7 +22,7 @@ def assemble(folder: Path) -> Path:
     package = folder / "samplers/pool_gp"
     shutil.copytree(HERE / "pool_gp", package, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(HERE.parent / "LICENSE", package / "LICENSE")
-    (package / "value.py").write_text(f'"""The values of parameters."""\n\n{VALUE}\n', encoding="utf-8")
+    (package / "value.py").write_text(f'"""The values of parameters."""\n\n{VALUES}\n', encoding="utf-8")
     for name in MODULES:
         text = (HERE.parent / f"tuner/search/{name}.py").read_text(encoding="utf-8")
         text = re.sub(r"from tuner\.search\.(\w+) import", r"from .\1 import", text)

@@ -10,8 +10,8 @@ import sys
 import tarfile
 import tomllib
 from pathlib import Path
+from typing import Any
 
-import jinja2
 import pytest
 import yaml
 
@@ -19,7 +19,8 @@ from helpers import ROOT
 from helpers.processes import Tune, run
 from tuner.version import VERSION
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
 STATEMENT = tomllib.loads((ROOT / "REUSE.toml").read_text())["annotations"][0]
 
@@ -58,24 +59,46 @@ def test_setup_that_has_nothing_to_do_says_so(tmp_path: Path) -> None:
     assert "-e .[opencl]" in run(*setup).stdout
 
 
-def recipe() -> dict[str, dict[str, list[str]]]:
-    """The conda recipe, rendered as conda-build does."""
-
-    def load_file_regex(load_file: str, regex_pattern: str, from_recipe_dir: bool) -> re.Match[str] | None:
-        return re.search(regex_pattern, (ROOT / load_file).read_text())
-
-    template = jinja2.Template((ROOT / "conda/recipe/meta.yaml").read_text())
-    rendered: dict[str, dict[str, list[str]]] = yaml.safe_load(
-        template.render(load_file_regex=load_file_regex, PYTHON="python")
-    )
+def recipe() -> dict[str, Any]:
+    """The conda recipe, with the values of its own context put in."""
+    text = (ROOT / "conda/recipe/recipe.yaml").read_text()
+    context = yaml.safe_load(text)["context"]
+    rendered: dict[str, Any] = yaml.safe_load(re.sub(r"\$\{\{ (\w+) \}\}", lambda m: context.get(m[1], m[0]), text))
     return rendered
 
 
+def in_conda(*requirements: str) -> set[str]:
+    """Requirements as conda writes them: a space before the version, and the names of conda-forge's packages."""
+    names = {"kernel_tuner": "kernel-tuner", "torch": "pytorch", "matplotlib": "matplotlib-base"}
+    parts = [re.fullmatch(r"([\w-]+)(?:\[\w+\])?(.*)", each) for each in requirements]
+    return {f"{names.get(part[1], part[1])} {part[2]}" for part in parts if part}
+
+
+def test_the_conda_recipe_is_of_this_package() -> None:
+    conda = recipe()
+    assert conda["package"] == {"name": PROJECT["name"], "version": VERSION}
+    assert conda["build"]["python"]["entry_points"] == [f"{k} = {v}" for k, v in PROJECT["scripts"].items()]
+    assert [conda["about"]["license_file"]] == PROJECT["license-files"]
+    assert PROJECT["description"].startswith(conda["about"]["summary"])
+    for test in conda["tests"]:
+        assert all((ROOT / file).is_file() for file in test.get("files", {}).get("source", []))
+
+
 def test_the_conda_recipe_asks_for_what_the_package_asks_for() -> None:
-    asked = {re.sub(r"\s+", "", each) for each in recipe()["requirements"]["run"]}
-    assert asked - {"python>=3.11"} == set(PROJECT["dependencies"])
-    assert recipe()["package"]["version"] == VERSION
-    assert recipe()["build"]["entry_points"] == [f"{k} = {v}" for k, v in PROJECT["scripts"].items()]
+    asked = recipe()["requirements"]
+    python = PROJECT["requires-python"].removeprefix(">=")
+    assert set(asked["run"]) == {"__linux", f"python >={python}"} | in_conda(*PROJECT["dependencies"])
+    hook = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["dependencies"]
+    build = in_conda(*PYPROJECT["build-system"]["requires"], *hook)
+    assert set(asked["host"]) == {f"python {python}.*", "pip"} | build
+
+
+def test_the_conda_recipe_bounds_what_the_extras_ask_for() -> None:
+    extras = PROJECT["optional-dependencies"]
+    used = [each for name in extras for each in extras[name] if name not in ("dev", "docs")]
+    # NVIDIA's own wheels are toolkits of other names there, and a package does not bound itself.
+    bounded = [each for each in used if not each.startswith(("nvidia-cu", "tuner["))]
+    assert set(recipe()["requirements"]["run_constraints"]) == in_conda(*bounded)
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +142,10 @@ def test_the_sampler_of_optunahub_runs_without_this_package(tmp_path: Path) -> N
     """Its examples, loaded as OptunaHub loads a module, where `tuner` cannot be imported."""
     subprocess.run([sys.executable, ROOT / "optunahub/assemble.py", tmp_path], check=True, capture_output=True)
     script = f"""
-import importlib.util, sys, types
+import importlib.util, sys, types, typing
+import optuna, scipy.linalg, scipy.optimize, threadpoolctl
 sys.modules["tuner"] = None
+typing.TYPE_CHECKING = True  # the imports that only annotations need are made, too
 def load_module(package):
     spec = importlib.util.spec_from_file_location("pool_gp", f"{tmp_path}/{{package}}/__init__.py")
     sys.modules["pool_gp"] = module = importlib.util.module_from_spec(spec)

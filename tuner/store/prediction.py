@@ -32,15 +32,18 @@ from tuner.store.nearness import Mask, Nearness, inverse, product
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
-MOST_SIZES = 512  # that a model learns from, the most measured first
-DEVIATION, NOISE = 0.3, 0.03  # of the logarithms of what is left open, and of those of a measurement
+MOST_SIZES = 2048  # that a model learns from, the most measured first
+DEVIATION, NOISE = 0.3, 0.05  # of the logarithms of what is left open, and of those of a measurement
 ODD = 0.7  # the most of a logarithm that is left open
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
+RISK = 0.5  # of the errors of the logarithms, as sizes nearby show them: by that much it is thought to take longer
+UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many sizes that counts as
 FAR = 3.0  # times the best at a size: what takes longer tells little of where it may be the best
 MOST_KNOWN = 190  # sizes of a kernel's configuration, those where it is nearest the best
 RARE = 0.1  # of the sizes of what was measured most: what was measured at fewer is known there alone
-CAUTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)  # by how much a kernel is expected to be faster than the library
-SURPRISE, LOST = 0.03, 0.5  # over the library, and how much the share of sizes counts at which that much is lost
+# By how much a kernel is expected to be faster than the library.
+CAUTIONS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
+SURPRISE, LOST = 0.03, 0.25  # over the library, and how much the share of sizes counts at which that much is lost
 SPARING = 32.0  # the weight of the other parts of a time than its load, over the third power of the number of sizes
 ROUNDS = 100  # of the search for the numbers
 SLOTS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # shares of the multiprocessors that may take blocks
@@ -97,9 +100,13 @@ class TimeModel:
             times = _sums(self._terms.parts(amounts, self._slots)[0], self._factors, self._seen)
             hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
             near = self._nearness.near(hopeful, self._terms.position(amounts))
-            far = 1 - (near * self._known_by_entry[hopeful]).max(axis=1)
+            known = self._known_by_entry[hopeful]
+            far = 1 - (near * known).max(axis=1)
             remains = (near * self._weights[hopeful]).sum(axis=1)
+            risks = np.full(len(times), UNKNOWN)
+            risks[hopeful] = _risks((near**2 * self._squares[hopeful]).sum(axis=1), (near**2 * known).sum(axis=1))
             times[hopeful] *= np.exp(remains + DOUBT * far * self._is_kernel[hopeful])
+            times *= np.exp(RISK * risks)
             found[self._positions] = self._cautious(times, self._caution)
         return found
 
@@ -129,7 +136,7 @@ class TimeModel:
         self._factors, *others = _fitted(self._known, self._relative, np.array([np.ones(count), *kept], float))
         self._known_by_entry = self._known.T.astype(float)
         self._seen = (self._relative > 0).sum(axis=0)
-        self._weights = np.zeros((entries, count))
+        self._weights, self._squares = np.zeros((entries, count)), np.zeros((entries, count))  # of errors
         predicted = np.full((count, entries), np.inf)
         for mask, factors in zip(kept, others, strict=True):
             predicted[~mask] = _sums(self._parts[~mask], factors, (self._relative[mask] > 0).sum(axis=0))
@@ -146,6 +153,10 @@ class TimeModel:
                 open_ = product(inverted[out], remains)
                 foretold = remains[out] - np.linalg.solve(inverted[np.ix_(out, out)], open_)
                 predicted[rows[out], entry] *= np.exp(foretold + doubts[out])
+            squares = np.log(predicted[rows, entry] / self._times[rows, entry]) ** 2
+            self._squares[entry, rows] = squares = np.nan_to_num(squares, posinf=0.0)
+            weights = (near * is_apart) ** 2
+            predicted[rows, entry] *= np.exp(RISK * _risks(product(weights, squares), weights.sum(axis=1)))
         return self._left_out(predicted, kept)
 
     def _logs(self, factors: Array) -> Array:
@@ -187,6 +198,12 @@ class TimeModel:
         chosen = int(np.argmin(means + LOST * np.mean(np.array(lost) > SURPRISE, axis=0)))
         self._caution = CAUTIONS[chosen]
         return float(means[chosen]) if means[chosen] < np.mean(nearest) else None
+
+
+def _risks(squares: Array, weights: Array) -> Array:
+    """The errors to be expected, by the sums of their squares and of the weights of these."""
+    risks: Array = np.sqrt((squares + FEW * UNKNOWN**2) / (weights + FEW))
+    return risks
 
 
 def _relative(parts: Array, times: Array) -> tuple[Mask, Array]:

@@ -22,6 +22,7 @@ from tuner.store.grids import Sizes
 from tuner.store.lookup import Query
 
 FORMAT, VERSION = "tuner times", 1
+SUFFIX = ".times.json"  # of files
 MOST = 1 << 26  # characters of a file
 DIGITS = 5  # of a time
 
@@ -130,7 +131,7 @@ def path(kernel: str, root: Path) -> Path:
 
 def beside(records: Path) -> Path:
     """The file of the kernel whose records are in this file."""
-    return records.with_suffix(".times.json")
+    return records.with_suffix(SUFFIX)
 
 
 def read(kernel: str, folder: Path | None = None) -> tuple[list[TimeTable], list[str]]:
@@ -147,6 +148,11 @@ def read_file(file: Path) -> tuple[list[TimeTable], list[str]]:
         return _tables(file), []
     except RequestError as error:
         return [], [str(error)]
+
+
+def kernel_of(file: Path) -> object:
+    """The kernel that a file, from which tables were read, says to be of."""
+    return json.loads(paths.read_text(file, MOST)).get("kernel")
 
 
 def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) -> None:

@@ -130,7 +130,7 @@ def measure_times(
         trials.look(sizes[0])
         winners = trials.winners(sizes, within)
         try:
-            pairs, measured = trials.measure(winners, sizes, began + seconds, with_library=True)
+            pairs, measured = trials.measure(winners, sizes, began + seconds, for_tables=True)
         finally:
             trials.tabulate(winners, {})
     count = len([*trials.table.rows()])

@@ -27,7 +27,7 @@ from tuner.tuning.covering import are_alike, spread_out
 from tuner.tuning.crew import Crew, Crews
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.general import general, generalised
-from tuner.tuning.prospects import Prospects
+from tuner.tuning.prospects import MAY_WIN, TELLING, Prospects
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
 from tuner.tuning.table import HOPELESS, LEAST_TRIAL, NEAR, TrialTable
 
@@ -204,11 +204,12 @@ class CoverTrials:
         winners: Mapping[str, Sequence[Config]],
         sizes: Sequence[WeightedSize],
         deadline: float,
-        with_library: bool = False,
+        for_tables: bool = False,
     ) -> tuple[int, int]:
-        """Measure the winners at every size, where they may be near the best, until the deadline; perhaps the vendor's
-        library, too. Where there is no time for all of them, each size has a share of it. Returns how many such pairs
-        of both there are, and how many were measured."""
+        """Measure the winners at every size, where they may be near the best, until the deadline. Where there is no
+        time for all of them, each size has a share of it. Returns how many such pairs of both there are, and how many
+        were measured. `for_tables`: also those that are not so near, and the vendor's library, at each size that there
+        is time for; for a model must know where a configuration is slow."""
         pairs = measured = tried = thought = 0
         if not self.scopes:  # nothing could be searched
             return pairs, measured
@@ -218,18 +219,19 @@ class CoverTrials:
                 prospects = Prospects(self.spaces, winners, self._tables, self.scopes[0], self.devices[0])
                 thought = count + max(RETHOUGHT, int(GROWN * prospects.sizes))
             valid = {name: self._valid(name, configs, size) for name, configs in winners.items()}
-            pairs += sum(map(len, prospects.of(valid, size.sizes).values()))
+            within = TELLING if for_tables else MAY_WIN
+            pairs += sum(map(len, prospects.of(valid, size.sizes, within=within).values()))
             now = time.monotonic()
             if now >= deadline:
                 continue
             share = (deadline - now) / (len(sizes) - count) * tried / (now - began) if tried else math.inf
-            due = prospects.of(valid, size.sizes, max(LEAST_MEASURED, share))
+            due = prospects.of(valid, size.sizes, math.inf if for_tables else max(LEAST_MEASURED, share), within)
             self.progress.noted(f"measuring winners at {short_size(size.sizes)}, {count + 1} of {len(sizes)}")
             for name, request in requests_at(self.request, self.spaces.values(), size.sizes).items():
                 new = [config for config in due[name] if not self.table.has(size.sizes, name, config)]
                 if time.monotonic() < deadline:
                     if new:
-                        self.explore(name, replace(request, budget=None), size.sizes, new, with_library)
+                        self.explore(name, replace(request, budget=None), size.sizes, new, for_tables)
                     tried += len(new)
                     measured += len(due[name])
         return pairs, measured
