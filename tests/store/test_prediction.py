@@ -174,6 +174,16 @@ def test_what_was_measured_at_few_of_many_sizes_is_not_predicted_at_others() -> 
     assert found(records, 4096)[0].config == rare
 
 
+def test_what_times_nearby_show_to_be_hard_to_predict_is_mostly_passed_over() -> None:
+    """What jumps from size to size is no faster than the other on average."""
+    records = []
+    for position in range(32):
+        size, jump = round(400 * 1.08**position), (0.8, 1.25, 0.9, 0.75, 1.3, 1.15)[position % 6]
+        records.append(measured(size, (LARGE, size**3 / 1e8), ({**LARGE, "TM": 4}, jump * size**3 / 1e8)))
+    new = [round(400 * 1.08 ** (position + 0.5)) for position in range(4, 24, 2)]
+    assert [found(records, size)[0].config["TM"] for size in new].count(8) > len(new) / 2
+
+
 def unpredictable(size: int) -> Record:
     """The tile that is best changes with the size, whatever its waves are."""
     return measured(size, (LARGE, 1.0 if size > 1000 else 3.0), (SMALL, 2.0))

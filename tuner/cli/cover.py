@@ -65,8 +65,8 @@ def command(
     limit of the best known there. Each size gets a record. An interrupted cover continues when the same command is run
     again.
 
-    With --times it neither searches nor records: it measures, at sizes that may be hundreds, what records and tables
-    have, as far as that may be near the best there, and writes the times into tables.
+    With --times it neither searches nor records: it takes the fewest configurations that serve all sizes of the records
+    and tables that there are, measures them at these sizes, which may be hundreds, and writes the times into tables.
 
     Example: tune cover sgemm --sizes 512:4096*2 --sizes M=1:128*4,N=4096,K=4096 --budget 10m
     """

@@ -15,7 +15,9 @@ sizes, or never with rows that are not aligned, is not predicted where these wou
 Whether to trust it, the records tell: sizes are left out, each once, and predicted from the others, among what was
 measured there and elsewhere. The model must choose better than the nearest size does, over LEAST_SIZES sizes at least.
 They also tell by how much a kernel must be expected to be faster than the library, to be taken in its place, so that
-sizes at which it is slower are rare.
+sizes at which it is slower are rare; and how large errors are where: of several that are predicted to be about as fast,
+the least one is most likely thought to be faster than it is. So what was badly predicted at sizes nearby is thought to
+take longer.
 In `benchmarks/lookup.py`, which compares both on recordings, the look-up was never worse by this rule than without it.
 """
 

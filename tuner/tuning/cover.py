@@ -122,13 +122,13 @@ def measure_times(
     seconds: float,
     progress: Progress,
 ) -> Times:
-    """Measure at `sizes` what records and tables know to be near the best somewhere, and the vendor's library, in about
-    `seconds`, and write the times into tables. Raises as `cover` does."""
+    """Measure at `sizes` the fewest configurations that serve all sizes of records and tables, and the vendor's
+    library, in about `seconds`, and write the times into tables. Raises as `cover` does."""
     began = time.monotonic()
     with Crews(progress.noted) as crews:
         trials = CoverTrials(crews, request, {space.name: space for space in spaces}, progress, TrialTable())
         trials.look(sizes[0])
-        winners = trials.winners(sizes, within)
+        winners = trials.known(within)
         try:
             pairs, measured = trials.measure(winners, sizes, began + seconds, for_tables=True)
         finally:

@@ -23,7 +23,7 @@ from tuner.store import time_tables
 from tuner.store.lookup import size_distance
 from tuner.store.record import Record
 from tuner.store.time_tables import TimeTable
-from tuner.tuning.covering import are_alike, spread_out
+from tuner.tuning.covering import SizedBuild, are_alike, choose, spread_out
 from tuner.tuning.crew import Crew, Crews
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.general import general, generalised
@@ -186,6 +186,20 @@ class CoverTrials:
                 best = [trial.config for (name, _), trial in self.history.ranking(row) if name == kernel]
                 for config in best[:MOST_RECORDED]:
                     self._win(found, kernel, config, row)
+        return {name: [*configs.values()] for name, configs in found.items()}
+
+    def known(self, within: float) -> dict[str, list[Config]]:
+        """The fewest configurations of records and tables, by kernel, of which each size that these know has one within
+        the limit; for many sizes, where there is one."""
+        rows = [*self.history.rows()]
+        times = [{SizedBuild(pair): trial.value or 0.0 for pair, trial in self.history.ranking(row)} for row in rows]
+        found: dict[str, dict[ConfigKey, Config]] = {name: {} for name in self.spaces}
+        for build in choose(times, [1.0] * len(times), within):
+            kernel, config = build.pair[0], build.config
+            if self.spaces[kernel].declares(config):
+                self._win(
+                    found, kernel, config, next(row for row, there in zip(rows, times, strict=True) if build in there)
+                )
         return {name: [*configs.values()] for name, configs in found.items()}
 
     def _win(
