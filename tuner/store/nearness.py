@@ -32,6 +32,7 @@ class Nearness:
         self._blocks_scales = np.where(is_kernel, KERNEL[2], self._scales[0][2])
         self._shared, (self._blocks, self._work) = self._scaled(sizes)
         self._apart = [_squares(places) for places in self._shared]
+        self._single = self._blocks.astype(np.float32), self._work.astype(np.float32)
 
     def _scaled(self, sizes: Position) -> tuple[list[Array], Array]:
         """What all libraries share, and all kernels, by size; and the blocks, and the work of each, by entry."""
@@ -42,13 +43,14 @@ class Nearness:
         return shared, sizes.blocks.transpose(2, 1, 0) * self._blocks_scales[:, None]
 
     def near(self, entries: Rows, here: Position) -> Array:
-        """How near, from 0 to 1, a size is to all of them, by entry."""
-        shared, (blocks, work) = self._scaled(here)
+        """How near, from 0 to 1, a size is to all of them, by entry; in float32, since each choice waits for it."""
+        shared, own = self._scaled(here)
         squares = np.array(
-            [((these - those) ** 2).sum(axis=1) for these, those in zip(self._shared, shared, strict=True)]
-        )
-        own = (self._blocks[entries] - blocks[entries]) ** 2 + (self._work[entries] - work[entries]) ** 2
-        near: Array = np.exp(-np.sqrt(squares[self._kinds[entries]] + own))
+            [((these - those) ** 2).sum(axis=1) for these, those in zip(self._shared, shared, strict=True)], np.float32
+        )[self._kinds[entries]]
+        for those, this in zip(self._single, own.astype(np.float32), strict=True):
+            squares += (those[entries] - this[entries]) ** 2
+        near: Array = np.exp(-np.sqrt(squares))
         return near
 
     def near_one_another(self, entry: int, rows: Rows) -> Array:

@@ -102,11 +102,12 @@ class TimeModel:
             times = _sums(self._terms.parts(amounts, self._slots)[0], self._factors, self._seen)
             hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
             near = self._nearness.near(hopeful, self._terms.position(amounts))
-            known = self._known_by_entry[hopeful]
-            far = 1 - (near * known).max(axis=1)
-            remains = (near * self._weights[hopeful]).sum(axis=1)
+            known, weights, squares = (each[hopeful] for each in self._by_entry)
+            near *= known
+            far, remains = 1 - near.max(axis=1), np.einsum("es,es->e", near, weights)
+            near *= near
             risks = np.full(len(times), UNKNOWN)
-            risks[hopeful] = _risks((near**2 * self._squares[hopeful]).sum(axis=1), (near**2 * known).sum(axis=1))
+            risks[hopeful] = _risks(np.einsum("es,es->e", near, squares), near.sum(axis=1))
             times[hopeful] *= np.exp(remains + DOUBT * far * self._is_kernel[hopeful])
             times *= np.exp(RISK * risks)
             found[self._positions] = self._cautious(times, self._caution)
@@ -136,9 +137,8 @@ class TimeModel:
         part = np.arange(count) % FOLDS
         kept = [part != each for each in range(min(FOLDS, count))]
         self._factors, *others = _fitted(self._known, self._relative, np.array([np.ones(count), *kept], float))
-        self._known_by_entry = self._known.T.astype(float)
         self._seen = (self._relative > 0).sum(axis=0)
-        self._weights, self._squares = np.zeros((entries, count)), np.zeros((entries, count))  # of errors
+        weights, errors = np.zeros((entries, count)), np.zeros((entries, count))
         predicted = np.full((count, entries), np.inf)
         for mask, factors in zip(kept, others, strict=True):
             predicted[~mask] = _sums(self._parts[~mask], factors, (self._relative[mask] > 0).sum(axis=0))
@@ -147,7 +147,7 @@ class TimeModel:
             rows = np.flatnonzero(self._known[:, entry])
             near = self._nearness.near_one_another(entry, rows)
             inverted = inverse(near + NOISE**2 / DEVIATION**2 * np.eye(len(rows)))
-            self._weights[entry, rows] = product(inverted, logs[0][rows, entry])
+            weights[entry, rows] = product(inverted, logs[0][rows, entry])
             is_apart = part[rows][:, None] != part[rows]
             doubts = DOUBT * (1 - (near * is_apart).max(axis=1, initial=0.0)) * self._is_kernel[entry]
             for each in {*map(int, part[rows])}:  # Rasmussen and Williams, section 5.4.2
@@ -156,9 +156,11 @@ class TimeModel:
                 foretold = remains[out] - np.linalg.solve(inverted[np.ix_(out, out)], open_)
                 predicted[rows[out], entry] *= np.exp(foretold + doubts[out])
             squares = np.log(predicted[rows, entry] / self._times[rows, entry]) ** 2
-            self._squares[entry, rows] = squares = np.nan_to_num(squares, posinf=0.0)
-            weights = (near * is_apart) ** 2
-            predicted[rows, entry] *= np.exp(RISK * _risks(product(weights, squares), weights.sum(axis=1)))
+            errors[entry, rows] = squares = np.nan_to_num(squares, posinf=0.0)
+            shares = (near * is_apart) ** 2
+            predicted[rows, entry] *= np.exp(RISK * _risks(product(shares, squares), shares.sum(axis=1)))
+        # What is known, what that leaves open, and the squares of errors, as each choice needs them.
+        self._by_entry = [each.astype(np.float32) for each in (self._known.T, weights, errors)]
         return self._left_out(predicted, kept)
 
     def _logs(self, factors: Array) -> Array:

@@ -106,9 +106,10 @@ def _layouts(product: MatrixProduct) -> Iterator[list[int]]:
         ):
             extents = (columns, rows) if matrices.is_transposed else (rows, columns)
             made.append(cublasLt.matrix_layout_create(kind, *extents, matrices.leading))
-            _set(cublasLt.matrix_layout_set_attribute, made[-1], names.BATCH_COUNT, ctypes.c_int32(product.batch))
-            stride = ctypes.c_int64(matrices.stride)
-            _set(cublasLt.matrix_layout_set_attribute, made[-1], names.STRIDED_BATCH_OFFSET, stride)
+            if product.batch > 1:
+                _set(cublasLt.matrix_layout_set_attribute, made[-1], names.BATCH_COUNT, ctypes.c_int32(product.batch))
+                stride = ctypes.c_int64(matrices.stride)
+                _set(cublasLt.matrix_layout_set_attribute, made[-1], names.STRIDED_BATCH_OFFSET, stride)
         yield made
     finally:
         for layout in made:
