@@ -137,8 +137,9 @@ def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
     """What should make a user doubt the times of a record."""
     if record.spread > NOISE:
         yield (
-            f"the times of the best spread by {record.spread:.0%}, which is noise: other programs kept {device.name} "
-            "busy; run the same command again when it is idle"
+            f"the times of the best spread by {record.spread:.0%}, too far to be known: either other programs kept "
+            f"{device.name} busy, or the kernel itself takes longer in some runs; run the same command again when "
+            "nothing else runs: what spreads as far then is the kernel's"
         )
     if record.vs_memory and record.vs_memory > MARGIN:
         yield (
@@ -155,12 +156,10 @@ def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
 
 def not_sustained(record: Record) -> str:
     """Why a record has no sustained time."""
-    if record.time_ms < SHORTEST_MS:
-        return (
-            f"--sustained: left out: the best takes {record.time_ms:.4g} ms; below {SHORTEST_MS:g} ms, the time of "
-            "launches that follow one another is the host's"
-        )
-    return "--sustained: left out: the finals were measured one by one; run the same command again"
+    return (
+        f"--sustained: left out: the best takes {record.time_ms:.4g} ms; below {SHORTEST_MS:g} ms, the time of "
+        "launches that follow one another is the host's"
+    )
 
 
 def front(selection: Selection, method: Method) -> list[Point]:
