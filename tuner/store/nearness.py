@@ -31,7 +31,7 @@ class Nearness:
         self._scales = (TILED if has_tiles else UNTILED), KERNEL
         self._blocks_scales = np.where(is_kernel, KERNEL[2], self._scales[0][2])
         self._shared, (self._blocks, self._work) = self._scaled(sizes)
-        self._apart = [_squares(places) for places in self._shared]
+        self._apart = [squares_apart(places) for places in self._shared]
         self._single = self._blocks.astype(np.float32), self._work.astype(np.float32)
 
     def _scaled(self, sizes: Position) -> tuple[list[Array], Array]:
@@ -62,7 +62,7 @@ class Nearness:
         return near
 
 
-def _squares(places: Array) -> Array:
+def squares_apart(places: Array) -> Array:
     """The squares of the distances of places to one another."""
     squares: Array = np.zeros((len(places), len(places)))
     for column in places.T:

@@ -30,7 +30,7 @@ import numpy as np
 from tuner.space.scope import Scope
 from tuner.store.grids import Array, Measured, Sizes
 from tuner.store.loads import LOAD, PARTS, LibraryTiles, TimeTerms
-from tuner.store.nearness import Mask, Nearness, inverse, product
+from tuner.store.nearness import Mask, Nearness, inverse, product, squares_apart
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
@@ -79,8 +79,11 @@ class TimeModel:
         self.sizes = sorted(counts, key=lambda sizes: (-counts[sizes], sizes))[:MOST_SIZES]
         self._is_kernel = np.array([entry.space is not None for entry in measured], bool)
         self._terms = TimeTerms(measured, scope, units, cache, self.sizes, tiles)
-        times = np.array([[entry.times.get(sizes, np.nan) for entry in measured] for sizes in self.sizes])
-        self._times = times.reshape(len(self.sizes), len(measured))
+        rows = {sizes: row for row, sizes in enumerate(self.sizes)}
+        self._times = np.full((len(self.sizes), len(measured)), np.nan)
+        for column, entry in enumerate(measured):
+            known = [(rows[sizes], time_ms) for sizes, time_ms in entry.times.items() if sizes in rows]
+            self._times[[row for row, _ in known], column] = [time_ms for _, time_ms in known]
         if self.sizes:
             shares = np.nan_to_num(self._times / np.nanmin(self._times, axis=1, keepdims=True), nan=np.inf)
             near, kept = shares <= FAR, np.sort(shares, axis=0)[:MOST_KNOWN].max(axis=0)
@@ -175,33 +178,33 @@ class TimeModel:
     def _left_out(self, predicted: Array, kept: Sequence[Mask]) -> float | None:
         """The mean regret over sizes that are left out, with the caution that makes it least; None where the nearest
         size does as well."""
-        ours: list[Array] = []
-        lost: list[Array] = []  # over the library
-        nearest: list[float] = []
-        logs = np.log(np.array(self.sizes, float))
-        cautions = np.array(CAUTIONS)[:, None]
-        others_of = [self._known & rows[:, None] for rows in kept]
-        for position, times in enumerate(self._times):
-            others = others_of[position % FOLDS]
-            shared = self._known[position] & others.any(axis=0)
-            if shared.sum() < 2:
-                continue
-            best = times[shared].min()
-            library = times[~self._is_kernel & shared].min(initial=np.inf)
-            expected = np.where(shared, self._cautious(predicted[position], cautions), np.inf)
-            taken = times[np.argmin(expected, axis=1)]
-            ours.append(taken / best - 1)
-            lost.append(np.maximum(0.0, taken / library - 1))
-            there = (others & shared).any(axis=1)
-            near = int(np.argmin(np.where(there, ((logs - logs[position]) ** 2).sum(axis=1), np.inf)))
-            best_there = np.argmin(np.where(others[near] & shared, self._times[near], np.inf))
-            nearest.append(float(times[best_there] / best - 1))
+        compared = [self._compared(predicted, rows) for rows in kept]
+        ours, lost, nearest = (np.concatenate(each) for each in zip(*compared, strict=True))
         if len(ours) < LEAST_SIZES:
             return None
-        means = np.mean(ours, axis=0)
-        chosen = int(np.argmin(means + LOST * np.mean(np.array(lost) > SURPRISE, axis=0)))
+        means = ours.mean(axis=0)
+        chosen = int(np.argmin(means + LOST * (lost > SURPRISE).mean(axis=0)))
         self._caution = CAUTIONS[chosen]
-        return float(means[chosen]) if means[chosen] < np.mean(nearest) else None
+        return float(means[chosen]) if means[chosen] < nearest.mean() else None
+
+    def _compared(self, predicted: Array, kept: Mask) -> tuple[Array, Array, Array]:
+        """Of each size that is not `kept` and has something to choose: what is lost by these predictions over the best
+        and over the library, by caution, and what by taking the best of the nearest size that is kept."""
+        others = self._known & kept[:, None]
+        shared = self._known & ~kept[:, None] & others.any(axis=0)
+        here = np.flatnonzero(shared.sum(axis=1) >= 2)
+        shared, times = shared[here], self._times[here]
+        best = np.where(shared, times, np.inf).min(axis=1)
+        library = np.where(shared & ~self._is_kernel, times, np.inf).min(axis=1)
+        expected = self._cautious(predicted[here][:, None], np.array(CAUTIONS)[:, None])
+        choice = np.where(shared[:, None], expected, np.inf).argmin(axis=2)
+        taken = np.take_along_axis(times, choice, axis=1)
+        there = np.einsum("he,se->hs", shared.astype(np.float32), others.astype(np.float32)) > 0
+        apart = np.where(there, squares_apart(np.log(np.array(self.sizes, float)))[here], np.inf)
+        near = apart.argmin(axis=1)
+        choice_there = np.where(others[near] & shared, self._times[near], np.inf).argmin(axis=1)
+        nearest = times[np.arange(len(here)), choice_there] / best - 1
+        return taken / best[:, None] - 1, np.maximum(0.0, taken / library[:, None] - 1), nearest
 
 
 def _risks(squares: Array, weights: Array) -> Array:
