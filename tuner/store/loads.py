@@ -108,6 +108,7 @@ class TimeTerms:
         self._units, self._scope, self._cache = units, scope, cache
         self._space = next((entry.space for entry in measured if entry.space is not None), None)
         self._rows = {} if self._space is None else _rows(self._space, scope)
+        self._latest: tuple[Sizes, Scope] = (), scope
         self._libraries = np.array([entry.space is None for entry in measured], bool)
         scopes = functools.cache(self._at)  # many grids are looked at at the same sizes
         parameters: dict[int, list[str]] = {}
@@ -152,8 +153,10 @@ class TimeTerms:
         self._algorithms = sorted({each.algorithm for each in self._told.values()})
 
     def _at(self, sizes: Sizes) -> Scope:
-        """The problem of these sizes; all entries are of one operation."""
-        return self._scope if self._space is None else at(self._space, self._scope, sizes)
+        """The problem of these sizes; all entries are of one operation. A choice asks for it again and again."""
+        if sizes != self._latest[0] and self._space is not None:
+            self._latest = sizes, at(self._space, self._scope, sizes)
+        return self._latest[1]
 
     @property
     def has_tiles(self) -> bool:
