@@ -15,7 +15,7 @@ from tuner.measure.anchors import Anchors
 from tuner.measure.floor import Floor
 from tuner.measure.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.method import STANDARD, Method, objective_values
-from tuner.measure.results import BUILD, MEASURE, VERIFY, Failures, Final, Finals, FoundWrong, Outcome
+from tuner.measure.results import BUILD, MEASURE, VERIFY, FailedConfigs, Final, Finals, FoundWrong, Outcome
 from tuner.measure.sustained import SHORTEST_MS, sustain
 from tuner.measure.timing import (
     FINAL_SECONDS,
@@ -165,7 +165,7 @@ class Bench:
         self.renew()
         calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library's come after the last
         end = len(configs)
-        failures = Failures(end, found_wrong)
+        failures = FailedConfigs(end, found_wrong)
         for position, config in enumerate(configs):
             try:
                 calls[position] = self._prepare_verified(config, self._other)
@@ -218,7 +218,7 @@ class Bench:
         self,
         calls: Mapping[int, Callable[[], None]],
         finals: dict[int, Final],
-        failures: Failures,
+        failures: FailedConfigs,
         anchors: Sequence[int],
         seconds: float,
     ) -> None:
@@ -247,7 +247,7 @@ class Bench:
     def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[str | None]:
         """Of each configuration why it is wrong, as the finals would tell, without a time; None where it is right."""
         self.renew()
-        failures = Failures(len(configs), found_wrong)
+        failures = FailedConfigs(len(configs), found_wrong)
         for position, config in enumerate(configs):
             try:
                 self._prepare_verified(config, self._other)
