@@ -100,6 +100,17 @@ def test_a_shell_completes_verbs_kernels_and_options() -> None:
     assert completed("best", "sgemm/03_naive", "--dev") == ["--device"]
 
 
+def test_the_line_for_bash_completes_in_bash() -> None:
+    line = 'eval "$(_TUNE_COMPLETE=bash_source tune)"'
+    assert line in (ROOT / "docs/defaults.md").read_text()
+    ask = 'COMP_WORDS=(tune best sgemm/03); COMP_CWORD=2; _tune_completion tune; echo "${COMPREPLY[@]}"'
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", f"{line}\n{ask}"], env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "sgemm/03_naive\n", done.stderr
+
+
 def test_no_option_is_called_like_a_variable_that_means_something_else() -> None:
     taken = {"STATE", "CACHE", "SPACES", "CUDA", "TURNS", "MISSED"}
     context = click.Context(app.cli)

@@ -136,14 +136,13 @@ def runner_up(record: Record, rank: int) -> str:
 
 
 def _gain(record: Record) -> str:
-    """`, 1.57 x as fast as the default (0.106 ms)`; empty where the default was not measured beside it. A tie is no
-    gain."""
-    if record.default_ms is None:
+    """`, 1.57 x as fast as the default (0.106 ms)`; empty where the default is the best, or was not measured. A tie is
+    no gain."""
+    if record.default_ms is None or record.default_ms == record.time_ms:
         return ""
     if record.default_ties:
         return f", a tie with the default ({record.default_ms:.4g} ms)"
-    ratio = record.default_ms / record.time_ms
-    return f", {ratio:.2f} x as fast as the default ({record.default_ms:.4g} ms)" if ratio >= 1.005 else ""
+    return f", {record.default_ms / record.time_ms:.2f} x as fast as the default ({record.default_ms:.4g} ms)"
 
 
 def compared(space: Space) -> str:

@@ -38,6 +38,11 @@ class Choice:
     space: Space | None
     candidate: Candidate
 
+    @property
+    def name(self) -> str:
+        """The kernel's name, or `library`."""
+        return "library" if self.space is None else self.space.name
+
 
 class _Entry(NamedTuple):
     """What was measured, how it matches here, its record with the rank in it, and the expected regret."""

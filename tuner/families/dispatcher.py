@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 import warnings
@@ -12,7 +13,7 @@ from typing import Any
 
 from tuner import devices
 from tuner.devices import Device
-from tuner.errors import ArgumentError, DeviceError, NoConfiguration, RequestError, TrialError
+from tuner.errors import ArgumentError, DeviceError, NoConfiguration, RequestError
 from tuner.families import problem, vendor
 from tuner.families.bundles import Binaries
 from tuner.families.choice import Choice, FamilyTable
@@ -20,6 +21,7 @@ from tuner.families.family import Family, Kernels, find
 from tuner.families.places import Places, device_name
 from tuner.families.vendor import LibraryKernel
 from tuner.kernel import Kernel
+from tuner.launcher import first_that_builds
 from tuner.paths import quoted
 from tuner.space import kernel_names, operation
 from tuner.space.model import Config
@@ -191,7 +193,17 @@ class Dispatcher:
             self._tables.clear()  # it has been tuned
             table = self._table(device, types)
             best, choices = [], table.choices(sizes)
-        return self._first(table, itertools.chain(best, choices), sizes)
+        for note in table.notes:
+            warnings.warn(note, stacklevel=4)
+        scope = table.scope(sizes)
+        ways = (
+            (choice.name, choice.candidate, functools.partial(self._built, choice, scope, table.device))
+            for choice in itertools.chain(best, choices)
+        )
+        kernel: Loaded | None = first_that_builds(ways, table.device, stacklevel=5)
+        if kernel is None:
+            raise NoConfiguration(f"{self.family.name}: nothing is valid at {size_text(sizes)} on {table.device.id}")
+        return kernel
 
     def _missed(self, best: Choice, table: FamilyTable, sizes: Mapping[str, int]) -> bool:
         """Note a size that has no exact match; whether it is to be looked up again (`missed.note`)."""
@@ -200,27 +212,6 @@ class Dispatcher:
         scope = table.scope(sizes)
         where = self.family.address or kernel_names.address(best.space or self.family.spaces[0])
         return missed.note(where, scope.sizes, table.device, scope.options, scope.types, self._results)
-
-    def _first(self, table: FamilyTable, choices: Any, sizes: Mapping[str, int]) -> Loaded:
-        """The first of `choices` that builds and loads. Raises the error of the very first where none does."""
-        failures: list[TrialError | DeviceError] = []
-        scope = table.scope(sizes)
-        for choice in choices:
-            try:
-                kernel = self._built(choice, scope, table.device)
-            except (TrialError, DeviceError) as error:
-                failures.append(error)
-                continue
-            if kernel is not None:
-                for note in (*table.notes, *choice.candidate.notes):
-                    warnings.warn(note, stacklevel=5)
-                if failures:
-                    reason = str(failures[0]).partition("\n")[0]
-                    warnings.warn(f"{kernel!r}: taken because a better one does not run: {reason}", stacklevel=5)
-                return kernel
-        if failures:
-            raise failures[0]
-        raise NoConfiguration(f"{self.family.name}: nothing is valid at {size_text(sizes)} on {table.device.id}")
 
     def _built(self, choice: Choice, scope: Scope, device: Device) -> Loaded | None:
         if choice.space is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tuner.report import noise
 from tuner.store import rates
 from tuner.store.rates import Rates
-from tuner.tuning.selection import SLOWEST_DEFAULT
+from tuner.tuning.selection import SLOW
 
 if TYPE_CHECKING:
     from tuner.report.noise import Timing
@@ -54,8 +54,8 @@ def contenders(subject: Subject) -> list[Contender]:
     if default is not None and default != subject.best:
         config = subject.config(default)
         if finals is not None and finals.default_ms:
-            # A default that is much slower takes no part in the finals.
-            in_finals = finals.default_ms <= SLOWEST_DEFAULT * finals.time_ms
+            # Earlier records have no spread of a default that took part in the finals, as a fast one did.
+            in_finals = finals.default_spread is not None or finals.default_ms <= SLOW * finals.time_ms
             origin = FINALS if in_finals else SEARCH
             ties = finals.default_ties if finals.default_spread is not None else None
             found.append(Contender("default", finals.default_ms, origin, config, finals.default_spread, ties=ties))

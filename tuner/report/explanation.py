@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from tuner.report.contenders import FINALS, SEARCH, Contender
 from tuner.report.limiting import Limiting
 from tuner.report.words import spread, times
 from tuner.tuning.conclusions import NOISY
-from tuner.tuning.selection import SLOWEST_DEFAULT
+from tuner.tuning.selection import SLOW, is_too_slow
 
 if TYPE_CHECKING:
     from tuner.exchange.recording import Row
@@ -154,7 +153,7 @@ def _of_search(subject: Subject, default: Row) -> tuple[Contender, Contender]:
     """Best and default as the finals timed them, where both were in them or are far apart; else as the search did."""
     found = {contender.name: contender for contender in contenders.contenders(subject)}
     best, other = found["best"], found["best"] if default == subject.best else found.get("default")
-    if other is not None and (best.origin == other.origin or other.time_ms > SLOWEST_DEFAULT * best.time_ms):
+    if other is not None and (best.origin == other.origin or other.time_ms > SLOW * best.time_ms):
         return best, other
     timed = [("best", subject.best), ("default", default)]
     best, other = (_contender(subject, name, row, subject.timings[row], SEARCH) for name, row in timed)
@@ -168,8 +167,8 @@ def _contender(subject: Subject, name: str, row: Row, timed: Timing, origin: str
 
 def _slow(subject: Subject, turns: Mapping[Row, Timing]) -> dict[Row, Timing]:
     """The times of what was too slow in the search to be timed in turns; none where nothing was."""
-    slowest_ms = SLOWEST_DEFAULT * subject.times[subject.best] if turns else math.inf
-    return {row: found for row, found in subject.timings.items() if found.time_ms > slowest_ms}
+    best_ms = subject.times[subject.best]
+    return {row: found for row, found in subject.timings.items() if turns and is_too_slow(found.time_ms, best_ms)}
 
 
 def _reason(subject: Subject, row: Row) -> str:

@@ -143,6 +143,13 @@ class Restriction:
     that: Expression
     because: str = ""
 
+    def holds(self, names: Mapping[str, Any]) -> bool:
+        """Whether it is satisfied; not where it has no value."""
+        try:
+            return bool(self.that.evaluate(names))
+        except ExpressionError:
+            return False
+
     def __str__(self) -> str:
         return f"`{self.that.text}`" + (f" ({self.because})" if self.because else "")
 

@@ -76,6 +76,8 @@ class Crew:
 
     def _turn_to(self, task: Task) -> None:
         self.task = task
+        for worker in self._workers:
+            worker.settle()  # so that none writes there after this
         self._products.truncate(0)  # they were another task's
         if self._compile_pool is None:
             self._compile_pool = patiently(self._open_pool, self._noted, time.sleep)

@@ -66,7 +66,7 @@ def _begun(context: int) -> tuple[int, int]:
     from nvmath.bindings import cublasLt
 
     preference, most = cublasLt.matmul_preference_create(), ctypes.c_uint64(WORKSPACE)
-    _set(
+    gemm.set_attribute(
         cublasLt.matmul_preference_set_attribute,
         preference,
         cublasLt.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES,
@@ -86,7 +86,7 @@ def _described(left: bool, right: bool, result: str) -> int:
     made = cublasLt.matmul_desc_create(kind, CudaDataType.CUDA_R_64F if is_double else CudaDataType.CUDA_R_32F)
     names = cublasLt.MatmulDescAttribute
     for name, is_transposed in ((names.TRANSA, left), (names.TRANSB, right)):
-        _set(cublasLt.matmul_desc_set_attribute, made, name, ctypes.c_int32(is_transposed))
+        gemm.set_attribute(cublasLt.matmul_desc_set_attribute, made, name, ctypes.c_int32(is_transposed))
     return int(made)
 
 
@@ -106,14 +106,12 @@ def _layouts(product: MatrixProduct) -> Iterator[list[int]]:
         ):
             extents = (columns, rows) if matrices.is_transposed else (rows, columns)
             made.append(cublasLt.matrix_layout_create(kind, *extents, matrices.leading))
-            _set(cublasLt.matrix_layout_set_attribute, made[-1], names.BATCH_COUNT, ctypes.c_int32(product.batch))
+            gemm.set_attribute(
+                cublasLt.matrix_layout_set_attribute, made[-1], names.BATCH_COUNT, ctypes.c_int32(product.batch)
+            )
             stride = ctypes.c_int64(matrices.stride)
-            _set(cublasLt.matrix_layout_set_attribute, made[-1], names.STRIDED_BATCH_OFFSET, stride)
+            gemm.set_attribute(cublasLt.matrix_layout_set_attribute, made[-1], names.STRIDED_BATCH_OFFSET, stride)
         yield made
     finally:
         for layout in made:
             cublasLt.matrix_layout_destroy(layout)
-
-
-def _set(change: Any, target: int, attribute: int, value: Any) -> None:
-    change(target, attribute, ctypes.addressof(value), ctypes.sizeof(value))

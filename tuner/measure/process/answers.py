@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import resource
+import select
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -52,6 +53,10 @@ class Channel:
                 self._number = request.pop("number")
                 yield request
 
+    def tell(self, news: dict[str, Any]) -> None:
+        """Send what is known ahead of the answer to the latest request."""
+        self.reply({"news": news})
+
     def reply(self, answer: dict[str, Any]) -> None:
         """Send the answer to the latest request."""
         if os.getpid() != self._pid:  # a copy, which a kernel has made
@@ -67,6 +72,12 @@ class Channel:
             intact = False
         if not intact:
             os._exit(LOST_CHANNEL)
+
+    def is_unasked(self, seconds: float) -> bool:
+        """Wait up to `seconds` for the next request; whether there is none yet."""
+        poll = select.poll()
+        poll.register(self._requests, select.POLLIN)
+        return not poll.poll(seconds * 1e3)
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[None]:
