@@ -62,7 +62,9 @@ def command(
                 "store": c.store or None,
                 "record": {**c.record.to_json(), **vars(c.rates)},
                 "as_fast_as_the_first": found.ratio(c),
+                "verdict": found.verdict(c),
                 "gain": c.gain,
+                "gain_verdict": c.gain_verdict,
             }
             for c in found.competitors
         ],

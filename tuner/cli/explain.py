@@ -140,10 +140,10 @@ def _lines(result: Contrast) -> tuple[list[list[Any]], list[str]]:
     """The rows of the table of parameters, and the reasons that its cells have the numbers of."""
     reasons: list[str] = []
 
-    def cell(time_ms: float | None, base_ms: float, reason: str, sure: float | None, verdict: str) -> str:
+    def cell(time_ms: float | None, base_ms: float | None, reason: str, sure: float | None, verdict: str) -> str:
         if time_ms is not None:
-            ratio = f"{times(time_ms / base_ms)}{f', {verdict}' if verdict else ''}"
-            return f"{time_ms:.4g} ms{spread(sure)}, {ratio}"
+            ratio = times(time_ms / base_ms) if base_ms is not None else ""
+            return ", ".join(filter(None, (f"{time_ms:.4g} ms{spread(sure)}", verdict or ratio)))
         if reason not in reasons:
             reasons.append(reason)
         return f"({reasons.index(reason) + 1})"

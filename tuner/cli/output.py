@@ -15,6 +15,7 @@ from tuner.cli.screen import fitted
 from tuner.paths import plain, shown
 from tuner.space.reference_forms import NOTICES, ConfigReference, KernelReference
 from tuner.space.texts import config_text
+from tuner.store import verdicts
 
 if TYPE_CHECKING:
     from tuner.space.model import Space
@@ -142,8 +143,9 @@ def _gain(record: Record) -> str:
     no gain."""
     if record.default_ms is None or record.default_ms == record.time_ms:
         return ""
-    if record.default_ties:
-        return f", a tie with the default ({record.default_ms:.4g} ms)"
+    if verdict := verdicts.of_default(record):
+        preposition = "with" if verdict == verdicts.TIE else "from"
+        return f", {verdict} {preposition} the default ({record.default_ms:.4g} ms)"
     return f", {record.default_ms / record.time_ms:.2f} x as fast as the default ({record.default_ms:.4g} ms)"
 
 

@@ -86,5 +86,5 @@ def command(
     for file in write:
         report.put_into(file, tables)
     if as_json or not write:
-        records = [{"kernel": row.kernel, "record": row.record.to_json()} for row in rows]
+        records = [{"kernel": row.kernel, "record": row.record.to_json()} for row in rows] if as_json else None
         output.answer(as_json, records, "\n\n".join(filter(None, tables.values())))

@@ -72,6 +72,10 @@ def convergence(findings: Findings) -> Chart:
         curve = {"values": rows(("trial", "ms"), steps)}
         last = found.improvements[-1][0]
         title, caption = "Convergence", f"Each dot is a trial. The line is the best so far; trial {last} found it."
+        if found.winner is not None and found.winner != last:
+            caption += f" What won the finals is trial {found.winner}."
+        if besides := len(findings.subject.besides):
+            caption += f" {besides} more, measured for a report, are no part of the search."
         dots: Spec = {
             "mark": {"type": "point", "filled": True, "size": 14, "opacity": 0.45, "color": colour("soft")},
             "encoding": {"x": x, "y": y, "tooltip": tips("trial", "ms")},
@@ -164,7 +168,9 @@ def neighbours(findings: Findings) -> Chart | None:
     source = findings.subject.source
     caption = f"The best with one parameter changed, over the {best_ms:.4g} ms that the best took in the {source}."
     if any(row["ratio"] < 1 for row in data):
-        caption += f" What is left of 1 was faster in the {source}, but not in the finals."
+        caption += f" What is left of 1 was faster than the best was in the {source}."
+    if late := [f"{n.name} = {n.value}" for n in measured if n.after_finals]:
+        caption += f" Measured for a report, after the finals: {', '.join(late)}."
     if unsure := sum(bool(n.verdict) for n in measured):
         caption += f" {unsure} of {len(measured)} cannot be told from the best: the table says which."
     return Chart("neighbours", NEIGHBOURS, caption, spec(data, 18 * len(data), layers))

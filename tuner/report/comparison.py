@@ -18,7 +18,7 @@ from tuner.report.roofline import Roofline
 from tuner.space import catalog, operation, space_folders
 from tuner.space.scope import Scope
 from tuner.space.texts import short_size, types_text
-from tuner.store import rates
+from tuner.store import rates, verdicts
 from tuner.store import report as stored
 from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.rates import Rates
@@ -58,6 +58,11 @@ class Competitor:
         """How many times as fast as with the default."""
         return self.record.default_ms / self.record.time_ms if self.record.default_ms else None
 
+    @property
+    def gain_verdict(self) -> str:
+        """Why that is no gain, where the spreads cannot carry it."""
+        return verdicts.of_default(self.record)
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -68,13 +73,22 @@ class Comparison:
 
     def ratio(self, competitor: Competitor) -> float | None:
         """How many times as fast as the first one that differs from it in the last dimension alone, the size apart;
-        None where they differ in size alone, for then their times say nothing of each other."""
+        None where there is none, or where they differ in size alone: then their times say nothing of each other."""
+        first = self._first(competitor)
+        return first.record.time_ms / competitor.record.time_ms if first else None
+
+    def verdict(self, competitor: Competitor) -> str:
+        """Why its time cannot be told from that of the first one, where it cannot."""
+        first, own = self._first(competitor), competitor.record
+        if first is None or first is competitor:
+            return ""
+        return verdicts.of_medians(first.record.time_ms, first.record.spread, own.time_ms, own.spread)
+
+    def _first(self, competitor: Competitor) -> Competitor | None:
         named = [name for name in self.varying if name != "size"]
-        if not named:
-            return None
-        others = [name for name in self.varying if name != named[-1]]
-        first = next(c for c in self.competitors if c.place(others) == competitor.place(others))
-        return first.record.time_ms / competitor.record.time_ms
+        others = [name for name in self.varying if name != (named or [""])[-1]]
+        alike = [c for c in self.competitors if c.place(others) == competitor.place(others)]
+        return alike[0] if named and len(alike) > 1 else None
 
     def axis(self, dimension: str) -> str:
         """The title of an axis of this dimension: a size says what its numbers are of."""
@@ -89,7 +103,7 @@ class Comparison:
         """What all competitors share."""
         first = self.competitors[0]
         same = [name for name in ("kernel", "size", "device") if name not in self.varying]
-        texts = {"kernel": first.kernel, "size": f"at {first.size}", "device": f"on {first.device}"}
+        texts = {"kernel": f"of {first.kernel}", "size": f"at {first.size}", "device": f"on {first.device}"}
         what = {"kernel": "kernels", "size": "sizes", "device": "devices", "store": "stores"}
         return " ".join([f"Compared: {' and '.join(what[name] for name in self.varying)}", *(texts[n] for n in same)])
 

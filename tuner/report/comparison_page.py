@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def table(found: Comparison) -> tuple[list[str], list[list[Any]]]:
     """Header and rows, without empty columns."""
     header = [
-        *found.varying, "ms", "as fast as the first", "GFLOP/s", "GB/s", "of the library", "of the ceiling",
+        *found.varying, "ms", "spread", "as fast as the first", "GFLOP/s", "GB/s", "of the library", "of the ceiling",
         "gain over default", "configuration",
     ]  # fmt: skip
     lines = []
@@ -30,12 +30,13 @@ def table(found: Comparison) -> tuple[list[str], list[list[Any]]]:
             [
                 *c.place(found.varying),
                 number(record.time_ms),
-                times(found.ratio(c)),
+                percent(record.spread),
+                found.verdict(c) or times(found.ratio(c)),
                 number(known.gflops),
                 number(known.gbytes),
                 percent(record.vs_library),
                 f"{percent(c.ceiling[1])} of {c.ceiling[0]}" if c.ceiling else "",
-                times(c.gain),
+                c.gain_verdict or times(c.gain),
                 config_text(record.config),
             ]
         )

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.report import noise
-from tuner.store import rates
+from tuner.store import rates, verdicts
 from tuner.store.rates import Rates
 from tuner.tuning.selection import SLOW
 
 if TYPE_CHECKING:
-    from tuner.report.noise import Timing
     from tuner.report.subject import Subject
     from tuner.space.model import Config
+    from tuner.store.verdicts import Timing
 
 FINALS, SEARCH = "finals", "search"
 
@@ -32,13 +31,11 @@ class Contender:
     ties: bool | None = None
 
     def verdict(self, other: Contender) -> str:
-        """Why the time of another cannot be told from that of the best, as the finals found, else as `Timing.verdict`
-        says; a spread that is not known is that of the other."""
+        """Why the time of another cannot be told from that of the best, as the finals found, else as their spreads
+        say."""
         if other.ties is not None:
-            return noise.word(self.time_ms, other.time_ms) if other.ties else ""
-        pairs = ((self, other), (other, self))
-        one, two = (noise.of_median(a.time_ms, b.spread if a.spread is None else a.spread) for a, b in pairs)
-        return one.verdict(two)
+            return verdicts.word(self.time_ms, other.time_ms) if other.ties else ""
+        return verdicts.of_medians(self.time_ms, self.spread, other.time_ms, other.spread)
 
 
 def contenders(subject: Subject) -> list[Contender]:
@@ -60,7 +57,8 @@ def contenders(subject: Subject) -> list[Contender]:
             ties = finals.default_ties if finals.default_spread is not None else None
             found.append(Contender("default", finals.default_ms, origin, config, finals.default_spread, ties=ties))
         elif default in timings:
-            found.append(_of_search("default", timings[default], config))
+            ties = bool(timings[subject.best].verdict(timings[default])) if finals is None else None
+            found.append(_of_search("default", timings[default], config, ties))
     if finals is not None and finals.library and finals.library_ms:
         found.append(Contender(finals.library, finals.library_ms, FINALS))
     if finals is not None and finals.best_library and finals.best_library_ms:
@@ -68,8 +66,8 @@ def contenders(subject: Subject) -> list[Contender]:
     return [with_rates(subject, contender) for contender in found]
 
 
-def _of_search(name: str, found: Timing, config: Config) -> Contender:
-    return Contender(name, found.time_ms, SEARCH, config, found.spread)
+def _of_search(name: str, found: Timing, config: Config, ties: bool | None = None) -> Contender:
+    return Contender(name, found.time_ms, SEARCH, config, found.spread, ties=ties)
 
 
 def with_rates(subject: Subject, contender: Contender) -> Contender:

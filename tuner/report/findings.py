@@ -10,7 +10,7 @@ from tuner.report import contenders, importance, landscape, noise, restrictions
 from tuner.report import roofline as rooflines
 from tuner.report.words import sentence, spread
 from tuner.space.texts import config_text, short_size
-from tuner.tuning.conclusions import TOLD
+from tuner.store.verdicts import TOLD
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Findings:
         shares = importance.shares(subject)
         order = [*shares, *(name for name in subject.parameters if name not in shares)]
         found = contenders.contenders(subject)
+        around = landscape.neighbours(subject)
         space, scope = subject.space, subject.scope
         return Findings(
             subject=subject,
@@ -63,40 +64,19 @@ class Findings:
             random_search=landscape.random_search(subject) if subject.trials.origin == "recording" else [],
             distribution=landscape.distribution(subject),
             shares=shares,
-            neighbours=landscape.neighbours(subject),
+            neighbours=around,
             slices=landscape.slices(subject, order),
             leaders=landscape.leaders(subject),
             failures=landscape.failures(subject),
             removals=None if space is None or scope is None else restrictions.removals(space, scope),
-            notes=_notes(subject),
+            notes=[*_notes(subject), *_faster(subject, around)],
         )
 
     @property
     def command(self) -> str:
         """The command that ran it last; where that is not known, one that asks for the same. A recording is made by
         another verb."""
-        commands = self.subject.trials.commands
-        if commands:
-            return commands[-1]
-        problem = self.subject.problem
-        if problem is None:
-            return ""
-        is_recording = self.subject.trials.origin == "recording"
-        record = None if is_recording else self.subject.record
-        kind = self.subject.trials.kind or "cuda"
-        from tuner.tuning.request import TuningRequest
-
-        request = TuningRequest(
-            problem.space.name,
-            short_size(problem.sizes),
-            kind,
-            {name: value for name, value in problem.options.items() if value != problem.space.operation.options[name]},
-            problem.types,
-            record.strategy if record else None,
-            str(record.evaluated) if record else None,
-        )
-        command = request.command(problem.space.name, kind)
-        return f"tune record{command.removeprefix('tune')}" if is_recording else command
+        return _command(self.subject)
 
     @property
     def environment(self) -> list[tuple[str, str]]:
@@ -157,7 +137,8 @@ class Findings:
             "problem": subject.problem_text,
             "device": subject.recording.device,
             "from": subject.trials.origin,
-            "trials": self.convergence.trials,
+            "trials": len(subject.recording.entries),
+            "besides_the_search": len(subject.besides),
             "succeeded": len(subject.times),
             "best": subject.config(subject.best),
             "contenders": [_contender(contender) for contender in self.contenders],
@@ -169,7 +150,7 @@ class Findings:
             "distribution": {"bins": self.distribution.bins, "within_5_percent": self.distribution.within},
             "importance": {"method": importance.METHOD, "shares": dict(self.shares)},
             "neighbours": [
-                {name: getattr(n, name) for name in ("time_ms", "spread", "verdict", "reason")}
+                {name: getattr(n, name) for name in ("time_ms", "spread", "verdict", "reason", "after_finals")}
                 | {"parameter": n.name, "value": n.value}
                 for n in self.neighbours
             ],
@@ -200,6 +181,44 @@ class Findings:
             "command": self.command,
             "notes": list(self.notes),
         }
+
+
+def _command(subject: Subject) -> str:
+    commands = subject.trials.commands
+    if commands:
+        return commands[-1]
+    problem = subject.problem
+    if problem is None:
+        return ""
+    is_recording = subject.trials.origin == "recording"
+    record = None if is_recording else subject.record
+    kind = subject.trials.kind or "cuda"
+    from tuner.tuning.request import TuningRequest
+
+    request = TuningRequest(
+        problem.space.name,
+        short_size(problem.sizes),
+        kind,
+        {name: value for name, value in problem.options.items() if value != problem.space.operation.options[name]},
+        problem.types,
+        record.strategy if record else None,
+        str(record.evaluated) if record else None,
+    )
+    command = request.command(problem.space.name, kind)
+    return f"tune record{command.removeprefix('tune')}" if is_recording else command
+
+
+def _faster(subject: Subject, neighbours: Sequence[Neighbour]) -> list[str]:
+    """What to do about neighbours that are faster than the best, where there are any."""
+    found = landscape.faster_neighbours(subject, neighbours)
+    if not found:
+        return []
+    command = " ".join(word for word in _command(subject).split(" ") if word != "--fresh")
+    named = ", ".join(f"{n.name} = {n.value} at {n.time_ms:.4g} ms{spread(n.spread)}" for n in found)
+    return [
+        f"Faster than the best by more than the noise, and measured after its finals: {named}. Run `{command}`, whose "
+        "finals have them."
+    ]
 
 
 def _contender(contender: Contender) -> dict[str, Any]:
@@ -247,7 +266,8 @@ def _notes(subject: Subject) -> list[str]:
     wide = noise.typical_spread(subject)
     if wide is not None and wide > noise.WIDE:
         notes.append(
-            f"The times of half of the trials spread by {wide:.0%} or more, which is noise: other programs used the "
-            "device. Less than that says little between two trials, and the least of many times is luck, too."
+            f"The times of half of the trials spread by {wide:.0%} or more: either other programs used the device, or "
+            "the kernel itself takes longer in some runs. A smaller difference says little between two trials, and the "
+            "least of many times is luck, too."
         )
     return notes

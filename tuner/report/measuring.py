@@ -79,9 +79,7 @@ def measure(
     with Crews(progress.noted) as crews, explored(crews, checked, progress, configs) as search:
         crew, trials = search.crew, search.trials
         more = recordings.of_trials(space, problem.sizes, problem.types, problem.options, crew.device.name, trials)
-        logs = {tuple(t.config[n] for n in space.parameters): t.outcome.log for t in trials if t.outcome.log}
-        whole = replace(subject.recording, entries={**subject.recording.entries, **more.entries})
-        known = replace(subject.trials, recording=whole, logs={**subject.trials.logs, **logs})
+        known = subject.trials.and_also(space, more, trials)
         found = Remeasured(
             replace(subject, trials=known, scope=crew.scope, here=crew.device, pinned=subject.best), crew.device
         )

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tuner.report.contenders import Contender
 
 
+AFTER = "measured after the finals"
+
+
 def title(findings: Findings) -> str:
     """Kernel, problem and device."""
     subject = findings.subject
@@ -64,10 +67,12 @@ def _share(share: float | None, ceiling: str | None) -> str:
 
 def _against(best: Contender, other: Contender) -> str:
     ratio, verdict = other.time_ms / best.time_ms, best.verdict(other)
-    end = f"{other.time_ms:.4g} ms{spread(other.spread)}{f': {verdict}' if verdict else ''}."
-    if other.name == "default":
-        return f"{times(ratio)[:-2]} times as fast as the default configuration, {end}"
-    return f"{ratio:.1%} of {other.name}, {end}"
+    end = f"{other.time_ms:.4g} ms{spread(other.spread)}"
+    if other.name != "default":
+        return f"{ratio:.1%} of {other.name}, {end}{f': {verdict}' if verdict else ''}."
+    if verdict:
+        return f"The default configuration, {end}: {verdict}."
+    return f"{times(ratio)[:-2]} times as fast as the default configuration, {end}."
 
 
 def _sections(findings: Findings) -> Iterator[Section]:
@@ -135,7 +140,7 @@ def _contest(findings: Findings) -> Grid:
                 percent(c.spread),
                 number(known.gflops) if known else "",
                 number(known.gbytes) if known else "",
-                times(c.time_ms / best.time_ms, 3),
+                (c is not best and best.verdict(c)) or times(c.time_ms / best.time_ms, 3),
                 "finals" if c.origin == FINALS else findings.subject.source,
             ]
         )
@@ -191,7 +196,7 @@ def _neighbours(findings: Findings) -> Grid:
             number(n.time_ms),
             percent(n.spread),
             times(n.time_ms / best_ms if n.time_ms else None, 3),
-            n.reason or n.verdict,
+            n.reason or ", ".join(filter(None, (n.verdict, AFTER * n.after_finals))),
         ]
         for n in findings.neighbours
     ]
@@ -211,7 +216,8 @@ def _leaders(findings: Findings) -> Grid:
         *counts, occupancy = findings.build(row)
         figures = [*map(number, counts), percent(occupancy)]
         time_ms = subject.times[row]
-        sure = percent(subject.timings[row].spread), times(time_ms / best_ms, 3), findings.verdict(row)
+        remark = ", ".join(filter(None, (findings.verdict(row), AFTER * subject.is_after_finals(row))))
+        sure = percent(subject.timings[row].spread), times(time_ms / best_ms, 3), remark
         rows.append([str(rank), number(time_ms), *sure, *figures, *values])
     header = ("", "ms", "spread", "times the best", "remark", *BUILD.values(), *names)
     return Grid(*_without_empty(header, rows))

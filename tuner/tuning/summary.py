@@ -137,8 +137,9 @@ def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
     """What should make a user doubt the times of a record."""
     if record.spread > NOISE:
         yield (
-            f"the times of the best spread by {record.spread:.0%}, which is noise: other programs kept {device.name} "
-            "busy; run the same command again when it is idle"
+            f"the times of the best spread by {record.spread:.0%}, too far to be known: either other programs kept "
+            f"{device.name} busy, or the kernel itself takes longer in some runs; run the same command again when "
+            "nothing else runs: what spreads as far then is the kernel's"
         )
     if record.vs_memory and record.vs_memory > MARGIN:
         yield (
