@@ -76,6 +76,8 @@ def test_a_terminal_of_any_width_gets_a_block_that_fits_and_vanishes(
     assert not any("takes" in row or " left" in row for row in end)
     (found,) = (number for number, row in enumerate(end) if row.startswith("10/10  best "))
     assert any(row.startswith("best: v=") for row in end[found:])
+    full = [row for row in end if len(row) >= columns and not row.strip().startswith("/")]
+    assert full == [] or later, "lines end between words, but for paths, unless the terminal becomes narrower"
 
 
 def block_of(rows: list[str]) -> list[str]:

@@ -128,6 +128,15 @@ class Bench:
     def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:
         return self._energy_meter.measure(call, time_ms) if self.method.wants_energy else None
 
+    def library(self) -> tuple[float, ...]:
+        """Times in ms of the vendor's library as it chooses to run, taken as those of a configuration are; none where
+        there is no library, or it is wrong."""
+        default = self._anchors.default
+        try:
+            return () if default is None else self._times(default, {}, Race(None))
+        except TrialError:
+            return ()
+
     def renew(self) -> None:
         """Compute what the finals compare with, besides what the search did: inputs that it has not used, and other
         options. Once: it may take as long as the first set."""

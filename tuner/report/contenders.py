@@ -1,17 +1,15 @@
-"""The best configuration beside the default and the vendor's library, and the roofline that they lie under."""
+"""The best configuration beside the default and the vendor's library."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.devices.ceilings import COPY
 from tuner.store import rates, verdicts
 from tuner.store.rates import Rates
 from tuner.tuning.selection import SLOW
 
 if TYPE_CHECKING:
-    from tuner.devices.ceilings import Ceilings
     from tuner.report.subject import Subject
     from tuner.space.model import Config
     from tuner.store.verdicts import Timing
@@ -78,44 +76,3 @@ def with_rates(subject: Subject, contender: Contender) -> Contender:
         return contender
     known = rates.of(subject.space, subject.scope, contender.time_ms, subject.ceilings)
     return Contender(**{**vars(contender), "rates": known})
-
-
-@dataclass(frozen=True)
-class Roofline:
-    """The ceilings that bound a kernel of this arithmetic intensity, in FLOP per byte: `memory` and `peak` are names of
-    ceilings with their rates in GB/s and GFLOP/s; `attainable` is the lower bound of the two in GFLOP/s.
-
-    `in_cache`: the caches may hold all arrays, so memory may not bound them. (Williams, Waterman, Patterson: Roofline,
-    CACM 2009.)
-    """
-
-    intensity: float
-    memory: tuple[str, float]
-    peak: tuple[str, float]
-    in_cache: bool
-
-    @property
-    def attainable(self) -> float:
-        return min(self.peak[1], self.intensity * self.memory[1])
-
-    @property
-    def ridge(self) -> float:
-        """The intensity above which arithmetic is the bound."""
-        return self.peak[1] / self.memory[1]
-
-
-def roofline(best: Contender, ceilings: Ceilings | None) -> Roofline | None:
-    """The roofline above the best configuration; None where work or ceilings are not known."""
-    known = best.rates
-    if ceilings is None or known is None or not known.gflops or not known.gbytes:
-        return None
-    memory = known.memory or COPY
-    peak = known.peak
-    if peak is None or memory not in ceilings.rates:
-        return None
-    return Roofline(
-        known.gflops / known.gbytes,
-        (memory, ceilings.rates[memory].rate),
-        (peak, ceilings.rates[peak].rate),
-        known.memory is None,
-    )
