@@ -3,11 +3,12 @@
 Imports neither Kernel Tuner nor Optuna; where a space has a launch form, neither pydantic nor YAML.
 """
 
+import functools
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tuner import devices
 from tuner.devices import Build, Device, bundles
@@ -24,6 +25,7 @@ from tuner.store import missed
 from tuner.store.lookup import Candidate, Query
 from tuner.store.store import Store
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
@@ -85,7 +87,11 @@ def load(
                 candidates = _look_up(Store.of(space, folder), query, strict, builds)
         if not candidates:
             raise RequestError(_inexact(query, Store.of(space, folder).look_up(query)))
-    return _build(space, scope, opened, candidates, _by_source(builds))
+    exported = _by_source(builds)
+    choices = ((space.name, c, functools.partial(Kernel, space, scope, opened, c, exported)) for c in candidates)
+    loaded: Kernel | None = first_that_builds(choices, opened, stacklevel=3)
+    assert loaded is not None  # `candidates` are not empty
+    return loaded
 
 
 def _by_source(builds: Sequence[ExportedBuild]) -> dict[str, Build]:
@@ -150,24 +156,40 @@ def _inexact(query: Query, best: Candidate) -> str:
     return f"{space.name}: no exact record at {here} on {query.device}{why}; tune it, or drop strict=True"
 
 
-def _build(
-    space: Space, scope: Scope, device: Device, candidates: Sequence[Candidate], exported: Mapping[str, Build]
-) -> Kernel:
-    """The first of `candidates` that builds and loads. Raises the error of the very first where none does."""
-    failures: list[TrialError | DeviceError] = []
-    for candidate in candidates:
+def first_that_builds(
+    choices: Iterable[tuple[str, Candidate, Callable[[], T]]], device: Device, stacklevel: int
+) -> T | None:
+    """What the first of `choices` that builds and loads gives: each has a kernel's name, a candidate, and a function
+    that builds it, or gives None where that is not there. None where there is nothing to try.
+
+    Its notes are warnings, and so is why a better one was passed over. Raises the error of the very first where none
+    builds.
+    """
+    failure: TrialError | DeviceError | None = None
+    for name, candidate, build in choices:
+        where = f"{name}, {config_text(candidate.config)}, on {device.id}"
         try:
-            kernel = Kernel(space, scope, device, candidate, exported)
+            kernel = build()
         except (TrialError, DeviceError) as error:
-            failures.append(error)
+            failure = failure or _placed(error, where)
             continue
-        logger.debug("%s on %s: %s, match %s", space.name, device.id, config_text(candidate.config), candidate.match)
+        if kernel is None:
+            continue
+        logger.debug("%s: match %s", where, candidate.match)
         for note in candidate.notes:
-            warnings.warn(note, stacklevel=3)
-        if failures:
-            reason = str(failures[0]).partition("\n")[0]
-            warnings.warn(f"{kernel!r}: taken because a better one does not run here: {reason}", stacklevel=3)
+            warnings.warn(note, stacklevel=stacklevel)
+        if failure is not None:
+            reason = str(failure).partition("\n")[0]
+            warnings.warn(f"{kernel!r}: taken because a better one does not run here: {reason}", stacklevel=stacklevel)
         return kernel
-    first = failures[0]
-    text = f"{space.name}, {config_text(candidates[0].config)}, on {device.id}: {first}"
-    raise (DeviceError(text) if isinstance(first, DeviceError) else type(first)(text, first.reason)) from first
+    if failure is not None:
+        raise failure
+    return None
+
+
+def _placed(error: TrialError | DeviceError, where: str) -> TrialError | DeviceError:
+    """The same error, which says where it is from."""
+    text = f"{where}: {error}"
+    placed = DeviceError(text) if isinstance(error, DeviceError) else type(error)(text, error.reason)
+    placed.__cause__ = error
+    return placed

@@ -64,9 +64,10 @@ def test_trials_without_a_record_are_told_with_the_command_that_makes_one(tune: 
 
 
 def test_a_default_that_ties_with_the_best_is_no_gain(tune: Tune, tmp_path: Path) -> None:
-    Store("sgemm/01_host_blocked", tmp_path).add(record(device="Fast", default_ms=1.15, default_ties=True))
-    told = tune("best", "sgemm/01_host_blocked", "64", "--device", "Fast", "--results", tmp_path).out
-    assert (", a tie with the default (1.15 ms)" in told, "x as fast" in told) == (True, False)
+    for default_ms, said in ((1.005, "a tie with"), (1.15, "too noisy to tell from")):
+        Store("sgemm/01_host_blocked", tmp_path).add(record(device="Fast", default_ms=default_ms, default_ties=True))
+        told = tune("best", "sgemm/01_host_blocked", "64", "--device", "Fast", "--results", tmp_path).out
+        assert (f", {said} the default ({default_ms} ms)" in told, "x as fast" in told) == (True, False)
     file = scaled(tmp_path, "twice")
     ties = [tied["config"] for tied in tune(file, "--json").json["ties"]]
     assert tune("best", file, "--json").json["record"]["default_ties"] == ({"unroll": 1} in ties)

@@ -1,4 +1,4 @@
-"""PyCUDA where it can be imported, else cuda-bindings, unless TUNER_CUDA says which."""
+"""PyCUDA where it can be imported, else cuda-bindings, unless TUNER_CUDA says which; and CUDA's headers in conda."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from helpers import ROOT
+from helpers.operations import array, written
 from helpers.processes import Done, Tune, run
 from tuner import devices
 from tuner.devices.cuda import gpu
@@ -112,6 +113,20 @@ def test_a_word_that_names_no_package_is_one_message(tune: Tune, monkeypatch: py
         done = tune(*arguments)
         assert (done.status, done.out) == (2, "")
         assert done.err == "error: TUNER_CUDA='cupy': there is no such way to CUDA; write pycuda or bindings\n"
+
+
+def test_the_headers_of_a_conda_environment_are_found(tmp_path: Path) -> None:
+    headers = tmp_path / "environment/targets/x86_64-linux/include"
+    headers.mkdir(parents=True)
+    (headers / "of_this_environment.h").write_text("#define ONE 1.0f\n")
+    code = """#include <of_this_environment.h>
+extern "C" __global__ void f(float *y, int n) { if (threadIdx.x < n) y[threadIdx.x] = ONE; }
+"""
+    file = written(tmp_path, code, [array("y", "float32", ["n"], "out")], "full(n, 1.0)", "cuda", block=[32])
+    prefix = f"import sys; sys.prefix = {str(headers.parents[2])!r}; from tuner.__main__ import main; main()"
+    command = [sys.executable, "-c", prefix, "validate", str(file), "32", "--compile"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert "the default compiles" in done.stdout, done.stderr
 
 
 @pytest.mark.gpu

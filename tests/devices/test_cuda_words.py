@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import tuner
+from helpers.operations import array, written
 from tuner.devices import Device
 from tuner.errors import BuildError
 from tuner.space.source import Source
@@ -35,6 +39,29 @@ def test_the_definition_that_a_message_gives_makes_the_kernel_compile(word: str,
     definition = re.search("`(#define [^`]+)`", str(error.value))
     assert definition is not None
     compiled(opencl, USES[word], definition[1])
+
+
+def test_a_sum_of_floats_by_an_atomic_has_a_message_with_line_and_cure_that_adds(
+    opencl: Device, tmp_path: Path
+) -> None:
+    from pyopencl import array as opencl_array
+
+    kernel = (
+        '#include "portable.h"\nKERNEL void f(GLOBAL float *y, GLOBAL const float *x, int n) {\n atomicAdd(y, *x); }'
+    )
+    arguments = [array("y", "float32", [1], "inout"), array("x", "float32", [1])]
+    geometry = {"grid": ["n"], "block": [64]}
+    for number, before in enumerate(("", "#define atomicAdd(p, v) atomic_add(p, v)\n")):
+        file = written(tmp_path, before + kernel, arguments, "y + 64 * n * x", "opencl", **geometry)
+        message = rf"error: f\.cu:{3 + number}:2\b.*; .*for float,? (write )?`float atomicAdd"
+        with pytest.raises(BuildError, match=message) as error:
+            tuner.load(file, 10, device=opencl)
+    cure = re.search("`(float [^`]+)`", str(error.value))
+    assert cure is not None
+    file = written(tmp_path, f"{cure[1]}\n{kernel}", arguments, "y + 64 * n * x", "opencl", **geometry)
+    y, x = (opencl_array.to_device(opencl.queue, np.full(1, value, np.float32)) for value in (2.0, 0.5))
+    tuner.load(file, 10, device=opencl)(y, x)
+    assert y.get() == 2 + 64 * 10 * 0.5
 
 
 def test_other_words_of_cuda_are_told_once_and_names_of_the_users_own_are_not(opencl: Device) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from helpers import ROOT
 from helpers.kernels import Stage
+from helpers.operations import array, written
 from helpers.processes import Tune, run
 from helpers.records import A100, H200, KERNEL, SPACE, at, config, imported, record, sizes, stale, stored
 from tuner.devices import Device
@@ -58,6 +59,36 @@ def test_a_kernel_compiles_under_its_header(tune: Tune, tmp_path: Path) -> None:
     made = run("cc", *flags, "-E", "-dM", ROOT / "kernels/sgemm/01_host_blocked.c").stdout
     assert "#define block_size 16\n" in made
     run("cc", *flags, "-c", "-o", tmp_path / "kernel.o", ROOT / "kernels/sgemm/01_host_blocked.c")
+
+
+@pytest.mark.usefixtures("untuned")
+def test_an_export_of_what_was_not_tuned_says_whose_configuration_it_is(tune: Tune, tmp_path: Path) -> None:
+    folder = stored(tmp_path, at(520))
+    where = ("--to", "header", "--device", "H200", "--results", folder, "--output", tmp_path / "x.h")
+    exact = tune("export", KERNEL, "520", *where)
+    assert (exact.status, exact.err) == (0, "")
+    other = tune("export", KERNEL, "5555", *where)
+    assert other.status == 0
+    assert f"{KERNEL} at M=5555, N=5555, K=5555, batch=1 on {H200}: was not tuned; this is what was" in other.err
+    assert "`tune sgemm/07_tiled_1xn 5555` there finds its own" in other.err
+
+
+def test_an_export_says_the_types_and_options_that_its_code_depends_on(tune: Tune, tmp_path: Path) -> None:
+    """An option is a float, and the name of a kernel takes it as the integer that it is."""
+    names = [f"void add_{2 * radius}(real *y, const real *x, int n) {{ y[0] = x[0]; }}" for radius in (1, 3)]
+    arguments = [array("y", "real", ["n"], "out"), array("x", "real", ["n"])]
+    file = written(
+        tmp_path, "\n".join(names), arguments, "x", "c", kernel="add_{width}", types={"real": ["float32", "float64"]},
+        options={"radius": 1, "shift": 0}, derived={"width": "2 * radius"},
+    )  # fmt: skip
+    for to in ("header", "cu"):
+        out = tmp_path / to
+        where = ("--to", to, "--device", "host", "--output", out)
+        assert tune("export", file, "64", *where).status == 0
+        assert " at n=64, real=float32, radius=1" in out.read_text().splitlines()[0]
+        assert tune("export", file, "64", *where, "--set", "radius=3", "--type", "real=float64").status == 0
+        assert " at n=64, real=float64, radius=3" in out.read_text().splitlines()[0]
+        assert "add_6" in out.read_text()
 
 
 @pytest.mark.parametrize(

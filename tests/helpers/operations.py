@@ -26,11 +26,7 @@ def written(
         "extent": ["n"],
         "arguments": [*arguments, {"name": "n", "dtype": "int32"}],
         "reference": reference,
-        **{
-            key: more.pop(key)
-            for key in [*more]
-            if key in ("options", "tolerance", "extent", "derive", "accept", "library")
-        },
+        **{key: more.pop(key) for key in [*more] if key in OF_OPERATION},
     }
     space = {"title": "t", "operation": operation, "kernel": "f", "languages": [language], "parameters": {"a": [1]}}
     file = folder / "f.yaml"

@@ -39,6 +39,11 @@ def test_the_next_best_is_taken_with_a_warning_where_the_best_does_not_run(
     if modes == [3, 4]:
         with pytest.raises(BuildError, match="this does not compile"):
             tuner.load(file, 16, device=host, results=tmp_path / "store", strict=True)
+    else:
+        better = f"/choosy, mode={modes[0]}, on host:0: "
+        with pytest.warns(UserWarning, match=f"mode={taken}>: taken because .* here: .*{better}"):
+            tuner.dispatch(file, device=host, results=tmp_path / "store")(C, A, B)
+        assert C[0, 0, 0] == taken
 
 
 def test_what_is_told_of_a_record_is_told_of_the_one_that_is_taken(stage: Stage, host: Device, tmp_path: Path) -> None:

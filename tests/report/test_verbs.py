@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from tuner import devices
 from tuner.exchange import recording
 from tuner.exchange.recording import Entry, Recording
 from tuner.report import counters
+from tuner.space import catalog
 
 BLOCKED = "sgemm/01_host_blocked"
 
@@ -53,6 +56,36 @@ def test_a_ledger_is_shown_filled_and_explained(tune: Tune) -> None:
     assert words.status == 0, words.err
     assert "default" in words.out
     assert tune("report", BLOCKED, "64", "--json").json["trials"] >= filled.json["trials"]  # all is in the ledger
+
+
+def test_a_faster_neighbour_that_a_report_has_measured_is_told_with_the_command_that_makes_it_the_best(
+    tune: Tune, tmp_path: Path
+) -> None:
+    file = scaled(tmp_path, "pausing")
+    (tmp_path / "pausing.c").write_text(
+        "#include <unistd.h>\nvoid scale(float *y, const float *x, int n) {\n if (pause) usleep(pause);\n"
+        " for (int i = 0; i < n; i++) y[i] = 2 * x[i];\n}\n"
+    )
+    file.write_text(file.read_text().replace("unroll: [1, 2]", "pause: [3000, 0, 9000]"))
+    assert tune(file, "--budget", "1").status == 0
+    page = tmp_path / "page.html"
+    measured = tune("report", file, "--measure", "-o", page, "--json").json
+    found = tune("report", file, "--json").json  # of a ledger that knows which trials were no search's
+    assert measured["notes"] == found["notes"]
+    told = next(note for note in found["notes"] if "and measured after its finals: pause = 0 at " in note)
+    command = re.search("Run `tune (.*)`, whose finals have them.", told)
+    assert command is not None
+    assert (found["trials"], found["besides_the_search"], len(found["improvements"])) == (3, 2, 1)
+    assert [n["after_finals"] for n in found["neighbours"]] == [True, True]
+    text = page.read_text()
+    assert "trial 1 found it. 2 more, measured for a report, are no part of the search." in text
+    assert "Measured for a report, after the finals: pause = 0, pause = 9000." in text
+    assert "but not in the finals" not in text
+
+    assert tune(*command[1].split()).status == 0
+    again = tune("report", file, "--json").json
+    assert again["best"] == {"pause": 0}
+    assert not any("after its finals" in note for note in again["notes"])
 
 
 def test_a_best_that_is_the_default_is_explained_without_a_measurement(tune: Tune, tmp_path: Path) -> None:
@@ -110,13 +143,14 @@ def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Pat
 
     reported = tune("report", *about, "--json").json
     assert any(note.casefold() == f"{noise}." for note in reported["notes"])
-    assert any("spread by" in note and "noise" in note for note in reported["notes"])
+    assert any("spread by" in note and "either other programs" in note for note in reported["notes"])
     verdicts = {(n["parameter"], n["value"]): n["verdict"] for n in reported["neighbours"] if n["time_ms"]}
     assert verdicts == {("tile_size_x", 4): "", ("fixed_sizes", 0): "too noisy to tell"}
     assert [round(leader["spread"], 2) for leader in reported["leaders"]] == [0.2, 1.1, 1.2, 0.2]
     page = tmp_path / "page.html"
     printed = tune("report", *about, "-o", page)
-    assert "1.17 times as fast as the default configuration, 22.6 ms (spread 120.0%): too noisy to tell." in printed.out
+    assert "The default configuration, 22.6 ms (spread 120.0%): too noisy to tell." in printed.out
+    assert "times as fast as the default" not in printed.out
     assert "over the 7.1 ms that the best took" in page.read_text()
 
     done = tune("explain", *about, "--no-measure")
@@ -124,6 +158,84 @@ def test_what_tune_called_noise_is_noise_in_report_and_explanation(tmp_path: Pat
     assert "19.3 ms (spread 110.0%), the default 22.6 ms (spread 120.0%), in turns in the finals: too noisy" in done.out
     assert "tile_size_x = 8 in place of 4 matters most" in done.out
     assert "fixed_sizes: too noisy to tell" in done.out
+
+
+@pytest.mark.usefixtures("untuned")
+@pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        ({"default_ms": 4.02, "spread": 0.8, "default_spread": 0.9, "default_ties": True}, "too noisy to tell"),
+        ({"default_ms": 2.01, "spread": 0.01, "default_spread": 0.01, "default_ties": True}, "a tie"),
+        ({"default_ms": 4.02, "spread": 0.01, "default_spread": 0.02}, "2.01 x"),
+        ({"default_ms": 4.02, "spread": 1.5}, "too noisy to tell"),  # of a version that kept no spread of defaults
+        ({"default_ms": 4.02, "spread": 0.01}, "2.01 x"),
+    ],
+)
+def test_all_verbs_say_the_same_of_a_gain(figures: dict[str, Any], said: str, tmp_path: Path, tune: Tune) -> None:
+    stored(tmp_path, at(520, time_ms=2.0, **figures), at(1032, time_ms=1.0))
+    compared = tune("compare", KERNEL, "--results", tmp_path, "--size", "520", "--size", "1032").out.splitlines()
+    start = compared[1].index("gain over default")
+    assert compared[2][start:].split("  ")[0] == said
+    table = tune("report", "--results", tmp_path, "--device", "H200").out
+    assert f"2 ms, {said}, " in table.replace(" |", ", ")
+    best = tune("best", KERNEL, "520", "--device", "H200", "--results", tmp_path).out
+    lines = tune("report", KERNEL, "520", "--device", "H200", "--results", tmp_path, "-o", tmp_path / "x.html").out
+    words = tune("explain", KERNEL, "520", "--device", "H200", "--results", tmp_path, "--no-measure").out
+    for text in (best, lines, words):
+        assert ("2.01" in text and "as fast" in text) == said.endswith("x"), text
+        assert said.endswith("x") or said in text, text
+
+
+def test_two_stores_whose_times_spread_tie(tmp_path: Path, tune: Tune) -> None:
+    one, other = (at(4096, time_ms=ms, spread=0.48) for ms in (1.16, 1.0))
+    folders = stored(tmp_path / "one", one, at(2048, time_ms=1.0)), stored(tmp_path / "other", other)
+    done = tune("compare", KERNEL, "--results", folders[0], "--results", folders[1])
+    header, *rows = done.out.splitlines()[1:]
+    found = [row[header.index("as fast as the first") :].split("  ")[0].strip() for row in rows]
+    assert found == ["", "1.00 x", "too noisy to tell"], "the first has no partner"
+    assert all("48.0%" in row for row in rows[1:])
+    assert done.out.startswith(f"Compared: sizes and stores of {KERNEL} on NVIDIA H200")
+
+
+TURNED = """
+void scale(float *y, const float *x, int n) {
+#if turn == 3 || !defined(turn)
+    this does not compile
+#endif
+    for (int i = 0; i < n; i += unroll)
+        for (int j = i; j < i + unroll && j < n; j++) y[j] = 2 * x[j];
+}
+"""
+
+
+def test_a_knob_that_changes_no_code_is_told_so_whatever_its_times(tune: Tune, tmp_path: Path) -> None:
+    """As in a recording of the host on which one of two equal builds was lucky."""
+    file = scaled(tmp_path, "turned")
+    (tmp_path / "turned.c").write_text(TURNED)
+    knobs = "parameters: {unroll: [1, 2], turn: [0, 1, 2]}\ndefault: {unroll: 1, turn: 0}"
+    file.write_text(file.read_text().replace("parameters: {unroll: [1, 2]}", knobs))
+    trials = {
+        (2, 2): around(1.0, 0.01),
+        (2, 0): around(1.78, 0.01),
+        (1, 2): around(3.0, 0.01),
+        (1, 0): around(3.1, 0.01),
+    }
+    space = catalog.load(str(file))
+    folder = tmp_path / "store" / "recordings"
+    folder.mkdir(parents=True)
+    recording.write(folder / "turned-1000.json", Recording(space.name, "A CPU", space.parameters, trials, {"n": 1000}))
+    about = (file, "--results", folder.parent)
+    words = tune("explain", *about, "--no-measure")
+    assert words.status == 0, words.err
+    assert "turn: the best has the same code with the default's value; only chance parts their times." in words.out
+    assert "unroll = 2 in place of 1 matters most: without it, the best takes 3.00 times as long." in words.out
+    assert "Then come" not in words.out
+    found = tune("report", *about, "--json").json
+    verdicts = {(n["parameter"], n["value"]): n["verdict"] for n in found["neighbours"] if n["time_ms"]}
+    assert verdicts == {("unroll", 1): "", ("turn", 0): "the same code"}
+    alike = {(1, 0): trials[1, 0], (1, 2): trials[2, 2]}
+    recording.write(folder / "turned-1000.json", Recording(space.name, "A CPU", space.parameters, alike, {"n": 1000}))
+    assert "as fast" not in tune("explain", *about, "--no-measure").out
 
 
 def test_the_lines_of_a_report_need_no_drawing_library(
@@ -153,7 +265,11 @@ WRONG = {
     ("report", "nothing", "--output", "x.pdf"): "write a name in .html, .svg or .png",
     ("compare", "nothing", "--output", "x.pdf"): "write a name in .html, .svg or .png",
     ("compare", "nothing"): "the store has no record of such a kernel",
-    ("compare", "sgemm/13_double_buffered", "--size", "77"): "two are needed; the store has sizes",
+    ("compare", "sgemm", "--size", "77"): "--size '77': the store has these kernels at ",
+    ("compare", "sgemm", "--size", "abc", "--size", "4096"): "--size 'abc': the store has these kernels at ",
+    ("compare", "sgemm", "--device", "H300"): "--device 'H300': the store has these kernels on NVIDIA H200; name one",
+    ("compare", "13_double_buffered", "--size", "4096"): "13_double_buffered --size 4096: fits one record alone",
+    ("compare", "sgemm", "--results", "/nowhere"): "--results /nowhere: there is no such folder",
     ("compare", "sgemm", "--results", "/none", "--results", "/nowhere"): "there is no such folder",
     ("explain", BLOCKED, "64"): "nothing has been measured",
 }

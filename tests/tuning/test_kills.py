@@ -14,7 +14,7 @@ import pytest
 
 from helpers.faulty import HOST
 from helpers.kernels import MULTIPLY, Stage, c_kernel
-from helpers.ledgers import claims, finished, measured
+from helpers.ledgers import claims, finished, measured, outcomes
 from helpers.processes import (
     PATIENCE_SECONDS,
     Tune,
@@ -127,6 +127,22 @@ def test_an_interrupted_run_keeps_its_trials_and_says_how_to_go_on(
     assert "measured before" in again.err
     assert "lock" not in again.err
     assert again.json["failed"] == {"wrong result": 1}, "nothing counts as failed because it was interrupted"
+
+
+def test_what_an_interrupted_final_round_has_found_wrong_is_kept(stage: Stage, tune: Tune, tmp_path: Path) -> None:
+    body = f"""
+    if (mode == 0 && alpha != 1.0f) alpha = 0;    /* other options are those of the final round */
+    while (mode == 1 && alpha != 1.0f) usleep(1000);
+    if (mode == 1) usleep(2000);
+    {MULTIPLY}
+    """
+    file = stage(c_kernel("late", body), "late", "{mode: [0, 1]}")
+    process = start(str(file), "8", "--json")
+    wait_until(lambda: "finals" in outcomes(tmp_path).values(), process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 130, err
+    assert "mode=0 failed verification" in tune("best", file, "8").err
 
 
 @pytest.fixture

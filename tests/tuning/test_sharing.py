@@ -110,16 +110,26 @@ def test_two_devices_of_a_kind_share_the_work(tmp_path: Path) -> None:
     assert len(claims) == len({json.dumps(claim["params"]) for claim in claims}) == 12
 
 
-def test_a_worker_takes_the_answers_of_the_one_that_it_follows(tmp_path: Path) -> None:
-    file, gate, computed = scaled(tmp_path, "twice"), tmp_path / "gate", tmp_path / "computed"
-    file.write_text(file.read_text().replace("reference: 2 * x", "reference: {python: check.py:right}"))
+def test_a_worker_draws_inputs_beside_the_one_that_it_follows_and_takes_its_answers(tmp_path: Path) -> None:
+    file, computed = scaled(tmp_path, "twice"), tmp_path / "computed"
+    text = file.read_text().replace("reference: 2 * x", "reference: {python: check.py:right}")
+    file.write_text(text.replace("role: in}", "role: in, fill: {python: check.py:drawn}}"))
     (tmp_path / "check.py").write_text(f"""
-import os, time
+import os, pathlib, time
+HERE = pathlib.Path({str(tmp_path)!r})
+calls = 0
+def drawn(rng, n):  # returns when both workers draw the same set
+    global calls
+    calls += 1
+    (HERE / f"{{calls}}-{{os.getpid()}}.drawn").touch()
+    deadline = time.monotonic() + {PATIENCE_SECONDS}
+    while len(list(HERE.glob(f"{{calls}}-*.drawn"))) < 2:
+        assert time.monotonic() < deadline, "the other does not draw"
+        time.sleep(0.01)
+    return rng.random(n, dtype="float32")
 def right(x):
     with open({str(computed)!r}, "a") as file:
         print(x[:3], file=file)
-    while not os.path.exists({str(gate)!r}):
-        time.sleep(0.001)
     return 2 * x
 """)
     task = Task(catalog.load(str(file)), {"n": 1000}, {})
@@ -128,9 +138,8 @@ def right(x):
         contextlib.closing(Supervisor(task, "host:0", products)) as lead,
         contextlib.closing(Supervisor(task, "host:0", products, follows=True)) as other,
     ):
-        for worker in (lead, other, other):  # which the second task finds waiting
+        for worker in (lead, other):
             worker.turn_to(task)
-        gate.touch()
         lead.get_ready()
         assert [worker.measure({"unroll": 1}).failure for worker in (lead, other)] == [None, None]
     sets = computed.read_text().splitlines()

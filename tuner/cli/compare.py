@@ -7,17 +7,18 @@ from pathlib import Path
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, figure_option, warn, write_figure
+from tuner.cli.options import COMPLETE_DEVICE, COMPLETE_KERNEL, JSON, figure_option, warn, write_figure
 
 
 @click.command()
-@click.argument("kernels", nargs=-1, required=True, metavar="KERNEL...")
+@click.argument("kernels", nargs=-1, required=True, metavar="KERNEL...", shell_complete=COMPLETE_KERNEL)
 @click.option("--size", "sizes", multiple=True, metavar="SIZE", help="Only this size; may be given more than once.")
 @click.option(
     "--device",
     "on",
     multiple=True,
     metavar="NAME",
+    shell_complete=COMPLETE_DEVICE,
     help="Only devices of this kind, or whose name contains this; may be given more than once.",
 )
 @click.option(
@@ -61,7 +62,9 @@ def command(
                 "store": c.store or None,
                 "record": {**c.record.to_json(), **vars(c.rates)},
                 "as_fast_as_the_first": found.ratio(c),
+                "verdict": found.verdict(c),
                 "gain": c.gain,
+                "gain_verdict": c.gain_verdict,
             }
             for c in found.competitors
         ],

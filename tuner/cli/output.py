@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tuner.cli.screen import fitted
 from tuner.paths import plain, shown
 from tuner.space.reference_forms import NOTICES, ConfigReference, KernelReference
 from tuner.space.texts import config_text
+from tuner.store import verdicts
 
 if TYPE_CHECKING:
     from tuner.space.model import Space
@@ -31,7 +34,7 @@ def answer(as_json: bool, data: Any, text: str) -> None:
     if as_json:
         document(data)
     elif text:
-        click.echo(plain(text))
+        click.echo(fitted(plain(text), sys.stdout))
 
 
 def document(data: Any) -> None:
@@ -45,7 +48,7 @@ def say(message: str) -> None:
     if _voices:
         _voices[-1](text)
     else:
-        click.echo(text, err=True)
+        click.echo(fitted(text, sys.stderr), err=True)
 
 
 _voices: list[Callable[[str], None]] = []  # that print messages, the last one now
@@ -136,14 +139,14 @@ def runner_up(record: Record, rank: int) -> str:
 
 
 def _gain(record: Record) -> str:
-    """`, 1.57 x as fast as the default (0.106 ms)`; empty where the default was not measured beside it. A tie is no
-    gain."""
-    if record.default_ms is None:
+    """`, 1.57 x as fast as the default (0.106 ms)`; empty where the default is the best, or was not measured. A tie is
+    no gain."""
+    if record.default_ms is None or record.default_ms == record.time_ms:
         return ""
-    if record.default_ties:
-        return f", a tie with the default ({record.default_ms:.4g} ms)"
-    ratio = record.default_ms / record.time_ms
-    return f", {ratio:.2f} x as fast as the default ({record.default_ms:.4g} ms)" if ratio >= 1.005 else ""
+    if verdict := verdicts.of_default(record):
+        preposition = "with" if verdict == verdicts.TIE else "from"
+        return f", {verdict} {preposition} the default ({record.default_ms:.4g} ms)"
+    return f", {record.default_ms / record.time_ms:.2f} x as fast as the default ({record.default_ms:.4g} ms)"
 
 
 def compared(space: Space) -> str:

@@ -6,16 +6,27 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, RESULTS, SET, TYPES, figure_option, storage_option, warn
+from tuner.cli.options import (
+    COMPLETE_DEVICE,
+    COMPLETE_KERNEL,
+    JSON,
+    RESULTS,
+    SET,
+    TYPES,
+    figure_option,
+    storage_option,
+    warn,
+)
 from tuner.errors import RequestError
 
 
 @click.command()
-@click.argument("kernel", required=False)
+@click.argument("kernel", required=False, shell_complete=COMPLETE_KERNEL)
 @click.argument("size", required=False)
 @click.option(
     "--device",
     metavar="NAME",
+    shell_complete=COMPLETE_DEVICE,
     help="Only devices of this kind, or whose name contains this; of one kernel, a device of this machine, too.",
 )
 @click.option(
@@ -75,5 +86,5 @@ def command(
     for file in write:
         report.put_into(file, tables)
     if as_json or not write:
-        records = [{"kernel": row.kernel, "record": row.record.to_json()} for row in rows]
+        records = [{"kernel": row.kernel, "record": row.record.to_json()} for row in rows] if as_json else None
         output.answer(as_json, records, "\n\n".join(filter(None, tables.values())))

@@ -9,8 +9,6 @@ import click
 from tuner.cli import output
 from tuner.cli.options import DEVICE, JSON, KERNEL, SIZE, TYPES
 
-COMMON_SIZE = 1024  # of an operation that gives none
-
 if TYPE_CHECKING:
     from tuner.space.expressions import Expression
     from tuner.space.model import Argument, Step
@@ -34,7 +32,7 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     """
     from tuner import devices
     from tuner.search.enumeration import count
-    from tuner.space import catalog, chosen_types, operation
+    from tuner.space import catalog, chosen_size, chosen_types, operation
     from tuner.space.default import excluding_all, first_valid
     from tuner.space.scope import COMMON_GPU, Scope
     from tuner.space.texts import size_text, types_text
@@ -42,8 +40,7 @@ def command(kernel: str, size: str | None, device: str | None, types: dict[str, 
     space = catalog.load(kernel)
     op = space.operation
     chosen = chosen_types.parse(types, op)
-    common = {name: COMMON_SIZE if default is None else default for name, default in op.sizes.items()}
-    sizes = operation.parse_size(common if size is None else size, op, chosen)
+    sizes = operation.parse_size(chosen_size.common(op) if size is None else size, op, chosen)
     if device is None and not any(map(devices.count, devices.kinds_of(space))):
         language, gpus = space.languages[0], (COMMON_GPU, *devices.common_limits())
         able = (each for each in gpus if not excluding_all(space, Scope(sizes, op.options, language, each, chosen)))

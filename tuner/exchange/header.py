@@ -1,6 +1,7 @@
 """A C header: the macros of the best configuration for each device, and those of the default."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tuner import devices
 from tuner.errors import NoConfiguration
@@ -11,7 +12,7 @@ from tuner.space import braces, operation, source
 from tuner.space.default import first_valid
 from tuner.space.model import Config, Geometry
 from tuner.space.scope import COMMON_GPU, Scope
-from tuner.space.texts import config_text, problem_text
+from tuner.space.texts import config_text
 
 
 def export(request: ExportRequest) -> Export:
@@ -36,7 +37,7 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
         macros.append(identifier(f"TUNED FOR {target.device.kind} {target.device.name}".upper(), macros))
     parts = [
         comment(
-            f"{space.name} at {problem_text(problem.sizes, problem.types)}: {space.title}.",
+            f"{space.name} at {problem.code_text}: {space.title}.",
             "Written by `tune export --to header`: macros and launch for this size.",
             "Include it before the kernel's source, with at most one of these macros defined:",
             *macros,
@@ -58,8 +59,10 @@ def text(problem: Problem, targets: Sequence[Target]) -> str:
 
 
 def _section(target: Target) -> str:
-    record, best = target.best.record, target.best
-    origin = f"measured on {record.device} at {problem_text(record.sizes, record.types)}" if record else "never tuned"
+    record, best, origin = target.best.record, target.best, "never tuned"
+    if record is not None:
+        measured = replace(target.problem, sizes=record.sizes, options=record.options, types=record.types)
+        origin = f"measured on {record.device} at {measured.code_text}"
     title = f"{target.device.name} ({target.device.kind}): {best.match}, {origin}"
     notes = [note.partition(": ")[2] for note in best.notes if best.stale or (record and not record.is_verified)]
     return comment(title, *notes) + _macros(target.problem, best.config, target.scope)

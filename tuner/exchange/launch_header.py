@@ -12,7 +12,6 @@ from tuner.exchange.bundled import BundledArgument, BundledBuild
 from tuner.exchange.names import comment, identifier
 from tuner.exchange.target import Problem
 from tuner.space.source import StepSource
-from tuner.space.texts import problem_text
 
 TYPES = """\
 #ifndef TUNED_BUNDLE
@@ -75,7 +74,7 @@ def text(problem: Problem, builds: Sequence[BundledBuild], prefix: str) -> str:
     space = problem.space
     rows = [_table_row(build, f"{prefix}_{identifier(build.architecture)}") for build in builds]
     return (
-        comment(f"{space.name} at {problem_text(problem.sizes, problem.types)}. Written by `tune export --to cubin`.")
+        comment(f"{space.name} at {problem.code_text}. Written by `tune export --to cubin`.")
         + f"#ifndef {prefix.upper()}_LAUNCH_H\n#define {prefix.upper()}_LAUNCH_H\n\n#include <stddef.h>\n\n{TYPES}\n"
         + "".join(_tables(build, f"{prefix}_{identifier(build.architecture)}") for build in builds)
         + f"static const struct tuned_build {prefix}_builds[] = {{\n{''.join(rows)}}};\n\n#endif\n"

@@ -13,7 +13,7 @@ from tuner.space.chosen_types import dtype
 from tuner.space.model import Argument, Geometry, Space
 from tuner.space.scope import Scope
 from tuner.space.source import StepSource
-from tuner.space.texts import config_text, problem_text
+from tuner.space.texts import config_text
 
 # Without these, what was measured is another program: one without threads, for any processor.
 _FLAGS = {"c": ("cc", *(option for option in OPTIONS if option not in ("-shared", "-fPIC")))}
@@ -38,7 +38,7 @@ def text(target: Target) -> str:
         )
     scope = problem.space.at(best.config, target.scope)
     lines = [
-        f"{problem.space.name} at {problem_text(problem.sizes, problem.types)} for {target.device.name}: {best.match}.",
+        f"{problem.space.name} at {problem.code_text} for {target.device.name}: {best.match}.",
         config_text(best.config),
         *([f"The record is {best.record.doubt}."] if best.record and best.record.doubt else []),
     ]

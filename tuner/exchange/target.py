@@ -12,7 +12,7 @@ from tuner.space import chosen_size, chosen_types, operation
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.space.source import Version
-from tuner.space.texts import full_problem_text, options_text, short_size
+from tuner.space.texts import full_problem_text, options_text, problem_text, short_size
 from tuner.store.lookup import MATCHES, Candidate, Query, normalised
 from tuner.store.store import Store
 
@@ -53,6 +53,13 @@ class Problem:
     def text(self) -> str:
         """`M=4096, N=4096, real=float16, alpha=2`: sizes, types, and options that are not at their defaults."""
         return full_problem_text(self.space.operation, self.sizes, self.types, self.options)
+
+    @property
+    def code_text(self) -> str:
+        """The same with every option that the code depends on: who reads the code alone knows no defaults."""
+        op, fixed = self.space.operation, self.space.fixed_options
+        defaults = {name: value for name, value in op.options.items() if name not in fixed}
+        return problem_text(self.sizes, self.types) + options_text(self.options, defaults)
 
     @property
     def file_name(self) -> str:

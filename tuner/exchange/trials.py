@@ -1,9 +1,9 @@
 """All trials of a kernel at a size, from a ledger, a recording or a record."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ class Trials:
     """What was measured, and where it comes from: `ledger`, `recording` or `record`. `toolchain`, and the device's
     `kind` and `architecture`, are empty where they are unknown. `protocol` is the number of the way of timing.
     `peculiar` says what is unlike tuning for time with warm caches. A ledger also tells the `commands` that ran it, the
-    latest last, and the `logs` of failures."""
+    latest last, the `logs` of failures, and when (UTC) each trial was finished that was `given`, by no search."""
 
     recording: Recording
     origin: str
@@ -38,6 +38,16 @@ class Trials:
     protocol: int = 1
     commands: tuple[str, ...] = ()
     logs: Mapping[Row, str] = field(default_factory=dict)
+    given: Mapping[Row, datetime] = field(default_factory=dict)
+
+    def and_also(self, space: Space, recording: Recording, trials: Sequence[Trial]) -> "Trials":
+        """These with `trials` of a ledger of this space, which are those of `recording`."""
+        return replace(
+            self,
+            recording=replace(self.recording, entries={**self.recording.entries, **recording.entries}),
+            logs={**self.logs, **_logs(space, trials)},
+            given={**self.given, **_given(space, trials)},
+        )
 
 
 def gather(problem: Problem, device: str | None, url: str | None = None) -> Trials:
@@ -86,9 +96,9 @@ def _ledgers(problem: Problem, url: str | None = None) -> Iterator[Trials]:
     for study in studies(problem, url):
         trials = sorted(study.trials, key=_finished)
         recording = recordings.of_trials(space, problem.sizes, study.types, problem.options, study.device, trials)
-        said = _logs(space, trials)
+        said, given = _logs(space, trials), _given(space, trials)
         peculiar, protocol = study.peculiar, study.protocol
-        yield Trials(recording, "ledger", study.toolchain, "", "", peculiar, protocol, study.commands, said)
+        yield Trials(recording, "ledger", study.toolchain, "", "", peculiar, protocol, study.commands, said, given)
 
 
 def latest_study(problem: Problem, device: str | None = None, url: str | None = None) -> StoredStudy:
@@ -140,6 +150,15 @@ def studies(problem: Problem, url: str | None = None) -> Iterator[StoredStudy]:
 def _logs(space: Space, trials: Iterable[Trial]) -> dict[Row, str]:
     """The logs of failures by configuration."""
     return {tuple(t.config[name] for name in space.parameters): t.outcome.log for t in trials if t.outcome.log}
+
+
+def _given(space: Space, trials: Iterable[Trial]) -> dict[Row, datetime]:
+    """When each trial that was given was finished."""
+    return {
+        tuple(trial.config[name] for name in space.parameters): trial.finished.astimezone(UTC)
+        for trial in trials
+        if trial.given and trial.finished is not None
+    }
 
 
 def _check_exists(url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 import warnings
@@ -12,7 +13,7 @@ from typing import Any
 
 from tuner import devices
 from tuner.devices import Device
-from tuner.errors import ArgumentError, DeviceError, NoConfiguration, RequestError, TrialError
+from tuner.errors import ArgumentError, DeviceError, NoConfiguration, RequestError
 from tuner.families import problem, vendor
 from tuner.families.bundles import Binaries
 from tuner.families.choice import Choice, FamilyTable
@@ -20,6 +21,7 @@ from tuner.families.family import Family, Kernels, find
 from tuner.families.places import Places, device_name
 from tuner.families.vendor import LibraryKernel
 from tuner.kernel import Kernel
+from tuner.launcher import first_that_builds
 from tuner.paths import quoted
 from tuner.space import kernel_names, operation
 from tuner.space.model import Config
@@ -118,6 +120,7 @@ class Dispatcher:
         self._tables: dict[tuple[str, str], FamilyTable] = {}
         self._places = Places(None if self._fixed is None else self._fixed.id)
         self._loaded: dict[tuple[Any, ...], Loaded] = {}
+        self._shapeless: set[type] = set()  # of arrays that have the CUDA array interface alone
         self._lock = threading.RLock()
 
     def __call__(self, *arrays: Any, stream: Any = None, **options: float) -> None:
@@ -125,7 +128,12 @@ class Dispatcher:
         size is new what loading raises."""
         try:
             first = arrays[0]
-            key = (self._places[first.__class__](first), *[array.shape for array in arrays])
+            kind = first.__class__
+            if kind in self._shapeless:
+                shapes = [array.__cuda_array_interface__["shape"] for array in arrays]
+            else:
+                shapes = [array.shape for array in arrays]
+            key = (self._places[kind](first), *shapes)
             if self._typed:
                 key += tuple([arrays[position].dtype for position in self._typed])
             kernel = self._loaded[key]
@@ -175,6 +183,8 @@ class Dispatcher:
             if shape is None:
                 raise ArgumentError(f"{argument.name}: of type {type(array).__name__}; pass an array")
         place = self._places[type(arrays[0])](arrays[0])
+        if not hasattr(arrays[0], "shape"):
+            self._shapeless.add(type(arrays[0]))
         types = [getattr(arrays[at], "dtype", None) or problem.dtype_name(arrays[at]) for at in self._typed]
         return (place, *shapes, *types), place
 
@@ -191,7 +201,17 @@ class Dispatcher:
             self._tables.clear()  # it has been tuned
             table = self._table(device, types)
             best, choices = [], table.choices(sizes)
-        return self._first(table, itertools.chain(best, choices), sizes)
+        for note in table.notes:
+            warnings.warn(note, stacklevel=4)
+        scope = table.scope(sizes)
+        ways = (
+            (choice.name, choice.candidate, functools.partial(self._built, choice, scope, table.device))
+            for choice in itertools.chain(best, choices)
+        )
+        kernel: Loaded | None = first_that_builds(ways, table.device, stacklevel=5)
+        if kernel is None:
+            raise NoConfiguration(f"{self.family.name}: nothing is valid at {size_text(sizes)} on {table.device.id}")
+        return kernel
 
     def _missed(self, best: Choice, table: FamilyTable, sizes: Mapping[str, int]) -> bool:
         """Note a size that has no exact match; whether it is to be looked up again (`missed.note`)."""
@@ -200,27 +220,6 @@ class Dispatcher:
         scope = table.scope(sizes)
         where = self.family.address or kernel_names.address(best.space or self.family.spaces[0])
         return missed.note(where, scope.sizes, table.device, scope.options, scope.types, self._results)
-
-    def _first(self, table: FamilyTable, choices: Any, sizes: Mapping[str, int]) -> Loaded:
-        """The first of `choices` that builds and loads. Raises the error of the very first where none does."""
-        failures: list[TrialError | DeviceError] = []
-        scope = table.scope(sizes)
-        for choice in choices:
-            try:
-                kernel = self._built(choice, scope, table.device)
-            except (TrialError, DeviceError) as error:
-                failures.append(error)
-                continue
-            if kernel is not None:
-                for note in (*table.notes, *choice.candidate.notes):
-                    warnings.warn(note, stacklevel=5)
-                if failures:
-                    reason = str(failures[0]).partition("\n")[0]
-                    warnings.warn(f"{kernel!r}: taken because a better one does not run: {reason}", stacklevel=5)
-                return kernel
-        if failures:
-            raise failures[0]
-        raise NoConfiguration(f"{self.family.name}: nothing is valid at {size_text(sizes)} on {table.device.id}")
 
     def _built(self, choice: Choice, scope: Scope, device: Device) -> Loaded | None:
         if choice.space is None:

@@ -15,11 +15,12 @@ from typing import Any
 from tuner import devices
 from tuner.devices import Device
 from tuner.devices.arguments import ArraySpec
-from tuner.devices.product import Matrices, MatrixProduct
+from tuner.devices.product import MatrixProduct
 from tuner.errors import ArgumentError, NoConfiguration, RequestError, TrialError
 from tuner.families import arrays, family, products
 from tuner.families.dispatcher import Dispatcher, Explanation, dispatch, explained
 from tuner.families.places import Places, device_name
+from tuner.families.stacks import CONTIGUOUS, OTHER, TRANSPOSED, Stack
 from tuner.families.vendor import LibraryKernel
 from tuner.paths import quoted
 from tuner.space.dtypes import DTYPES
@@ -30,52 +31,6 @@ TYPES = ("float32", "float16", "bfloat16")
 FAMILIES = ("sgemm", "hgemm", "gemm16", "gemm16_nt")  # of which those are asked that ship
 MOST_PLANS = 1024
 _LAYOUTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}  # by type of array: what tells two of them apart
-_CONTIGUOUS, _TRANSPOSED, _APART, _OTHER = "contiguous", "transposed", "rows apart", "other"
-
-
-@dataclass(frozen=True)
-class Stack:
-    """A stack of matrices as the product reads them: rows times columns, with strides in elements."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: str
-
-    @property
-    def lies(self) -> str:
-        """How it lies in memory: `contiguous`, `transposed` (as contiguous stacks of the transposes), `rows apart` in
-        either, or `other`."""
-        _, rows, columns = self.shape
-        if self._is_packed((rows * columns, columns, 1)):
-            return _CONTIGUOUS
-        if self._is_packed((rows * columns, 1, rows)):
-            return _TRANSPOSED
-        return _APART if self.is_row_major or self._is_column_major else _OTHER
-
-    @property
-    def is_row_major(self) -> bool:
-        """Whether elements of a row lie together, and rows do not overlap."""
-        _, rows, columns = self.shape
-        _, row, column = self.strides
-        return (column == 1 or columns == 1) and (rows == 1 or row >= columns)
-
-    @property
-    def _is_column_major(self) -> bool:
-        _, rows, columns = self.shape
-        _, row, column = self.strides
-        return (row == 1 or rows == 1) and (columns == 1 or column >= rows)
-
-    @property
-    def matrices(self) -> Matrices:
-        """The same as rows in memory, which a library may take transposed."""
-        _, rows, columns = self.shape
-        stride, row, column = self.strides
-        if self.is_row_major:
-            return Matrices(row if rows > 1 else columns, stride)
-        return Matrices(column if columns > 1 else rows, stride, is_transposed=True)
-
-    def _is_packed(self, strides: tuple[int, ...]) -> bool:
-        return all(n == 1 or own == needed for n, own, needed in zip(self.shape, self.strides, strides, strict=True))
 
 
 @dataclass(frozen=True)
@@ -215,22 +170,23 @@ class Matmul:
             if operand.dtype not in TYPES or (name == "b" and operand.dtype != A.dtype):
                 allowed = A.dtype if name == "b" and A.dtype in TYPES else ", ".join(TYPES)
                 raise ArgumentError(f"{name}: has dtype {operand.dtype}; allowed: {allowed}")
-        if (
-            (way := self._by_kernel(treatment, stacks, (C, A, B), device))
-            or (way := _by_library((C, A, B), device))
-            or (way := self._by_copies(treatment, stacks, (C, A, B), device))
-        ):
-            return way
-        raise RequestError(f"matmul: no kernel multiplies {A.dtype} on {device}; see `tune list`")
+        way = (
+            self._by_kernel(treatment, stacks, (C, A, B), device)
+            or _by_library((C, A, B), device)
+            or self._by_copies(treatment, stacks, (C, A, B), device)
+        )
+        if way is None:
+            raise RequestError(f"matmul: no kernel multiplies {A.dtype} on {device}; see `tune list`")
+        return way
 
     def _by_kernel(
         self, treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str
     ) -> Way | None:
-        """The plan without a copy by a family that takes matrices as these lie; None if there is none."""
+        """The way without a copy, by a family that takes matrices as these lie; None if there is none."""
         C, A, B = operands
         types = tuple(operand.dtype for operand in operands)
-        turned = A.lies == _TRANSPOSED, B.lies == _TRANSPOSED
-        if C.lies != _CONTIGUOUS or not {A.lies, B.lies} <= {_CONTIGUOUS, _TRANSPOSED}:
+        turned = A.lies == TRANSPOSED, B.lies == TRANSPOSED
+        if C.lies != CONTIGUOUS or not {A.lies, B.lies} <= {CONTIGUOUS, TRANSPOSED}:
             if not all(each.is_row_major for each in operands) or any(each.strides[0] == 0 for each in operands):
                 return None
             handle = _handle(types, (False, False), device, strided=True)
@@ -251,14 +207,14 @@ class Matmul:
     def _by_copies(
         self, treatment: arrays.Arrays, stacks: Any, operands: tuple[Stack, Stack, Stack], device: str
     ) -> Way | None:
-        """The plan by copies that are contiguous; of halves perhaps as float32, where no kernel takes them."""
+        """The way by copies that are contiguous; of halves perhaps as float32, where no kernel takes them."""
         C, A, _ = operands
         for c_type, type_ in ((C.dtype, A.dtype), ("float32", A.dtype), ("float32", "float32")):
             handle = _handle((c_type, type_, type_), (False, False), device)
             if handle is None:
                 continue
             needed = [
-                None if operand.lies == _CONTIGUOUS and operand.dtype == wanted else wanted
+                None if operand.lies == CONTIGUOUS and operand.dtype == wanted else wanted
                 for operand, wanted in zip(operands, (c_type, type_, type_), strict=True)
             ]
             copied = [
@@ -330,9 +286,9 @@ def _handle(types: tuple[str, ...], turned: tuple[bool, bool], device: str, stri
 
 
 def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Way | None:
-    """The plan by the vendor's library, which takes transposes and rows that lie apart; None if it does not."""
+    """The way by the vendor's library, which takes transposes and rows that lie apart; None if it does not."""
     C, A, B = operands
-    if _OTHER in (A.lies, B.lies) or not C.is_row_major or C.strides[0] == 0:
+    if OTHER in (A.lies, B.lies) or not C.is_row_major or C.strides[0] == 0:
         return None
     space = next((f.spaces[-1] for f in _families() if not products.is_turned(f.spaces[0], "B")), None)
     if space is None:

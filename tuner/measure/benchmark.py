@@ -15,7 +15,7 @@ from tuner.measure.anchors import Anchors
 from tuner.measure.floor import Floor
 from tuner.measure.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.method import STANDARD, Method, objective_values
-from tuner.measure.results import BUILD, MEASURE, VERIFY, Final, Finals, Outcome
+from tuner.measure.results import BUILD, MEASURE, VERIFY, FailedConfigs, Final, Finals, FoundWrong, Outcome
 from tuner.measure.sustained import SHORTEST_MS, sustain
 from tuner.measure.timing import (
     FINAL_SECONDS,
@@ -152,42 +152,44 @@ class Bench:
         with_library: bool = True,
         sustained: float | None = None,
         quick: bool = False,
+        found_wrong: FoundWrong = lambda *_: None,
     ) -> Finals:
         """Verify and time the configurations again, interleaved with one another and with the vendor's library: its
         default and the best of its algorithms. With `quick`, there are fewer rounds, without these algorithms.
 
         They are verified on inputs that the search has not used, with other options, and with padding behind rows,
         where they take leading dimensions. The best of them, and the library, then run back to back, for `sustained`
-        seconds a turn. A configuration that fails has a Final with a `failure`.
+        seconds a turn. A configuration that fails has a Final with a `failure`; `found_wrong` hears at once of one
+        whose result is wrong.
         """
         self.renew()
         calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library's come after the last
-        failures: dict[int, str] = {}
+        end = len(configs)
+        failures = FailedConfigs(end, found_wrong)
         for position, config in enumerate(configs):
             try:
                 calls[position] = self._prepare_verified(config, self._other)
             except TrialError as error:
-                failures[position] = f"{error.reason}: {error}"
-        end = len(configs)
+                failures.add(position, error)
         default = self._anchors.default if calls and with_library else None
         algorithms = self._anchors.qualified if default is not None and not quick else ()
         libraries = [] if default is None else [default, *algorithms]
         calls |= enumerate(libraries, end)
-        seconds = seconds or (QUICK_SECONDS if quick else FINAL_SECONDS)
-        rounds = interleave(self.device, self._stopwatch, list(calls.values()), seconds)
+        seconds, positions = seconds or (QUICK_SECONDS if quick else FINAL_SECONDS), [*calls]
+        rounds = interleave(
+            self.device, self._stopwatch, [*calls.values()], seconds, lambda i, error: failures.add(positions[i], error)
+        )
         times = dict(zip(calls, rounds.times, strict=True))
-        wrong = {position: rounds.errors[i] for i, position in enumerate(calls) if i in rounds.errors}
         energies: dict[int, float | None] = {}
-        for position, call in calls.items():
+        for position in [position for position in calls if position not in failures]:
+            call = calls[position]
             try:
-                if position in wrong:
-                    raise wrong[position]
                 energies[position] = self._energy(call, median(times[position]))
                 if position < end:
                     self._floor.check(median(times[position]))
                     self.workbench.verify(call)  # looks at guards and inputs, too
             except TrialError as error:
-                failures[position] = f"{error.reason}: {error}"
+                failures.add(position, error)
         finals = {
             i: Final(times.get(i, ()), libraries[i - end].name if i >= end else None, failures.get(i), energies.get(i))
             for i in range(end + len(libraries))
@@ -197,7 +199,7 @@ class Bench:
         if right:
             anchors["best_library"] = min(right, key=lambda position: finals[position].time_ms)
         if sustained is not None:
-            self._sustain(calls, finals, end, list(anchors.values()), sustained)
+            self._sustain(calls, finals, failures, list(anchors.values()), sustained)
         return Finals(
             candidates=[finals[position] for position in range(end)],
             **{name: finals[position] for name, position in anchors.items()},
@@ -216,13 +218,13 @@ class Bench:
         self,
         calls: Mapping[int, Callable[[], None]],
         finals: dict[int, Final],
-        end: int,
+        failures: FailedConfigs,
         anchors: Sequence[int],
         seconds: float,
     ) -> None:
-        """Let the best of the first `end` calls, and the anchors, run back to back for `seconds` a turn, and put what
-        is sustained into `finals`. Where the best goes wrong, it has failed, and the next is the best."""
-        while right := [position for position in range(end) if finals[position].failure is None]:
+        """Let the best configuration, and the anchors, run back to back for `seconds` a turn, and put what is sustained
+        into `finals`. Where the best goes wrong, it has failed, and the next is the best."""
+        while right := [position for position in range(failures.count) if position not in failures]:
             best = min(right, key=lambda position: self._value(finals[position]))
             positions = [best, *anchors]
             if finals[best].time_ms < SHORTEST_MS:
@@ -231,7 +233,8 @@ class Bench:
                 timed = [(calls[position], finals[position].time_ms) for position in positions]
                 found = sustain(self.device, self.workbench, timed, seconds)
             except TrialError as error:
-                finals[best] = replace(finals[best], failure=f"{error.reason}: run after run: {error}")
+                failures.add(best, error, "run after run: ")
+                finals[best] = replace(finals[best], failure=failures[best])
                 continue
             for position, sustained in zip(positions, found, strict=True):
                 finals[position] = replace(finals[position], sustained=sustained)
@@ -241,17 +244,16 @@ class Bench:
         """What the method's first objective is minimised by."""
         return objective_values(self.method.objectives[:1], final.time_ms, final.energy_mj, NO_FIGURES)[0]
 
-    def verify(self, configs: Sequence[Config]) -> list[str | None]:
+    def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[str | None]:
         """Of each configuration why it is wrong, as the finals would tell, without a time; None where it is right."""
         self.renew()
-        return [self._failure(config) for config in configs]
-
-    def _failure(self, config: Config) -> str | None:
-        try:
-            self._prepare_verified(config, self._other)
-        except TrialError as error:
-            return f"{error.reason}: {error}"
-        return None
+        failures = FailedConfigs(len(configs), found_wrong)
+        for position, config in enumerate(configs):
+            try:
+                self._prepare_verified(config, self._other)
+            except TrialError as error:
+                failures.add(position, error)
+        return [failures.get(position) for position in range(len(configs))]
 
     def _prepare_verified(self, config: Config, other: Workbench | None) -> Callable[[], None]:
         """A verified launch of `config`; verified on `other` too, where `config` is valid with its options, and on

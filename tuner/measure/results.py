@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
 from tuner.devices.figures import NO_FIGURES, Figures
+from tuner.errors import TrialError
 from tuner.measure.timing import spread
 
 FINALS = "finals"  # the reason of a failure in the final round; its log begins with the reason there
@@ -20,10 +21,28 @@ WRONG = frozenset(
 STAGES = BUILD, VERIFY, MEASURE = "build", "verify", "measure"  # of a trial
 
 
+FoundWrong = Callable[[int, str], None]  # hears the position of a configuration, and why it failed
+
+
 def rejection(failure: str) -> str | None:
     """What verification found wrong, in a failure that is written `reason: log`; None for failures of other kinds."""
     reason, _, log = failure.partition(": ")
     return log.strip().partition("\n")[0] if reason in WRONG else None
+
+
+class FailedConfigs(dict[int, str]):
+    """Why some of `count` configurations failed, as `reason: log` by their positions; later ones are the library's.
+    `found_wrong` hears of each configuration whose result is wrong, as soon as that is known."""
+
+    def __init__(self, count: int, found_wrong: FoundWrong = lambda *_: None) -> None:
+        super().__init__()
+        self.count, self._found_wrong = count, found_wrong
+
+    def add(self, position: int, error: TrialError, when: str = "") -> None:
+        """Keep why one failed, and `when`."""
+        self[position] = f"{error.reason}: {when}{error}"
+        if position < self.count and rejection(self[position]) is not None:
+            self._found_wrong(position, self[position])
 
 
 @dataclass(frozen=True)

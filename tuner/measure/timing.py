@@ -110,15 +110,19 @@ class Rounds:
 
 
 def interleave(
-    device: Device, stopwatch: Stopwatch, calls: Sequence[Callable[[], None]], seconds: float = FINAL_SECONDS
+    device: Device,
+    stopwatch: Stopwatch,
+    calls: Sequence[Callable[[], None]],
+    seconds: float = FINAL_SECONDS,
+    went_wrong: Callable[[int, WrongResult], None] = lambda *_: None,
 ) -> Rounds:
     """Time every call once per round, for MIN_ROUNDS to MAX_ROUNDS rounds and about `seconds`, after a warm-up round.
 
     All calls of a round find the same inputs, and their times are `evened`: a kernel's work may depend on its inputs.
     The rounds end earlier where the times of the fastest and of its rivals are steady. Calls that follow one another
     find the device at its working clocks. A call that is timed alone after a compilation finds it idle. A call that is
-    wrong in a round takes no part in later ones. While the times of the fastest are noise, there are up to LONGER times
-    as many rounds. Raises LaunchError where a call fails.
+    wrong in a round takes no part in later ones, and `went_wrong` hears of its position at once. While the times of the
+    fastest are noise, there are up to LONGER times as many rounds. Raises LaunchError where a call fails.
     """
     times: dict[int, list[float]] = {position: [] for position in range(len(calls))}
     errors: dict[int, WrongResult] = {}
@@ -138,6 +142,7 @@ def interleave(
             except WrongResult as error:
                 errors[position] = error
                 del times[position]
+                went_wrong(position, error)
         if rounds == 0:
             began = time.perf_counter()
         elif device.sensors is not None:

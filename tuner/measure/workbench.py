@@ -1,4 +1,4 @@
-"""The arrays that kernels are verified and timed on, and every element of an output against its reference."""
+"""The arrays that kernels are verified and timed on."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from tuner.devices.base import GUARD, Array, Buffer, Device, Library
+from tuner.devices.base import GUARD, Buffer, Device, Library
 from tuner.devices.program import Program
-from tuner.errors import SpaceError, WrongResult
-from tuner.measure import input_sets, leftovers, other_options, padded
-from tuner.measure.bench_kernels import BenchKernels, Counts
-from tuner.measure.comparison import Verdict, compare
+from tuner.errors import WrongResult
+from tuner.measure import input_sets, other_options, padded
+from tuner.measure.bench_kernels import BenchKernels
+from tuner.measure.comparison import Verdict
 from tuner.measure.input_sets import InputSet
+from tuner.measure.judge import Judge
 from tuner.measure.layout import Layout
 from tuner.measure.own_arrays import OwnArrays
 from tuner.measure.poison import INPUT_GUARD, NAN, OUTPUT_GUARD
 from tuner.measure.referee import Referee
 from tuner.measure.rotation import Rotation
-from tuner.space import derivation, routines
+from tuner.space import routines
 from tuner.space.chosen_types import dtype
 from tuner.space.default import nominal
-from tuner.space.elements import Held, held
 from tuner.space.model import Operation, Space
 from tuner.space.reference_cache import ReferenceCache
 from tuner.space.reference_forms import ExpressionReference
@@ -102,6 +100,7 @@ class Workbench:
             more = range(1, input_sets.affordable(device, self.op, self.nominal, inputs, self.cache, with_padding))
             drawn = [inputs, *(input_sets.draw(self._referee, self.nominal, seed) for seed in more)]
             self._layouts = [Layout(self._referee.placer, self._kernels, self.buffers, inputs) for inputs in drawn]
+        self._judge = Judge(device, self.op, scope, self.buffers, self._kernels)
         self.rotation = Rotation(len(self._layouts))
         self._drawn = after._drawn if after is not None else len(self._layouts)
         self._guard_checks = [
@@ -223,7 +222,7 @@ class Workbench:
         else:
             was_right, self._until_frozen = self.device.frozen(self._is_right), secrets.randbelow(2 * FREEZE_EVERY)
         try:
-            self._compare()
+            self._verdicts()
         except WrongResult as error:
             self._kernels.clear()
             if not self._is_mended and self._mend():
@@ -241,9 +240,13 @@ class Workbench:
         if inputs.write_only.issuperset(inputs.outputs):
             self.check()
 
+    def _verdicts(self) -> list[Verdict]:
+        """The verdicts on what the last run has left. Raises WrongResult."""
+        return self._judge.verdicts(self._layouts[self._current], self._own)
+
     def _is_right(self) -> bool:
         try:
-            self._compare()
+            self._verdicts()
         except WrongResult:
             return False
         return True
@@ -298,7 +301,7 @@ class Workbench:
         self.device.synchronize()
         call()
         self.device.synchronize()
-        verdicts = self._compare()
+        verdicts = self._verdicts()
         self.inspect()
         if not verdicts:  # nothing tells what is right
             return Verdict(0.0, 0.0)
@@ -310,58 +313,6 @@ class Workbench:
             self._own.prepare()
         self._layouts[index].prepare(fill)
         self._current = index
-
-    def _compare(self) -> list[Verdict]:
-        """The verdict on all that is compared. An output is fetched only to name a wrong element, where the device
-        cannot compare, or where a value is derived from it. Raises WrongResult."""
-        layout = self._layouts[self._current]
-        layout.check_outputs()
-        if self._own is not None:
-            self._own.check()
-        counts = self._kernels.counts()
-        if any(count.wrong for count in counts.values()):
-            self._kernels.clear()  # those that are allowed do not add up over runs
-        inputs = layout.inputs
-        verdicts = [self._verdict(name, layout, counts[name]) for name in inputs.answers if name in inputs.outputs]
-        if self.op.derive and inputs.answers:
-            derived = self._derived(inputs).items()
-            verdicts += [
-                compare(name, Held(value), inputs.answers[name], inputs.bounds[name]) for name, value in derived
-            ]
-        if self._own is not None:
-            self._own.judge(counts)
-        return verdicts
-
-    def _verdict(self, name: str, layout: Layout, counts: Counts) -> Verdict:
-        inputs = layout.inputs
-        bound, answer = inputs.bounds[name], inputs.answers[name]
-        if name in layout.compared and counts.wrong <= bound.most_wrong(answer.size) and not counts.unwritten:
-            return Verdict.of(counts.worst, counts.wrong, bound)
-        output, poison = Held(self._fetched(name, inputs)), layout.poison_of(name)
-        try:
-            return compare(name, output, answer, bound, poison if bound.wrong else None)
-        except WrongResult as error:
-            is_poisoned = name in inputs.write_only
-            argument = next(argument for argument in self.op.outputs if argument.name == name)
-            if is_poisoned and (reason := leftovers.added(argument, output, answer, poison)):
-                raise WrongResult(reason, error.reason) from None
-            raise
-
-    def _derived(self, inputs: InputSet) -> dict[str, Array]:
-        """The derived values of what the outputs hold. Raises WrongResult where that has none."""
-        read = {name for derived in self.op.derive for name in derivation.outputs_read(self.op, derived)}
-        arrays = {**inputs.contents, **held({name: self._fetched(name, inputs) for name in read})}
-        try:
-            return derivation.values(self.op, self.scope, arrays)
-        except SpaceError as error:
-            raise WrongResult(f"its outputs have no derived value: {error}") from None
-
-    def _fetched(self, name: str, inputs: InputSet) -> Array:
-        if self._own is not None and name in self._own.buffers:
-            return self._own.read(name)
-        output = np.empty(inputs.contents[name].shape, inputs.contents[name].dtype)
-        self.device.read(self.buffers[name].handle, output)
-        return output
 
     def _guard(self, name: str) -> int:
         return OUTPUT_GUARD if name in self._layouts[0].inputs.outputs else INPUT_GUARD

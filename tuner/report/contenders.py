@@ -1,21 +1,18 @@
-"""The best configuration beside the default and the vendor's library, and the roofline that they lie under."""
+"""The best configuration beside the default and the vendor's library."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.devices.ceilings import COPY
-from tuner.report import noise
-from tuner.store import rates
+from tuner.store import rates, verdicts
 from tuner.store.rates import Rates
-from tuner.tuning.selection import SLOWEST_DEFAULT
+from tuner.tuning.selection import SLOW
 
 if TYPE_CHECKING:
-    from tuner.devices.ceilings import Ceilings
-    from tuner.report.noise import Timing
     from tuner.report.subject import Subject
     from tuner.space.model import Config
+    from tuner.store.verdicts import Timing
 
 FINALS, SEARCH = "finals", "search"
 
@@ -34,13 +31,11 @@ class Contender:
     ties: bool | None = None
 
     def verdict(self, other: Contender) -> str:
-        """Why the time of another cannot be told from that of the best, as the finals found, else as `Timing.verdict`
-        says; a spread that is not known is that of the other."""
+        """Why the time of another cannot be told from that of the best, as the finals found, else as their spreads
+        say."""
         if other.ties is not None:
-            return noise.word(self.time_ms, other.time_ms) if other.ties else ""
-        pairs = ((self, other), (other, self))
-        one, two = (noise.of_median(a.time_ms, b.spread if a.spread is None else a.spread) for a, b in pairs)
-        return one.verdict(two)
+            return verdicts.word(self.time_ms, other.time_ms) if other.ties else ""
+        return verdicts.of_medians(self.time_ms, self.spread, other.time_ms, other.spread)
 
 
 def contenders(subject: Subject) -> list[Contender]:
@@ -54,15 +49,16 @@ def contenders(subject: Subject) -> list[Contender]:
         found = [_of_search("best", timings[subject.best], best)]
     default = subject.default
     if default is not None and default != subject.best:
-        config = subject.config(default)
+        config, same = subject.config(default), subject.is_same_code(subject.best, default)
         if finals is not None and finals.default_ms:
-            # A default that is much slower takes no part in the finals.
-            in_finals = finals.default_ms <= SLOWEST_DEFAULT * finals.time_ms
+            # Earlier records have no spread of a default that took part in the finals, as a fast one did.
+            in_finals = finals.default_spread is not None or finals.default_ms <= SLOW * finals.time_ms
             origin = FINALS if in_finals else SEARCH
-            ties = finals.default_ties if finals.default_spread is not None else None
+            ties = same or finals.default_ties or (False if finals.default_spread is not None else None)
             found.append(Contender("default", finals.default_ms, origin, config, finals.default_spread, ties=ties))
         elif default in timings:
-            found.append(_of_search("default", timings[default], config))
+            ties = same or (bool(timings[subject.best].verdict(timings[default])) if finals is None else None)
+            found.append(_of_search("default", timings[default], config, ties))
     if finals is not None and finals.library and finals.library_ms:
         found.append(Contender(finals.library, finals.library_ms, FINALS))
     if finals is not None and finals.best_library and finals.best_library_ms:
@@ -70,8 +66,8 @@ def contenders(subject: Subject) -> list[Contender]:
     return [with_rates(subject, contender) for contender in found]
 
 
-def _of_search(name: str, found: Timing, config: Config) -> Contender:
-    return Contender(name, found.time_ms, SEARCH, config, found.spread)
+def _of_search(name: str, found: Timing, config: Config, ties: bool | None = None) -> Contender:
+    return Contender(name, found.time_ms, SEARCH, config, found.spread, ties=ties)
 
 
 def with_rates(subject: Subject, contender: Contender) -> Contender:
@@ -80,44 +76,3 @@ def with_rates(subject: Subject, contender: Contender) -> Contender:
         return contender
     known = rates.of(subject.space, subject.scope, contender.time_ms, subject.ceilings)
     return Contender(**{**vars(contender), "rates": known})
-
-
-@dataclass(frozen=True)
-class Roofline:
-    """The ceilings that bound a kernel of this arithmetic intensity, in FLOP per byte: `memory` and `peak` are names of
-    ceilings with their rates in GB/s and GFLOP/s; `attainable` is the lower bound of the two in GFLOP/s.
-
-    `in_cache`: the caches may hold all arrays, so memory may not bound them. (Williams, Waterman, Patterson: Roofline,
-    CACM 2009.)
-    """
-
-    intensity: float
-    memory: tuple[str, float]
-    peak: tuple[str, float]
-    in_cache: bool
-
-    @property
-    def attainable(self) -> float:
-        return min(self.peak[1], self.intensity * self.memory[1])
-
-    @property
-    def ridge(self) -> float:
-        """The intensity above which arithmetic is the bound."""
-        return self.peak[1] / self.memory[1]
-
-
-def roofline(best: Contender, ceilings: Ceilings | None) -> Roofline | None:
-    """The roofline above the best configuration; None where work or ceilings are not known."""
-    known = best.rates
-    if ceilings is None or known is None or not known.gflops or not known.gbytes:
-        return None
-    memory = known.memory or COPY
-    peak = known.peak
-    if peak is None or memory not in ceilings.rates:
-        return None
-    return Roofline(
-        known.gflops / known.gbytes,
-        (memory, ceilings.rates[memory].rate),
-        (peak, ceilings.rates[peak].rate),
-        known.memory is None,
-    )

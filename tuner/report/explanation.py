@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,16 +10,18 @@ from tuner.errors import RequestError
 from tuner.report import contenders, landscape, limiting, noise
 from tuner.report.contenders import FINALS, SEARCH, Contender
 from tuner.report.limiting import Limiting
+from tuner.report.noise import SAME_CODE
 from tuner.report.words import spread, times
-from tuner.tuning.conclusions import NOISY
-from tuner.tuning.selection import SLOWEST_DEFAULT
+from tuner.store import verdicts
+from tuner.store.verdicts import NOISY
+from tuner.tuning.selection import SLOW, is_too_slow
 
 if TYPE_CHECKING:
     from tuner.exchange.recording import Row
     from tuner.measure.results import Final
-    from tuner.report.noise import Timing
     from tuner.report.subject import Subject
     from tuner.space.model import Value
+    from tuner.store.verdicts import Timing
 
 TURNS = "in turns"  # how times were measured; else they are of the search
 ALIKE = 0.01  # of a time: what a parameter changes by less does not matter
@@ -51,7 +52,7 @@ class Contrast:
     important first; what limits both.
 
     The times of the changes are of `origin`, `TURNS` or SEARCH, and so are `best_ms` and `default_ms`, to which alone
-    they can be compared.
+    they can be compared; `default_ms` is None where only the finals timed the default.
     """
 
     subject: Subject
@@ -59,7 +60,7 @@ class Contrast:
     default: Contender
     origin: str
     best_ms: float
-    default_ms: float
+    default_ms: float | None
     changes: list[Change]
     bounds: Mapping[str, Limiting | None]
 
@@ -99,23 +100,25 @@ def _is_valid(subject: Subject, row: Row) -> bool:
 
 
 def explain(subject: Subject, in_turns: Mapping[Row, Final]) -> Contrast:
-    """The explanation, from what was measured in turns, else from the times of the search.
+    """The explanation, from what was measured in turns, else from the times of the finals and of the search.
 
     Raises RequestError where the default has no time.
     """
     default = _default(subject)
-    if default not in {**subject.times, **in_turns}:
+    in_finals = any(contender.name == "default" for contender in contenders.contenders(subject))
+    if default not in {**subject.times, **in_turns} and not in_finals:
         reason = landscape.why_no_time(subject, default)
         raise RequestError(
-            f"{subject.kernel}: the default {reason}, so there is nothing to compare the best with; run this where "
-            f"{subject.recording.device} is"
+            f"{subject.kernel}: the default has no time ({reason}), so there is nothing to compare the best with; run "
+            f"this where {subject.recording.device} is"
         )
     # Times of the search and times in turns can be compared only where they are far apart.
-    turns = {row: noise.of_times(final.times) for row, final in in_turns.items()}
+    turns = {row: verdicts.of_times(final.times) for row, final in in_turns.items()}
     with_slow = {**_slow(subject, turns), **turns}
     origin = TURNS if subject.best in turns and default in with_slow else SEARCH
     measured = with_slow if origin == TURNS else subject.timings
     best = measured[subject.best] if origin == TURNS else noise.of_best(subject)
+    base = measured[default] if origin == TURNS else noise.of_default(subject)
     changes = []
     for i in _differing(subject, default):
         without, alone = _mixed(subject.best, default, i)
@@ -131,45 +134,60 @@ def explain(subject: Subject, in_turns: Mapping[Row, Final]) -> Contrast:
                 "" if beside else _reason(subject, alone),
                 changed.spread if changed else None,
                 beside.spread if beside else None,
-                best.verdict(changed) if changed else "",
-                measured[default].verdict(beside) if beside else "",
+                _verdict(subject, (subject.best, best), (without, changed)),
+                _verdict(subject, (default, base), (alone, beside)),
             )
         )
     changes.sort(key=lambda change: -(change.without or 0.0))
     bounds = {name: limiting.bounds_of(subject, row) for name, row in (("best", subject.best), ("default", default))}
-    times_ms = best.time_ms, measured[default].time_ms
+    times_ms = best.time_ms, base.time_ms if base else None
     both = _of_turns(subject, default, with_slow, turns) if origin == TURNS else _of_search(subject, default)
     return Contrast(subject, *both, origin, *times_ms, changes, bounds)
+
+
+def _verdict(subject: Subject, one: tuple[Row, Timing | None], other: tuple[Row, Timing | None]) -> str:
+    (row, timing), (other_row, other_timing) = one, other
+    if subject.is_same_code(row, other_row):
+        return SAME_CODE
+    return timing.verdict(other_timing) if timing and other_timing else ""
 
 
 def _of_turns(
     subject: Subject, default: Row, measured: Mapping[Row, Timing], turns: Mapping[Row, Timing]
 ) -> tuple[Contender, Contender]:
     """Best and default as they were measured in turns, except for a default that is too slow for that."""
-    best = _contender(subject, "best", subject.best, turns[subject.best], TURNS)
-    return best, _contender(subject, "default", default, measured[default], TURNS if default in turns else SEARCH)
+    best, other = turns[subject.best], measured[default]
+    return _pair(subject, default, (best, TURNS), (other, TURNS if default in turns else SEARCH))
 
 
 def _of_search(subject: Subject, default: Row) -> tuple[Contender, Contender]:
-    """Best and default as the finals timed them, where both were in them or are far apart; else as the search did."""
+    """Best and default as the finals timed them, where both were in them or are far apart, or where nothing else has
+    timed the default; else as the search did."""
     found = {contender.name: contender for contender in contenders.contenders(subject)}
     best, other = found["best"], found["best"] if default == subject.best else found.get("default")
-    if other is not None and (best.origin == other.origin or other.time_ms > SLOWEST_DEFAULT * best.time_ms):
+    is_known = default in subject.timings
+    if other is not None and (not is_known or best.origin == other.origin or other.time_ms > SLOW * best.time_ms):
         return best, other
-    timed = [("best", subject.best), ("default", default)]
-    best, other = (_contender(subject, name, row, subject.timings[row], SEARCH) for name, row in timed)
-    return best, other
+    return _pair(subject, default, (subject.timings[subject.best], SEARCH), (subject.timings[default], SEARCH))
 
 
-def _contender(subject: Subject, name: str, row: Row, timed: Timing, origin: str) -> Contender:
-    found = Contender(name, timed.time_ms, origin, subject.config(row), timed.spread)
-    return contenders.with_rates(subject, found)
+def _pair(
+    subject: Subject, default: Row, best: tuple[Timing, str], other: tuple[Timing, str]
+) -> tuple[Contender, Contender]:
+    """Best and default, each by a Timing and where that is from."""
+    (one, origin), (two, default_origin) = best, other
+    ties = bool(one.verdict(two)) or subject.is_same_code(subject.best, default)
+    found = (
+        Contender("best", one.time_ms, origin, subject.config(subject.best), one.spread),
+        Contender("default", two.time_ms, default_origin, subject.config(default), two.spread, ties=ties),
+    )
+    return contenders.with_rates(subject, found[0]), contenders.with_rates(subject, found[1])
 
 
 def _slow(subject: Subject, turns: Mapping[Row, Timing]) -> dict[Row, Timing]:
     """The times of what was too slow in the search to be timed in turns; none where nothing was."""
-    slowest_ms = SLOWEST_DEFAULT * subject.times[subject.best] if turns else math.inf
-    return {row: found for row, found in subject.timings.items() if found.time_ms > slowest_ms}
+    best_ms = subject.times[subject.best]
+    return {row: found for row, found in subject.timings.items() if turns and is_too_slow(found.time_ms, best_ms)}
 
 
 def _reason(subject: Subject, row: Row) -> str:
@@ -189,17 +207,19 @@ def sentences(found: Contrast) -> list[str]:
     where = f", {ways[best.origin]}" if best.origin != default.origin else ""
     lines = [f"The best takes {best_text}{where}, the default {default_text}, {ways[default.origin]}: {verdict}."]
     if found.origin != best.origin:
+        other = "" if found.default_ms is None else f" and the default {found.default_ms:.4g} ms"
         lines.append(
-            f"Parameters are compared by the times of the {source}, where the best took {found.best_ms:.4g} ms and the "
-            f"default {found.default_ms:.4g} ms."
+            f"Parameters are compared by the times of the {source}, where the best took {found.best_ms:.4g} ms{other}."
         )
     noisy = [change for change in found.changes if change.without_verdict == NOISY]
-    sure = [change for change in found.changes if change.without and change not in noisy]
+    same = [change for change in found.changes if change.without_verdict == SAME_CODE]
+    sure = [change for change in found.changes if change.without and change not in (*noisy, *same)]
     needed = [change for change in sure if (change.without or 0.0) > (1 + ALIKE) * found.best_ms]
     better = [change for change in sure if (change.without or 0.0) < (1 - ALIKE) * found.best_ms]
     idle = [change for change in sure if change not in (*needed, *better)]
-    unknown = [change for change in found.changes if change.without_reason == landscape.NOT_MEASURED]
-    tied = [change for change in found.changes if change.without is None and change not in unknown]
+    unmeasured = [change for change in found.changes if change.without is None and change not in same]
+    unknown = [change for change in unmeasured if change.without_reason == landscape.NOT_MEASURED]
+    tied = [change for change in unmeasured if change not in unknown]
     if needed:
         first = needed[0]
         lines.append(
@@ -210,13 +230,17 @@ def sentences(found: Contrast) -> list[str]:
         rest = ", ".join(f"{s.name} ({times((s.without or 0.0) / found.best_ms)})" for s in needed[1:])
         lines.append(f"Then come {rest}.")
     if noisy:
-        lines.append(f"{_names(noisy)}: {NOISY}; with the default's value and without it, the times overlap.")
+        lines.append(f"{_names(noisy)}: {NOISY}; the times with the default's value and without it spread too far.")
+    if same:
+        lines.append(
+            f"{_names(same)}: the best has the same code with the default's value; only chance parts their times."
+        )
     if idle:
         lines.append(f"{_names(idle)}: the default's value would cost less than {ALIKE:.0%}.")
     if better:
         lines.append(
-            f"{_names(better)}: with the default's value the best is faster still. The search has not been there; the "
-            "same `tune` command goes on from what is known now."
+            f"{_names(better)}: with the default's value the best is faster still; the same `tune` command goes on "
+            "from what is known now."
         )
     if tied:
         lines.append(f"{_names(tied)}: cannot be changed back alone; the table says why.")

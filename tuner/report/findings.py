@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tuner.report import contenders, importance, landscape, noise, restrictions
+from tuner.report import roofline as rooflines
 from tuner.report.words import sentence, spread
 from tuner.space.texts import config_text, short_size
-from tuner.tuning.conclusions import TOLD
+from tuner.store.verdicts import TOLD
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
     from tuner.exchange.recording import Row
-    from tuner.report.contenders import Contender, Roofline
+    from tuner.report.contenders import Contender
     from tuner.report.landscape import Convergence, Distribution, Failure, Neighbour, Slice
     from tuner.report.restrictions import Removals
+    from tuner.report.roofline import Roofline
     from tuner.report.subject import Subject
 
 BUILD = {  # figures of a build under a recording's names, with their titles
@@ -52,46 +54,29 @@ class Findings:
         shares = importance.shares(subject)
         order = [*shares, *(name for name in subject.parameters if name not in shares)]
         found = contenders.contenders(subject)
+        around = landscape.neighbours(subject)
         space, scope = subject.space, subject.scope
         return Findings(
             subject=subject,
             contenders=found,
-            roofline=contenders.roofline(found[0], subject.ceilings),
+            roofline=rooflines.of(found[0].rates, subject.ceilings),
             convergence=landscape.convergence(subject),
             random_search=landscape.random_search(subject) if subject.trials.origin == "recording" else [],
             distribution=landscape.distribution(subject),
             shares=shares,
-            neighbours=landscape.neighbours(subject),
+            neighbours=around,
             slices=landscape.slices(subject, order),
             leaders=landscape.leaders(subject),
             failures=landscape.failures(subject),
             removals=None if space is None or scope is None else restrictions.removals(space, scope),
-            notes=_notes(subject),
+            notes=[*_notes(subject), *_faster(subject, around)],
         )
 
     @property
     def command(self) -> str:
-        """The command that ran it last; where that is not known, one that asks for the same."""
-        commands = self.subject.trials.commands
-        if commands:
-            return commands[-1]
-        problem = self.subject.problem
-        if problem is None:
-            return ""
-        record = self.subject.record if self.subject.trials.origin != "recording" else None
-        kind = self.subject.trials.kind or "cuda"
-        from tuner.tuning.request import TuningRequest
-
-        request = TuningRequest(
-            problem.space.name,
-            short_size(problem.sizes),
-            kind,
-            {name: value for name, value in problem.options.items() if value != problem.space.operation.options[name]},
-            problem.types,
-            record.strategy if record else None,
-            str(record.evaluated) if record else None,
-        )
-        return request.command(problem.space.name, kind)
+        """The command that ran it last; where that is not known, one that asks for the same. A recording is made by
+        another verb."""
+        return _command(self.subject)
 
     @property
     def environment(self) -> list[tuple[str, str]]:
@@ -107,15 +92,26 @@ class Findings:
             ("unlike most", trials.peculiar),
         ]
         if record is not None:
-            rows += [
-                ("record of", f"{record.date}, by tuner {record.version}"),
-                ("its search", f"{record.strategy}, {record.evaluated:,} of {record.configurations:,} configurations"),
+            search = f"{record.strategy}, {record.evaluated:,} of {record.configurations:,} configurations"
+            about = f"{record.date}, by tuner {record.version}"
+            finals = [
                 ("its finals", f"{record.rounds} rounds, spread {record.spread:.1%}"),
                 ("clock in its finals", f"{record.clock_mhz:g} MHz" if record.clock_mhz else ""),
                 ("held down by", ", ".join(record.throttled)),
+            ]
+            ours = [
+                ("its search", search),
+                *finals,
                 ("verified", _verified(subject)),
                 ("signature", record.signature[:16]),
             ]
+            if trials.origin == "recording":  # which another run has made
+                rows += [
+                    ("the store's record", f"{about}, of another search: {search}"),
+                    *(finals if subject.finals else []),
+                ]
+            else:
+                rows += [("record of", about), *ours]
         ceilings = subject.ceilings
         rows += [
             ("ceilings", f"of {ceilings.date[:10]}, by tune devices --measure" if ceilings else "not measured"),
@@ -130,8 +126,7 @@ class Findings:
 
     def verdict(self, row: Row) -> str:
         """Why the time of a trial cannot be told from that of the best, where it cannot."""
-        subject = self.subject
-        return "" if row == subject.best else noise.of_best(subject).verdict(subject.timings[row])
+        return noise.verdict(self.subject, row)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON data."""
@@ -141,7 +136,8 @@ class Findings:
             "problem": subject.problem_text,
             "device": subject.recording.device,
             "from": subject.trials.origin,
-            "trials": self.convergence.trials,
+            "trials": len(subject.recording.entries),
+            "besides_the_search": len(subject.besides),
             "succeeded": len(subject.times),
             "best": subject.config(subject.best),
             "contenders": [_contender(contender) for contender in self.contenders],
@@ -153,7 +149,7 @@ class Findings:
             "distribution": {"bins": self.distribution.bins, "within_5_percent": self.distribution.within},
             "importance": {"method": importance.METHOD, "shares": dict(self.shares)},
             "neighbours": [
-                {name: getattr(n, name) for name in ("time_ms", "spread", "verdict", "reason")}
+                {name: getattr(n, name) for name in ("time_ms", "spread", "verdict", "reason", "after_finals")}
                 | {"parameter": n.name, "value": n.value}
                 for n in self.neighbours
             ],
@@ -186,6 +182,44 @@ class Findings:
         }
 
 
+def _command(subject: Subject) -> str:
+    commands = subject.trials.commands
+    if commands:
+        return commands[-1]
+    problem = subject.problem
+    if problem is None:
+        return ""
+    is_recording = subject.trials.origin == "recording"
+    record = None if is_recording else subject.record
+    kind = subject.trials.kind or "cuda"
+    from tuner.tuning.request import TuningRequest
+
+    request = TuningRequest(
+        problem.space.name,
+        short_size(problem.sizes),
+        kind,
+        {name: value for name, value in problem.options.items() if value != problem.space.operation.options[name]},
+        problem.types,
+        record.strategy if record else None,
+        str(record.evaluated) if record else None,
+    )
+    command = request.command(problem.space.name, kind)
+    return f"tune record{command.removeprefix('tune')}" if is_recording else command
+
+
+def _faster(subject: Subject, neighbours: Sequence[Neighbour]) -> list[str]:
+    """What to do about neighbours that are faster than the best, where there are any."""
+    found = landscape.faster_neighbours(subject, neighbours)
+    if not found:
+        return []
+    command = " ".join(word for word in _command(subject).split(" ") if word != "--fresh")
+    named = ", ".join(f"{n.name} = {n.value} at {n.time_ms:.4g} ms{spread(n.spread)}" for n in found)
+    return [
+        f"Faster than the best by more than the noise, and measured after its finals: {named}. Run `{command}`, whose "
+        "finals have them."
+    ]
+
+
 def _contender(contender: Contender) -> dict[str, Any]:
     known = vars(contender.rates) if contender.rates else {}
     plain = {name: value for name, value in vars(contender).items() if name != "rates"}
@@ -205,7 +239,10 @@ def _notes(subject: Subject) -> list[str]:
     if subject.trials.origin == "recording":
         notes.append("These trials are a recording of a space: the whole of it, or a part, in no order of a search.")
     if subject.trials.origin == "record":
-        notes.append("No ledger is here. The trials are the best and the runners-up of the store's record alone.")
+        notes.append(
+            "No ledger is here. The trials are the best and the runners-up of the store's record alone, too few for "
+            "convergence, distribution and importance."
+        )
     if subject.trials.peculiar:
         notes.append(f"These are no times with warm caches alone: {subject.trials.peculiar}.")
     if subject.recording.is_unverified:
@@ -228,7 +265,8 @@ def _notes(subject: Subject) -> list[str]:
     wide = noise.typical_spread(subject)
     if wide is not None and wide > noise.WIDE:
         notes.append(
-            f"The times of half of the trials spread by {wide:.0%} or more, which is noise: other programs used the "
-            "device. Less than that says little between two trials, and the least of many times is luck, too."
+            f"The times of half of the trials spread by {wide:.0%} or more: either other programs used the device, or "
+            "the kernel itself takes longer in some runs. A smaller difference says little between two trials, and the "
+            "least of many times is luck, too."
         )
     return notes

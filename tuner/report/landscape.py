@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tuner.errors import ExpressionError
 from tuner.report import noise
+from tuner.tuning.selection import FINALISTS
 
 if TYPE_CHECKING:
     from tuner.exchange.recording import Row
@@ -24,26 +25,29 @@ LEADERS = 20  # configurations that are listed
 
 @dataclass(frozen=True)
 class Convergence:
-    """The trials in the order they were measured: `points` are numbers from 1 on and times, thinned out evenly to
-    MOST_POINTS; `improvements` are the numbers, times and rows of those that were the best so far."""
+    """The trials of the search in the order they were measured: `points` are numbers from 1 on and times, thinned out
+    evenly to MOST_POINTS; `improvements` are the numbers, times and rows of those that were the best so far; `winner`
+    is the number of the best, None where the search has not been there."""
 
     points: list[tuple[int, float]]
     improvements: list[tuple[int, float, Row]]
     trials: int
+    winner: int | None
 
 
 def convergence(subject: Subject) -> Convergence:
     """How the search went, failed trials counted."""
     points: list[tuple[int, float]] = []
     improvements: list[tuple[int, float, Row]] = []
-    entries = subject.recording.entries
+    entries = {row: entry for row, entry in subject.recording.entries.items() if row not in subject.besides}
     for number, (row, entry) in enumerate(entries.items(), 1):
         if entry.time_ms is not None:
             points.append((number, entry.time_ms))
             if not improvements or entry.time_ms < improvements[-1][1]:
                 improvements.append((number, entry.time_ms, row))
     step = max(1, math.ceil(len(points) / MOST_POINTS))
-    return Convergence(points[::step], improvements, len(entries))
+    winner = list(entries).index(subject.best) + 1 if subject.best in entries else None
+    return Convergence(points[::step], improvements, len(entries), winner)
 
 
 def random_search(subject: Subject) -> list[tuple[int, float]]:
@@ -89,7 +93,8 @@ def distribution(subject: Subject) -> Distribution:
 @dataclass(frozen=True)
 class Neighbour:
     """The best configuration with another value of one parameter: its time, or why there is none. `verdict` says why
-    the time cannot be told from that of the best, where it cannot."""
+    the time cannot be told from that of the best, where it cannot. `after_finals`: it was measured for a report after
+    the finals, which therefore did not have it."""
 
     name: str
     value: Value
@@ -98,6 +103,7 @@ class Neighbour:
     reason: str = ""
     spread: float | None = None
     verdict: str = ""
+    after_finals: bool = False
 
     @property
     def is_missing(self) -> bool:
@@ -106,6 +112,18 @@ class Neighbour:
 
 
 NOT_MEASURED = "not measured"
+
+
+def faster_neighbours(subject: Subject, neighbours: Sequence[Neighbour]) -> list[Neighbour]:
+    """Those that are faster than the best by more than the noise, that its finals did not have, and that new finals
+    would have."""
+    fastest = set(sorted(subject.times, key=subject.times.__getitem__)[:FINALISTS])
+    best = noise.of_best(subject)
+    return [
+        n
+        for n in neighbours
+        if n.after_finals and n.row in fastest and not n.verdict and (n.time_ms or math.inf) < best.low
+    ]
 
 
 def neighbours(subject: Subject) -> list[Neighbour]:
@@ -121,8 +139,9 @@ def neighbours(subject: Subject) -> list[Neighbour]:
 
 def _neighbour(subject: Subject, name: str, value: Value, row: Row) -> Neighbour:
     if (found := subject.timings.get(row)) is not None:
-        verdict = noise.of_best(subject).verdict(found)
-        return Neighbour(name, value, row, found.time_ms, spread=found.spread, verdict=verdict)
+        verdict = noise.verdict(subject, row)
+        late = subject.is_after_finals(row)
+        return Neighbour(name, value, row, found.time_ms, spread=found.spread, verdict=verdict, after_finals=late)
     return Neighbour(name, value, row, None, why_no_time(subject, row))
 
 

@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tuner.errors import RequestError, TrialError, WorkerDied
+from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
 from tuner.measure.process.supervisor import Task
 from tuner.report import landscape
 from tuner.search.strategies import UNLIMITED
 from tuner.store.store import Store
-from tuner.tuning.crew import Crew, Crews
+from tuner.tuning.crew import Crews
 from tuner.tuning.exploration import explored
+from tuner.tuning.final_round import FinalRound
 from tuner.tuning.request import CheckedRequest, TuningRequest
-from tuner.tuning.selection import SLOWEST_DEFAULT
+from tuner.tuning.selection import is_too_slow
 
 if TYPE_CHECKING:
     from tuner.devices import DeviceInfo
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tuner.measure.results import Final
     from tuner.report.subject import Subject
     from tuner.tuning.exploration import Progress
+    from tuner.tuning.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -77,26 +79,21 @@ def measure(
     with Crews(progress.noted) as crews, explored(crews, checked, progress, configs) as search:
         crew, trials = search.crew, search.trials
         more = recordings.of_trials(space, problem.sizes, problem.types, problem.options, crew.device.name, trials)
-        logs = {tuple(t.config[n] for n in space.parameters): t.outcome.log for t in trials if t.outcome.log}
-        whole = replace(subject.recording, entries={**subject.recording.entries, **more.entries})
-        known = replace(subject.trials, recording=whole, logs={**subject.trials.logs, **logs})
+        known = subject.trials.and_also(space, more, trials)
         found = Remeasured(
             replace(subject, trials=known, scope=crew.scope, here=crew.device, pinned=subject.best), crew.device
         )
-        return _in_turns(crew, found, list(more.entries), progress) if in_turns else found
+        final_round = FinalRound(crew.lead, search.ledger, progress.noted)
+        return _in_turns(final_round, found, trials, progress) if in_turns else found
 
 
-def _in_turns(crew: Crew, found: Remeasured, rows: Sequence[Row], progress: Progress) -> Remeasured:
-    """`found` with the finals of those rows that are not much slower than the best: the least time of a search may be
+def _in_turns(final_round: FinalRound, found: Remeasured, trials: Sequence[Trial], progress: Progress) -> Remeasured:
+    """`found` with the finals of those trials that are not too slow beside the best: the least time of a search may be
     luck."""
-    times = {row: time_ms for row in rows if (time_ms := found.subject.times.get(row)) is not None}
     best_ms = found.subject.times[found.subject.best]
-    likely = [row for row, time_ms in times.items() if time_ms <= SLOWEST_DEFAULT * best_ms]
+    likely = [trial for trial in trials if trial.time_ms is not None and not is_too_slow(trial.time_ms, best_ms)]
     progress.finals(len(likely))
-    try:
-        finals = crew.lead.finals([found.subject.config(row) for row in likely])
-    except (TrialError, WorkerDied) as error:
-        progress.noted(f"no times in turns: {error}")
-        return found
-    good = {row: final for row, final in zip(likely, finals.candidates, strict=True) if final.failure is None}
+    finals = final_round.measured(likely)
+    rows = [tuple(trial.config[name] for name in found.subject.parameters) for trial in likely]
+    good = {row: final for row, final in zip(rows, finals.candidates, strict=True) if final.failure is None}
     return replace(found, finals=good, library=finals.library)

@@ -1,59 +1,20 @@
-"""How sure times are: how far they spread, and which differences lie within that."""
+"""How sure the times of trials are: how far they spread, and which cannot be told from that of the best."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from tuner.tuning.conclusions import NOISY, TIE, TOLD, middle
+from tuner.store.verdicts import Timing, of_median, of_times
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from tuner.exchange.recording import Entry, Row
     from tuner.report.subject import Subject
 
+SAME_CODE = "the same code"  # why two times cannot be told apart, besides those of `verdicts`
 WIDE = 0.1  # of a median time: a spread of which a reader is told
-
-
-@dataclass(frozen=True)
-class Timing:
-    """A median time, and the ends of the middle half of the times that it is of, in ms. `spread` is the width of that
-    half over the median; None where the single times are not known, and then it has no width."""
-
-    time_ms: float
-    low: float
-    high: float
-    spread: float | None = None
-
-    def and_also(self, other: Timing) -> Timing:
-        """The same with a middle half that reaches over that of another measurement of the same."""
-        return Timing(self.time_ms, min(self.low, other.low), max(self.high, other.high), self.spread)
-
-    def verdict(self, other: Timing) -> str:
-        """Why two times cannot be told apart, TIE or NOISY, where their middle halves overlap; else empty."""
-        if self.high < other.low or other.high < self.low:
-            return ""
-        return word(self.time_ms, other.time_ms)
-
-
-def word(time_ms: float, other_ms: float) -> str:
-    """What two times are that cannot be told apart: TIE or NOISY."""
-    return TIE if abs(other_ms / time_ms - 1) <= TOLD else NOISY
-
-
-def of_times(times: Sequence[float], time_ms: float | None = None) -> Timing:
-    """The Timing of these times; `time_ms` is told in place of their median."""
-    time_ms = median(times) if time_ms is None else time_ms
-    low, high = middle(times)
-    return Timing(time_ms, low, high, (high - low) / time_ms if len(times) > 1 else None)
-
-
-def of_median(time_ms: float, spread: float | None) -> Timing:
-    """The Timing of which only median and spread are known: as much lies below as above."""
-    half = (spread or 0.0) / 2
-    return Timing(time_ms, time_ms * (1 - half), time_ms * (1 + half), spread)
 
 
 def of_entries(entries: Mapping[Row, Entry]) -> dict[Row, Timing]:
@@ -67,6 +28,22 @@ def of_best(subject: Subject) -> Timing:
     told from it."""
     found, finals = subject.timings[subject.best], subject.finals
     return found if finals is None else found.and_also(of_median(finals.time_ms, finals.spread))
+
+
+def verdict(subject: Subject, row: Row) -> str:
+    """Why a trial's time cannot be told from that of the best: SAME_CODE, or what their spreads say; else empty."""
+    if row == subject.best:
+        return ""
+    return SAME_CODE if subject.is_same_code(subject.best, row) else of_best(subject).verdict(subject.timings[row])
+
+
+def of_default(subject: Subject) -> Timing | None:
+    """The default as its trial timed it, as wide as trial and finals together; None where it has no trial."""
+    found = subject.timings.get(subject.default) if subject.default is not None else None
+    finals = subject.finals
+    if found is None or finals is None or finals.default_ms is None or finals.default_spread is None:
+        return found
+    return found.and_also(of_median(finals.default_ms, finals.default_spread))
 
 
 def typical_spread(subject: Subject) -> float | None:

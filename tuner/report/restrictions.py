@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from tuner.errors import ExpressionError
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tuner.space.model import Restriction, Space, Value
@@ -50,7 +47,7 @@ def removals(space: Space, scope: Scope) -> Removals:
     valid = 0
     for config in configs:
         names = space.names(config, scope)
-        broken = [i for i, restriction in enumerate(space.restrictions) if not _holds(restriction, names)]
+        broken = [i for i, restriction in enumerate(space.restrictions) if not restriction.holds(names)]
         valid += not broken
         for position in broken:
             removed[position] += 1
@@ -63,10 +60,3 @@ def removals(space: Space, scope: Scope) -> Removals:
 
 def _drawn(space: Space, draw: random.Random) -> dict[str, Value]:
     return {name: draw.choice(values) for name, values in space.parameters.items()}
-
-
-def _holds(restriction: Restriction, names: Mapping[str, Any]) -> bool:
-    try:
-        return bool(restriction.that.evaluate(names))
-    except ExpressionError:
-        return False

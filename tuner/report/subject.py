@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tuner import devices, paths
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
-from tuner.errors import NoConfiguration, RequestError
+from tuner.errors import ExpressionError, GeometryError, NoConfiguration, RequestError, SpaceError
 from tuner.exchange import recording as recordings
 from tuner.exchange import trials as gathering
 from tuner.exchange.recording import Entry, Recording, Row
@@ -18,8 +19,7 @@ from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials
 from tuner.measure.method import peculiarity
 from tuner.report import noise
-from tuner.report.noise import Timing
-from tuner.space import catalog
+from tuner.space import catalog, preprocessor
 from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, Value
 from tuner.space.scope import Scope
@@ -27,6 +27,7 @@ from tuner.space.source import Version
 from tuner.space.texts import problem_words
 from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.store import Record, Store
+from tuner.store.verdicts import Timing
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,26 @@ class Subject:
     def finals(self) -> Record | None:
         """The record, if the best trial is the one that it is of."""
         return self.record if self.record and self.row(self.record.config) == self.best else None
+
+    @functools.cached_property
+    def besides(self) -> frozenset[Row]:
+        """The trials that a report has asked for, or a list, apart from those of a search; none where all are such."""
+        given = frozenset(self.trials.given)
+        return given if given != self.recording.entries.keys() else frozenset()
+
+    def is_after_finals(self, row: Row) -> bool:
+        """Whether a trial was measured for a report, or from a list, after the finals that chose the best."""
+        measured = self.trials.given.get(row)
+        return measured is not None and self.finals is not None and measured > _time(self.finals.date)
+
+    def is_same_code(self, one: Row, other: Row) -> bool:
+        """Whether two configurations certainly are the same code, launched alike."""
+        space, scope = self.space, self.scope
+        try:
+            configs = self.config(one), self.config(other)
+            return space is not None and scope is not None and preprocessor.is_same_code(space, *configs, scope)
+        except (SpaceError, ExpressionError, GeometryError):
+            return False
 
     def config(self, row: Row) -> Config:
         return dict(zip(self.parameters, row, strict=True))
@@ -188,3 +209,12 @@ def _here(kind: str, name: str, device: str | None) -> DeviceInfo | None:
         return opened.info if opened.name == name else None
     finally:
         opened.close()
+
+
+def _time(date: str) -> datetime:
+    """A record's date; the earliest time for what is none, as a file may hold."""
+    try:
+        found = datetime.fromisoformat(date)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

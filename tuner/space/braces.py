@@ -35,8 +35,13 @@ def literal(value: object) -> str:
 
 
 def entry(kernel: str, values: Mapping[str, Any]) -> str:
-    """The name of a configuration's kernel. Raises ExpressionError if it is no name, such as add_-1."""
-    name = filled(kernel, values)
+    """The name of a configuration's kernel. Raises ExpressionError if it is none, such as add_-1.
+
+    A whole number stands in it as an integer: options, and what is derived from them, are floats, and add_2.0 is no
+    name.
+    """
+    written = {name: values[name] for name in names(kernel)}
+    name = filled(kernel, {n: int(v) if isinstance(v, float) and v.is_integer() else v for n, v in written.items()})
     if not is_cpp(kernel) and not _PLAIN.fullmatch(name):
         raise ExpressionError(f"{quoted(name)} is not the name of a kernel; use letters, digits and _")
     return name

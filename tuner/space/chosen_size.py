@@ -8,6 +8,8 @@ from tuner.space.chosen_types import Types
 from tuner.space.model import Operation
 from tuner.space.operation import Size
 
+COMMON = 1024
+
 
 def parse(size: Size | None, operation: Operation, types: Types | None = None) -> dict[str, int]:
     """The sizes by name: those of `size`, or where it is None the operation's defaults. Raises RequestError where these
@@ -19,6 +21,11 @@ def parse(size: Size | None, operation: Operation, types: Types | None = None) -
         example = "x".join(["1024"] * len(missing))
         raise RequestError(f"SIZE is missing: there is no default for {', '.join(missing)}; write one, as {example}")
     return operations.parse_size(defaults(operation), operation, types)
+
+
+def common(operation: Operation) -> dict[str, int]:
+    """Sizes for whoever asks for none: those that the operation gives, and COMMON of one that it requires."""
+    return {name: COMMON if default is None else default for name, default in operation.sizes.items()}
 
 
 def defaults(operation: Operation) -> Mapping[str, int]:

@@ -1,9 +1,6 @@
 """The first valid configuration, or the reason that none is valid. A launch needs it, so it imports no solver."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from tuner.errors import ExpressionError, NoConfiguration
+from tuner.errors import NoConfiguration
 from tuner.space.model import Config, Restriction, Space
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text
@@ -41,7 +38,7 @@ def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
     unsatisfiable = excluding_all(space, scope)
     config = dict(space.default) or next(space.walk(), {})
     names = space.names(config, scope)
-    culprits = unsatisfiable or [r for r in space.restrictions if not _holds(r, names)]
+    culprits = unsatisfiable or [r for r in space.restrictions if not r.holds(names)]
     why = "; ".join(str(r) for r in culprits) or "the restrictions exclude one another"
     return NoConfiguration(
         f"{space.name}: no configuration is valid at {size_text(scope.sizes)}: {why}; try another size or device"
@@ -51,7 +48,7 @@ def no_configuration(space: Space, scope: Scope) -> NoConfiguration:
 def excluding_all(space: Space, scope: Scope) -> list[Restriction]:
     """The restrictions that exclude every configuration at this size on this device, whatever its values are."""
     parameters = set(space.parameters) | set(space.derived)
-    return [r for r in space.restrictions if not r.that.names & parameters and not _holds(r, scope.names)]
+    return [r for r in space.restrictions if not r.that.names & parameters and not r.holds(scope.names)]
 
 
 def checks_by_depth(space: Space) -> list[list[Restriction]]:
@@ -73,15 +70,8 @@ def _extend(space: Space, config: Config, scope: Scope, checks: list[list[Restri
     for value in space.parameters[name]:
         candidate = {**config, name: value}
         names = space.names(candidate, scope)
-        if all(_holds(restriction, names) for restriction in checks[depth]):
+        if all(restriction.holds(names) for restriction in checks[depth]):
             valid = _extend(space, candidate, scope, checks)
             if valid is not None:
                 return valid
     return None
-
-
-def _holds(restriction: Restriction, names: Mapping[str, Any]) -> bool:
-    try:
-        return bool(restriction.that.evaluate(names))
-    except ExpressionError:
-        return False

@@ -10,7 +10,7 @@ from pathlib import Path
 from tuner.errors import SpaceError
 from tuner.languages import LANGUAGES
 from tuner.paths import quoted, shown
-from tuner.space import agreement, arithmetic, chosen_types, expressions, macros, step_reader, yamlfile
+from tuner.space import agreement, arithmetic, chosen_size, chosen_types, expressions, macros, step_reader, yamlfile
 from tuner.space import evaluation as evaluations
 from tuner.space import operation as operations
 from tuner.space.default import no_configuration
@@ -36,7 +36,6 @@ RESERVED = frozenset(
         typename union unsigned using void volatile while threadIdx blockIdx blockDim gridDim""",
     )
 )
-COMMON_SIZE = 1024  # of an operation that requires one
 DEVICE_NAMES = tuple(Scope(sizes={}, options={}, language="", limits=Limits()).names)
 
 
@@ -54,7 +53,7 @@ def evaluate(
     chosen: Mapping[str, str] | None = None,
     limits: Sequence[Limits] = (COMMON_GPU,),
 ) -> tuple[Space, Scope, Evaluation]:
-    """The Space in `path`, and what its expressions are at `size`, or where that is None at COMMON_SIZE, with the
+    """The Space in `path`, and what its expressions are at `size`, or where that is None at a common size, with the
     `chosen` types, on the first device of these `limits` that has a valid configuration: the Scope of its first
     language has them.
 
@@ -64,9 +63,8 @@ def evaluate(
     builder = _builder(yamlfile.read(path))
     space = builder.space()
     op = space.operation
-    common = {name: COMMON_SIZE if default is None else default for name, default in op.sizes.items()}
     types = chosen_types.parse(chosen or {}, op)
-    sizes = operations.parse_size(common if size is None else size, op, types)
+    sizes = operations.parse_size(chosen_size.common(op) if size is None else size, op, types)
     evaluation = evaluations.evaluate(space, sizes, types, len(builder.model.restrictions), limits)
     if evaluation.message is not None:
         raise builder.error(evaluation.where, evaluation.message)

@@ -22,12 +22,14 @@ class ReferenceCache:
     """Matrix products by set of inputs and name, in an unnamed file that parent and children share. The file goes with
     the last of them, however they end."""
 
-    def __init__(self, file: BinaryIO | None = None) -> None:
-        """`file` is open for reading and writing. Without it, the cache serves this process alone."""
-        self._file = file
+    def __init__(self, file: BinaryIO | None = None, more_may_come: Callable[[], bool] | None = None) -> None:
+        """`file` is open for reading and writing. Without it, the cache serves this process alone. Where another
+        process computes the same, `more_may_come` waits a moment, and says whether that goes on."""
+        self._file, self._more_may_come = file, more_may_come
         self._products: dict[tuple[int, str], Array] = {}
         self._seconds: defaultdict[int, float] = defaultdict(float)
         if file is not None:
+            file.seek(0)
             self._read(file)
 
     def of(self, number: int) -> SetCache:
@@ -37,6 +39,7 @@ class ReferenceCache:
     def get(self, number: int, name: str, compute: Callable[[], Array]) -> Array:
         """The product called `name` of a set; `compute()` is called if the cache lacks it."""
         key = number, name
+        self._wait_for(key)
         if key not in self._products:
             began = time.perf_counter()
             product = compute()
@@ -62,14 +65,21 @@ class ReferenceCache:
         """The time that it took to compute the products of a set, in whichever process."""
         return self._seconds[number]
 
+    def _wait_for(self, key: tuple[int, str]) -> None:
+        """Wait for a product while another process may yet write it."""
+        while key not in self._products and self._file is not None and self._more_may_come is not None:
+            if not self._more_may_come():
+                self._more_may_come = None
+            self._read(self._file)  # once more, too, when no more comes
+
     def _keep(self, key: tuple[int, str], product: Array, seconds: float) -> None:
         self._products[key] = product
         self._seconds[key[0]] += seconds
 
     def _read(self, file: BinaryIO) -> None:
-        """Read all products, up to one that a kill cut short. The next product overwrites that one."""
-        file.seek(0)
-        end = 0
+        """Read the products that follow, up to one that is not whole: it is being written, or a kill cut it short, and
+        then the next product overwrites it."""
+        end = file.tell()
         with contextlib.suppress(EOFError, ValueError, OSError):
             while True:
                 end = file.tell()

@@ -9,6 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from tuner.space.texts import config_text, problem_text, short_size, types_text
+from tuner.store import verdicts
 
 if TYPE_CHECKING:
     from tuner.store.record import Record
@@ -100,7 +101,7 @@ def _gallery(device: str, table: list[ReportRow]) -> str:
     rows = []
     for (kernel, _), by_size in _groups(table).items():
         *smaller, largest = sorted(by_size.values(), key=lambda record: math.prod(record.sizes.values()))
-        gains = [f"{_ratio(r.default_ms, r.time_ms)} at {short_size(r.sizes)}" for r in smaller if r.default_ms]
+        gains = [f"{_gained(r)} at {short_size(r.sizes)}" for r in smaller if r.default_ms]
         rows.append([
             kernel.removeprefix(GALLERY + "/"),
             problem_text(largest.sizes, {}),
@@ -140,7 +141,7 @@ def _ladder(device: str, records: Mapping[str, Record]) -> str:
         library_rates: dict[str, list[float]] = {}
         for kernel in kernels:
             record = records[kernel]
-            gain = _ratio(record.default_ms, record.time_ms) if record.default_ms else ""
+            gain = _gained(record)
             shares = (_share(record.vs_library), _share(record.vs_best_library))
             rows.append([kernel, _rate_cell(record) + _origin(record), *shares, gain])
             for library, rate in _library_rates(record).items():
@@ -165,12 +166,15 @@ def _gain(record: Record) -> str:
         f"{100 * time_ms / before:.1f} to {time_ms / after:.1%} of {_brand(name)}"
         for name, time_ms in _libraries(record)
     ]
-    return ", ".join([f"{before:.4g} to {after:.4g} ms", _ratio(before, after), *shares])
+    return ", ".join([f"{before:.4g} to {after:.4g} ms", _gained(record), *shares])
 
 
-def _ratio(before: float, after: float) -> str:
-    """`1.19 x`."""
-    return f"{before / after:.2f} x" if before < 100 * after else f"{before / after:,.0f} x"
+def _gained(record: Record) -> str:
+    """`1.19 x` over the default, or why nobody can tell; empty where the default was not measured."""
+    if record.default_ms is None:
+        return ""
+    ratio = record.default_ms / record.time_ms
+    return verdicts.of_default(record) or (f"{ratio:.2f} x" if ratio < 100 else f"{ratio:,.0f} x")
 
 
 def _libraries(record: Record) -> list[tuple[str, float]]:

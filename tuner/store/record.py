@@ -31,18 +31,19 @@ class Record:
     these had been measured (`store.rates`).
 
     The finals took `rounds` rounds. `spread` is the interquartile range over the median. `vs_library` is the library's
-    time over ours, and `default_ms` the time of the space's default, both measured in the same rounds; `default_ties`
-    where nothing tells which of the two is faster. `best_library` is the fastest of the library's algorithms, in these
-    rounds too. `clock_mhz` and `throttled` describe the board meanwhile. `sustained` is what was measured back to back
-    for seconds, of RUNNERS by name, each with `time_ms`, `clock_mhz` and `power_w` (W). Tuning minimised `objective`,
-    with `caches` warm or cold before each run. `error` and `bound` are the verification's, and `verified` is the kind
-    of the reference, `none` if nothing was compared; all are None in an imported record. `signature` names what was
-    measured, with its data and reference; `code` the code alone. Earlier records have neither `verified` nor `code`.
-    `registers`, `spills` (bytes) and `occupancy` (an upper bound, 0 to 1) are the build's. `protocol` is the number of
-    the way in which it was timed (`measure.method`). It was right on `input_sets` sets of inputs, but for `wrong`
-    elements that the tolerance allows. `skipped_mutants` are wrong outputs that the check need not reject: they equal
-    the right one, or are meant. `types` are those that were chosen, of a kernel that has a choice. `default_spread` is
-    the spread of `default_ms`, where the finals measured it, and `conclusions` are what `tune` said of them
+    time over ours, and `default_ms` the time of the space's default, both measured in the same rounds, unless a default
+    was too slow for that: then its time is of the search. `default_ties` where nothing tells which of the two is
+    faster. `best_library` is the fastest of the library's algorithms, in these rounds too. `clock_mhz` and `throttled`
+    describe the board meanwhile. `sustained` is what was measured back to back for seconds, of RUNNERS by name, each
+    with `time_ms`, `clock_mhz` and `power_w` (W). Tuning minimised `objective`, with `caches` warm or cold before each
+    run. `error` and `bound` are the verification's, and `verified` is the kind of the reference, `none` if nothing was
+    compared; all are None in an imported record. `signature` names what was measured, with its data and reference;
+    `code` the code alone. Earlier records have neither `verified` nor `code`. `registers`, `spills` (bytes) and
+    `occupancy` (an upper bound, 0 to 1) are the build's. `protocol` is the number of the way in which it was timed
+    (`measure.method`). It was right on `input_sets` sets of inputs, but for `wrong` elements that the tolerance allows.
+    `skipped_mutants` are wrong outputs that the check need not reject: they equal the right one, or are meant. `types`
+    are those that were chosen, of a kernel that has a choice. `default_spread` is the spread of `default_ms`, where the
+    finals measured it (earlier records do not tell), and `conclusions` are what `tune` said of them
     (`tuning.conclusions`).
     """
 

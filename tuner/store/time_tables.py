@@ -17,7 +17,6 @@ from typing import Any
 from tuner import paths
 from tuner.errors import RequestError
 from tuner.space.model import Config, ConfigKey, config_key
-from tuner.space.source import fixed_options
 from tuner.store import locks
 from tuner.store.grids import Sizes
 from tuner.store.lookup import Query
@@ -59,7 +58,7 @@ class TimeTable:
         options, names = query.scope.options, tuple(query.space.operation.sizes)
         is_here = (self.kind, self.device, self.code) == (query.kind, query.device, query.version.code)
         is_problem = self.names == names and self.types == query.scope.types
-        return is_here and is_problem and all(self.options.get(o) == options[o] for o in fixed_options(query.space))
+        return is_here and is_problem and all(self.options.get(o) == options[o] for o in query.space.fixed_options)
 
     def add(self, config: Config, sizes: Sizes, time_ms: float) -> None:
         """Take in a time, in the place of an earlier one."""

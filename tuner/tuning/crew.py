@@ -76,6 +76,8 @@ class Crew:
 
     def _turn_to(self, task: Task) -> None:
         self.task = task
+        for worker in self._workers:
+            worker.settle()  # so that none writes there after this
         self._products.truncate(0)  # they were another task's
         if self._compile_pool is None:
             self._compile_pool = patiently(self._open_pool, self._noted, time.sleep)
@@ -115,14 +117,15 @@ class Crew:
         """The problem on the first device."""
         return self.lead.scope
 
-    def run(self, search: Search, ledger: Ledger, progress: TrialListener) -> int:
-        """Measure what the search asks for until it is over. Returns the number of trials, earlier ones included.
+    def run(self, search: Search, ledger: Ledger, progress: TrialListener, given: bool = False) -> int:
+        """Measure what the search asks for until it is over: with `given`, configurations that are no search's. Returns
+        the number of trials, earlier ones included.
 
         Interrupted, it stops the workers and releases their claims. Raises RequestError where the ledger cannot be
         written, DeviceError where no device is left, EnvironmentTrouble where the machine is in trouble for long.
         """
         assert self._compile_pool is not None
-        shift = Shift(self.task, self._compile_pool, search, ledger, progress, self._noted)
+        shift = Shift(self.task, self._compile_pool, search, ledger, progress, self._noted, given)
         try:
             for worker in self._workers:
                 shift.start(worker, self.lead)

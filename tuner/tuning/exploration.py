@@ -170,7 +170,7 @@ def explored(
                 progress.noted("earlier trials were timed in another way than today; they are kept, but not used")
             how = strategy if configs is None else "given"
             try:
-                evaluated = crew.run(search, ledger, progress)
+                evaluated = crew.run(search, ledger, progress, given=configs is not None)
                 doubts += crew.lead.missed_cases  # the crew has told them
                 yield Exploration(crew, pool, ledger, how, evaluated, signature, ceilings, tuple(doubts))
             finally:

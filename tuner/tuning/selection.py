@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import logging
-import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from tuner.devices.environment import PERHAPS_ITS_OWN
-from tuner.errors import EnvironmentTrouble, TrialError, WorkerDied
 from tuner.measure.method import Objective, objective_values
-from tuner.measure.process.attempts import patiently
-from tuner.measure.results import FINALS, Final, Finals, Outcome
+from tuner.measure.results import Final, Finals
+from tuner.measure.timing import FINAL_SECONDS, MAX_ROUNDS
 from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, config_key
 from tuner.space.scope import Scope
 from tuner.space.texts import config_text
 from tuner.store.record import RUNNERS_UP
+from tuner.tuning.final_round import FinalRound
 from tuner.tuning.trial import Trial
 
 if TYPE_CHECKING:
@@ -27,12 +24,11 @@ if TYPE_CHECKING:
     from tuner.search.pool import Pool
     from tuner.tuning.ledger import Ledger
 
-T = TypeVar("T")
 logger = logging.getLogger(__name__)
 FINALISTS = 5
-NO_ROOM = "out of memory"  # the reason of a failure
 MOST_TRADED_OFF = 20  # finalists, where several objectives are traded off
-SLOWEST_DEFAULT = 10.0  # times the best; a slower default would leave the finalists few rounds
+SLOW = 10.0  # times the best: that far apart, no noise is in doubt
+ROUND_MS = 1e3 * FINAL_SECONDS / MAX_ROUNDS  # of a round, when all of them fit into the seconds of the finals
 GIVEN_RUNNERS_UP = 16  # where configurations were given: their times tell the look-up what they take at other sizes
 RANKED = 500  # best trials that are considered as runners-up
 
@@ -79,35 +75,25 @@ def select(
     """
     objectives = worker.task.method.objectives
     several = len(objectives) > 1
+    final_round = FinalRound(worker, ledger, noted, sustained, quick)
     while ranked := _ranked(worker, ledger, several, among):
         announce(len(ranked))
         if sustained is not None:
             noted("then the best, and the vendor's library if there is one, back to back for seconds")
         trials = ranked + (_comparable_default(ranked, worker, ledger) if among is None else [])
-        try:
-            configs = [trial.config for trial in trials]
-            measure = functools.partial(worker.finals, configs, sustained=sustained, quick=quick)
-            finals = patiently(measure, noted, time.sleep)
-        except (WorkerDied, TrialError, EnvironmentTrouble):  # measured one by one, each shows whether it was the cause
-            finals = Finals.joined([_finals_alone(worker, trial, noted) for trial in trials])
-        if len(trials) > 1:  # beside the scratch of others there may have been no room
-            parts = [
-                _finals_alone(worker, trial, noted) if _lacked_room(final) else replace(finals, candidates=[final])
-                for trial, final in _pairs(trials, finals)
-            ]
-            finals = Finals.joined(parts)
-        finalists = [Finalist(trial, final) for trial, final in _pairs(trials, finals)]
+        finals = final_round.measured(trials)
+        finalists = [Finalist(trial, final) for trial, final in zip(trials, finals.candidates, strict=True)]
         for finalist in finalists:
             what = finalist.final.failure or f"{finalist.final.time_ms:.4g} ms in {len(finalist.final.times)} rounds"
             logger.debug("finals: %s: %s", what, config_text(finalist.trial.config))
-            if finalist.final.failure is not None:
-                _fail(ledger, finalist.trial, finalist.final.failure)
         survivors = sum(finalist.final.failure is None for finalist in finalists[: len(ranked)])
         if survivors == len(ranked) or (survivors and not several):
             valid = [finalist for finalist in finalists if finalist.final.failure is None]
             best_first = sorted(valid, key=lambda finalist: finalist.values(objectives))
             most = RUNNERS_UP if others is None else GIVEN_RUNNERS_UP
-            return Selection(best_first, finals, next_best(worker, best_first, ledger, others or among, most, noted))
+            return Selection(
+                best_first, finals, next_best(final_round, worker, best_first, ledger, others or among, most)
+            )
     return Selection([], Finals())
 
 
@@ -139,50 +125,23 @@ def non_dominated(points: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]
 
 
 def _comparable_default(ranked: Sequence[Trial], worker: Supervisor, ledger: Ledger) -> list[Trial]:
-    """The default's trial, unless it is among `ranked`, not valid, much slower, or missing."""
+    """The default's trial, unless it is among `ranked`, not valid, too slow, or missing."""
     trial = default_trial(worker.task.space, worker.scope, ledger)
     if trial is None or trial in ranked or not worker.task.space.valid(trial.config, worker.scope):
         return []
-    return [trial] if (trial.time_ms or 0.0) <= SLOWEST_DEFAULT * (ranked[0].time_ms or 0.0) else []
+    return [] if is_too_slow(trial.time_ms or 0.0, ranked[0].time_ms or 0.0) else [trial]
+
+
+def is_too_slow(time_ms: float, best_ms: float) -> bool:
+    """Whether a time is too long to be measured in turns with the best: that would leave the best few rounds. A short
+    one never is, however lucky the best was in the search."""
+    return time_ms > max(SLOW * best_ms, ROUND_MS)
 
 
 def default_trial(space: Space, scope: Scope, ledger: Ledger) -> Trial | None:
     """The trial of the space's default, or of the first valid configuration where it has none; None if it failed."""
     key = config_key(declared_or_first(space, scope))
     return next((trial for trial in ledger.best if config_key(trial.config) == key), None)
-
-
-def _finals_alone(worker: Supervisor, trial: Trial, noted: Callable[[str], None]) -> Finals:
-    """The Finals of a trial that is measured alone, without the library."""
-    finals = _alone(functools.partial(worker.finals, [trial.config], with_library=False), noted)
-    return Finals([Final(failure=finals)]) if isinstance(finals, str) else finals
-
-
-def _alone(measure: Callable[[], T], noted: Callable[[str], None]) -> T | str:
-    """What `measure` gives for one configuration; why it failed, where that may be the configuration's fault.
-
-    Raises EnvironmentTrouble where only the machine can be to blame.
-    """
-    try:
-        return patiently(measure, noted, time.sleep)
-    except (WorkerDied, TrialError, EnvironmentTrouble) as error:
-        if isinstance(error, EnvironmentTrouble) and error.reason not in PERHAPS_ITS_OWN:
-            raise
-        return f"{error.reason}: {error}"
-
-
-def _fail(ledger: Ledger, trial: Trial, failure: str) -> None:
-    """Make a failed trial of one that has failed; for this process alone, where that may be the machine's fault."""
-    failed = replace(trial, values=(), outcome=Outcome(failure=FINALS, log=failure))
-    (ledger.set_aside if failure.partition(":")[0] in PERHAPS_ITS_OWN else ledger.revise)(failed)
-
-
-def _pairs(trials: Sequence[Trial], finals: Finals) -> list[tuple[Trial, Final]]:
-    return list(zip(trials, finals.candidates, strict=True))
-
-
-def _lacked_room(final: Final) -> bool:
-    return final.failure is not None and final.failure.partition(":")[0] == NO_ROOM
 
 
 def runners_up(space: Space, scope: Scope, ranked: Sequence[Config], most: int = RUNNERS_UP) -> list[Config]:
@@ -208,17 +167,16 @@ def _firsts(values: Sequence[Hashable]) -> list[int]:
 
 
 def next_best(
+    final_round: FinalRound,
     worker: Supervisor,
     finalists: Sequence[Finalist],
     ledger: Ledger,
     among: Pool | None,
     most: int,
-    noted: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """The runners-up of the first of `finalists` as a record has them: configurations with times in ms, best first.
 
-    A launcher may take any of them, so each is verified as a finalist is. One that fails becomes a failed trial, and
-    makes room for another.
+    A launcher may take any of them, so each is verified as a finalist is. One that fails makes room for another.
     """
     right = {config_key(finalist.trial.config) for finalist in finalists}
     while True:
@@ -232,18 +190,6 @@ def next_best(
         unknown = [trials[key] for config in configs if (key := config_key(config)) not in right]
         if not unknown:
             return [{"config": config, "time_ms": times[config_key(config)]} for config in configs]
-        for trial, failure in zip(unknown, _failures(worker, unknown, noted), strict=True):
+        for trial, failure in zip(unknown, final_round.verified(unknown), strict=True):
             if failure is None:
                 right.add(config_key(trial.config))
-            else:
-                _fail(ledger, trial, failure)
-
-
-def _failures(worker: Supervisor, trials: Sequence[Trial], noted: Callable[[str], None]) -> list[str | None]:
-    """Of each trial why it is wrong. Where one takes the worker down, each is verified alone."""
-    configs = [trial.config for trial in trials]
-    try:
-        return patiently(functools.partial(worker.verify, configs), noted, time.sleep)
-    except (WorkerDied, TrialError, EnvironmentTrouble):
-        found = [_alone(functools.partial(worker.verify, [config]), noted) for config in configs]
-        return [failure if isinstance(failure, str) else failure[0] for failure in found]

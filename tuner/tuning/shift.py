@@ -53,7 +53,10 @@ class Shift:
         ledger: Ledger,
         progress: TrialListener,
         noted: Callable[[str], None],
+        given: bool = False,
     ) -> None:
+        """`given`: its trials are of configurations that no search has asked for."""
+        self._given = given
         self._task, self._compile_pool, self._search = task, compile_pool, search
         self._ledger, self._progress, self._noted = ledger, progress, noted
         self._queue = Queue(search, ledger, compile_pool, task.timeout, self._report)
@@ -154,7 +157,7 @@ class Shift:
         if outcome.times:
             objectives, time_ms = self._task.method.objectives, median(outcome.times)
             values = objective_values(objectives, time_ms, outcome.energy_mj, outcome.figures)
-        return Trial(config, outcome, values, self._task.timeout, datetime.now())
+        return Trial(config, outcome, values, self._task.timeout, datetime.now(), self._given)
 
     def _given_up(self, config: Config, trouble: EnvironmentTrouble) -> Trial:
         """A trial for this run alone, of a configuration that may have brought about its trouble by itself.

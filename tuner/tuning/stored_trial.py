@@ -41,6 +41,7 @@ def attribute(trial: Trial) -> dict[str, Any]:
         **outcome.figures.to_json(),
         "occupancy": outcome.occupancy,
         "doubtful": outcome.doubtful or None,
+        "given": trial.given or None,
         "seconds": dict(outcome.seconds) or None,
         "timeout_s": trial.timeout,
         "values": list(trial.values),
@@ -76,7 +77,8 @@ def from_optuna(trial: FrozenTrial, parameters: Mapping[str, Sequence[Value]], o
             seconds=_seconds(fields.get("seconds")),
         )
         values, timeout = tuple(_numbers(fields["values"], most=math.inf)), _number(fields["timeout_s"])
-        result = Trial(fields["config"], outcome, values, timeout, trial.datetime_complete)
+        is_given = fields.get("given") is True
+        result = Trial(fields["config"], outcome, values, timeout, trial.datetime_complete, is_given)
         is_known = is_config(result.config, parameters)
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"not a trial: {error}") from None

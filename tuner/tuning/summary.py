@@ -14,7 +14,7 @@ from tuner.measure.method import PROTOCOL, Method
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.sustained import SHORTEST_MS
 from tuner.measure.timing import NOISE
-from tuner.space import source
+from tuner.space import preprocessor, source
 from tuner.space.model import Config
 from tuner.store import rates
 from tuner.store.record import LONGEST_TEXT
@@ -112,7 +112,7 @@ def record(
         energy_mj=final.energy_mj,
         default_ms=default_final.time_ms if default_final else default.time_ms if default else None,
         default_spread=default_final.spread if default_final else None,
-        default_ties=any(tied.trial == default for tied in conclusions.ties(selection)),
+        default_ties=default is not None and _ties(default, selection, worker),
         clock_mhz=finals.clock_mhz,
         throttled=finals.throttled,
         registers=trial.outcome.figures.registers,
@@ -127,6 +127,15 @@ def record(
     )
 
 
+def _ties(default: Trial, selection: Selection, worker: Supervisor) -> bool:
+    """Whether nothing tells which of best and default is faster, or both are the same code."""
+    best = selection.finalists[0].trial.config
+    if best == default.config:
+        return False
+    is_same = preprocessor.is_same_code(worker.task.space, best, default.config, worker.scope)
+    return is_same or any(tied.trial == default for tied in conclusions.ties(selection))
+
+
 def _conclusions(selection: Selection, device: DeviceInfo) -> list[str]:
     """What the finals tell, in lines that a record may have."""
     said = (text.split("\n") for text in conclusions.of(selection, device))
@@ -137,8 +146,9 @@ def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
     """What should make a user doubt the times of a record."""
     if record.spread > NOISE:
         yield (
-            f"the times of the best spread by {record.spread:.0%}, which is noise: other programs kept {device.name} "
-            "busy; run the same command again when it is idle"
+            f"the times of the best spread by {record.spread:.0%}, too far to be known: either other programs kept "
+            f"{device.name} busy, or the kernel itself takes longer in some runs; run the same command again when "
+            "nothing else runs: what spreads as far then is the kernel's"
         )
     if record.vs_memory and record.vs_memory > MARGIN:
         yield (
@@ -155,12 +165,10 @@ def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
 
 def not_sustained(record: Record) -> str:
     """Why a record has no sustained time."""
-    if record.time_ms < SHORTEST_MS:
-        return (
-            f"--sustained: left out: the best takes {record.time_ms:.4g} ms; below {SHORTEST_MS:g} ms, the time of "
-            "launches that follow one another is the host's"
-        )
-    return "--sustained: left out: the finals were measured one by one; run the same command again"
+    return (
+        f"--sustained: left out: the best takes {record.time_ms:.4g} ms; below {SHORTEST_MS:g} ms, the time of "
+        "launches that follow one another is the host's"
+    )
 
 
 def front(selection: Selection, method: Method) -> list[Point]:

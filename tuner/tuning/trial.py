@@ -11,13 +11,14 @@ from tuner.space.texts import config_text
 
 @dataclass(frozen=True)
 class Trial:
-    """A configuration and its Outcome."""
+    """A configuration and its Outcome. `given`: no search asked for it, but a report or a list of configurations."""
 
     config: Config
     outcome: Outcome
     values: tuple[float, ...] = ()  # one for each objective; none where it failed
     timeout: float = 0.0  # the seconds that it was allowed
     finished: datetime | None = field(default=None, compare=False)  # in this machine's local time
+    given: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         """`0.8308 ms in 7 runs (build 0.41 s, verify 0.002 s, measure 0.05 s): block_size_x=32`, or why it failed."""

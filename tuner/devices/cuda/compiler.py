@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -110,8 +111,10 @@ def version() -> str:
 
 @functools.cache
 def _include_options() -> tuple[str, ...]:
-    """The options for CUDA's own headers (cuda_fp16.h, mma.h, cuda/barrier), in wheels or an installed toolkit."""
-    roots = [*(root / "cu13" / "include" for root in _roots()), Path("/usr/local/cuda/include")]
+    """The options for CUDA's own headers (cuda_fp16.h, mma.h, cuda/barrier), in wheels, in this interpreter's conda
+    environment, or in an installed toolkit."""
+    conda = Path(sys.prefix).glob("targets/*/include")
+    roots = [*(root / "cu13" / "include" for root in _roots()), *conda, Path("/usr/local/cuda/include")]
     folders = [folder for root in roots for folder in (root, root / "cccl") if folder.is_dir()]
     return tuple(f"--include-path={folder}" for folder in folders)
 

@@ -98,7 +98,7 @@ class _Plan:
         for name, operand in (("TRANSA", self._product.left), ("TRANSB", self._product.right)):
             operation = words.Operation.T if operand.is_transposed else words.Operation.N
             attribute = lt.MatmulDescAttribute[name]
-            _set(lt.matmul_desc_set_attribute, description, attribute, ctypes.c_int32(operation))
+            gemm.set_attribute(lt.matmul_desc_set_attribute, description, attribute, ctypes.c_int32(operation))
         return description
 
     def _layout(self, operand: Operand) -> int:
@@ -106,21 +106,17 @@ class _Plan:
         created = lt.matrix_layout_create(self._types[operand.type], operand.rows, operand.columns, operand.rows)
         layout, names = cublas.release(self, lt.matrix_layout_destroy, created), lt.MatrixLayoutAttribute
         batch, stride = ctypes.c_int32(self._product.batch), ctypes.c_int64(operand.stride)
-        _set(lt.matrix_layout_set_attribute, layout, names.BATCH_COUNT, batch)
-        _set(lt.matrix_layout_set_attribute, layout, names.STRIDED_BATCH_OFFSET, stride)
+        gemm.set_attribute(lt.matrix_layout_set_attribute, layout, names.BATCH_COUNT, batch)
+        gemm.set_attribute(lt.matrix_layout_set_attribute, layout, names.STRIDED_BATCH_OFFSET, stride)
         return layout
 
     def _preference(self) -> int:
         lt, product = self._lt, self._product
         preference = cublas.release(self, lt.matmul_preference_destroy, lt.matmul_preference_create())
         names, change = lt.MatmulPreferenceAttribute, lt.matmul_preference_set_attribute
-        _set(change, preference, names.MAX_WORKSPACE_BYTES, ctypes.c_uint64(WORKSPACE))
+        gemm.set_attribute(change, preference, names.MAX_WORKSPACE_BYTES, ctypes.c_uint64(WORKSPACE))
         addresses = {"A": product.left, "B": product.right, "C": product.result, "D": product.result}
         for letter, operand in addresses.items():
             alignment = min(_ALIGNED, operand.address & -operand.address)
-            _set(change, preference, names[f"MIN_ALIGNMENT_{letter}_BYTES"], ctypes.c_uint32(alignment))
+            gemm.set_attribute(change, preference, names[f"MIN_ALIGNMENT_{letter}_BYTES"], ctypes.c_uint32(alignment))
         return preference
-
-
-def _set(change: Callable[..., None], target: int, attribute: int, value: Any) -> None:
-    change(target, attribute, ctypes.addressof(value), ctypes.sizeof(value))

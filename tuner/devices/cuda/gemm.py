@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import importlib.util
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +21,15 @@ def has(a: str, b: str, c: str) -> bool:
     return {a, b, c} <= TYPES.keys() and a == b and (c == a or (c == "float32" and a in _HALVES))
 
 
+@functools.cache
 def is_installed() -> bool:
     """Whether nvmath-python is, through which cuBLAS is called."""
     return importlib.util.find_spec("nvmath") is not None
+
+
+def set_attribute(change: Callable[..., None], target: int, attribute: int, value: Any) -> None:
+    """Set an attribute of a descriptor of cuBLASLt to a value of ctypes, by the function that changes it."""
+    change(target, attribute, ctypes.addressof(value), ctypes.sizeof(value))
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,6 @@ def build_program(program: cl.Program, source: Source) -> cl.Program:
             program.build(options=list(source.options), cache_dir=False)  # type: ignore[arg-type]  # wrongly annotated
             return program
     except cl.Error as error:
-        # The compiler's log follows pyopencl's description of the device.
-        log = str(error).rpartition(">:")[2].partition("(options:")[0].strip() or str(error)
+        # The compiler's log follows pyopencl's description of the device. It may hold what stands around it.
+        log = str(error).partition(">:\n")[2].rpartition("(options:")[0].strip() or str(error)
         raise BuildError(cuda_words.explained(log)) from None

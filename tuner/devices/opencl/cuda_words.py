@@ -6,9 +6,15 @@ _UNKNOWN = re.compile(r"(?:undeclared (?:identifier|function)|declaration of fun
 _ATOMIC = {
     "Add": "add", "Sub": "sub", "Min": "min", "Max": "max", "And": "and", "Or": "or", "Xor": "xor", "Exch": "xchg",
 }  # fmt: skip
+_FLOAT_SUM = (
+    "`float atomicAdd(volatile __global float *p, float v) { float old; do old = *p; while (atomic_cmpxchg((volatile "
+    "__global int *)p, as_int(old), as_int(old + v)) != as_int(old)); return old; }`"
+)
+_NOT_INTEGER = re.compile(r"call to ['‘`\"](?:_cl_)?atomic_add\b")
 _ALONE = "OpenCL C has no such word; keep that to #ifndef __OPENCL_VERSION__, or write `languages: [cuda]`"
 _DEFINITIONS = {  # by their names; all arguments keep their order
     **{f"atomic{cuda}": (f"(p, v) atomic_{name}(p, v)", ", for int and unsigned") for cuda, name in _ATOMIC.items()},
+    "atomicAdd": ("(p, v) atomic_add(p, v)", f" for int and unsigned, for float {_FLOAT_SUM}"),
     "atomicCAS": ("(p, old, v) atomic_cmpxchg(p, old, v)", ", for int and unsigned"),
     "__ldg": ("(p) (*(p))", ""),
     "__popc": ("(x) ((int)popcount((uint)(x)))", ""),
@@ -29,15 +35,22 @@ _OTHERS = re.compile(
 
 
 def explained(log: str) -> str:
-    """The compiler's log, with the cure behind the first message about each word of CUDA."""
+    """The compiler's log, with the cure behind the first message about each word."""
     told, lines = set[str](), list[str]()
     for line in log.splitlines():
-        unknown = _UNKNOWN.search(line)
-        word = unknown[1] if unknown else ""
-        cure = _cure(word) if word not in told else ""
-        lines.append(f"{line}; {word} is CUDA's: {cure}" if cure else line)
+        word, advice = _advice(line)
+        lines.append(f"{line}; {advice}" if advice and word not in told else line)
         told.add(word)
     return "\n".join(lines)
+
+
+def _advice(line: str) -> tuple[str, str]:
+    """The word that a message is about, and what to do; both empty for a message of another kind."""
+    if _NOT_INTEGER.search(line):
+        return "atomic_add", f"atomic_add is for int and unsigned: in its place, for float, write {_FLOAT_SUM}"
+    unknown = _UNKNOWN.search(line)
+    cure = _cure(unknown[1]) if unknown else ""
+    return (unknown[1], f"{unknown[1]} is CUDA's: {cure}") if unknown and cure else ("", "")
 
 
 def _cure(word: str) -> str:

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import resource
+import select
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.devices import environment
-from tuner.errors import TunerError, WorkerDied
+from tuner.errors import BY_NAME, TunerError, WorkerDied
 
 STACK_BYTES = 1 << 30  # of a child, where there is no limit
 HIGHEST, MARGIN = 4096, 16  # own descriptors lie below the first, and that far below the limit
@@ -52,6 +53,10 @@ class Channel:
                 self._number = request.pop("number")
                 yield request
 
+    def tell(self, news: dict[str, Any]) -> None:
+        """Send what is known ahead of the answer to the latest request."""
+        self.reply({"news": news})
+
     def reply(self, answer: dict[str, Any]) -> None:
         """Send the answer to the latest request."""
         if os.getpid() != self._pid:  # a copy, which a kernel has made
@@ -67,6 +72,12 @@ class Channel:
             intact = False
         if not intact:
             os._exit(LOST_CHANNEL)
+
+    def is_unasked(self, seconds: float) -> bool:
+        """Wait up to `seconds` for the next request; whether there is none yet."""
+        poll = select.poll()
+        poll.register(self._requests, select.POLLIN)
+        return not poll.poll(seconds * 1e3)
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[None]:
@@ -139,11 +150,12 @@ def attempt(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def failure(error: TunerError | OSError | MemoryError) -> dict[str, Any]:
-    """The answer that reports an error; `Process.ask` raises it again. Raises an error that tells of no trouble of the
-    machine's: it is a fault of this package."""
+    """The answer that reports an error; `Process.ask` raises it again, as the nearest class that `tuner.errors` has.
+    Raises an error that tells of no trouble of the machine's: it is a fault of this package."""
     if not isinstance(error, TunerError):
         found = environment.of_error(error)
         if found is None:
             raise error
         error = found
-    return {"error": type(error).__name__, "message": str(error), "reason": getattr(error, "reason", None)}
+    known = next(kind.__name__ for kind in type(error).__mro__ if BY_NAME.get(kind.__name__) is kind)
+    return {"error": known, "message": str(error), "reason": getattr(error, "reason", None)}

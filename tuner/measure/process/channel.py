@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +52,10 @@ class Process:
         self._child: int | None = None  # its process id, once it has answered
         self._stopping, self._stopped = threading.Lock(), False
 
-    def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """The reply to `request`, within `seconds`.
+    def ask(
+        self, request: dict[str, Any], seconds: float, heard: Callable[[dict[str, Any]], None] = lambda _: None
+    ) -> dict[str, Any]:
+        """The reply to `request`, within `seconds`; `heard` is called with the news that come ahead of it.
 
         Raises the error that the child reports, if it reports one. Where no reply comes, stops the process and raises
         WorkerDied with reason `timeout` or `crash`, or EnvironmentTrouble where somebody else has killed it.
@@ -64,20 +66,33 @@ class Process:
             self._process.stdin.flush()
         except (OSError, ValueError):  # its end of the pipe is closed, or ours
             raise self._death() from None
+        deadline = time.monotonic() + seconds
+        while (news := (reply := self._reply(deadline, seconds)).get("news")) is not None:
+            heard(news)
+        if self._pending:
+            raise self._intrusion()
+        if isinstance(reply.get("error"), str):
+            kind = BY_NAME.get(reply["error"], TunerError)
+            raise kind(reply["message"], *([reply["reason"]] if reply["reason"] else []))
+        return reply
+
+    def _reply(self, deadline: float, seconds: float) -> dict[str, Any]:
+        """The next line of the child's, with news or with the answer, by `deadline`, which is `seconds` after the
+        request."""
         try:
-            reply: dict[str, Any] = dict(json.loads(self._line(seconds)))
+            reply: dict[str, Any] = dict(json.loads(self._line(deadline, seconds)))
             number, child = reply.pop("number"), reply.pop("pid")
         except (ValueError, TypeError, KeyError):
             self.close()
             raise WorkerDied("the process running it wrote into the stream of its replies", "crash") from None
         self._child = self._child or child  # no kernel has run before the first reply
-        if (number, child) != (self._number, self._child) or self._pending:
-            self.close()
-            raise WorkerDied("a process that it left behind answered in its place", "crash")
-        if isinstance(reply.get("error"), str):
-            kind = BY_NAME.get(reply["error"], TunerError)
-            raise kind(reply["message"], *([reply["reason"]] if reply["reason"] else []))
+        if (number, child) != (self._number, self._child):
+            raise self._intrusion()
         return reply
+
+    def _intrusion(self) -> WorkerDied:
+        self.close()
+        return WorkerDied("a process that it left behind answered in its place", "crash")
 
     def has_ended(self) -> bool:
         """Whether the child is gone."""
@@ -100,8 +115,7 @@ class Process:
         poll.register(self._process.stdout, select.POLLIN)
         return bool(poll.poll(max(0.0, seconds) * 1e3))
 
-    def _line(self, seconds: float) -> bytes:
-        deadline = time.monotonic() + seconds
+    def _line(self, deadline: float, seconds: float) -> bytes:
         while b"\n" not in self._pending:
             remaining = deadline - time.monotonic()
             if remaining <= 0 or not self._readable(remaining):

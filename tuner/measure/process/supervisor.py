@@ -14,7 +14,7 @@ from tuner.devices.compiler import Allowance
 from tuner.errors import DeviceError, TunerError, WorkerDied
 from tuner.measure.method import STANDARD, TIMEOUT, Method
 from tuner.measure.process.channel import Process
-from tuner.measure.results import Finals, Outcome
+from tuner.measure.results import Finals, FoundWrong, Outcome
 from tuner.measure.timing import FINAL_SECONDS, LONGER
 from tuner.paths import shown
 from tuner.space import cases, launch_form
@@ -78,7 +78,7 @@ class Supervisor:
 
     def __init__(self, task: Task, device_id: str, products: BinaryIO, follows: bool = False) -> None:
         """`products` is a temporary file for the reference's matrix products, which workers share. A worker that
-        `follows` another makes inputs and reference when it is told to, with what the other has left there."""
+        `follows` another waits for what the other leaves there, until it is told to get ready."""
         self.task, self._device_id, self._products, self._follows = task, device_id, products, follows
         self._worker: Process | None = None
         self._ready, self._getting_ready = False, threading.Lock()
@@ -109,9 +109,7 @@ class Supervisor:
 
     def turn_to(self, task: Task) -> None:
         """Have the worker go on with another task on the device that it has open. Raises as `start` does."""
-        if self._worker is not None and not self._follows:  # then it is at it
-            with contextlib.suppress(TunerError):  # that it could not get ready does not matter any more
-                self.get_ready()
+        self.settle()
         if self._worker is not None and not self._worker.is_undisturbed():
             self.close()
         self.task = task
@@ -120,6 +118,12 @@ class Supervisor:
         else:
             self._ready = self._renewed = False
             self._hand_over(task.to_json())
+
+    def settle(self) -> None:
+        """Wait until the worker has made inputs and reference, which it is at from the first moment of a task on."""
+        if self._worker is not None:
+            with contextlib.suppress(TunerError):  # that it could not get ready does not matter any more
+                self.get_ready()
 
     def _hand_over(self, task: dict[str, Any]) -> None:
         began = time.perf_counter()
@@ -155,9 +159,11 @@ class Supervisor:
         with_library: bool = True,
         sustained: float | None = None,
         quick: bool = False,
+        found_wrong: FoundWrong = lambda *_: None,
     ) -> Finals:
-        """The configurations measured again, interleaved, with the vendor's library if there is one; with `quick`, as
-        `Bench.finals` says. Then the best and the library back to back, for `sustained` seconds a turn.
+        """The configurations measured again, interleaved, with the vendor's library if there is one; with `quick` and
+        `found_wrong`, as `Bench.finals` says. Then the best and the library back to back, for `sustained` seconds a
+        turn.
 
         Raises WorkerDied where one of them takes the worker down.
         """
@@ -168,20 +174,21 @@ class Supervisor:
             "finals": list(configs), "with_library": with_library, "sustained": sustained,
             "quick": quick,
         }  # fmt: skip
-        return self._ask(Finals.from_json, request, seconds)
+        return self._ask(Finals.from_json, request, seconds, found_wrong)
 
     def library(self) -> list[float]:
         """The times of the vendor's library, as `Bench.library` says. Raises as `measure` does."""
         return self._ask(lambda reply: list(reply["times"]), {"library": True}, self.task.timeout)
 
-    def verify(self, configs: Sequence[Config]) -> list[str | None]:
-        """Of each configuration why it is wrong, as the finals would tell; None where it is right.
+    def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[str | None]:
+        """Of each configuration why it is wrong, as the finals would tell; None where it is right. `found_wrong` hears
+        of them as in `finals`.
 
         Raises WorkerDied where one of them takes the worker down.
         """
         self._renew()
         seconds = self.task.timeout * (len(configs) + 1)
-        return self._ask(lambda reply: list(reply["failures"]), {"verify": list(configs)}, seconds)
+        return self._ask(lambda reply: list(reply["failures"]), {"verify": list(configs)}, seconds, found_wrong)
 
     def _renew(self) -> None:
         """Have the worker make the inputs and references of the finals: no configuration is to blame for them."""
@@ -206,13 +213,19 @@ class Supervisor:
             self._worker.close()
             self._worker = None
 
-    def _ask(self, read: Callable[[dict[str, Any]], T], request: dict[str, Any], seconds: float) -> T:
+    def _ask(
+        self,
+        read: Callable[[dict[str, Any]], T],
+        request: dict[str, Any],
+        seconds: float,
+        found_wrong: FoundWrong = lambda *_: None,
+    ) -> T:
         if self._worker is not None and not self._worker.is_undisturbed():
             self.close()
         self.get_ready()
         assert self._worker is not None
         try:
-            reply = self._worker.ask(request, seconds)
+            reply = self._worker.ask(request, seconds, lambda news: found_wrong(news["position"], news["failure"]))
         except TunerError as error:  # the worker is gone, or its state is unknown
             logger.debug("%s: its worker is given up: %s", self._device_id, error)
             self.close()

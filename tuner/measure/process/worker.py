@@ -1,10 +1,10 @@
 """The process that holds the device. It answers its supervisor.
 
 The first request is the task; the reply describes the device. Then it makes inputs and reference; the reply to the
-second request tells what these leave unseen. A worker that follows another waits for that request, which may also be
-the next task. Each later one is a configuration to measure, several for the finals or to verify alike, the order to
-make the inputs and reference of these, or the next task, with which all this begins again. The device stays open. A
-kill at any moment loses nothing but the request under way.
+second request tells what these leave unseen. A worker that follows another takes over the answers that the other
+computes meanwhile; its second request comes when the other has them all. Each later one is a configuration to measure,
+several for the finals or to verify alike, the order to make the inputs and reference of these, or the next task, with
+which all this begins again. The device stays open. A kill at any moment loses nothing but the request under way.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tuner.devices import Device
     from tuner.measure.benchmark import Bench
 
+POLL_SECONDS = 0.05  # between looks at what another worker has computed
 MOST_LEAKED = 64  # descriptors that kernels leave open, until a new process takes over
 
 
@@ -69,17 +70,14 @@ def _serve(
         scope = Scope(task["sizes"], task["options"], device.language, device.limits, task["types"])
         feasibility.check(device, space, scope, method)
         channel.reply(asdict(device.info))
-        if task["follows"]:
-            request = next(requests, None)
-            if request is None or "space" in request:
-                return request
         after = kept.take(space, scope)
         # the supervisor lists configurations meanwhile
-        with contextlib.nullcontext() if task["follows"] else channel.reporting_to(requests):
+        with channel.reporting_to(requests):
             importing.join()
             from tuner.measure.benchmark import Bench
 
-            make = functools.partial(Bench, device, space, scope, method, ReferenceCache(products))
+            more_may_come = functools.partial(channel.is_unasked, POLL_SECONDS) if task["follows"] else None
+            make = functools.partial(Bench, device, space, scope, method, ReferenceCache(products, more_may_come))
             try:
                 bench = make(after)
             except OutOfMemory:
@@ -92,7 +90,7 @@ def _serve(
     for request in requests:
         if "space" in request:
             return request
-        answer = answers.attempt(functools.partial(_answer, bench, request))
+        answer = answers.attempt(functools.partial(_answer, bench, request, channel))
         is_clean = not answers.has_children() and answers.open_files() < files + MOST_LEAKED
         channel.reply({**answer, "healthy": bench.healthy() and is_clean})
     return None
@@ -117,17 +115,20 @@ def _reopen(descriptor: int) -> BinaryIO:
     return os.fdopen(answers.out_of_reach(own), "r+b")
 
 
-def _answer(bench: Bench, request: dict[str, Any]) -> dict[str, Any]:
+def _answer(bench: Bench, request: dict[str, Any], channel: answers.Channel) -> dict[str, Any]:
+    def found_wrong(position: int, failure: str) -> None:
+        channel.tell({"position": position, "failure": failure})
+
     if "renew" in request:
         bench.renew()
         return {}
     with turns.taken():
         if "verify" in request:
-            return {"failures": bench.verify(request["verify"])}
+            return {"failures": bench.verify(request["verify"], found_wrong)}
         if "library" in request:
             return {"times": bench.library()}
         if "finals" in request:
             options = {name: request[name] for name in ("with_library", "sustained", "quick")}
-            finals = bench.finals(request["finals"], **options)
+            finals = bench.finals(request["finals"], **options, found_wrong=found_wrong)
             return finals.to_json()
         return bench.measure(request["measure"], request["best_ms"]).to_json()
