@@ -43,10 +43,8 @@ UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many siz
 FAR = 3.0  # times the best at a size: what takes longer tells little of where it may be the best
 MOST_KNOWN = 190  # sizes of a kernel's configuration, those where it is nearest the best
 SERVES = 1.03  # times the best at a size: the fewest that serve all sizes so are candidates elsewhere
-RARE, ENOUGH = (
-    0.1,
-    16,
-)  # of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone
+# Of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone.
+RARE, ENOUGH = 0.1, 16
 # By how much a kernel is expected to be faster than the library.
 CAUTIONS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 SURPRISE, LOST = 0.03, 0.25  # over the library, and how much the share of sizes counts at which that much is lost
