@@ -30,6 +30,7 @@ from tuner.space import size_lists
 from tuner.space.dtypes import DTYPES
 from tuner.store import report
 from tuner.store.store import Store
+from tuner.version import VERSION
 
 README = (ROOT / "README.md").read_text()
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -114,6 +115,13 @@ def test_every_link_leads_to_a_file_and_a_heading(page: str) -> None:
         target = (ROOT / page).parent / path if path else ROOT / page
         assert target.is_file(), link
         assert not anchor or anchor in anchors(target.read_text()), link
+
+
+def test_the_changelog_begins_with_this_version_and_pages_link_it() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    assert re.findall(r"^## (\S+)", changelog, re.MULTILINE)[0] == VERSION
+    links = {page: re.findall(r"changelog\]\(([^)]+)\)", text, re.IGNORECASE) for page, text in TEXTS.items()}
+    assert {link for found in links.values() for link in found} == {"../CHANGELOG.md"}
 
 
 def test_the_index_links_every_page() -> None:

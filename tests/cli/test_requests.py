@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -113,13 +114,20 @@ def test_a_value_of_11000_characters_is_not_echoed_whole(request_: tuple[str, ..
     assert "Traceback" not in done.err
 
 
-def test_a_machine_without_a_driver_is_not_told_to_install_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_driver_is_not_told_to_install_a_package(
+    tune: Tune, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if devices.count("cuda"):
         pytest.skip("a driver is here")
     for package in ("cuda", "pycuda"):
         monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
-    with pytest.raises(DeviceError, match=r"^device 'cuda': no NVIDIA driver .*; use --device opencl or host$"):
+    message = r"device 'cuda': no NVIDIA driver .*; use --device opencl or host$"
+    with pytest.raises(DeviceError, match=f"^{message}"):
         devices.open_device("cuda")
+    for verb in ((), ("run",)):
+        done = tune(*verb, "sgemm/03_naive", "8", "--device", "cuda")
+        assert (done.status, done.out) == (2, "")
+        assert re.fullmatch(f"error: {message}\n?", done.err.strip()), done.err
 
 
 def test_a_compiler_whose_name_is_no_command_is_one_message(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,17 +7,18 @@ from pathlib import Path
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, figure_option, warn, write_figure
+from tuner.cli.options import COMPLETE_DEVICE, COMPLETE_KERNEL, JSON, figure_option, warn, write_figure
 
 
 @click.command()
-@click.argument("kernels", nargs=-1, required=True, metavar="KERNEL...")
+@click.argument("kernels", nargs=-1, required=True, metavar="KERNEL...", shell_complete=COMPLETE_KERNEL)
 @click.option("--size", "sizes", multiple=True, metavar="SIZE", help="Only this size; may be given more than once.")
 @click.option(
     "--device",
     "on",
     multiple=True,
     metavar="NAME",
+    shell_complete=COMPLETE_DEVICE,
     help="Only devices of this kind, or whose name contains this; may be given more than once.",
 )
 @click.option(

@@ -22,6 +22,8 @@ from tuner.space.project import Project
 TUNE = "tune"  # the table of `tune KERNEL SIZE`, which is no verb
 RESULTS = "TUNER_RESULTS"  # which `--results` precedes by itself
 
+_CHOSEN = {"device": "device", "option": "set", "type": "type"}  # how messages begin about a value of these options
+
 Verb = Callable[[str], click.Command | None]
 
 
@@ -98,9 +100,11 @@ class Defaults:
         return found
 
     def explain(self, message: str) -> str:
-        """`message`, with the origin of each option in it that is not on the command line."""
+        """`message`, with the origin of each option in it that is not on the command line. It names the option, or its
+        first word is what the option chooses."""
         words = message.replace("'", " ").replace(":", " ").split()
-        origins = [origin for name, origin in self._origins.items() if origin and f"--{name}" in words]
+        named = {word[2:] for word in words if word.startswith("--")} | {_CHOSEN.get(words[0] if words else "")}
+        origins = [origin for name, origin in self._origins.items() if origin and name in named]
         return f"{message}; it comes from {' and '.join(origins)}" if origins else message
 
     def _of_verb(self, name: str) -> Mapping[str, Any]:

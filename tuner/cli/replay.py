@@ -6,12 +6,14 @@ import click
 
 from tuner import paths
 from tuner.cli import output
-from tuner.cli.options import JSON, SEED, warn
+from tuner.cli.options import COMPLETE_STRATEGY, JSON, SEED, warn
 
 
 @click.command()
 @click.argument("cache", type=click.Path(path_type=Path))
-@click.option("--strategy", metavar="NAME", help="Search strategy, as for `tune KERNEL SIZE`.")
+@click.option(
+    "--strategy", metavar="NAME", shell_complete=COMPLETE_STRATEGY, help="Search strategy, as for `tune KERNEL SIZE`."
+)
 @click.option("--budget", metavar="N", help="Number of configurations to try; all if omitted.")
 @SEED
 @click.option(
