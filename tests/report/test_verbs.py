@@ -17,6 +17,7 @@ from tuner import devices
 from tuner.exchange import recording
 from tuner.exchange.recording import Entry, Recording
 from tuner.report import counters
+from tuner.space import catalog
 
 BLOCKED = "sgemm/01_host_blocked"
 
@@ -194,6 +195,47 @@ def test_two_stores_whose_times_spread_tie(tmp_path: Path, tune: Tune) -> None:
     assert found == ["", "1.00 x", "too noisy to tell"], "the first has no partner"
     assert all("48.0%" in row for row in rows[1:])
     assert done.out.startswith(f"Compared: sizes and stores of {KERNEL} on NVIDIA H200")
+
+
+TURNED = """
+void scale(float *y, const float *x, int n) {
+#if turn == 3 || !defined(turn)
+    this does not compile
+#endif
+    for (int i = 0; i < n; i += unroll)
+        for (int j = i; j < i + unroll && j < n; j++) y[j] = 2 * x[j];
+}
+"""
+
+
+def test_a_knob_that_changes_no_code_is_told_so_whatever_its_times(tune: Tune, tmp_path: Path) -> None:
+    """As in a recording of the host on which one of two equal builds was lucky."""
+    file = scaled(tmp_path, "turned")
+    (tmp_path / "turned.c").write_text(TURNED)
+    knobs = "parameters: {unroll: [1, 2], turn: [0, 1, 2]}\ndefault: {unroll: 1, turn: 0}"
+    file.write_text(file.read_text().replace("parameters: {unroll: [1, 2]}", knobs))
+    trials = {
+        (2, 2): around(1.0, 0.01),
+        (2, 0): around(1.78, 0.01),
+        (1, 2): around(3.0, 0.01),
+        (1, 0): around(3.1, 0.01),
+    }
+    space = catalog.load(str(file))
+    folder = tmp_path / "store" / "recordings"
+    folder.mkdir(parents=True)
+    recording.write(folder / "turned-1000.json", Recording(space.name, "A CPU", space.parameters, trials, {"n": 1000}))
+    about = (file, "--results", folder.parent)
+    words = tune("explain", *about, "--no-measure")
+    assert words.status == 0, words.err
+    assert "turn: the best has the same code with the default's value; only chance parts their times." in words.out
+    assert "unroll = 2 in place of 1 matters most: without it, the best takes 3.00 times as long." in words.out
+    assert "Then come" not in words.out
+    found = tune("report", *about, "--json").json
+    verdicts = {(n["parameter"], n["value"]): n["verdict"] for n in found["neighbours"] if n["time_ms"]}
+    assert verdicts == {("unroll", 1): "", ("turn", 0): "the same code"}
+    alike = {(1, 0): trials[1, 0], (1, 2): trials[2, 2]}
+    recording.write(folder / "turned-1000.json", Recording(space.name, "A CPU", space.parameters, alike, {"n": 1000}))
+    assert "as fast" not in tune("explain", *about, "--no-measure").out
 
 
 def test_the_lines_of_a_report_need_no_drawing_library(

@@ -144,6 +144,8 @@ def _lines(result: Contrast) -> tuple[list[list[Any]], list[str]]:
         if time_ms is not None:
             ratio = times(time_ms / base_ms) if base_ms is not None else ""
             return ", ".join(filter(None, (f"{time_ms:.4g} ms{spread(sure)}", verdict or ratio)))
+        if verdict:
+            return verdict
         if reason not in reasons:
             reasons.append(reason)
         return f"({reasons.index(reason) + 1})"

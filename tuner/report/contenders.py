@@ -49,15 +49,15 @@ def contenders(subject: Subject) -> list[Contender]:
         found = [_of_search("best", timings[subject.best], best)]
     default = subject.default
     if default is not None and default != subject.best:
-        config = subject.config(default)
+        config, same = subject.config(default), subject.is_same_code(subject.best, default)
         if finals is not None and finals.default_ms:
             # Earlier records have no spread of a default that took part in the finals, as a fast one did.
             in_finals = finals.default_spread is not None or finals.default_ms <= SLOW * finals.time_ms
             origin = FINALS if in_finals else SEARCH
-            ties = finals.default_ties if finals.default_spread is not None else None
+            ties = same or finals.default_ties or (False if finals.default_spread is not None else None)
             found.append(Contender("default", finals.default_ms, origin, config, finals.default_spread, ties=ties))
         elif default in timings:
-            ties = bool(timings[subject.best].verdict(timings[default])) if finals is None else None
+            ties = same or (bool(timings[subject.best].verdict(timings[default])) if finals is None else None)
             found.append(_of_search("default", timings[default], config, ties))
     if finals is not None and finals.library and finals.library_ms:
         found.append(Contender(finals.library, finals.library_ms, FINALS))

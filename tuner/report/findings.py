@@ -126,8 +126,7 @@ class Findings:
 
     def verdict(self, row: Row) -> str:
         """Why the time of a trial cannot be told from that of the best, where it cannot."""
-        subject = self.subject
-        return "" if row == subject.best else noise.of_best(subject).verdict(subject.timings[row])
+        return noise.verdict(self.subject, row)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON data."""
