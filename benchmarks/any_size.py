@@ -1,15 +1,17 @@
 """What `tuner.dispatch` takes at sizes that no record has, beside cuBLAS, and beside what tuning finds there.
 
-    python benchmarks/any_size.py --draw 20 > benchmarks/any_size.txt       # once, before anything was tuned
-    tune sgemm --sizes benchmarks/any_size.txt --budget 20 --results tuned  # what could be had there
-    python benchmarks/any_size.py sgemm --tuned tuned
+    python benchmarks/any_size.py --draw 20 > benchmarks/any_size.txt  # once, before anything was tuned
+    python benchmarks/any_size.py sgemm --searches found --tune-seconds 20
+
+With `--tune-seconds`, `size_searches.py` first searches at these very sizes, so many seconds for each kernel that is
+not far behind there; without, what it has found earlier in the folder of `--searches` serves again. The winners of all
+sizes are measured at every size.
 
 The 24 sizes are of four kinds: square, skinny (few rows), deep (a long sum) and batched. `--draw SEED` draws others;
-those of `held_out_sizes.txt` were drawn later, and nothing was ever tuned or chosen by what was measured there. At each
+nothing was ever tuned or chosen by what was measured at those of `held_out_sizes.txt` and `unseen_sizes.txt`. At each
 size all take turns on the same arrays: the dispatched call, with the vendor's library among its candidates and without;
-cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; what the look-up ranks next; and what tuning
-there found, by the records of `--tuned`. Every element is compared after every run, timed ones too; what is wrong is
-left out, and said.
+cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; what the look-up ranks next; and what the
+searches found. Every element is compared after every run, timed ones too; what is wrong is left out, and said.
 
 Regret is by how much a dispatched call takes longer than the best: without the library, the best of all kernels that
 were measured there; with it, cuBLAS's default too.
@@ -22,6 +24,7 @@ import contextlib
 import ctypes
 import itertools
 import json
+import math
 import random
 import time
 import warnings
@@ -32,6 +35,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
+from size_searches import Found, read, run
 
 import tuner
 from tuner import devices
@@ -39,6 +43,7 @@ from tuner.devices import Device
 from tuner.devices.program import Program, build
 from tuner.errors import NoConfiguration, TunerError
 from tuner.families.choice import FamilyTable
+from tuner.families.code import SizedCode
 from tuner.families.dispatcher import Dispatcher
 from tuner.families.family import Family, find
 from tuner.measure.process import turns
@@ -46,10 +51,9 @@ from tuner.measure.timing import Stopwatch, interleave, spread
 from tuner.measure.workbench import Workbench
 from tuner.space import operation, size_lists
 from tuner.space.chosen_types import dtype
-from tuner.space.model import Config, Space, config_key
+from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
-from tuner.space.texts import config_text, short_size
-from tuner.store.store import Store
+from tuner.space.texts import config_text, short_size, size_text
 
 SIZES = Path(__file__).with_suffix(".txt")
 OF_EACH_KIND = 6
@@ -141,15 +145,15 @@ def arrays_of(bench: Workbench) -> list[Any]:
     return found
 
 
-def winners(family: Family, folder: Path, sizes: Mapping[str, int], device: Device) -> list[Winner]:
-    """The best three of each kernel at a size, by the records of a folder."""
-    found: dict[tuple[str, Any], Winner] = {}
-    for space in family.spaces:
-        for record in Store.of(space, folder).records:
-            if record.device == device.name and record.sizes == sizes:
-                for config in record.configs[:3]:
-                    found[space.name, config_key(config)] = Winner(space, config)
-    return list(found.values())
+def winners(found: Mapping[str, Found], family: Family, scope: Scope) -> list[Winner]:
+    """What searches found: all of it at this size, and the best at each of the others, but for what is compiled for one
+    size alone."""
+    spaces = {space.name: space for space in family.spaces}
+    here = found.get(size_text(scope.sizes), [])
+    elsewhere = [rows[0] for rows in found.values() if rows and rows is not here]
+    all_of = [(kernel, config) for kernel, config, _ in here]
+    all_of += [(k, c) for k, c, _ in elsewhere if not SizedCode(spaces[k]).is_for_one_size(c, scope)]
+    return [Winner(spaces[kernel], config) for kernel, config in all_of]
 
 
 def measured(
@@ -158,7 +162,7 @@ def measured(
     device: Device,
     handles: Mapping[str, Dispatcher],
     table: FamilyTable,
-    rivals: Sequence[Winner],
+    found: Mapping[str, Found],
     options: argparse.Namespace,
 ) -> Row:
     """All of them at one size. Raises TunerError where that cannot be measured."""
@@ -178,7 +182,7 @@ def measured(
         calls[DEFAULT] = library_call
     ranked = itertools.islice(table.choices(sizes), options.ranked)
     seconds = [Winner(choice.space, choice.candidate.config) for choice in ranked if choice.space]
-    programs = {_name(winner): winner for winner in (*seconds, *rivals)}
+    programs = {_name(winner): winner for winner in (*seconds, *winners(found, family, scope))}
     stopwatch = Stopwatch(device, bench)
     with turns.taken():
         for name in list(calls):
@@ -298,7 +302,10 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=1.0, help="of the rounds at a size")
     parser.add_argument("--results", type=Path, help="a folder of records to dispatch by, in place of the user's")
-    parser.add_argument("--tuned", type=Path, help="a folder of records of these very sizes")
+    parser.add_argument("--searches", type=Path, help="a folder of what searches found at sizes")
+    parser.add_argument("--tune-seconds", type=float, help="first search there, so many seconds for each kernel")
+    parser.add_argument("--at-once", type=int, default=1, help="so many searches at a time")
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds for all searches")
     parser.add_argument("--ranked", type=int, default=8, help="so many of the look-up's choices are measured")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
@@ -308,10 +315,18 @@ def main() -> None:
         for kind, (m, n, k, batch) in drawn(options.draw, options.each):
             print(f"{f'M={m},N={n},K={k},batch={batch}':<36} 1  # {kind}")
         return
+    if options.tune_seconds and not options.searches:
+        parser.error("--tune-seconds: --searches DIR is missing, the folder for what is found")
     warnings.simplefilter("ignore")  # each line says the match
     family = find(options.family)
     sizes = [each.sizes for each in size_lists.read(options.sizes, family.operation)]
     sizes = sizes[:: max(1, len(sizes) // options.most)][: options.most] if options.most else sizes
+    if options.tune_seconds:
+        seconds, device_id = options.tune_seconds, options.device
+        for text in run(options.family, sizes, seconds, device_id, options.searches, options.at_once, options.limit):
+            print(text, flush=True)
+    all_found = read(options.searches, options.family) if options.searches else {}
+    found = {text: all_found[text] for text in map(size_text, sizes) if text in all_found}
     device = devices.open_device(options.device)
     handles = {
         name: tuner.dispatch(options.family, device=device, library=library, results=options.results)
@@ -324,8 +339,7 @@ def main() -> None:
     with contextlib.suppress(KeyboardInterrupt):  # a run that is cut off has its summary, too
         for each in sizes:
             try:
-                rivals = winners(family, options.tuned, each, device) if options.tuned else []
-                rows.append(measured(family, each, device, handles, table, rivals, options))
+                rows.append(measured(family, each, device, handles, table, found, options))
             except Exception as error:  # a library has errors of its own
                 print(f"{short_size(each)}: left out: {type(error).__name__}: {error}", flush=True)
                 continue

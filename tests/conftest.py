@@ -18,6 +18,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported
 
 from helpers import ROOT
 from helpers.databases import Server
+from helpers.folders import common
 from helpers.kernels import Stage
 from helpers.processes import Done, Tune
 from tuner import devices, paths
@@ -28,19 +29,18 @@ from tuner.devices import Device
 
 @pytest.fixture(autouse=True)
 def folders(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"  # by all processes
-    monkeypatch.setenv("TUNER_CACHE", str(shared))
+    """PoCL builds without its optimizer, which would take most of the time where a kernel runs a few times."""
+    monkeypatch.setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
+    monkeypatch.setenv("TUNER_CACHE", str(common(tmp_path_factory) / "cache"))
     monkeypatch.setenv("TUNER_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TUNER_RESULTS", str(tmp_path / "results"))
 
 
 @pytest.fixture
-def unoptimized(folders: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PoCL builds without its optimizer, which would take most of the time where a kernel runs once. These builds have
-    a cache of their own."""
-    monkeypatch.setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
-    monkeypatch.setenv("TUNER_CACHE", f"{os.environ['TUNER_CACHE']}-unoptimized")
+def optimized(folders: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PoCL builds as users get it. These builds have a cache of their own."""
+    monkeypatch.delenv("POCL_EXTRA_BUILD_FLAGS")
+    monkeypatch.setenv("TUNER_CACHE", f"{os.environ['TUNER_CACHE']}-optimized")
 
 
 @pytest.fixture

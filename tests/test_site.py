@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from helpers import ROOT
+from helpers.folders import once
 from tuner.space import catalog, schema
 
 HOOKS = ROOT / "docs/hooks"
@@ -43,14 +44,17 @@ class Links(HTMLParser):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Links]:
     """The links of each page."""
-    folder = tmp_path_factory.mktemp("site")
+    folder = once(tmp_path_factory, "site", build)
+    return {page: Links(page.read_text()) for page in sorted(folder.rglob("*.html")) if page.name != "404.html"}
+
+
+def build(folder: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "Documentation built" in done.stderr
     assert "WARNING" not in done.stderr, "with --quiet, --strict counts no warnings"
-    return {page: Links(page.read_text()) for page in sorted(folder.rglob("*.html")) if page.name != "404.html"}
 
 
 def test_the_site_builds_without_a_warning_and_every_link_leads_somewhere(site: dict[Path, Links]) -> None:

@@ -14,7 +14,7 @@ from tuner.devices.views import Views
 from tuner.devices.work import Encoded
 from tuner.errors import ArgumentError, RequestError
 from tuner.paths import quoted
-from tuner.space import catalog, chosen_types, kernel_names, operation, source
+from tuner.space import catalog, chosen_types, kernel_names, operation
 from tuner.space.chosen_types import dtype
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
@@ -59,7 +59,7 @@ class Kernel:
             ArraySpec.of(a, self.shapes[a.name], dtype(a, self.program.scope), self.program.alignment(a.name))
             for a in space.operation.arrays
         ]
-        self._fixed = source.fixed_options(space)
+        self._fixed = space.fixed_options
         self._leading: dict[str, int] | None = None  # where arrays are contiguous
         self._views = Views(self.program, self._requirements) if space.operation.leading else None
         self._by_strides: dict[tuple[Any, ...], Kernel] = {}

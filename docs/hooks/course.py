@@ -8,6 +8,7 @@ from pathlib import Path
 
 from steps import DEVICE, Ladder, Step
 
+from tuner import devices
 from tuner.space import catalog
 from tuner.space.model import Space
 from tuner.store import report
@@ -46,13 +47,13 @@ def contents(ladders: Sequence[Ladder]) -> str:
 def _page(step: Step, before: Step | None, ladder: Ladder, space: Space, stems: Mapping[str, str]) -> str:
     source = space.sources[0]
     text = source.read_text(encoding="utf-8")
-    on = "opencl" if "opencl" in space.languages else space.languages[0]
-    trial = f"tune {step.kernel} 4096" + ("" if on in ("opencl", "cuda") else f" --device {on}")
-    trials = [trial.replace("4096", "256"), *([] if on == "host" else [trial])]
-    if on == "opencl":
-        trials[0] += " --device opencl --budget 20"
-    elif on == "cuda":
-        trials = trials[1:]
+    kind = "opencl" if "opencl" in space.languages else devices.kinds_of(space)[0]
+    trial = f"tune {step.kernel} 4096"
+    trials = {
+        "opencl": [f"tune {step.kernel} 256 --device opencl --budget 20", trial],
+        "cuda": [trial],
+        "host": [f"tune {step.kernel} 256 --device host"],
+    }[kind]
     fence = "c" if source.suffix == ".c" else "cpp"
     return "\n\n".join(
         [

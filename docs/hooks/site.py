@@ -77,4 +77,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     for source, target in {**OF_ROOT, "README.md": "start.md"}.items():
         markdown = markdown.replace(f"](../{source}", f"]({target}")
     markdown = re.sub(r"\]\((\w+/\w+)\.ipynb\)", r"](\1.md)", markdown)
+    if course.MARKER not in markdown:
+        return markdown
     return markdown.replace(course.MARKER, course.contents(_LADDERS))

@@ -65,6 +65,30 @@ def test_paths_are_from_the_folder_of_the_file_and_the_environment_precedes_them
 
 
 @pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("device", "gpu", "device 'gpu': there is no such device"),
+        ("device", "host", "device 'host': sgemm/03_naive is written in"),
+        ("set", "zz=1", "option zz: no such option"),
+        ("type", "q=float16", "type q: the kernel has no type"),
+        ("strategy", "none", "--strategy 'none': there is no such strategy"),
+    ],
+)
+def test_a_message_tells_where_a_value_comes_from_that_nobody_has_typed(
+    option: str, value: str, message: str, home: Path, tune: Tune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "tuner.toml").write_text(f'[options]\n{option} = "{value}"\n')
+    told = tune("sgemm/03_naive", "8").err
+    assert told.startswith(f"error: {message}")
+    assert told.endswith(f"; it comes from options.{option} in {home / 'tuner.toml'}\n")
+    monkeypatch.setenv(f"TUNER_{option.upper()}", value)
+    told = tune("sgemm/03_naive", "8").err
+    assert told.startswith(f"error: {message}")
+    assert told.endswith(f"; it comes from TUNER_{option.upper()}\n")
+    assert "it comes from" not in tune("sgemm/03_naive", "8", f"--{option}", value).err
+
+
+@pytest.mark.parametrize(
     ("table", "message"),
     [
         ('devise = "H200"', "tuner.toml: options.devise: there is no such option; did you mean device?"),
@@ -83,6 +107,7 @@ def test_what_a_file_may_not_say_is_one_message_with_file_and_key(
     assert message in done.err
     assert len(done.err.strip().splitlines()) == 1
     assert done.status == (0 if table == "x" else 2), "a file that cannot be read is a warning"
+    assert tune("show", "vision/blur", "8").err.count("is not TOML") == (table == "x"), "and is told once"
 
 
 def test_a_shell_completes_verbs_kernels_and_options() -> None:
@@ -98,6 +123,12 @@ def test_a_shell_completes_verbs_kernels_and_options() -> None:
     assert {"report", "reproduce"} <= set(completed("rep"))
     assert completed("best", "sgemm/03") == completed("sgemm/03") == ["sgemm/03_naive"]
     assert completed("best", "sgemm/03_naive", "--dev") == ["--device"]
+    assert (
+        completed("sgemm/03_naive", "64", "--device", "op") == completed("compare", "x", "--device", "op") == ["opencl"]
+    )
+    assert completed("sgemm/03_naive", "64", "--strategy", "brute") == ["brute_force"]
+    assert completed("sgemm/03_naive", "64", "--objective", "time,reg") == ["time,registers"]
+    assert completed("compare", "sgemm/02", "sgemm/03") == ["sgemm/03_naive"]
 
 
 def test_the_line_for_bash_completes_in_bash() -> None:

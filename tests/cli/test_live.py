@@ -11,6 +11,7 @@ import pytest
 
 from helpers import terminal
 from helpers.kernels import MULTIPLY, Stage, c_kernel
+from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.spaces import scope_of
 from tuner.cli.progress import TuningProgress
@@ -75,6 +76,8 @@ def test_a_terminal_of_any_width_gets_a_block_that_fits_and_vanishes(
     assert not any("takes" in row or " left" in row for row in end)
     (found,) = (number for number, row in enumerate(end) if row.startswith("10/10  best "))
     assert any(row.startswith("best: v=") for row in end[found:])
+    full = [row for row in end if len(row) >= columns and not row.strip().startswith("/")]
+    assert full == [] or later, "lines end between words, but for paths, unless the terminal becomes narrower"
 
 
 def block_of(rows: list[str]) -> list[str]:
@@ -166,6 +169,19 @@ def test_every_failure_is_told_with_its_configuration_at_once_and_later(tune: Tu
     nothing = tune("failures", faulty, "16")
     assert (nothing.status, len(nothing.err.splitlines())) == (2, 1)
     assert "tune it first" in nothing.err
+
+
+def test_a_knob_is_told_that_fails_always_where_no_other_knob_fails_before(tune: Tune, tmp_path: Path) -> None:
+    file = scaled(tmp_path, "both")
+    (tmp_path / "both.c").write_text(
+        "#if v == 2\n#error no\n#endif\nvoid scale(float *y, const float *x, int n) {\n"
+        " for (int i = 0; i < n; i++) y[i] = (w == 3 ? 3 : 2) * x[i];\n}\n"
+    )
+    file.write_text(file.read_text().replace("{unroll: [1, 2]}", "{v: [0, 1, 2], w: [0, 3]}"))
+    assert tune(file, "--repeats", "1").status == 0
+    text = tune("failures", file).out
+    assert "2 compile, always where v=2\n" in text
+    assert "2 wrong result, always where w=3, unless v=2\n" in text
 
 
 def test_history_tells_the_trials_in_order_and_the_best_so_far(tune: Tune, faulty: Path) -> None:

@@ -339,6 +339,11 @@ __kernel void hist(__global int *counts, __global const int *x, __global const f
 """
 
 
+def test_a_single_number_that_many_are_added_to_is_a_sum(tmp_path: Path, tune: Tune) -> None:
+    _, text = drafted(tmp_path, tune, SCATTER.replace("&y[index[i]]", "y"))
+    assert "# reference: y + sum(x) + sum(index)    #" in text
+
+
 @pytest.mark.parametrize(
     ("condition", "asks", "reference"),
     [

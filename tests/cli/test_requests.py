@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,7 @@ BAD_REQUESTS = {
     ("03_naive", "8", "--set", "alpha=nan"): "NAME=NUMBER",
     ("03_naive", "8", "--nonsense"): "no such option --nonsense",
     ("03_naive", "8", "--buget", "3"): "no such option --buget; did you mean --budget?",
+    ("03_naive", "8", "--strategy", "kt:nope"): "there is no such strategy; there are: ",
     ("03_naive", "8", "--strategy", "kt:simulated_anealing"): "no such strategy; did you mean kt:simulated_annealing?",
     ("sgem", "8"): "or did you mean the family sgemm?",
     ("shwo", "8"): "did you mean `tune show`?",
@@ -74,7 +76,10 @@ BAD_REQUESTS = {
     ("03_naive", "8", "--timeout", "inf"): "--timeout",
     ("report", "--write", "."): "is a directory",
     ("report", "--device", "abacus"): "the store knows none of this name; it has NVIDIA H200",
-    ("record", "03_naive", "8", "--device", "opencl", "--output", "/dev/null/x.json"): "--output /dev/null: cannot be",
+    ("record", "03_naive", "8", "--device", "opencl", "--output", "/dev/null/x.json"): "there is no folder /dev/null",
+    ("report", "12_warptiled", "4096", "-o", "/mistyped/x.html"): "there is no folder /mistyped; make it, or",
+    ("compare", "sgemm", "-o", "/proc/x.html"): "--output /proc/x.html: cannot be written: ",
+    ("03_naive", "8", "--seed", "x"): "'x' is not a valid whole number",
     ("03_naive", "8x8x8,batch=100000", "--device", "opencl:7"): "OpenCL devices",
 }
 
@@ -113,13 +118,20 @@ def test_a_value_of_11000_characters_is_not_echoed_whole(request_: tuple[str, ..
     assert "Traceback" not in done.err
 
 
-def test_a_machine_without_a_driver_is_not_told_to_install_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_driver_is_not_told_to_install_a_package(
+    tune: Tune, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if devices.count("cuda"):
         pytest.skip("a driver is here")
     for package in ("cuda", "pycuda"):
         monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
-    with pytest.raises(DeviceError, match=r"^device 'cuda': no NVIDIA driver .*; use --device opencl or host$"):
+    message = r"device 'cuda': no NVIDIA driver .*; use --device opencl or host$"
+    with pytest.raises(DeviceError, match=f"^{message}"):
         devices.open_device("cuda")
+    for verb in ((), ("run",)):
+        done = tune(*verb, "sgemm/03_naive", "8", "--device", "cuda")
+        assert (done.status, done.out) == (2, "")
+        assert re.fullmatch(f"error: {message}\n?", done.err.strip()), done.err
 
 
 def test_a_compiler_whose_name_is_no_command_is_one_message(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:

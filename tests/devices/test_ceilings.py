@@ -33,7 +33,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(type(devices.open_device(name)), "last_cache", 1 << 20)
 
 
-@pytest.mark.usefixtures("hurried", "unoptimized")
+@pytest.mark.usefixtures("hurried")
 def test_what_is_measured_once_is_known_from_then_on(tune: Tune) -> None:
     before = tune("devices", "--json").json
     assert {each["ceilings"] for each in before if not each["device"].startswith("cuda")} == {None}

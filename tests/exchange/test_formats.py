@@ -61,6 +61,18 @@ def test_a_kernel_compiles_under_its_header(tune: Tune, tmp_path: Path) -> None:
     run("cc", *flags, "-c", "-o", tmp_path / "kernel.o", ROOT / "kernels/sgemm/01_host_blocked.c")
 
 
+@pytest.mark.usefixtures("untuned")
+def test_an_export_of_what_was_not_tuned_says_whose_configuration_it_is(tune: Tune, tmp_path: Path) -> None:
+    folder = stored(tmp_path, at(520))
+    where = ("--to", "header", "--device", "H200", "--results", folder, "--output", tmp_path / "x.h")
+    exact = tune("export", KERNEL, "520", *where)
+    assert (exact.status, exact.err) == (0, "")
+    other = tune("export", KERNEL, "5555", *where)
+    assert other.status == 0
+    assert f"{KERNEL} at M=5555, N=5555, K=5555, batch=1 on {H200}: was not tuned; this is what was" in other.err
+    assert "`tune sgemm/07_tiled_1xn 5555` there finds its own" in other.err
+
+
 def test_an_export_says_the_types_and_options_that_its_code_depends_on(tune: Tune, tmp_path: Path) -> None:
     """An option is a float, and the name of a kernel takes it as the integer that it is."""
     names = [f"void add_{2 * radius}(real *y, const real *x, int n) {{ y[0] = x[0]; }}" for radius in (1, 3)]

@@ -88,12 +88,11 @@ def test_configurations_of_a_host_stage_are_right_at_a_ragged_size(space: Space,
 def test_a_gpu_stage_is_right_on_opencl(
     space: Space, size: tuple[int, ...], opencl: Device, request: pytest.FixtureRequest
 ) -> None:
-    if size == BATCHED:  # its configuration is often that of 1000, which is built as users get it
-        request.getfixturevalue("unoptimized")
+    if size != BATCHED:  # its configuration is often that of 1000
+        request.getfixturevalue("optimized")
     right(space, opencl, size)
 
 
-@pytest.mark.usefixtures("unoptimized")  # as users get them, stages are built for the test above
 @pytest.mark.parametrize("space", OPENCL, ids=name)
 def test_configurations_of_a_gpu_stage_are_right_on_opencl_at_a_ragged_size(space: Space, opencl: Device) -> None:
     for config in spread_out(space, scope_of(space, opencl, sized(space, RAGGED)), 2):

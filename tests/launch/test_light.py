@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from helpers import ROOT
+from helpers.folders import once
 from helpers.scripts import HEAVY, LAUNCH
 
 # An edited kernel makes the shipped records stale until it is tuned again; that is not what is tested here.
@@ -38,14 +39,16 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package, installed without its dependencies."""
-    site = tmp_path_factory.mktemp("site")
+    return once(tmp_path_factory, "installed", install)
+
+
+def install(site: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-compile"]
     done = subprocess.run(
         [*command, "--no-index", "--disable-pip-version-check", "--target", site, ROOT],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return site
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ from tuner.measure.poison import poisoned, scrambled
 from tuner.space.dtypes import DTYPES, DType
 from tuner.space.source import Source
 
+pytestmark = pytest.mark.usefixtures("optimized")  # comparison is tested as users get it
+
 Array = np.ndarray[Any, np.dtype[Any]]
 COUNT = 20_000
 TERMS: list[dict[str, float]] = [

@@ -25,6 +25,8 @@ from tuner.space.expressions import parse
 from tuner.space.source import Source
 from tuner.space.tolerance import Tolerance
 
+pytestmark = pytest.mark.usefixtures("optimized")  # the bits of numbers are tested as users get them
+
 LANGUAGES = {"host": "c", "opencl": "opencl"}
 # Copies elements by their bytes. With wrong = 1, the sign of one element in the middle is another, or a bit's value.
 COPY = """

@@ -27,6 +27,8 @@ from tuner.space.elements import Elements, Held
 from tuner.space.model import Space
 from tuner.space.source import Source
 
+pytestmark = pytest.mark.usefixtures("optimized")  # arithmetic on a device is tested as users get it
+
 KINDS = ["host", "opencl", pytest.param("cuda", marks=pytest.mark.gpu)]
 COUNT = 20_011
 DRAWS = {

@@ -67,7 +67,6 @@ WRONG = {"wrong result", "not a number", "writes outside"}
 NO_FAULT_ON_POCL = "no barrier after the multiplication"
 
 
-@pytest.mark.usefixtures("unoptimized")
 @pytest.mark.parametrize("fault", [fault for fault in GPU_FAULTS if fault != NO_FAULT_ON_POCL])
 def test_a_broken_gpu_kernel_is_caught_on_opencl(fault: str, opencl: Device, tmp_path: Path) -> None:
     assert outcome_of(broken(*GPU_FAULTS[fault], tmp_path), opencl, RAGGED) in WRONG

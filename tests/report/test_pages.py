@@ -9,12 +9,15 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from helpers import ROOT, browser
+from helpers import ROOT, browser, ceilings
 from helpers.browser import Browser
+from helpers.own_kernels import scaled
 from helpers.processes import Tune, run
+from tuner.devices import Device
 from tuner.exchange import recording
 from tuner.exchange.recording import Entry, Recording
 from tuner.space import catalog
@@ -60,6 +63,20 @@ def page(recorded: Path) -> Path:
     return file
 
 
+def check_tables(tab: Browser, width: int) -> None:
+    """A table is whole where there is room. On a telephone one with long text does not scroll, and any other says that
+    it does by a shade, and has no row that is high for a text outside."""
+    cut = "[...document.querySelectorAll('.wide')].filter(each => each.scrollWidth > each.clientWidth + 1)"
+    if width == WIDE:
+        assert tab.value(f"{cut}.length") == 0
+        return
+    assert tab.value(f"{cut}.filter(each => each.querySelector('code')).length") == 0
+    shades = "getComputedStyle(each).backgroundImage.split('linear-gradient').length - 1"
+    assert set(tab.value(f"{cut}.map(each => {shades})")) <= {4}
+    heights = "[...each.querySelectorAll('tr')].map(row => row.offsetHeight)"
+    assert max(tab.value(f"{cut}.flatMap(each => {heights})"), default=0) < 80
+
+
 def test_a_study_of_2000_trials_is_right_on_a_telephone_and_a_wide_screen(
     page: Path, tmp_path: Path, tab: Browser
 ) -> None:
@@ -75,6 +92,7 @@ def test_a_study_of_2000_trials_is_right_on_a_telephone_and_a_wide_screen(
             )
             assert drawn == len(CHARTS)
             assert tab.value("document.documentElement.scrollWidth") == width  # nothing sticks out
+            check_tables(tab, width)
             outside = "e => e.getBoundingClientRect().right > innerWidth || e.getBoundingClientRect().width < 200"
             assert tab.value(f"[...document.querySelectorAll('.chart svg')].filter({outside}).length") == 0
             colours.add(tab.value("getComputedStyle(document.body).backgroundColor"))
@@ -82,10 +100,53 @@ def test_a_study_of_2000_trials_is_right_on_a_telephone_and_a_wide_screen(
         assert len(colours) == 4  # paper and ink of each scheme
 
 
+def charts_of(page: Path) -> dict[str, Any]:
+    """The specifications of the charts in a page."""
+    found = re.search(r'id="charts">(.*?)</script>', page.read_text())
+    assert found
+    specs: dict[str, Any] = json.loads(found[1])
+    return specs
+
+
+@pytest.mark.usefixtures("untuned")
+def test_a_kernel_that_memory_bounds_is_shown_under_that_ceiling_and_what_is_missing_is_said(
+    tmp_path: Path, tune: Tune, host: Device
+) -> None:
+    file, page = scaled(tmp_path, "mine"), tmp_path / "page.html"
+    file.write_text(file.read_text().replace("  reference:", "  flops: n\n  reference:"))
+    assert tune(file, "--device", "host").status == 0
+    assert tune("report", file, "-o", page).status == 0
+    sections = dict(re.findall(r'<section id="(\w+)".*?>\n(.*?)</section>', page.read_text(), re.DOTALL))
+    assert "tune devices --measure" in sections["roofline"]
+    assert "fewer than 20 tell nothing" in sections["importance"]
+    assert "Fewer than two parameters vary" in sections["slices"]
+    assert "Occupancy" not in sections["leaders"]
+
+    ceilings.keep(tmp_path / "results", host, 1)
+    shown = tune("report", file, "-o", page)
+    assert "of the copy ceiling)" in shown.out
+    assert "FMA" not in shown.out
+    contest = charts_of(page)["contest"]
+    assert "GB/s, more is better" in json.dumps(contest)
+    assert "copy ceiling" in json.dumps(contest)
+    assert not any(contest["data"]["columns"]["inside"]), "no label stands in a bar that is too short for it"
+    assert "so memory need not bound it" not in page.read_text()
+
+    assert tune(file, "512", "--device", "host").status == 0
+    compared = tune("compare", file, "--json", "-o", tmp_path / "sizes.svg")
+    assert compared.status == 0, compared.err
+    picture = (tmp_path / "sizes.svg").read_text()
+    for text in ("GB/s, more is better", "the ceiling that bounds it", "size (n)"):
+        assert text in picture
+    assert "of copy" in tune("compare", file).out
+
+
 def test_a_page_can_be_used_by_keyboard_alone(page: Path, tab: Browser) -> None:
     tab.visit(page, WIDE)
-    texts = "[...document.querySelectorAll('#chart-slices svg text')].map(t => t.textContent).join()"
+    texts = "[...document.querySelectorAll('#chart-slices svg text')].map(t => t.textContent)"
     before = tab.value(texts)
+    first, second = tab.value("document.querySelector('#chart-slices option').textContent").split(" and ")
+    assert {first, second} <= set(before), "the axes are titled"
     reached = []
     while "SELECT" not in reached[-1:]:
         tab.press("Tab")
@@ -120,6 +181,7 @@ def test_a_ladder_is_drawn_against_the_library_and_the_ceiling(tmp_path: Path, t
             tab.screenshot(tmp_path / f"ladder-{width}-{'dark' if dark else 'light'}.png")
             assert (visit.requests, visit.errors) == ([], [])
             assert tab.value("document.documentElement.scrollWidth") == width
+            check_tables(tab, width)
             marks = tab.value("document.querySelectorAll('.chart svg .mark-rect.role-mark path').length")
             stages = len(re.findall(r"^sgemm/", done.out, re.MULTILINE))
             assert marks == 3 * stages > 30  # the bar, the library, the ceiling
@@ -148,6 +210,9 @@ def test_what_a_page_says_is_what_was_measured(recorded: Path, tune: Tune) -> No
     best = min(times, key=lambda row: times[row])
     space = catalog.load(whole.kernel)
     assert found["file"] is None
+    assert found["command"] == "tune record sgemm/12_warptiled 4096 --device cuda"
+    assert not {"its search", "its finals", "verified"} & found["environment"].keys(), "those are of another search"
+    assert "of another search: " in found["environment"]["the store's record"]
     assert (found["trials"], found["succeeded"]) == (2000, len(times))
     assert found["best"] == dict(zip(whole.parameters, best, strict=True))
     assert sum(count for _, _, count in found["distribution"]["bins"]) == len(times)
@@ -173,9 +238,9 @@ def test_what_a_page_says_is_what_was_measured(recorded: Path, tune: Tune) -> No
     contest = {c["name"]: c for c in found["contenders"]}
     flops = 2 * 4096**3
     assert contest["best"]["gflops"] == pytest.approx(flops / times[best] / 1e6, rel=1e-3)
-    ceilings = json.loads((ROOT / "results/ceilings.json").read_text())["devices"][0]["rates"]
+    measured = json.loads((ROOT / "results/ceilings.json").read_text())["devices"][0]["rates"]
     roof = found["roofline"]
-    assert roof["peak"] == ["FMA", ceilings["FMA"]["rate"]]
+    assert roof["peak"] == ["FMA", measured["FMA"]["rate"]]
     assert roof["attainable"] == min(roof["peak"][1], roof["intensity"] * roof["memory"][1])
 
     removed = {r["that"]: r for r in found["restrictions"]["removed"]}

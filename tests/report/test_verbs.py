@@ -14,9 +14,13 @@ from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import H100, H200, KERNEL, SPACE, at, config, sizes, stored
 from tuner import devices
+from tuner.devices import BACKENDS
 from tuner.exchange import recording
 from tuner.exchange.recording import Entry, Recording
-from tuner.report import counters
+from tuner.exchange.target import Problem
+from tuner.report import counters, restrictions
+from tuner.search.listing import listed
+from tuner.space import catalog
 
 BLOCKED = "sgemm/01_host_blocked"
 
@@ -65,7 +69,7 @@ def test_a_faster_neighbour_that_a_report_has_measured_is_told_with_the_command_
         "#include <unistd.h>\nvoid scale(float *y, const float *x, int n) {\n if (pause) usleep(pause);\n"
         " for (int i = 0; i < n; i++) y[i] = 2 * x[i];\n}\n"
     )
-    file.write_text(file.read_text().replace("unroll: [1, 2]", "pause: [3000, 0, 9000]"))
+    file.write_text(file.read_text().replace("unroll: [1, 2]", "pause: [1000, 0]"))
     assert tune(file, "--budget", "1").status == 0
     page = tmp_path / "page.html"
     measured = tune("report", file, "--measure", "-o", page, "--json").json
@@ -74,11 +78,11 @@ def test_a_faster_neighbour_that_a_report_has_measured_is_told_with_the_command_
     told = next(note for note in found["notes"] if "and measured after its finals: pause = 0 at " in note)
     command = re.search("Run `tune (.*)`, whose finals have them.", told)
     assert command is not None
-    assert (found["trials"], found["besides_the_search"], len(found["improvements"])) == (3, 2, 1)
-    assert [n["after_finals"] for n in found["neighbours"]] == [True, True]
+    assert (found["trials"], found["besides_the_search"], len(found["improvements"])) == (2, 1, 1)
+    assert [n["after_finals"] for n in found["neighbours"]] == [True]
     text = page.read_text()
-    assert "trial 1 found it. 2 more, measured for a report, are no part of the search." in text
-    assert "Measured for a report, after the finals: pause = 0, pause = 9000." in text
+    assert "trial 1 found it. Not part of the search, and not here: 1 more, measured for a report." in text
+    assert "Measured for a report, after the finals: pause = 0." in text
     assert "but not in the finals" not in text
 
     assert tune(*command[1].split()).status == 0
@@ -196,6 +200,63 @@ def test_two_stores_whose_times_spread_tie(tmp_path: Path, tune: Tune) -> None:
     assert done.out.startswith(f"Compared: sizes and stores of {KERNEL} on NVIDIA H200")
 
 
+TURNED = """
+void scale(float *y, const float *x, int n) {
+#if turn == 3 || !defined(turn)
+    this does not compile
+#endif
+    for (int i = 0; i < n; i += unroll)
+        for (int j = i; j < i + unroll && j < n; j++) y[j] = 2 * x[j];
+}
+"""
+
+
+def test_a_knob_that_changes_no_code_is_told_so_whatever_its_times(tune: Tune, tmp_path: Path) -> None:
+    """As in a recording of the host on which one of two equal builds was lucky."""
+    file = scaled(tmp_path, "turned")
+    (tmp_path / "turned.c").write_text(TURNED)
+    knobs = "parameters: {unroll: [1, 2], turn: [0, 1, 2]}\ndefault: {unroll: 1, turn: 0}"
+    file.write_text(file.read_text().replace("parameters: {unroll: [1, 2]}", knobs))
+    trials = {
+        (2, 2): around(1.0, 0.01),
+        (2, 0): around(1.78, 0.01),
+        (1, 2): around(3.0, 0.01),
+        (1, 0): around(3.1, 0.01),
+    }
+    space = catalog.load(str(file))
+    folder = tmp_path / "store" / "recordings"
+    folder.mkdir(parents=True)
+    recording.write(folder / "turned-1000.json", Recording(space.name, "A CPU", space.parameters, trials, {"n": 1000}))
+    about = (file, "--results", folder.parent)
+    words = tune("explain", *about, "--no-measure")
+    assert words.status == 0, words.err
+    assert "turn: the best has the same code with the default's value; only chance parts their times." in words.out
+    assert "unroll = 2 in place of 1 matters most: without it, the best takes 3.00 times as long." in words.out
+    assert "Then come" not in words.out
+    found = tune("report", *about, "--json").json
+    verdicts = {(n["parameter"], n["value"]): n["verdict"] for n in found["neighbours"] if n["time_ms"]}
+    assert verdicts == {("unroll", 1): "", ("turn", 0): "the same code"}
+    alike = {(1, 0): trials[1, 0], (1, 2): trials[2, 2]}
+    recording.write(folder / "turned-1000.json", Recording(space.name, "A CPU", space.parameters, alike, {"n": 1000}))
+    assert "as fast" not in tune("explain", *about, "--no-measure").out
+
+
+def test_the_share_of_valid_combinations_is_counted_or_has_its_error(tune: Tune, tmp_path: Path) -> None:
+    space = catalog.load("sgemm/16_stream_k")
+    scope = Problem.parse(space, "4096", {}).scope("cuda", BACKENDS["cuda"].limits_of("sm_90a"))
+    drawn = restrictions.removals(space, scope)
+    assert drawn.known is None
+    assert drawn.examined < drawn.combinations
+    assert 0 < drawn.margin(drawn.valid) < 0.02
+    counted = len(listed(space, scope))
+    assert abs(counted / drawn.combinations - drawn.valid) < 3 * drawn.margin(drawn.valid)
+    page = tmp_path / "page.html"
+    done = tune("report", "sgemm/16_stream_k", "4096", "--device", "H200", "-o", page, "--json")
+    found = done.json["restrictions"]
+    assert (found["valid"], found["valid_is_counted"]) == (counted / drawn.combinations, True)
+    assert f"{counted:,} ({counted / drawn.combinations:.2%}) are valid here. What each" in page.read_text()
+
+
 def test_the_lines_of_a_report_need_no_drawing_library(
     tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +284,11 @@ WRONG = {
     ("report", "nothing", "--output", "x.pdf"): "write a name in .html, .svg or .png",
     ("compare", "nothing", "--output", "x.pdf"): "write a name in .html, .svg or .png",
     ("compare", "nothing"): "the store has no record of such a kernel",
-    ("compare", "sgemm/13_double_buffered", "--size", "77"): "two are needed; the store has sizes",
+    ("compare", "sgemm", "--size", "77"): "--size '77': the store has these kernels at ",
+    ("compare", "sgemm", "--size", "abc", "--size", "4096"): "--size 'abc': the store has these kernels at ",
+    ("compare", "sgemm", "--device", "H300"): "--device 'H300': the store has these kernels on NVIDIA H200; name one",
+    ("compare", "13_double_buffered", "--size", "4096"): "13_double_buffered --size 4096: fits one record alone",
+    ("compare", "sgemm", "--results", "/nowhere"): "--results /nowhere: there is no such folder",
     ("compare", "sgemm", "--results", "/none", "--results", "/nowhere"): "there is no such folder",
     ("explain", BLOCKED, "64"): "nothing has been measured",
 }

@@ -174,6 +174,16 @@ def test_what_was_measured_at_few_of_many_sizes_is_not_predicted_at_others() -> 
     assert found(records, 4096)[0].config == rare
 
 
+def test_what_times_nearby_show_to_be_hard_to_predict_is_mostly_passed_over() -> None:
+    """What jumps from size to size is no faster than the other on average."""
+    records = []
+    for position in range(32):
+        size, jump = round(400 * 1.08**position), (0.8, 1.25, 0.9, 0.75, 1.3, 1.15)[position % 6]
+        records.append(measured(size, (LARGE, size**3 / 1e8), ({**LARGE, "TM": 4}, jump * size**3 / 1e8)))
+    new = [round(400 * 1.08 ** (position + 0.5)) for position in range(4, 24, 2)]
+    assert [found(records, size)[0].config["TM"] for size in new].count(8) > len(new) / 2
+
+
 def unpredictable(size: int) -> Record:
     """The tile that is best changes with the size, whatever its waves are."""
     return measured(size, (LARGE, 1.0 if size > 1000 else 3.0), (SMALL, 2.0))
@@ -229,3 +239,33 @@ def test_a_library_that_tells_its_tiles_is_predicted_by_their_waves() -> None:
         )
         assert abs(told - 1) < 0.05
         assert abs(told - 1) < abs(untold - 1)
+
+
+def test_a_library_is_asked_once_for_what_it_would_run_at_a_size() -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def tiles(at: tuple[int, ...]) -> Tiles:
+        asked.append(at)
+        return Tiles(math.ceil(at[0] / 128) ** 2, (at[0] / 128) ** 2, 1.0, algorithm=1)
+
+    known = {(64 * n, 64 * n, 64 * n, 1): n**3 / 1e3 for n in range(8, 28)}
+    entries = [Measured(SPACE, LARGE, {at: 2 * time_ms for at, time_ms in known.items()}), Measured(None, {}, known)]
+    model = TimeModel(entries, Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits()), UNITS, 0, tiles)
+    asked.clear()
+    model.times(sizes(2048))
+    assert asked == [(2048, 2048, 2048, 1)]
+
+
+def test_what_many_sizes_leave_open_is_known_at_each_of_them() -> None:
+    """Which is faster follows from no sum of parts, at more sizes than are inverted at once."""
+    tried = {(64 * m, 64 * n, 1024, 1): m * n % 3 == 0 for m in range(8, 23) for n in range(8, 23)}
+    times = [
+        {at: at[0] * at[1] / 1e6 * (1.0 if is_third == wins else 1.2) for at, is_third in tried.items()}
+        for wins in (True, False)
+    ]
+    entries = [Measured(SPACE, LARGE, times[0]), Measured(SPACE, SMALL, times[1])]
+    model = TimeModel(entries, Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits()), UNITS)
+    names = list(sizes(1))
+    for at, is_third in [*tried.items()][::7]:
+        large, small = model.times(dict(zip(names, at, strict=True)))
+        assert (large < small) == is_third

@@ -69,6 +69,16 @@ def test_a_store_keeps_the_fastest_of_one_toolchain_and_the_newest_otherwise(tmp
     assert (only.toolchain, only.time_ms) == ("cc 2", 3.0)
 
 
+def test_noise_takes_the_place_of_no_steady_record_of_the_same_configuration(tmp_path: Path) -> None:
+    steady, noisy = record(time_ms=0.33, spread=0.1), record(time_ms=0.68, spread=0.82)
+    assert Store(HOST_KERNEL, tmp_path).add(steady, noise=0.5)
+    assert not Store(HOST_KERNEL, tmp_path).add(noisy, noise=0.5)
+    assert Store(HOST_KERNEL, tmp_path).records == [steady]
+    assert Store(HOST_KERNEL, tmp_path).add(record(time_ms=0.4, spread=0.2), noise=0.5), "the machine has changed"
+    assert Store(HOST_KERNEL, tmp_path).add(noisy, lambda old: False, noise=0.5), "the old one is out of date"
+    assert Store(HOST_KERNEL, tmp_path).add(record(time_ms=0.7, spread=0.9), noise=0.5), "both are noise"
+
+
 def test_records_with_other_options_do_not_compete(tmp_path: Path, host: Device) -> None:
     beta = {"alpha": 1.0, "beta": 1.0}
     assert Store(HOST_KERNEL, tmp_path).add(EXACT)

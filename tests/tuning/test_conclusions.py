@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from tuner.devices import DeviceInfo
 from tuner.measure.results import Final, Finals, Outcome
+from tuner.space import catalog
 from tuner.space.scope import Limits
+from tuner.store.store import Store
 from tuner.tuning import conclusions
 from tuner.tuning.selection import Finalist, Selection
 from tuner.tuning.trial import Trial
@@ -68,6 +71,29 @@ def test_a_time_that_is_hardly_more_than_a_launch_takes_says_little_of_the_kerne
 
 def test_tuning_at_a_size_that_is_too_small_says_so(tune: Tune, tmp_path: Path) -> None:
     assert "times are of the launch as much as of the kernel" in tune(scaled(tmp_path, "twice"), "1").err
+
+
+def test_a_kernel_whose_runs_differ_by_themselves_is_noise_without_a_culprit_and_takes_no_steady_records_place(
+    tune: Tune, tmp_path: Path
+) -> None:
+    file = scaled(tmp_path, "fitful")
+    (tmp_path / "fitful.c").write_text(
+        "#include <unistd.h>\nvoid scale(float *y, const float *x, int n) {\n"
+        " static unsigned s; s = s * 1664525u + 1013904223u; usleep((s >> 16) % 1000);\n"
+        " for (int i = 0; i < n; i++) y[i] = 2 * x[i];\n}\n"
+    )
+    file.write_text(file.read_text().replace("unroll: [1, 2]", "unroll: [1]"))
+    done = tune(file, "--results", tmp_path, "--json")
+    assert done.status == 0, done.err
+    (doubt,) = (text for text in done.json["warnings"] if "the times of the best spread by" in text)
+    assert "either other programs kept" in doubt, doubt
+    assert "or the kernel itself takes longer in some runs" in doubt
+    (noisy,) = Store.of(catalog.load(str(file)), tmp_path).records
+    steady = replace(noisy, spread=0.1)
+    Store.of(catalog.load(str(file)), tmp_path).put([steady])
+    again = tune(file, "--results", tmp_path)
+    assert "the store keeps the better record that it has:\nbest: unroll=1\n" in again.out
+    assert Store.of(catalog.load(str(file)), tmp_path).records == [steady]
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,26 @@ def test_a_cover_of_a_family_goes_on_where_the_trials_of_its_kernels_took_all_th
     assert "tuned at 1 of 2 sizes; measured" in done.out, done.err
 
 
+def test_times_alone_are_measured_at_other_sizes_and_recorded_nowhere(tune: Tune, tmp_path: Path) -> None:
+    file = scaled(tmp_path, "twice")
+    (tmp_path / "twice.c").write_text(CROSSING)
+    assert tune("cover", file, "1000", "9000", "--within", "4", "--budget", "60s").status == 0
+    done = tune("cover", file, "500", "800", "1200", "--times", "--within", "4", "--part", "2/2", "--budget", "60s")
+    assert done.out == "measured 2 of 2 pairs of a size and one of 2 winners at 1 of 1 sizes, and the library at 0\n"
+    (table,), _ = time_tables.read(catalog.load(str(file)).name)
+    assert table.at == [(800,), (1000,), (9000,)]
+    assert all((800,) in times for times in table.times.values())
+    assert tune("best", file, "800", "--json").json["match"] != "exact"
+
+
+@pytest.mark.parametrize("part", ["2", "0/2", "3/2", "a/b", "3/3"])
+def test_a_part_of_the_sizes_is_one_of_several(part: str, tune: Tune) -> None:
+    done = tune("cover", "sgemm", "64", "65", "--part", part)
+    assert done.err.startswith(f"error: --part '{part}': ")
+    assert "write" in done.err
+    assert done.status == 2
+
+
 def test_a_cover_takes_a_time(tune: Tune) -> None:
     for budget in ("100", "soon"):
         done = tune("cover", "sgemm", "64", "--budget", budget)

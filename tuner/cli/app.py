@@ -62,7 +62,7 @@ class Verbs(click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        kernels = options.kernels_like(incomplete) if incomplete else []
+        kernels = [name for name in options.kernels() if incomplete and name.startswith(incomplete)]
         return [*super().shell_complete(ctx, incomplete), *map(CompletionItem, kernels)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

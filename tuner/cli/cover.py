@@ -9,10 +9,13 @@ import click
 
 from tuner.cli import output
 from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, SIZES_HELP, TYPES, VERBOSE, storage_option
+from tuner.errors import RequestError
 from tuner.measure.method import TIMEOUT
+from tuner.paths import quoted
 
 if TYPE_CHECKING:
-    from tuner.tuning.cover import Cover
+    from tuner.space.size_lists import WeightedSize
+    from tuner.tuning.cover import Cover, Times
 
 
 @click.command()
@@ -25,6 +28,12 @@ if TYPE_CHECKING:
     default=1.03,
     show_default=True,
     help="Times the best known that a size may take.",
+)
+@click.option(
+    "--times", is_flag=True, help="Only measure what is known at every size, beside the library: for the look-up."
+)
+@click.option(
+    "--part", metavar="N/OF", help="Only the N-th of OF parts of the sizes: 1/4. Several commands share them."
 )
 @click.option("--budget", default="30m", show_default=True, metavar="TIME", help="Time for all of it: 90s, 2m, 1h.")
 @DEVICES
@@ -41,6 +50,8 @@ def command(
     sizes: tuple[str, ...],
     size_lists: tuple[str, ...],
     within: float,
+    times: bool,
+    part: str | None,
     budget: str,
     device: str | None,
     results: Path | None,
@@ -54,12 +65,15 @@ def command(
     limit of the best known there. Each size gets a record. An interrupted cover continues when the same command is run
     again.
 
+    With --times it neither searches nor records: it takes the fewest configurations that serve all sizes of the records
+    and tables that there are, measures them at these sizes, which may be hundreds, and writes the times into tables.
+
     Example: tune cover sgemm --sizes 512:4096*2 --sizes M=1:128*4,N=4096,K=4096 --budget 10m
     """
     from tuner.cli import logs, progress, several
     from tuner.search.strategies import Budget
     from tuner.space import chosen_types
-    from tuner.tuning.cover import cover
+    from tuner.tuning.cover import cover, measure_times
     from tuner.tuning.exploration import Quiet
     from tuner.tuning.request import TuningRequest
     from tuner.tuning.sizes import members
@@ -67,13 +81,39 @@ def command(
     seconds = Budget.parse_time(budget)
     spaces, device, notes = members(kernel, device)
     op = spaces[0].operation
-    problems = several.sizes_of(sizes, size_lists, op, chosen_types.parse(request["types"], op))
+    problems = _part(several.sizes_of(sizes, size_lists, op, chosen_types.parse(request["types"], op)), part)
     template = TuningRequest(kernel, None, device=device, results=results, **request)
     several.begin(template, spaces, problems, notes)
     with progress.displayed(results) as listener, logs.printed(verbose, listener.noted):
-        found = cover(template, spaces, problems, within, seconds, Quiet(listener.noted))
+        if times:
+            told = measure_times(template, spaces, problems, within, seconds, Quiet(listener.noted))
+        else:
+            found = cover(template, spaces, problems, within, seconds, Quiet(listener.noted))
+    if times:
+        output.answer(as_json, vars(told), _told(told, len(problems)))
+        return 0 if told.measured == told.pairs else 1
     output.answer(as_json, _document(found), _text(found, within))
     return 0 if found.is_complete else 1
+
+
+def _part(sizes: list[WeightedSize], part: str | None) -> list[WeightedSize]:
+    """The sizes of a part such as `2/8`. Raises RequestError."""
+    if part is None:
+        return sizes
+    number, _, count = part.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise RequestError(f"--part {quoted(part)}: write which of how many parts, such as 2/8")
+    if not (chosen := sizes[int(number) - 1 :: int(count)]):
+        raise RequestError(f"--part {quoted(part)}: there are {len(sizes)} sizes; write fewer parts")
+    return chosen
+
+
+def _told(told: Times, sizes: int) -> str:
+    """What came of measuring times alone."""
+    return (
+        f"measured {told.measured} of {told.pairs} pairs of a size and one of {told.winners} winners at {told.sizes} "
+        f"of {sizes} sizes, and the library at {told.with_library}"
+    )
 
 
 def _document(found: Cover) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TYPES, storage_option
+from tuner.cli.options import COMPLETE_DEVICE, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, storage_option
 from tuner.errors import DeviceError
 from tuner.report.words import spread, times
 
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 @click.command()
 @KERNEL
 @SIZE
-@click.option("--device", metavar="NAME", help="Device of this machine, or part of the name of one that was tuned on.")
+@click.option(
+    "--device",
+    metavar="NAME",
+    shell_complete=COMPLETE_DEVICE,
+    help="Device of this machine, or part of the name of one that was tuned on.",
+)
 @click.option("--no-measure", is_flag=True, help="Measure nothing: only the times of the search.")
 @click.option("--counters", is_flag=True, help="Profile both with ncu, where it is installed.")
 @storage_option("Database that `tune --storage` wrote; its trials alone are used.")
@@ -139,6 +144,8 @@ def _lines(result: Contrast) -> tuple[list[list[Any]], list[str]]:
         if time_ms is not None:
             ratio = times(time_ms / base_ms) if base_ms is not None else ""
             return ", ".join(filter(None, (f"{time_ms:.4g} ms{spread(sure)}", verdict or ratio)))
+        if verdict:
+            return verdict
         if reason not in reasons:
             reasons.append(reason)
         return f"({reasons.index(reason) + 1})"

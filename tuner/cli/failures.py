@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +12,11 @@ from tuner.cli import output
 from tuner.cli.options import JSON, KERNEL, RESULTS, SET, SIZE, TARGET_DEVICE, TYPES, storage_option
 
 if TYPE_CHECKING:
+    from tuner.space.model import Value
     from tuner.tuning.trial import Trial
 
 INDENT = "    "
+Knob = tuple[str, "Value"]  # a parameter with one of its values
 
 
 @click.command()
@@ -72,8 +74,10 @@ def command(
     peculiar = f", {study.peculiar}" if study.peculiar else ""
     where = f"{problem.space.name} at {problem.text} on {study.device}{peculiar}"
     lines = [f"{where}: {count or 'none'} of {len(trials)} trials failed"]
+    knobs = {reason: _knobs(failed, trials) for reason, failed in most_first.items()}
     for reason, failed in most_first.items():
-        lines += ["", f"{len(failed)} {reason}{_always(failed, trials)}"]
+        others = [knob for other, found in knobs.items() if other != reason for knob in found]
+        lines += ["", f"{len(failed)} {reason}{_always(failed, trials, others)}"]
         lines += [_shown(trial) for trial in (failed if as_list else failed[:1])]
     output.answer(as_json, data, "\n".join(lines))
 
@@ -85,20 +89,35 @@ def _shown(trial: Trial) -> str:
     return "\n".join([f"  {config_text(trial.config)}", *(f"{INDENT}{line}" for line in message)])
 
 
-def _always(failed: Sequence[Trial], trials: Sequence[Trial]) -> str:
-    """The values that no trial had without failing in this way, if more than one trial had them."""
+def _always(failed: Sequence[Trial], trials: Sequence[Trial], others: Sequence[Knob]) -> str:
+    """The values that no trial had without failing in this way, or by `others`, which bring about another failure
+    whatever else is chosen."""
     if len(failed) == len(trials):
         return ", whatever the configuration" if len(trials) > 1 else ""
-    config = failed[0].config if failed else {}
-    always = [
-        f"{name}={value}"
-        for name in config
-        for value in dict.fromkeys(trial.config[name] for trial in failed)
-        if _brings_about({name: value}, failed[0].outcome.failure, trials)
-    ]
-    return f", always where {' or '.join(always)}" if always else ""
+    rest = [trial for trial in trials if not any(_has(trial, other) for other in others)]
+    found = _knobs(failed, rest, among=len(trials))
+    earlier = [o for o in others if any(_has(trial, o) and _has(trial, knob) for trial in trials for knob in found)]
+    unless = f", unless {_named(earlier)}" if earlier else ""
+    return f", always where {_named(found)}{unless}" if found else ""
 
 
-def _brings_about(setting: Mapping[str, Any], reason: str | None, trials: Sequence[Trial]) -> bool:
-    having = [t.outcome.failure for t in trials if all(t.config[name] == value for name, value in setting.items())]
-    return len(having) > 1 and set(having) == {reason} and len(having) < len(trials)
+def _knobs(failed: Sequence[Trial], trials: Sequence[Trial], among: int | None = None) -> list[Knob]:
+    """The values that more than one of `trials` had, but not all of so many, and with which all failed as `failed`."""
+    names = list(failed[0].config) if failed else []
+    knobs = [(name, value) for name in names for value in dict.fromkeys(trial.config[name] for trial in failed)]
+    reason = failed[0].outcome.failure if failed else None
+
+    def brings_about(knob: Knob) -> bool:
+        having = [trial.outcome.failure for trial in trials if _has(trial, knob)]
+        return 1 < len(having) < (among or len(trials)) and set(having) == {reason}
+
+    return [knob for knob in knobs if brings_about(knob)]
+
+
+def _has(trial: Trial, knob: Knob) -> bool:
+    name, value = knob
+    return trial.config[name] == value
+
+
+def _named(knobs: Sequence[Knob]) -> str:
+    return " or ".join(f"{name}={value}" for name, value in knobs)

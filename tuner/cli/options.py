@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tuner import paths
 from tuner.cli import output
 from tuner.errors import RequestError
 from tuner.languages import KINDS
+from tuner.measure.method import OBJECTIVES
 
 
 class Terminated(BaseException):
@@ -55,11 +57,30 @@ def _output_path(_ctx: click.Context, _param: click.Parameter, path: str | None)
     return None if path is None else Path(path)
 
 
-def kernels_like(word: str) -> list[str]:
-    """The names of kernels that begin with `word`, for the shell's completion."""
+def kernels() -> list[str]:
+    """The names of all kernels, for the shell's completion."""
     from tuner.space import catalog
 
-    return [entry.name for entry in catalog.every()[0] if entry.name.startswith(word)]
+    return [entry.name for entry in catalog.every()[0]]
+
+
+def _completed(
+    words: Callable[[], Iterable[str]],
+) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Completes the last of the values, with commas between, that an option takes."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, word: str) -> list[str]:
+        before, comma, last = word.rpartition(",")
+        return [f"{before}{comma}{each}" for each in words() if each.startswith(last)]
+
+    return complete
+
+
+def strategies() -> Iterable[str]:
+    """The names of all strategies, for the shell's completion."""
+    from tuner.search.strategies import STRATEGIES
+
+    return STRATEGIES
 
 
 def _storage(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
@@ -72,19 +93,36 @@ def _storage(_ctx: click.Context, _param: click.Parameter, url: str | None) -> s
 
 _KINDS = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
 
+COMPLETE_KERNEL = _completed(kernels)
+COMPLETE_DEVICE = _completed(lambda: KINDS)
+COMPLETE_STRATEGY = _completed(strategies)
+COMPLETE_OBJECTIVE = _completed(lambda: OBJECTIVES)
+
 SIZES_HELP = (
     "A file of sizes, a line each, perhaps with a weight behind it; or a grid: 256:8192*2, M=1:128*2,N=4096,K=4096. "
     "May be given several times."
 )
-KERNEL = click.argument("kernel", shell_complete=lambda _ctx, _param, word: kernels_like(word))
+KERNEL = click.argument("kernel", shell_complete=COMPLETE_KERNEL)
 SIZE = click.argument("size", required=False)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON document.")
-DEVICE = click.option("--device", metavar="NAME", help=f"Device of this machine: {_KINDS}; cuda:1 is the second GPU.")
+DEVICE = click.option(
+    "--device",
+    metavar="NAME",
+    shell_complete=COMPLETE_DEVICE,
+    help=f"Device of this machine: {_KINDS}; cuda:1 is the second GPU.",
+)
 TARGET_DEVICE = click.option(
-    "--device", metavar="NAME", help=f"Device of this machine ({_KINDS}), or part of the name of one in the store."
+    "--device",
+    metavar="NAME",
+    shell_complete=COMPLETE_DEVICE,
+    help=f"Device of this machine ({_KINDS}), or part of the name of one in the store.",
 )
 DEVICES = click.option(
-    "--device", "--devices", metavar="NAMES", help="A device (cuda:1), several (cuda:0,cuda:3), or `all` GPUs."
+    "--device",
+    "--devices",
+    metavar="NAMES",
+    shell_complete=_completed(lambda: [*KINDS, "all"]),
+    help="A device (cuda:1), several (cuda:0,cuda:3), or `all` GPUs.",
 )
 RESULTS = click.option(
     "--results", type=click.Path(path_type=Path), metavar="DIR", help="Your store, preferred to the shipped one."
@@ -95,8 +133,16 @@ SET = click.option(
 TYPES = click.option(
     "--type", "types", multiple=True, callback=_types, metavar="NAME=DTYPE", help="Type of the kernel, as real=float16."
 )
+
+
+class Whole(click.IntRange):
+    """A whole number between two bounds, in words that messages and `--help` share."""
+
+    name = "whole number"
+
+
 SEED = click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Random seed of the strategy."
+    "--seed", type=Whole(0, 2**32 - 1), metavar="N", default=0, show_default=True, help="Random seed of the strategy."
 )
 VERBOSE = click.option(
     "-v", "--verbose", is_flag=True, help="Tell on standard error what is built, verified and measured, with its times."
@@ -113,16 +159,29 @@ def storage_option(help_: str) -> Callable[[Callable[..., Any]], Callable[..., A
     return click.option("--storage", callback=_storage, metavar="URL", help=help_)
 
 
-def check_writable(option: str, folder: Path, name: str = "") -> None:
-    """Raise RequestError, before hours of measuring, where nothing can be written in `folder`, or no file can have this
-    `name` there."""
+def check_folder(option: str, folder: Path) -> None:
+    """Raise RequestError, before hours of measuring, where nothing can be written in `folder`, which is made."""
     try:
         paths.check_writable(folder)
-        with contextlib.suppress(FileNotFoundError):
-            (folder / name).lstat()
     except OSError as error:
         raise RequestError(
             f"{option} {paths.shown(folder)}: cannot be written: {error.strerror}; name another folder"
+        ) from None
+
+
+def check_file(option: str, file: Path) -> None:
+    """Raise RequestError, before hours of measuring, where `file` cannot be written, or its folder, which may be
+    mistyped, is not there."""
+    try:
+        if not os.path.isdir(file.parent):
+            where = paths.shown(file.parent)
+            raise RequestError(f"{option} {paths.shown(file)}: there is no folder {where}; make it, or name another")
+        with contextlib.suppress(FileNotFoundError):
+            file.lstat()
+        paths.check_writable(file.parent)
+    except OSError as error:
+        raise RequestError(
+            f"{option} {paths.shown(file)}: cannot be written: {error.strerror}; name another place"
         ) from None
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tuner.cli.screen import fitted
 from tuner.paths import plain, shown
 from tuner.space.reference_forms import NOTICES, ConfigReference, KernelReference
 from tuner.space.texts import config_text
@@ -32,7 +34,7 @@ def answer(as_json: bool, data: Any, text: str) -> None:
     if as_json:
         document(data)
     elif text:
-        click.echo(plain(text))
+        click.echo(fitted(plain(text), sys.stdout))
 
 
 def document(data: Any) -> None:
@@ -46,7 +48,7 @@ def say(message: str) -> None:
     if _voices:
         _voices[-1](text)
     else:
-        click.echo(text, err=True)
+        click.echo(fitted(text, sys.stderr), err=True)
 
 
 _voices: list[Callable[[str], None]] = []  # that print messages, the last one now

@@ -6,17 +6,20 @@ import click
 
 from tuner import paths
 from tuner.cli import output
-from tuner.cli.options import JSON, SEED, warn
+from tuner.cli.options import COMPLETE_STRATEGY, JSON, SEED, Whole, warn
 
 
 @click.command()
 @click.argument("cache", type=click.Path(path_type=Path))
-@click.option("--strategy", metavar="NAME", help="Search strategy, as for `tune KERNEL SIZE`.")
+@click.option(
+    "--strategy", metavar="NAME", shell_complete=COMPLETE_STRATEGY, help="Search strategy, as for `tune KERNEL SIZE`."
+)
 @click.option("--budget", metavar="N", help="Number of configurations to try; all if omitted.")
 @SEED
 @click.option(
     "--workers",
-    type=click.IntRange(1, 1024),
+    type=Whole(1, 1024),
+    metavar="N",
     default=1,
     show_default=True,
     help="Configurations under way at a time; they finish in random order.",

@@ -6,16 +6,27 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import JSON, RESULTS, SET, TYPES, figure_option, storage_option, warn
+from tuner.cli.options import (
+    COMPLETE_DEVICE,
+    COMPLETE_KERNEL,
+    JSON,
+    RESULTS,
+    SET,
+    TYPES,
+    figure_option,
+    storage_option,
+    warn,
+)
 from tuner.errors import RequestError
 
 
 @click.command()
-@click.argument("kernel", required=False)
+@click.argument("kernel", required=False, shell_complete=COMPLETE_KERNEL)
 @click.argument("size", required=False)
 @click.option(
     "--device",
     metavar="NAME",
+    shell_complete=COMPLETE_DEVICE,
     help="Only devices of this kind, or whose name contains this; of one kernel, a device of this machine, too.",
 )
 @click.option(

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Sequence
+from typing import TextIO
 
 from tuner.cli import sparkline
 from tuner.paths import plain
@@ -34,8 +35,8 @@ class Screen:
 
     @property
     def width(self) -> int:
-        """Columns that a line may fill. The last one stays free: some terminals begin a new line when it is written."""
-        return max(1, self._size().columns - 1)
+        """Columns that a line may fill."""
+        return _width_of(self._size())
 
     def draw(self, block: Sequence[Line]) -> None:
         """Put `block` in the place of what was drawn before. A line that is too long is cut."""
@@ -47,10 +48,8 @@ class Screen:
     def say(self, text: str) -> None:
         """Print lines that stay, above the block, which the next `draw` shows again. On a terminal they end between
         words."""
-        lines = plain(text).splitlines() or [""]
-        if self.is_live:
-            lines = [part for line in lines for part in _broken(line, self.width)]
-        self._write(self._home() + "".join(f"{line}\n" for line in lines))
+        lines = "\n".join(plain(text).splitlines())
+        self._write(f"{self._home()}{_broken(lines, self.width) if self.is_live else lines}\n")
         self._cells = []
 
     def clear(self) -> None:
@@ -73,11 +72,7 @@ class Screen:
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and self._is_styled else text
 
     def _size(self) -> os.terminal_size:
-        try:
-            size = os.get_terminal_size(self._file.fileno())
-        except (OSError, ValueError):
-            size = os.terminal_size((0, 0))
-        return os.terminal_size((size.columns or NARROW, size.lines or 24))
+        return _size_of(self._file)
 
     def _write(self, text: str) -> None:
         if text:
@@ -112,12 +107,32 @@ def _cut(line: Line, width: int) -> list[Span]:
     return shown
 
 
-def _broken(line: str, width: int) -> list[str]:
-    """`line` in parts of at most `width` characters. A word that is longer, such as a path, stays in one piece."""
-    indent = " " * (len(line) - len(line.lstrip()))
-    return textwrap.wrap(
-        line, width, subsequent_indent=f"{indent}  ", break_long_words=False, break_on_hyphens=False
-    ) or [line]
+def fitted(text: str, file: TextIO) -> str:
+    """`text` as it is printed to a file: on a terminal, its lines end between words."""
+    return _broken(text, _width_of(_size_of(file))) if file.isatty() else text
+
+
+def _size_of(file: TextIO) -> os.terminal_size:
+    try:
+        size = os.get_terminal_size(file.fileno())
+    except (OSError, ValueError):
+        size = os.terminal_size((0, 0))
+    return os.terminal_size((size.columns or NARROW, size.lines or 24))
+
+
+def _width_of(size: os.terminal_size) -> int:
+    """Columns that a line may fill. The last one stays free: some terminals begin a new line when it is written."""
+    return max(1, size.columns - 1)
+
+
+def _broken(text: str, width: int) -> str:
+    """`text` in lines of at most `width` characters. A word that is longer, such as a path, stays in one piece."""
+    lines = []
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        parts = textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        lines += parts or [line]
+    return "\n".join(lines)
 
 
 def can_write(encoding: str | None, text: str) -> bool:

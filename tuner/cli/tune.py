@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SEED, SET, SIZES_HELP, TYPES, VERBOSE, storage_option
+from tuner.cli.options import (
+    COMPLETE_OBJECTIVE,
+    COMPLETE_STRATEGY,
+    DEVICES,
+    JSON,
+    KERNEL,
+    RESULTS,
+    SEED,
+    SET,
+    SIZES_HELP,
+    TYPES,
+    VERBOSE,
+    Whole,
+    storage_option,
+)
 from tuner.errors import RequestError
 from tuner.measure.method import OBJECTIVES, STANDARD, TIMEOUT, Method, parse_objectives
 from tuner.paths import quoted
@@ -33,6 +47,7 @@ WHERE_THEY_ROUND = (
 @click.option(
     "--strategy",
     metavar="NAME",
+    shell_complete=COMPLETE_STRATEGY,
     help="Search strategy; a wrong name lists all. If omitted, brute_force where the budget covers all configurations, "
     "else optuna.",
 )
@@ -45,7 +60,8 @@ WHERE_THEY_ROUND = (
 @SEED
 @click.option(
     "--repeats",
-    type=click.IntRange(1, 1000),
+    type=Whole(1, 1000),
+    metavar="N",
     default=STANDARD.repeats,
     show_default=True,
     help="Timed runs per configuration.",
@@ -60,6 +76,7 @@ WHERE_THEY_ROUND = (
     default=STANDARD.objectives[0],
     show_default=True,
     metavar="NAME[,NAME]",
+    shell_complete=COMPLETE_OBJECTIVE,
     help=f"What to minimise: {', '.join(OBJECTIVES)}. edp is energy times time. Several trade off: time,registers.",
 )
 @click.option(

@@ -125,7 +125,8 @@ def for_space(space: Space, name: str | None) -> str:
     kind, number = split(name)
     if kind not in kinds:
         raise DeviceError(
-            f"{space.name} is written in {_and(space.languages)}: it runs on {_and(kinds)}, not on {kind}"
+            f"device {quoted(name)}: {space.name} is written in {_and(space.languages)}: it runs on {_and(kinds)}, not "
+            f"on {kind}"
             f"{_portable(space, [kind])}"
         )
     return f"{kind}:{number}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner import paths
 from tuner.errors import RequestError
+from tuner.space.texts import problem_text, problem_words
 
 if TYPE_CHECKING:
     from tuner.exchange.target import Problem, Target
@@ -57,7 +58,7 @@ class Export:
     @staticmethod
     def of_targets(files: list[Path], targets: Sequence[Target]) -> Export:
         """The export of the best configurations for these targets."""
-        notes = dict.fromkeys(note for target in targets for note in target.best.notes)
+        notes = dict.fromkeys(note for target in targets for note in (*target.best.notes, *_misfit(target)))
         return Export(files, {"devices": [_summary(target) for target in targets]}, tuple(notes))
 
     @staticmethod
@@ -71,6 +72,23 @@ class Export:
         if trials.peculiar:
             notes.append(f"{recording.kernel}: these are no times with warm caches alone: {trials.peculiar}")
         return Export(files, summary, tuple(notes))
+
+
+def _misfit(target: Target) -> list[str]:
+    """What to know of a configuration that is not of a record of this version, problem and device."""
+    problem, best, record = target.problem, target.best, target.best.record
+    if best.match == "exact" and not best.stale:
+        return []
+    device = target.device.name or target.device.architecture
+    what = "the default"
+    if record is not None:
+        of = f"{problem_text(record.sizes, record.types)} on {record.device}"
+        what = f"what was tuned for {of}{', in an earlier version' if best.stale else ''}"
+    words = problem_words(problem.space.operation, problem.sizes, problem.types, problem.options)
+    return [
+        f"{problem.space.name} at {problem.text} on {device}: was not tuned; this is {what}. "
+        f"`tune {paths.shown(problem.space.name)} {words}` there finds its own"
+    ]
 
 
 def _summary(target: Target) -> dict[str, Any]:

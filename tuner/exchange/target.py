@@ -11,7 +11,7 @@ from tuner.errors import RequestError
 from tuner.space import chosen_size, chosen_types, operation
 from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
-from tuner.space.source import Version, fixed_options
+from tuner.space.source import Version
 from tuner.space.texts import full_problem_text, options_text, problem_text, short_size
 from tuner.store.lookup import MATCHES, Candidate, Query, normalised
 from tuner.store.store import Store
@@ -57,7 +57,7 @@ class Problem:
     @property
     def code_text(self) -> str:
         """The same with every option that the code depends on: who reads the code alone knows no defaults."""
-        op, fixed = self.space.operation, fixed_options(self.space)
+        op, fixed = self.space.operation, self.space.fixed_options
         defaults = {name: value for name, value in op.options.items() if name not in fixed}
         return problem_text(self.sizes, self.types) + options_text(self.options, defaults)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +25,6 @@ from tuner.store import time_tables
 from tuner.store.grids import Measured, Sizes
 from tuner.store.lookup import Candidate, Match, Query
 from tuner.store.prediction import TimeModel
-from tuner.store.record import Record
 from tuner.store.rejected import Rejections
 from tuner.store.store import Store
 
@@ -45,12 +45,11 @@ class Choice:
 
 
 class _Entry(NamedTuple):
-    """What was measured, how it matches here, its record with the rank in it, and the expected regret."""
+    """What was measured, how it matches here, the sizes whose record is nearest, and the expected regret."""
 
     known: Known
     match: Match
-    record: Record | None = None
-    rank: int = 0
+    sizes: Sizes
     regret: float | None = None
 
 
@@ -81,7 +80,6 @@ class FamilyTable:
         for known in self._known:
             for sizes in known.records:
                 self._recorded.setdefault(sizes, []).append(known)
-        self._measured = {sizes: logarithms(sizes) for known in self._known for sizes in known.times}
         entries = [Measured(known.space, known.config, known.times) for known in self._known]
         cache = device.last_cache or 0
         self._model = TimeModel(entries, scope, device.units, cache, self._tiles) if len(entries) > 1 else None
@@ -90,6 +88,11 @@ class FamilyTable:
     def notes(self) -> list[str]:
         """What cannot be read of stores and tables."""
         return list(dict.fromkeys(self._problems))
+
+    @functools.cached_property
+    def _measured(self) -> dict[Sizes, tuple[float, ...]]:
+        """The sizes of all times, and where they lie. With a model, nothing asks for them."""
+        return {sizes: logarithms(sizes) for sizes in {sizes for known in self._known for sizes in known.times}}
 
     def _tiles(self, sizes: Sizes) -> Tiles | None:
         """How the library runs the operation at these sizes, if it tells."""
@@ -202,9 +205,7 @@ class FamilyTable:
             times = self._model.times(scope.sizes)
             for position in times.argsort(kind="stable"):
                 if math.isfinite(times[position]):
-                    known = self._known[position]
-                    record, rank = known.nearest_record(key)
-                    yield _Entry(known, "predicted", record, rank, regret)
+                    yield _Entry(self._known[position], "predicted", key, regret)
             return
         here = logarithms(key)
         for sizes in sorted(self._measured, key=lambda sizes: math.dist(self._measured[sizes], here)):
@@ -214,7 +215,7 @@ class FamilyTable:
         """What was measured at a size, the least time first."""
         best = min((known.times[sizes] for known in there if known.space is not None), default=math.inf)
         for known in sorted(there, key=lambda known: self._exact_time(known, sizes, best)):
-            yield _Entry(known, match, *known.records.get(sizes, (None, 0)))
+            yield _Entry(known, match, sizes)
 
     def _exact_time(self, known: Known, sizes: Sizes, best: float) -> float:
         """Its time; of the library, what it would be in the run of the best of ours, where both were measured."""
@@ -224,11 +225,12 @@ class FamilyTable:
 
     def _valid(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
         """Those of `entries` that are valid here."""
-        for known, match, record, rank, regret in entries:
-            if known.space is None:
-                yield Choice(None, Candidate({}, match, record, regret=regret))
-            elif known.space.valid(known.config, scope):
-                yield Choice(known.space, Candidate(known.config, match, record, rank=rank, regret=regret))
+        for known, match, sizes, regret in entries:
+            if known.space is not None and not known.space.valid(known.config, scope):
+                continue
+            is_predicted = match == "predicted"
+            record, rank = known.nearest_record(sizes) if is_predicted else known.records.get(sizes, (None, 0))
+            yield Choice(known.space, Candidate(known.config, match, record, rank=rank, regret=regret))
 
     def _read(self, library: bool, results: Path | None) -> list[Known]:
         """The configurations in records and tables whose times may be compared, and the library."""

@@ -120,6 +120,7 @@ class Dispatcher:
         self._tables: dict[tuple[str, str], FamilyTable] = {}
         self._places = Places(None if self._fixed is None else self._fixed.id)
         self._loaded: dict[tuple[Any, ...], Loaded] = {}
+        self._shapeless: set[type] = set()  # of arrays that have the CUDA array interface alone
         self._lock = threading.RLock()
 
     def __call__(self, *arrays: Any, stream: Any = None, **options: float) -> None:
@@ -127,7 +128,12 @@ class Dispatcher:
         size is new what loading raises."""
         try:
             first = arrays[0]
-            key = (self._places[first.__class__](first), *[array.shape for array in arrays])
+            kind = first.__class__
+            if kind in self._shapeless:
+                shapes = [array.__cuda_array_interface__["shape"] for array in arrays]
+            else:
+                shapes = [array.shape for array in arrays]
+            key = (self._places[kind](first), *shapes)
             if self._typed:
                 key += tuple([arrays[position].dtype for position in self._typed])
             kernel = self._loaded[key]
@@ -177,6 +183,8 @@ class Dispatcher:
             if shape is None:
                 raise ArgumentError(f"{argument.name}: of type {type(array).__name__}; pass an array")
         place = self._places[type(arrays[0])](arrays[0])
+        if not hasattr(arrays[0], "shape"):
+            self._shapeless.add(type(arrays[0]))
         types = [getattr(arrays[at], "dtype", None) or problem.dtype_name(arrays[at]) for at in self._typed]
         return (place, *shapes, *types), place
 

@@ -10,7 +10,6 @@ from functools import cached_property
 from tuner.families.code import Code, SizedCode
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
-from tuner.space.source import fixed_options
 from tuner.store import lookup
 from tuner.store.grids import Sizes
 from tuner.store.lookup import Query
@@ -95,12 +94,9 @@ class Knowledge:
                     self._library.times[sizes], self._library.records[sizes] = record.library_ms, (record, 0)
 
     def add_table(self, table: TimeTable, query: Query) -> None:
-        """Take in a table of the query's kernel, where it is of this problem and device, and of the kernel as it is.
-        Times of records count before those of tables."""
-        space, names, options = query.space, list(query.space.operation.sizes), query.scope.options
-        is_here = (table.kind, table.device, table.code) == (query.kind, query.device, query.version.code)
-        is_problem = list(table.names) == names and table.types == query.scope.types
-        if not is_here or not is_problem or any(table.options.get(o) != options[o] for o in fixed_options(space)):
+        """Take in a table that serves the query. Times of records count before those of tables."""
+        space = query.space
+        if not table.serves(query):
             return
         for key, config in table.configs.items():
             if space.declares(config):

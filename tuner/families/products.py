@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuner.devices import Device
 from tuner.devices.arguments import ArraySpec
 from tuner.devices.product import MatrixProduct, Tiles, matrices
-from tuner.space import operation, routines, source
+from tuner.space import operation, routines
 from tuner.space.chosen_types import dtype
 from tuner.space.model import Space
 from tuner.space.scope import Scope
@@ -25,16 +25,19 @@ def tiles(space: Space, scope: Scope, device: Device) -> Tiles | None:
 def product(space: Space, scope: Scope) -> MatrixProduct | None:
     """The matrix product that the operation of `space` says to be (`library: gemm`); None if it says none."""
     op = space.operation
-    by_name = {spec.argument.name: spec for spec in specs(space, scope)}
-    if op.library != "gemm" or list(by_name) != ["C", "A", "B"] or source.fixed_options(space) & {"alpha", "beta"}:
+    if (
+        op.library != "gemm"
+        or [a.name for a in op.arrays] != ["C", "A", "B"]
+        or space.fixed_options & {"alpha", "beta"}
+    ):
         return None
-    if not {"alpha", "beta"} <= scope.options.keys() or any(len(spec.shape) != 3 for spec in by_name.values()):
+    C, A, B = specs(space, scope)
+    if not {"alpha", "beta"} <= scope.options.keys() or not len(C.shape) == len(A.shape) == len(B.shape) == 3:
         return None
-    batch, M, N = by_name["C"].shape
-    turned = {name: is_turned(space, name) for name in "AB"}
-    K = by_name["A"].shape[1 if turned["A"] else 2]
-    given = [matrices(by_name[name], turned.get(name, False)) for name in "CAB"]
-    return MatrixProduct(M, N, K, batch, (by_name["C"], by_name["A"], by_name["B"]), *given)
+    (batch, M, N), turned = C.shape, routines.transposed(op)
+    K = A.shape[1 if "A" in turned else 2]
+    given = matrices(C), matrices(A, "A" in turned), matrices(B, "B" in turned)
+    return MatrixProduct(M, N, K, batch, (C, A, B), *given)
 
 
 def is_turned(space: Space, name: str) -> bool:

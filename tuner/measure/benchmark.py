@@ -15,7 +15,7 @@ from tuner.measure.anchors import Anchors
 from tuner.measure.floor import Floor
 from tuner.measure.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.method import STANDARD, Method, objective_values
-from tuner.measure.results import BUILD, MEASURE, VERIFY, Failures, Final, Finals, FoundWrong, Outcome
+from tuner.measure.results import BUILD, MEASURE, VERIFY, FailedConfigs, Final, Finals, FoundWrong, Outcome
 from tuner.measure.sustained import SHORTEST_MS, sustain
 from tuner.measure.timing import (
     FINAL_SECONDS,
@@ -128,6 +128,15 @@ class Bench:
     def _energy(self, call: Callable[[], None], time_ms: float) -> float | None:
         return self._energy_meter.measure(call, time_ms) if self.method.wants_energy else None
 
+    def library(self) -> tuple[float, ...]:
+        """Times in ms of the vendor's library as it chooses to run, taken as those of a configuration are; none where
+        there is no library, or it is wrong."""
+        default = self._anchors.default
+        try:
+            return () if default is None else self._times(default, {}, Race(None))
+        except TrialError:
+            return ()
+
     def renew(self) -> None:
         """Compute what the finals compare with, besides what the search did: inputs that it has not used, and other
         options. Once: it may take as long as the first set."""
@@ -156,7 +165,7 @@ class Bench:
         self.renew()
         calls: dict[int, Callable[[], None]] = {}  # by position in `configs`; the library's come after the last
         end = len(configs)
-        failures = Failures(end, found_wrong)
+        failures = FailedConfigs(end, found_wrong)
         for position, config in enumerate(configs):
             try:
                 calls[position] = self._prepare_verified(config, self._other)
@@ -209,7 +218,7 @@ class Bench:
         self,
         calls: Mapping[int, Callable[[], None]],
         finals: dict[int, Final],
-        failures: Failures,
+        failures: FailedConfigs,
         anchors: Sequence[int],
         seconds: float,
     ) -> None:
@@ -238,7 +247,7 @@ class Bench:
     def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[str | None]:
         """Of each configuration why it is wrong, as the finals would tell, without a time; None where it is right."""
         self.renew()
-        failures = Failures(len(configs), found_wrong)
+        failures = FailedConfigs(len(configs), found_wrong)
         for position, config in enumerate(configs):
             try:
                 self._prepare_verified(config, self._other)

@@ -30,7 +30,7 @@ def rejection(failure: str) -> str | None:
     return log.strip().partition("\n")[0] if reason in WRONG else None
 
 
-class Failures(dict[int, str]):
+class FailedConfigs(dict[int, str]):
     """Why some of `count` configurations failed, as `reason: log` by their positions; later ones are the library's.
     `found_wrong` hears of each configuration whose result is wrong, as soon as that is known."""
 

@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tuner.report.contest_charts import contest, roofline
+from tuner.report.contest_charts import ROOFLINE, contest, roofline
+from tuner.report.importance import why_no_shares
 from tuner.report.landscape import WITHIN, Slice
-from tuner.report.vega_lite import Chart, Spec, colour, logarithmic, rows, rule, spec, tips
+from tuner.report.roofline import why_none
+from tuner.report.vega_lite import Chart, Spec, colour, logarithmic, rounded, rows, rule, spec, tips
 
 if TYPE_CHECKING:
     from tuner.report.findings import Findings
 
+IMPORTANCE, NEIGHBOURS, SLICES = "Importance of parameters", "Neighbours of the best", "Two parameters at a time"
+
+NAMES = ("contest", "roofline", "convergence", "distribution", "importance", "neighbours", "slices")  # in their order
+LEAST_END = 1.1  # of the ratios that colours tell apart
+
 
 def charts(findings: Findings) -> list[Chart]:
     """Those charts for which there is data."""
-    made = [contest, roofline, convergence, distribution, importance, neighbours, slices]
-    if findings.subject.trials.origin == "record":  # the few best, in no order of a search
-        made = [contest, roofline]
+    made = [contest, roofline]
+    if not _has_few(findings):
+        made += [convergence, distribution, importance, neighbours, slices]
     return [chart for make in made if (chart := make(findings)) is not None]
+
+
+def _has_few(findings: Findings) -> bool:
+    """Whether there are a few best trials alone, in no order of a search."""
+    return findings.subject.trials.origin == "record"
+
+
+def absent(findings: Findings) -> dict[str, tuple[str, str]]:
+    """The titles of the charts for which there is no data, by their names, and why there is none."""
+    found = {}
+    if findings.roofline is None:
+        found["roofline"] = ROOFLINE, why_none(findings.contenders[0].rates, findings.subject.ceilings)
+    if _has_few(findings) or all(neighbour.time_ms is None for neighbour in findings.neighbours):
+        found["neighbours"] = NEIGHBOURS, "None of them has a time; `--measure` measures them where the device is."
+    if _has_few(findings):
+        return found
+    if not findings.shares:
+        found["importance"] = IMPORTANCE, why_no_shares(findings.subject)
+    if not findings.slices:
+        found["slices"] = SLICES, "Fewer than two parameters vary in what was measured."
+    return found
 
 
 def convergence(findings: Findings) -> Chart:
@@ -46,7 +75,7 @@ def convergence(findings: Findings) -> Chart:
         if found.winner is not None and found.winner != last:
             caption += f" What won the finals is trial {found.winner}."
         if besides := len(findings.subject.besides):
-            caption += f" {besides} more, measured for a report, are no part of the search."
+            caption += f" Not part of the search, and not here: {besides} more, measured for a report."
         dots: Spec = {
             "mark": {"type": "point", "filled": True, "size": 14, "opacity": 0.45, "color": colour("soft")},
             "encoding": {"x": x, "y": y, "tooltip": tips("trial", "ms")},
@@ -110,7 +139,7 @@ def importance(findings: Findings) -> Chart | None:
         f"{together:.0%} depend on several parameters together. What matters over the whole space may not matter near "
         "the best: see the neighbours."
     )
-    return Chart("importance", "Importance of parameters", caption, spec(data, 22 * len(data), layers))
+    return Chart("importance", IMPORTANCE, caption, spec(data, 22 * len(data), layers))
 
 
 def neighbours(findings: Findings) -> Chart | None:
@@ -144,7 +173,7 @@ def neighbours(findings: Findings) -> Chart | None:
         caption += f" Measured for a report, after the finals: {', '.join(late)}."
     if unsure := sum(bool(n.verdict) for n in measured):
         caption += f" {unsure} of {len(measured)} cannot be told from the best: the table says which."
-    return Chart("neighbours", "Neighbours of the best", caption, spec(data, 18 * len(data), layers))
+    return Chart("neighbours", NEIGHBOURS, caption, spec(data, 18 * len(data), layers))
 
 
 def slices(findings: Findings) -> Chart | None:
@@ -152,21 +181,24 @@ def slices(findings: Findings) -> Chart | None:
     if not findings.slices:
         return None
     best_ms = min(findings.subject.times.values())
-    pairs = [f"{a} and {b}" for a, b in (part.names for part in findings.slices)]
+    pairs = [f"{a} and {b}" for a, b in _names(findings)]
+    ends = [_end(part, best_ms) for part in findings.slices]
     cells = [
-        (position, str(a), str(b), time_ms / best_ms, time_ms, count, time_ms / best_ms > _middle(part, best_ms))
+        (position, str(a), str(b), time_ms / best_ms, time_ms, count, time_ms / best_ms > math.sqrt(ends[position]))
         for position, part in enumerate(findings.slices)
         for a, b, time_ms, count in part.cells
     ]
     data = rows(("pair", "a", "b", "ratio", "ms", "count", "dark"), cells)
     orders = [_order(cell[i] for part in findings.slices for cell in part.cells) for i in (0, 1)]
-    x: Spec = {"field": "a", "type": "ordinal", "sort": orders[0], "title": None, "axis": {"labelAngle": 0}}
-    y: Spec = {"field": "b", "type": "ordinal", "sort": orders[1], "title": None}
+    across, up = ({"signal": f"{json.dumps(names)}[pair]"} for names in zip(*_names(findings), strict=True))
+    x: Spec = {"field": "a", "type": "ordinal", "sort": orders[0], "axis": {"labelAngle": 0, "title": across}}
+    y: Spec = {"field": "b", "type": "ordinal", "sort": orders[1], "axis": {"title": up}}
+    end = {"expr": f"{json.dumps(ends)}[pair]"}
     colour: Spec = {
         "field": "ratio",
         "type": "quantitative",
         "title": "times the fastest",
-        "scale": {"type": "log", "scheme": "viridis", "reverse": True, "domainMin": 1},
+        "scale": {"type": "log", "scheme": "viridis", "reverse": True, "domainMin": 1, "domainMax": end},
         "legend": {"orient": "bottom", "gradientLength": 180},
     }
     layers: list[Spec] = [
@@ -190,13 +222,16 @@ def slices(findings: Findings) -> Chart | None:
         f"Of all configurations with these two values, the fastest, over the fastest of all. It opens with {pairs[0]}."
     )
     whole = spec(data, 240, layers, params=[choice], transform=[{"filter": "datum.pair == pair"}])
-    across, up = findings.slices[0].names
-    return Chart("slices", "Two parameters at a time", caption, whole, f"{across} across, {up} up")
+    return Chart("slices", SLICES, caption, whole, pairs[0])
 
 
-def _middle(part: Slice, best_ms: float) -> float:
-    """The ratio from which a cell is dark."""
-    return math.sqrt(max(time_ms for _, _, time_ms, _ in part.cells) / best_ms)
+def _names(findings: Findings) -> list[tuple[str, str]]:
+    return [part.names for part in findings.slices]
+
+
+def _end(part: Slice, best_ms: float) -> float:
+    """The ratio of the darkest colour. Ratios that are the same in a few digits have no colours far apart."""
+    return rounded(max(LEAST_END, *(time_ms / best_ms for _, _, time_ms, _ in part.cells)))
 
 
 def _order(values: Iterable[Any]) -> list[str]:

@@ -8,10 +8,13 @@ import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from tuner import devices, paths
 from tuner.errors import ExpressionError, RequestError
+from tuner.report import roofline
+from tuner.report.roofline import Roofline
 from tuner.space import catalog, operation, space_folders
 from tuner.space.scope import Scope
 from tuner.space.texts import short_size, types_text
@@ -22,11 +25,13 @@ from tuner.store.rates import Rates
 from tuner.store.store import Record, read
 
 DIMENSIONS = ("kernel", "size", "device", "store")
+MOST_SIZES = 12  # that a message names
 
 
 @dataclass(frozen=True)
 class Competitor:
-    """A record and its place in every dimension: a kernel, a size with its types and options, a device, a store."""
+    """A record and its place in every dimension: a kernel, a size with its types and options, a device, a store. `roof`
+    is the roofline above it, where kernel and ceilings are known."""
 
     kernel: str
     size: str
@@ -34,6 +39,16 @@ class Competitor:
     store: str
     record: Record
     rates: Rates
+    roof: Roofline | None = None
+
+    @property
+    def ceiling(self) -> tuple[str, float] | None:
+        """The name of the ceiling that bounds it, and the share of that which it reaches; what the record says of the
+        nearest, where no roofline is known."""
+        if self.roof is not None:
+            return self.roof.bound, self.roof.share(self.rates)
+        known = (self.rates.peak, self.rates.vs_peak), (self.rates.memory, self.rates.vs_memory)
+        return max(((name, share) for name, share in known if name and share), key=itemgetter(1), default=None)
 
     def place(self, dimensions: Sequence[str]) -> tuple[str, ...]:
         return tuple(getattr(self, name) for name in dimensions)
@@ -75,6 +90,14 @@ class Comparison:
         alike = [c for c in self.competitors if c.place(others) == competitor.place(others)]
         return alike[0] if named and len(alike) > 1 else None
 
+    def axis(self, dimension: str) -> str:
+        """The title of an axis of this dimension: a size says what its numbers are of."""
+        first = self.competitors[0].record.sizes
+        if dimension != "size" or any(c.record.sizes.keys() != first.keys() for c in self.competitors):
+            return dimension
+        names = [name for name in first if name != "batch"] or list(first)
+        return f"size ({' x '.join(names)})"
+
     @property
     def title(self) -> str:
         """What all competitors share."""
@@ -102,24 +125,28 @@ def compare(
     found = _records(stores, say)
     known = dict.fromkeys(kernel for _, kernel, _, _ in found)
     chosen = {name: None for text in kernels for name in _named(text, list(known))}
+    _check_filters([(kernel, record, options) for _, kernel, record, options in found if kernel in chosen], sizes, on)
     ceilings = KeptCeilings(stores[0] if stores else None)
     latest: dict[tuple[str, ...], Competitor] = {}
     for store, kernel, record, options in found:
-        at = short_size(record.sizes) + types_text(record.types) + options
-        fits = (not sizes or at in sizes or _is_at(record, kernel, sizes)) and (
+        at = _size_of(record, options)
+        fits = (not sizes or any(_is_at(record, kernel, options, text) for text in sizes)) and (
             not on or any(_is_on(record, name) for name in on)
         )
         if kernel in chosen and fits:
-            one = Competitor(kernel, at, record.device, store, record, _rates(kernel, record, ceilings))
+            one = Competitor(kernel, at, record.device, store, record, *_rates(kernel, record, ceilings))
             old = latest.get(one.place(DIMENSIONS))
             if old is None or old.record.date < record.date:
                 latest[one.place(DIMENSIONS)] = one
     if len(latest) < 2:
-        had = [(short_size(r.sizes) + types_text(r.types) + o, r.device) for _, k, r, o in found if k in chosen]
-        at, where = (", ".join(dict.fromkeys(texts)) for texts in zip(*had, strict=True))
+        given = "".join(
+            f" --{name} {paths.shown(text)}" for name, texts in (("size", sizes), ("device", on)) for text in texts
+        )
+        alone = next(iter(latest.values()), None)
+        what = f"one record alone, {alone.kernel} at {alone.size} on {alone.device}" if alone else "no record"
         raise RequestError(
-            f"{paths.shown(', '.join(kernels))}: {len(latest) or 'no'} record fits, and two are needed; the store has "
-            f"sizes {at} on {where}"
+            f"{paths.shown(' '.join(kernels))}{given}: fits {what}, and two are compared; name another kernel"
+            f"{', or leave out an option' if given else ', or tune one at another size'}"
         )
     by_size = sorted(latest.values(), key=lambda c: (math.prod(c.record.sizes.values()), c.size))
     orders = [
@@ -135,13 +162,14 @@ def compare(
 
 def _records(stores: Sequence[Path], say: Callable[[str], None]) -> list[tuple[str, str, Record, str]]:
     """Store, kernel, record, and options that are not at their defaults, of all records, by kernel, device and size."""
+    for folder in stores:
+        if not os.path.isdir(folder):
+            raise RequestError(f"--results {paths.shown(folder)}: there is no such folder")
     if len(stores) < 2:
         rows = stored.rows("", stores[0] if stores else None, say)
         return [("", row.kernel, row.record, row.options) for row in rows]
     found = list[tuple[str, str, Record]]()
     for folder in stores:
-        if not os.path.isdir(folder):
-            raise RequestError(f"--results {paths.shown(folder)}: there is no such folder")
         for file in sorted(folder.rglob("*.jsonl")):
             kernel = file.relative_to(folder).with_suffix("").as_posix()
             records, problems = read(file, kernel)
@@ -171,18 +199,36 @@ def _named(text: str, names: list[str]) -> list[str]:
     )
 
 
-def _is_at(record: Record, kernel: str, texts: Sequence[str]) -> bool:
+def _check_filters(found: Sequence[tuple[str, Record, str]], sizes: Sequence[str], on: Sequence[str]) -> None:
+    """Raise RequestError for a size or a device that no record of the chosen kernels has."""
+    for name in on:
+        if not any(_is_on(record, name) for _, record, _ in found):
+            where = ", ".join(dict.fromkeys(record.device for _, record, _ in found))
+            raise RequestError(f"--device {paths.quoted(name)}: the store has these kernels on {where}; name one")
+    for text in sizes:
+        if not any(_is_at(record, kernel, options, text) for kernel, record, options in found):
+            known = dict.fromkeys(
+                _size_of(record, options)
+                for _, record, options in found
+                if not on or any(_is_on(record, name) for name in on)
+            )
+            some = ", ".join([*known][:MOST_SIZES]) + f" and {len(known) - MOST_SIZES} more" * (len(known) > MOST_SIZES)
+            raise RequestError(f"--size {paths.quoted(text)}: the store has these kernels at {some}; name one")
+
+
+def _size_of(record: Record, options: str) -> str:
+    """How the size of a record is shown: with types, and with options that are not at their defaults."""
+    return short_size(record.sizes) + types_text(record.types) + options
+
+
+def _is_at(record: Record, kernel: str, options: str, text: str) -> bool:
     """Whether a text means the sizes of a record: as they are shown, or in any other form that the kernel takes."""
-    if {short_size(record.sizes), short_size(record.sizes) + types_text(record.types)} & set(texts):
+    plain = short_size(record.sizes)
+    if text in (plain, plain + types_text(record.types), _size_of(record, options)):
         return True
-    try:
+    with contextlib.suppress(RequestError, LookupError):
         op = catalog.load(kernel).operation
-    except (RequestError, LookupError):
-        return False
-    for text in texts:
-        with contextlib.suppress(RequestError):
-            if operation.parse_size(text, op, record.types) == record.sizes:
-                return True
+        return operation.parse_size(text, op, record.types) == record.sizes
     return False
 
 
@@ -190,17 +236,19 @@ def _is_on(record: Record, name: str) -> bool:
     return name == record.kind or name.casefold() in record.device.casefold()
 
 
-def _rates(kernel: str, record: Record, ceilings: KeptCeilings) -> Rates:
-    """The rates of a record; its shares of ceilings from those that are known today, where the kernel is."""
+def _rates(kernel: str, record: Record, ceilings: KeptCeilings) -> tuple[Rates, Roofline | None]:
+    """The rates of a record; its shares of ceilings, and its roofline, from those that are known today, where the
+    kernel is."""
     kept = Rates(record.gflops, record.peak, record.vs_peak, record.gbytes, record.memory, record.vs_memory)
     known = ceilings.of_name(record.kind, record.device, record.toolchain)
     backend = devices.BACKENDS.get(record.kind)
     if known is None or backend is None:
-        return kept
+        return kept, None
     try:
         space = catalog.load(kernel)
         limits = backend.limits_of(record.architecture)
         scope = Scope(record.sizes, record.options, backend.language, limits, record.types)
-        return rates.of(space, scope, record.time_ms, known)
+        found = rates.of(space, scope, record.time_ms, known)
     except (RequestError, ExpressionError, LookupError):
-        return kept
+        return kept, None
+    return found, roofline.of(found, known)

@@ -12,7 +12,9 @@ from tuner.space.texts import config_text
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
-    from tuner.report.comparison import Comparison
+    from collections.abc import Sequence
+
+    from tuner.report.comparison import Comparison, Competitor
 
 
 def table(found: Comparison) -> tuple[list[str], list[list[Any]]]:
@@ -24,7 +26,6 @@ def table(found: Comparison) -> tuple[list[str], list[list[Any]]]:
     lines = []
     for c in found.competitors:
         known, record = c.rates, c.record
-        share, ceiling = max((known.vs_peak or 0.0, known.peak), (known.vs_memory or 0.0, known.memory), key=_first)
         lines.append(
             [
                 *c.place(found.varying),
@@ -34,7 +35,7 @@ def table(found: Comparison) -> tuple[list[str], list[list[Any]]]:
                 number(known.gflops),
                 number(known.gbytes),
                 percent(record.vs_library),
-                f"{percent(share)} of {ceiling}" if share else "",
+                f"{percent(c.ceiling[1])} of {c.ceiling[0]}" if c.ceiling else "",
                 c.gain_verdict or times(c.gain),
                 config_text(record.config),
             ]
@@ -43,56 +44,82 @@ def table(found: Comparison) -> tuple[list[str], list[list[Any]]]:
     return [header[i] for i in full], [[line[i] for i in full] for line in lines]
 
 
-def _first(pair: tuple[float, str | None]) -> float:
-    return pair[0]
+def _unit(everyone: Sequence[Competitor]) -> tuple[str, str]:
+    """The unit that all are compared in, and the name of that rate; no name for a time. Where memory bounds all of
+    them, bytes say more."""
+    ways = [("GFLOP/s", "gflops"), ("GB/s", "gbytes")]
+    if all(c.roof is not None and c.roof.is_of_memory for c in everyone):
+        ways.reverse()
+    known = ((unit, name) for unit, name in ways if all(getattr(c.rates, name) for c in everyone))
+    return next(known, ("ms", ""))
+
+
+def _ceiling(competitor: Competitor, rate: str) -> float | None:
+    """The ceiling in the unit of this rate."""
+    value: float | None = getattr(competitor.rates, rate, None)
+    if value is None:
+        return None
+    if competitor.roof is not None:
+        return value / competitor.roof.share(competitor.rates)
+    share = competitor.rates.vs_peak if rate == "gflops" else competitor.rates.vs_memory
+    return value / share if share else None
+
+
+_MARKS = {  # in a chart: their names and colours
+    "library": ("the vendor's library", "warm"),
+    "ceiling": ("the ceiling that bounds it", "ink"),
+}
 
 
 def chart(found: Comparison) -> Chart:
     """A bar for each competitor, with marks at the library and at the ceiling."""
     first, rest = found.varying[0], found.varying[1:]
     everyone = found.competitors
-    unit, attribute = "ms", ""
-    if all(c.rates.gflops for c in everyone):
-        unit, attribute = "GFLOP/s", "gflops"
-    elif all(c.rates.gbytes for c in everyone):
-        unit, attribute = "GB/s", "gbytes"
+    unit, rate = _unit(everyone)
     families = {c.kernel.rpartition("/")[0] for c in everyone}
     family = f"{families.pop()}/" if first == "kernel" and len(families) == 1 else ""
     data = []
     for c in everyone:
-        value = getattr(c.rates, attribute) if attribute else c.record.time_ms
-        share = (c.rates.vs_peak if attribute == "gflops" else c.rates.vs_memory) if attribute else None
-        library = c.record.vs_library and (value / c.record.vs_library if attribute else c.record.library_ms)
+        value = getattr(c.rates, rate) if rate else c.record.time_ms
+        library = c.record.vs_library and (value / c.record.vs_library if rate else c.record.library_ms)
         name = c.place((first,))[0]
         texts = name.removeprefix(family), ", ".join(c.place(rest)), f"{c.record.time_ms:.4g} ms"
-        data.append((*texts, value, library or None, value / share if share else None))
+        data.append((*texts, value, library or None, _ceiling(c, rate)))
     values = rows(("name", "group", "label", "value", "library", "ceiling"), data)
-    y: Spec = {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 190}}
+    y: Spec = {
+        "field": "name", "type": "nominal", "sort": None, "title": found.axis(first), "axis": {"labelLimit": 190},
+    }  # fmt: skip
     offset: Spec = {"yOffset": {"field": "group", "sort": None}} if rest else {}
     x: Spec = {"type": "quantitative", "title": f"{unit}, {'less' if unit == 'ms' else 'more'} is better"}
-    colour: Spec = (
-        {"field": "group", "type": "nominal", "sort": None, "legend": {"orient": "bottom", "title": ", ".join(rest)}}
-        if rest
-        else {"value": {"expr": "accent"}}
+    legend: Spec = {"orient": "bottom", "title": ", ".join(map(found.axis, rest)), "columns": 3}
+    colours: Spec = (
+        {"field": "group", "type": "nominal", "sort": None, "legend": legend} if rest else {"value": {"expr": "accent"}}
     )
     tips = [{"field": field, "type": "nominal"} for field in ("name", "group", "label", "value")]
     layers: list[Spec] = [
-        {"mark": "bar", "encoding": {"y": y, **offset, "x": {**x, "field": "value"}, "color": colour, "tooltip": tips}}
+        {"mark": "bar", "encoding": {"y": y, **offset, "x": {**x, "field": "value"}, "color": colours, "tooltip": tips}}
     ]
-    marks = {"library": "warm", "ceiling": "ink"}
-    named = [field for field in marks if any(row[field] for row in values)]
-    layers += [
-        {
-            "transform": [{"filter": f"isValid(datum.{field})"}],
-            "mark": {"type": "tick", "thickness": 2, "opacity": 1, "color": {"expr": marks[field]}},
-            "encoding": {"y": y, **offset, "x": {**x, "field": field}, "tooltip": [{"field": field}]},
-        }
-        for field in named
-    ]
-    words = {"library": "the vendor's library, in the same rounds", "ceiling": "the measured ceiling of the device"}
-    caption = " ".join(f"{'Orange marks' if f == 'library' else 'Marks in ink'}: {words[f]}." for f in named)
+    for field, (name, ink) in _MARKS.items():
+        if not any(row[field] for row in values):
+            continue
+        scale = {"domain": [name], "range": [{"expr": ink}]}
+        shown: Spec = {
+            "orient": "bottom", "title": None, "labelLimit": 300, "symbolType": "stroke", "symbolSize": 120,
+            "symbolStrokeColor": {"expr": ink}, "symbolStrokeWidth": 2,
+        }  # fmt: skip
+        colours = {"datum": name, "type": "nominal", "scale": scale, "legend": shown}
+        layers.append(
+            {
+                "transform": [{"filter": f"isValid(datum.{field})"}],
+                "mark": {"type": "tick", "thickness": 2, "opacity": 1},
+                "encoding": {
+                    "y": y, **offset, "x": {**x, "field": field}, "color": colours, "tooltip": [{"field": field}],
+                },
+            }
+        )  # fmt: skip
     height = (26 if not rest else 16) * len(values)
-    return Chart("compared", "Side by side", caption, spec(values, height, layers))
+    independent = {"scale": {"color": "independent"}}
+    return Chart("compared", "Side by side", "", spec(values, height, layers, resolve=independent))
 
 
 def html(found: Comparison) -> str:

@@ -1,17 +1,15 @@
-"""The best configuration beside the default and the vendor's library, and the roofline that they lie under."""
+"""The best configuration beside the default and the vendor's library."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.devices.ceilings import COPY
 from tuner.store import rates, verdicts
 from tuner.store.rates import Rates
 from tuner.tuning.selection import SLOW
 
 if TYPE_CHECKING:
-    from tuner.devices.ceilings import Ceilings
     from tuner.report.subject import Subject
     from tuner.space.model import Config
     from tuner.store.verdicts import Timing
@@ -51,15 +49,15 @@ def contenders(subject: Subject) -> list[Contender]:
         found = [_of_search("best", timings[subject.best], best)]
     default = subject.default
     if default is not None and default != subject.best:
-        config = subject.config(default)
+        config, same = subject.config(default), subject.is_same_code(subject.best, default)
         if finals is not None and finals.default_ms:
             # Earlier records have no spread of a default that took part in the finals, as a fast one did.
             in_finals = finals.default_spread is not None or finals.default_ms <= SLOW * finals.time_ms
             origin = FINALS if in_finals else SEARCH
-            ties = finals.default_ties if finals.default_spread is not None else None
+            ties = same or finals.default_ties or (False if finals.default_spread is not None else None)
             found.append(Contender("default", finals.default_ms, origin, config, finals.default_spread, ties=ties))
         elif default in timings:
-            ties = bool(timings[subject.best].verdict(timings[default])) if finals is None else None
+            ties = same or (bool(timings[subject.best].verdict(timings[default])) if finals is None else None)
             found.append(_of_search("default", timings[default], config, ties))
     if finals is not None and finals.library and finals.library_ms:
         found.append(Contender(finals.library, finals.library_ms, FINALS))
@@ -78,44 +76,3 @@ def with_rates(subject: Subject, contender: Contender) -> Contender:
         return contender
     known = rates.of(subject.space, subject.scope, contender.time_ms, subject.ceilings)
     return Contender(**{**vars(contender), "rates": known})
-
-
-@dataclass(frozen=True)
-class Roofline:
-    """The ceilings that bound a kernel of this arithmetic intensity, in FLOP per byte: `memory` and `peak` are names of
-    ceilings with their rates in GB/s and GFLOP/s; `attainable` is the lower bound of the two in GFLOP/s.
-
-    `in_cache`: the caches may hold all arrays, so memory may not bound them. (Williams, Waterman, Patterson: Roofline,
-    CACM 2009.)
-    """
-
-    intensity: float
-    memory: tuple[str, float]
-    peak: tuple[str, float]
-    in_cache: bool
-
-    @property
-    def attainable(self) -> float:
-        return min(self.peak[1], self.intensity * self.memory[1])
-
-    @property
-    def ridge(self) -> float:
-        """The intensity above which arithmetic is the bound."""
-        return self.peak[1] / self.memory[1]
-
-
-def roofline(best: Contender, ceilings: Ceilings | None) -> Roofline | None:
-    """The roofline above the best configuration; None where work or ceilings are not known."""
-    known = best.rates
-    if ceilings is None or known is None or not known.gflops or not known.gbytes:
-        return None
-    memory = known.memory or COPY
-    peak = known.peak
-    if peak is None or memory not in ceilings.rates:
-        return None
-    return Roofline(
-        known.gflops / known.gbytes,
-        (memory, ceilings.rates[memory].rate),
-        (peak, ceilings.rates[peak].rate),
-        known.memory is None,
-    )

@@ -10,6 +10,7 @@ from tuner.errors import RequestError
 from tuner.report import contenders, landscape, limiting, noise
 from tuner.report.contenders import FINALS, SEARCH, Contender
 from tuner.report.limiting import Limiting
+from tuner.report.noise import SAME_CODE
 from tuner.report.words import spread, times
 from tuner.store import verdicts
 from tuner.store.verdicts import NOISY
@@ -133,8 +134,8 @@ def explain(subject: Subject, in_turns: Mapping[Row, Final]) -> Contrast:
                 "" if beside else _reason(subject, alone),
                 changed.spread if changed else None,
                 beside.spread if beside else None,
-                best.verdict(changed) if changed else "",
-                base.verdict(beside) if base and beside else "",
+                _verdict(subject, (subject.best, best), (without, changed)),
+                _verdict(subject, (default, base), (alone, beside)),
             )
         )
     changes.sort(key=lambda change: -(change.without or 0.0))
@@ -142,6 +143,13 @@ def explain(subject: Subject, in_turns: Mapping[Row, Final]) -> Contrast:
     times_ms = best.time_ms, base.time_ms if base else None
     both = _of_turns(subject, default, with_slow, turns) if origin == TURNS else _of_search(subject, default)
     return Contrast(subject, *both, origin, *times_ms, changes, bounds)
+
+
+def _verdict(subject: Subject, one: tuple[Row, Timing | None], other: tuple[Row, Timing | None]) -> str:
+    (row, timing), (other_row, other_timing) = one, other
+    if subject.is_same_code(row, other_row):
+        return SAME_CODE
+    return timing.verdict(other_timing) if timing and other_timing else ""
 
 
 def _of_turns(
@@ -168,7 +176,7 @@ def _pair(
 ) -> tuple[Contender, Contender]:
     """Best and default, each by a Timing and where that is from."""
     (one, origin), (two, default_origin) = best, other
-    ties = bool(one.verdict(two))
+    ties = bool(one.verdict(two)) or subject.is_same_code(subject.best, default)
     found = (
         Contender("best", one.time_ms, origin, subject.config(subject.best), one.spread),
         Contender("default", two.time_ms, default_origin, subject.config(default), two.spread, ties=ties),
@@ -204,12 +212,14 @@ def sentences(found: Contrast) -> list[str]:
             f"Parameters are compared by the times of the {source}, where the best took {found.best_ms:.4g} ms{other}."
         )
     noisy = [change for change in found.changes if change.without_verdict == NOISY]
-    sure = [change for change in found.changes if change.without and change not in noisy]
+    same = [change for change in found.changes if change.without_verdict == SAME_CODE]
+    sure = [change for change in found.changes if change.without and change not in (*noisy, *same)]
     needed = [change for change in sure if (change.without or 0.0) > (1 + ALIKE) * found.best_ms]
     better = [change for change in sure if (change.without or 0.0) < (1 - ALIKE) * found.best_ms]
     idle = [change for change in sure if change not in (*needed, *better)]
-    unknown = [change for change in found.changes if change.without_reason == landscape.NOT_MEASURED]
-    tied = [change for change in found.changes if change.without is None and change not in unknown]
+    unmeasured = [change for change in found.changes if change.without is None and change not in same]
+    unknown = [change for change in unmeasured if change.without_reason == landscape.NOT_MEASURED]
+    tied = [change for change in unmeasured if change not in unknown]
     if needed:
         first = needed[0]
         lines.append(
@@ -221,12 +231,16 @@ def sentences(found: Contrast) -> list[str]:
         lines.append(f"Then come {rest}.")
     if noisy:
         lines.append(f"{_names(noisy)}: {NOISY}; the times with the default's value and without it spread too far.")
+    if same:
+        lines.append(
+            f"{_names(same)}: the best has the same code with the default's value; only chance parts their times."
+        )
     if idle:
         lines.append(f"{_names(idle)}: the default's value would cost less than {ALIKE:.0%}.")
     if better:
         lines.append(
-            f"{_names(better)}: with the default's value the best is faster still. The search has not been there; the "
-            "same `tune` command goes on from what is known now."
+            f"{_names(better)}: with the default's value the best is faster still; the same `tune` command goes on "
+            "from what is known now."
         )
     if tied:
         lines.append(f"{_names(tied)}: cannot be changed back alone; the table says why.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tuner.report import contenders, importance, landscape, noise, restrictions
+from tuner.report import roofline as rooflines
 from tuner.report.words import sentence, spread
 from tuner.space.texts import config_text, short_size
 from tuner.store.verdicts import TOLD
@@ -14,9 +15,10 @@ from tuner.version import VERSION
 
 if TYPE_CHECKING:
     from tuner.exchange.recording import Row
-    from tuner.report.contenders import Contender, Roofline
+    from tuner.report.contenders import Contender
     from tuner.report.landscape import Convergence, Distribution, Failure, Neighbour, Slice
     from tuner.report.restrictions import Removals
+    from tuner.report.roofline import Roofline
     from tuner.report.subject import Subject
 
 BUILD = {  # figures of a build under a recording's names, with their titles
@@ -57,7 +59,7 @@ class Findings:
         return Findings(
             subject=subject,
             contenders=found,
-            roofline=contenders.roofline(found[0], subject.ceilings),
+            roofline=rooflines.of(found[0].rates, subject.ceilings),
             convergence=landscape.convergence(subject),
             random_search=landscape.random_search(subject) if subject.trials.origin == "recording" else [],
             distribution=landscape.distribution(subject),
@@ -66,13 +68,14 @@ class Findings:
             slices=landscape.slices(subject, order),
             leaders=landscape.leaders(subject),
             failures=landscape.failures(subject),
-            removals=None if space is None or scope is None else restrictions.removals(space, scope),
+            removals=None if space is None or scope is None else restrictions.removals(space, scope, subject.counted),
             notes=[*_notes(subject), *_faster(subject, around)],
         )
 
     @property
     def command(self) -> str:
-        """The command that ran it last; where that is not known, one that asks for the same."""
+        """The command that ran it last; where that is not known, one that asks for the same. A recording is made by
+        another verb."""
         return _command(self.subject)
 
     @property
@@ -89,15 +92,26 @@ class Findings:
             ("unlike most", trials.peculiar),
         ]
         if record is not None:
-            rows += [
-                ("record of", f"{record.date}, by tuner {record.version}"),
-                ("its search", f"{record.strategy}, {record.evaluated:,} of {record.configurations:,} configurations"),
+            search = f"{record.strategy}, {record.evaluated:,} of {record.configurations:,} configurations"
+            about = f"{record.date}, by tuner {record.version}"
+            finals = [
                 ("its finals", f"{record.rounds} rounds, spread {record.spread:.1%}"),
                 ("clock in its finals", f"{record.clock_mhz:g} MHz" if record.clock_mhz else ""),
                 ("held down by", ", ".join(record.throttled)),
+            ]
+            ours = [
+                ("its search", search),
+                *finals,
                 ("verified", _verified(subject)),
                 ("signature", record.signature[:16]),
             ]
+            if trials.origin == "recording":  # which another run has made
+                rows += [
+                    ("the store's record", f"{about}, of another search: {search}"),
+                    *(finals if subject.finals else []),
+                ]
+            else:
+                rows += [("record of", about), *ours]
         ceilings = subject.ceilings
         rows += [
             ("ceilings", f"of {ceilings.date[:10]}, by tune devices --measure" if ceilings else "not measured"),
@@ -112,8 +126,7 @@ class Findings:
 
     def verdict(self, row: Row) -> str:
         """Why the time of a trial cannot be told from that of the best, where it cannot."""
-        subject = self.subject
-        return "" if row == subject.best else noise.of_best(subject).verdict(subject.timings[row])
+        return noise.verdict(self.subject, row)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON data."""
@@ -159,6 +172,7 @@ class Findings:
                 "combinations": self.removals.combinations,
                 "examined": self.removals.examined,
                 "valid": self.removals.valid,
+                "valid_is_counted": self.removals.known is not None,
                 "removed": [
                     {"that": r.restriction.that.text, "share": r.share, "alone": r.alone} for r in self.removals.rows
                 ],
@@ -176,7 +190,8 @@ def _command(subject: Subject) -> str:
     problem = subject.problem
     if problem is None:
         return ""
-    record = subject.record if subject.trials.origin != "recording" else None
+    is_recording = subject.trials.origin == "recording"
+    record = None if is_recording else subject.record
     kind = subject.trials.kind or "cuda"
     from tuner.tuning.request import TuningRequest
 
@@ -189,7 +204,8 @@ def _command(subject: Subject) -> str:
         record.strategy if record else None,
         str(record.evaluated) if record else None,
     )
-    return request.command(problem.space.name, kind)
+    command = request.command(problem.space.name, kind)
+    return f"tune record{command.removeprefix('tune')}" if is_recording else command
 
 
 def _faster(subject: Subject, neighbours: Sequence[Neighbour]) -> list[str]:
@@ -224,7 +240,10 @@ def _notes(subject: Subject) -> list[str]:
     if subject.trials.origin == "recording":
         notes.append("These trials are a recording of a space: the whole of it, or a part, in no order of a search.")
     if subject.trials.origin == "record":
-        notes.append("No ledger is here. The trials are the best and the runners-up of the store's record alone.")
+        notes.append(
+            "No ledger is here. The trials are the best and the runners-up of the store's record alone, too few for "
+            "convergence, distribution and importance."
+        )
     if subject.trials.peculiar:
         notes.append(f"These are no times with warm caches alone: {subject.trials.peculiar}.")
     if subject.recording.is_unverified:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tuner.report.subject import Subject
+    from tuner.space.model import Value
 
 
 METHOD = "fANOVA of Optuna"
@@ -20,16 +21,22 @@ MOST_TRIALS = 2000  # that a forest is grown from, drawn at random
 FEWEST_TRIALS = 20  # fewer tell nothing
 
 
+def why_no_shares(subject: Subject) -> str:
+    """Why nothing can be told, as a sentence; empty where something can."""
+    count = len(subject.times)
+    if count < FEWEST_TRIALS:
+        return f"{count} trials have a time; fewer than {FEWEST_TRIALS} tell nothing."
+    if not _varying(subject):
+        return "No parameter varies in what was measured."
+    return "" if len(set(subject.times.values())) > 1 else "All trials took the same time."
+
+
 def shares(subject: Subject) -> dict[str, float]:
     """The share of each parameter that varies, the largest first; what their sum lacks to 1 depends on several of them
     together. Empty for too few trials, or where all take the same time."""
-    values = {
-        name: dict.fromkeys(row[position] for row in subject.times) for position, name in enumerate(subject.parameters)
-    }
-    varying = {name: list(subject.parameters[name]) for name, measured in values.items() if len(measured) > 1}
-    rows = list(subject.times)
-    if len(rows) < FEWEST_TRIALS or len(set(subject.times.values())) < 2 or not varying:
+    if why_no_shares(subject):
         return {}
+    rows, varying = list(subject.times), _varying(subject)
     if len(rows) > MOST_TRIALS:
         rows = random.Random(0).sample(rows, MOST_TRIALS)  # noqa: S311
     if len(varying) == 1:
@@ -60,3 +67,11 @@ def shares(subject: Subject) -> dict[str, float]:
             study, evaluator=FanovaImportanceEvaluator(n_trees=TREES, seed=0), normalize=False
         )
     return {name: float(share) for name, share in found.items()}
+
+
+def _varying(subject: Subject) -> dict[str, list[Value]]:
+    """The declared values of the parameters that vary in what was measured."""
+    measured = {
+        name: dict.fromkeys(row[position] for row in subject.times) for position, name in enumerate(subject.parameters)
+    }
+    return {name: list(subject.parameters[name]) for name, values in measured.items() if len(values) > 1}

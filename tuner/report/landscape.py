@@ -139,7 +139,7 @@ def neighbours(subject: Subject) -> list[Neighbour]:
 
 def _neighbour(subject: Subject, name: str, value: Value, row: Row) -> Neighbour:
     if (found := subject.timings.get(row)) is not None:
-        verdict = noise.of_best(subject).verdict(found)
+        verdict = noise.verdict(subject, row)
         late = subject.is_after_finals(row)
         return Neighbour(name, value, row, found.time_ms, spread=found.spread, verdict=verdict, after_finals=late)
     return Neighbour(name, value, row, None, why_no_time(subject, row))

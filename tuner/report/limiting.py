@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tuner.devices.figures import Figures, resident_blocks
-from tuner.report import contenders
-from tuner.report.contenders import Contender
+from tuner.report import roofline
 
 if TYPE_CHECKING:
     from tuner.devices.ceilings import Ceilings
     from tuner.exchange.recording import Row
+    from tuner.report.contenders import Contender
     from tuner.report.subject import Subject
 
 
@@ -66,13 +66,12 @@ def _count(value: Any) -> int | None:
 def sentences(contender: Contender, ceilings: Ceilings | None, bounds: Limiting | None) -> list[str]:
     """What limits a configuration in words: its share of the roofline, and where it is known, `bounds`."""
     lines = []
-    roof = contenders.roofline(contender, ceilings)
     known = contender.rates
-    if roof is not None and known is not None and known.gflops:
-        bound = roof.peak[0] if roof.intensity >= roof.ridge else roof.memory[0]
+    roof = roofline.of(known, ceilings)
+    if roof is not None and known is not None:
         lines.append(
-            f"It reaches {known.gflops / roof.attainable:.1%} of the roofline: at {roof.intensity:,.3g} FLOP per byte "
-            f"the {bound} ceiling bounds it."
+            f"It reaches {roof.share(known):.1%} of the roofline: at {roof.intensity:,.3g} FLOP per byte "
+            f"the {roof.bound} ceiling bounds it."
         )
     elif known is not None and known.vs_memory:
         lines.append(f"It reaches {known.vs_memory:.1%} of the {known.memory} ceiling.")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tuner.exchange.recording import Entry, Row
     from tuner.report.subject import Subject
 
+SAME_CODE = "the same code"  # why two times cannot be told apart, besides those of `verdicts`
 WIDE = 0.1  # of a median time: a spread of which a reader is told
 
 
@@ -27,6 +28,13 @@ def of_best(subject: Subject) -> Timing:
     told from it."""
     found, finals = subject.timings[subject.best], subject.finals
     return found if finals is None else found.and_also(of_median(finals.time_ms, finals.spread))
+
+
+def verdict(subject: Subject, row: Row) -> str:
+    """Why a trial's time cannot be told from that of the best: SAME_CODE, or what their spreads say; else empty."""
+    if row == subject.best:
+        return ""
+    return SAME_CODE if subject.is_same_code(subject.best, row) else of_best(subject).verdict(subject.timings[row])
 
 
 def of_default(subject: Subject) -> Timing | None:

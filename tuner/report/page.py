@@ -18,6 +18,7 @@ from tuner.report.vega_lite import theme
 if TYPE_CHECKING:
     from tuner.report.vega_lite import Chart
 
+LONG = 30  # characters of a cell
 _FOLDER = Path(__file__).parent
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 _PAGE = """\
@@ -137,10 +138,12 @@ def _table(table: Grid, title: str) -> str:
     numeric = [all(_is_number(row[i]) for row in table.rows) for i in range(len(table.header))]
     css = [' class="number"' if is_numeric and i else "" for i, is_numeric in enumerate(numeric)]
     head = "".join(f'<th scope="col"{c}>{_text(name)}</th>' for c, name in zip(css, table.header, strict=True))
-    lines = ["".join(_cell(cell, c) for cell, c in zip(row, css, strict=True)) for row in table.rows]
+    lines = ["".join(map(_cell, row, css, table.header)) for row in table.rows]
+    has_long = len(table.header) > 2 and any(_is_long(cell) for row in table.rows for cell in row)
+    blocks = ' class="blocks"' * has_long  # of rows, where a window is narrow
     body = "\n".join(f"<tr>{line}</tr>" for line in lines)
     whole = (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{_text(table.folded or title)}"><table>'
+        f'<div class="wide" tabindex="0" role="region" aria-label="{_text(table.folded or title)}"><table{blocks}>'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
     )
     return f"<details><summary>{_text(table.folded)}</summary>{whole}</details>" if table.folded else whole
@@ -157,12 +160,18 @@ def _is_number(cell: Any) -> bool:
     return True
 
 
-def _cell(cell: Any, css: str) -> str:
+def _is_long(cell: Any) -> bool:
+    """Whether a cell fills a line of a telephone."""
+    return cell.code if isinstance(cell, Cell) else len(str(cell)) > LONG
+
+
+def _cell(cell: Any, css: str, column: str) -> str:
+    name = f' data-name="{_text(column)}"' if column else ""
     if isinstance(cell, Cell):
-        inner = f"<code>{_text(cell.text)}</code>" if cell.code else _text(cell.text)
+        inner = f"<code>{_text(cell.text)}</code>" if cell.code and cell.text else _text(cell.text)
         classes = " ".join(filter(None, ("number" if css else "", "same" if cell.faded else "")))
-        return f'<td class="{classes}">{inner}</td>' if classes else f"<td>{inner}</td>"
-    return f"<td{css}>{_text('' if cell is None else cell)}</td>"
+        return f'<td class="{classes}"{name}>{inner}</td>' if classes else f"<td{name}>{inner}</td>"
+    return f"<td{css}{name}>{_text('' if cell is None else cell)}</td>"
 
 
 def _text(text: object) -> str:

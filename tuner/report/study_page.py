@@ -12,6 +12,7 @@ from tuner.report.findings import BUILD, Findings
 from tuner.report.page import Cell, Grid, Section
 from tuner.report.words import number, percent, spread, times
 from tuner.space.texts import config_text
+from tuner.store.report import GIVEN
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
@@ -40,16 +41,25 @@ def picture(findings: Findings, suffix: str) -> bytes:
 def lead(findings: Findings) -> list[str]:
     """What came of it, in a few lines."""
     best, *others = findings.contenders
-    known = best.rates
-    rates = []
-    if known is not None and known.gflops:
-        rates.append(f"{number(known.gflops)} GFLOP/s" + _share(known.vs_peak, known.peak))
-    if known is not None and known.gbytes:
-        rates.append(f"{number(known.gbytes)} GB/s" + _share(known.vs_memory, known.memory))
-    lines = [f"Best: {', '.join([f'{best.time_ms:.4g} ms{spread(best.spread)}', *rates])}."]
+    lines = [f"Best: {', '.join([f'{best.time_ms:.4g} ms{spread(best.spread)}', *_rates(findings)])}."]
     lines += [_against(best, other) for other in others]
     lines.append(f"`{config_text(findings.subject.config(findings.subject.best))}`")
     return [*lines, *findings.notes]
+
+
+def _rates(findings: Findings) -> list[str]:
+    """The rates of the best. The one that the roofline bounds has its share of the ceiling that bounds it; without a
+    roofline, each has that of its own."""
+    known, roof = findings.contenders[0].rates, findings.roofline
+    if known is None:
+        return []
+    if roof is None:
+        arithmetic, memory = _share(known.vs_peak, known.peak), _share(known.vs_memory, known.memory)
+    else:
+        share = _share(roof.share(known), roof.bound)
+        arithmetic, memory = ("", share) if roof.is_of_memory else (share, "")
+    rates = (known.gflops, "GFLOP/s", arithmetic), (known.gbytes, "GB/s", memory)
+    return [f"{number(rate)} {unit}{share}" for rate, unit, share in rates if rate]
 
 
 def _share(share: float | None, ceiling: str | None) -> str:
@@ -74,17 +84,23 @@ def _sections(findings: Findings) -> Iterator[Section]:
         "importance": [_importance(findings)],
         "neighbours": [_neighbours(findings)],
     }
-    for name, chart in charts.items():
+    absent = charting.absent(findings)
+    for name in charting.NAMES:
         # Two charts share a line, except for the last.
-        yield Section.of(chart, *tables.get(name, []), half=name != "slices")
-    if "neighbours" not in charts and findings.neighbours:
-        yield Section("neighbours", "Neighbours of the best", tables=[_neighbours(findings)])
+        if name in charts:
+            yield Section.of(charts[name], *tables.get(name, []), half=name != "slices")
+        elif name in absent:
+            title, why = absent[name]
+            shown = [_neighbours(findings)] if name == "neighbours" and findings.neighbours else []
+            yield Section(name, title, why, tables=shown, half=name != "slices")
+    leaders = _leaders(findings)
     yield Section(
         "leaders",
         f"The best {len(findings.leaders)}",
         "The first won the finals. " * (findings.subject.finals is not None)
-        + f"Grey values are those of the best. {_basis(findings)} Occupancy is an upper bound, set by the build.",
-        tables=[_leaders(findings)],
+        + f"Grey values are those of the best. {_basis(findings)}"
+        + " Occupancy is an upper bound, set by the build." * (BUILD["occupancy"] in leaders.header),
+        tables=[leaders],
     )
     if findings.failures:
         yield Section(
@@ -97,13 +113,20 @@ def _sections(findings: Findings) -> Iterator[Section]:
         yield Section("restrictions", "Restrictions", _removed(findings), tables=[_restrictions(findings)])
     yield Section("environment", "Environment", tables=[Grid(("what", "value"), findings.environment)])
     if findings.command:
-        ran = len(findings.subject.trials.commands)
-        caption = (
-            "This is the last of the commands that ran this study, with its device."
-            if ran
-            else "The study does not say which command ran it; this one asks for the same."
-        ) + " Where the study is, it goes on from what was measured; with --fresh it measures all of it again."
-        yield Section("again", "Do it again", caption, text=findings.command)
+        yield Section("again", "Do it again", _again(findings), text=findings.command)
+
+
+def _again(findings: Findings) -> str:
+    """What the command below it is."""
+    trials = findings.subject.trials
+    if trials.origin == "recording" and not trials.commands:
+        return "The recording does not say which command made it; this one measures the same space."
+    which = (
+        "This is the last of the commands that ran this study, with its device."
+        if trials.commands
+        else "The study does not say which command ran it; this one asks for the same."
+    )
+    return f"{which} Where the study is, it goes on from what was measured; with --fresh it measures all of it again."
 
 
 def _contest(findings: Findings) -> Grid:
@@ -213,10 +236,21 @@ def _failures(findings: Findings) -> Grid:
 def _removed(findings: Findings) -> str:
     found = findings.removals
     assert found is not None
-    how = "all of them" if found.examined == found.combinations else f"{found.examined:,} drawn at random"
+    drawn, record = f"{found.examined:,} drawn at random", findings.subject.record
+    if found.known is not None:
+        valid = f"{found.known:,} ({found.valid:.2%}) are valid here."
+    elif record is not None and record.is_verified and record.strategy != GIVEN:
+        share = record.configurations / found.combinations
+        valid = f"{record.configurations:,} ({share:.2%}) were valid in the search of the record."
+    else:
+        error = 100 * found.margin(found.valid)
+        valid = f"{found.valid:.1%} are valid here, give or take {error:.1f} points, as {drawn} tell."
+    if found.examined < found.combinations:
+        error = 100 * max(found.margin(row.share) for row in found.rows)
+        valid += f" What each restriction removes is told by {drawn}, give or take {error:.1f} points at most."
     return (
-        f"Of {found.combinations:,} combinations of values, {found.valid:.2%} are valid here, as {how} tell. A "
-        "combination may break several restrictions; the column beside it counts those that break this one alone."
+        f"Of {found.combinations:,} combinations of values, {valid} A combination may break several restrictions; the "
+        "column beside it counts those that break this one alone."
     )
 
 

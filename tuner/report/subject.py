@@ -11,7 +11,7 @@ from pathlib import Path
 from tuner import devices, paths
 from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
-from tuner.errors import NoConfiguration, RequestError
+from tuner.errors import ExpressionError, GeometryError, NoConfiguration, RequestError, SpaceError
 from tuner.exchange import recording as recordings
 from tuner.exchange import trials as gathering
 from tuner.exchange.recording import Entry, Recording, Row
@@ -19,7 +19,8 @@ from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials
 from tuner.measure.method import peculiarity
 from tuner.report import noise
-from tuner.space import catalog
+from tuner.search import listing
+from tuner.space import catalog, preprocessor
 from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, Value
 from tuner.space.scope import Scope
@@ -107,6 +108,20 @@ class Subject:
         """Whether a trial was measured for a report, or from a list, after the finals that chose the best."""
         measured = self.trials.given.get(row)
         return measured is not None and self.finals is not None and measured > _time(self.finals.date)
+
+    @property
+    def counted(self) -> int | None:
+        """The number of configurations that are valid now, where they were listed on this machine."""
+        return listing.counted(self.space, self.scope) if self.space and self.scope else None
+
+    def is_same_code(self, one: Row, other: Row) -> bool:
+        """Whether two configurations certainly are the same code, launched alike."""
+        space, scope = self.space, self.scope
+        try:
+            configs = self.config(one), self.config(other)
+            return space is not None and scope is not None and preprocessor.is_same_code(space, *configs, scope)
+        except (SpaceError, ExpressionError, GeometryError):
+            return False
 
     def config(self, row: Row) -> Config:
         return dict(zip(self.parameters, row, strict=True))

@@ -38,7 +38,8 @@ def theme(dark: bool) -> Spec:
             "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 150,
             "labelOverlap": True, "labelSeparation": 6,
         },
-        "legend": {"labelColor": ink, "titleColor": soft, "labelFontSize": 12, "titleFontWeight": "normal"},
+        "legend": {"labelColor": ink, "titleColor": soft, "labelFontSize": 12, "titleFontWeight": "normal",
+                   "layout": {"bottom": {"direction": "vertical", "anchor": "start"}}},
         "title": {"color": ink},
         "range": {"category": [accent, "#009e73", "#cc79a7", "#8c8c8c", "#7b5ea7", "#b8a800"]},
         "params": [

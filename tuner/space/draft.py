@@ -85,7 +85,7 @@ class Draft:
         outputs = [name for name, role in arrays.items() if role != "in"] or ["y"]
         inputs = [name for name, role in arrays.items() if role != "out"]
         real = [p for p in self.arguments.arrays if name_of(p) in inputs and self._is_short(p)]
-        expression = self._expression(inputs) if inputs else f"zeros({', '.join(self.extents)})"
+        expression = self._expression(inputs, outputs[0]) if inputs else f"zeros({', '.join(self.extents)})"
         choices = _REFERENCES.format(
             expression=_EXPRESSION.format(expression) if expression and len(outputs) == 1 else "",
             arguments=", ".join([*inputs, "*", *self.extents, *self.facts.options]),
@@ -104,9 +104,9 @@ class Draft:
         dtype = DTYPES.get(array.dtype or "")
         return dtype is not None and dtype.kind == "real" and dtype.itemsize < DTYPES["float64"].itemsize
 
-    def _expression(self, inputs: list[str]) -> str:
+    def _expression(self, inputs: list[str], output: str) -> str:
         """An expression of the inputs, whose form may be that of the answer: sums into elements that another array
-        chooses are counts. Empty where the text does not tell enough of them."""
+        chooses are counts, and a single number is a sum. Empty where the text does not tell enough of them."""
         shapes = self.facts.shapes
         for array in self.arguments.arrays:
             chosen = [name for name in self.facts.choices.indices_into(array.name) if name != array.name]
@@ -117,7 +117,8 @@ class Draft:
                     return ""
                 weights = f"weights={others[0]}, " if others else ""
                 return f"{name_of(array)} + bincount({chosen[0]}, {weights}minlength={extents[0]})"
-        return " + ".join(inputs)
+        single = {name_of(array) for array in self.arguments.arrays if shapes.shape(array.name) == ["1"]}
+        return " + ".join(f"sum({name})" if output in single and name not in single else name for name in inputs)
 
     def _work(self) -> str:
         moved = Counter[tuple[str, ...]]()

@@ -5,6 +5,7 @@ import functools
 import os
 import re
 import stat
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from tuner.errors import SpaceError
 
 MAX_SOURCE = 10_000_000  # characters of a kernel file or header
 MOST_KEPT = 64  # texts, because launches ask for one several times
+SETTLED_NS = 2_000_000_000  # since a file was written: the clocks of file systems are that coarse
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -73,7 +75,8 @@ def _parts_of(path: Path, folders: tuple[Path, ...]) -> _Parts:
         parts = _inlined(path, set(), folders, files)
         if len(_kept) >= MOST_KEPT:
             _kept.clear()
-        if files[path]:  # a pipe is read each time
+        recent = time.time_ns() - SETTLED_NS  # a pipe, and what may change again at the same time, is read each time
+        if files[path] and all(stamp is None or stamp[1] < recent for stamp in files.values()):
             _kept[path, folders] = parts, files
     return parts
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -243,6 +244,17 @@ class Space:
         A derived value is computed when it is first read, which raises ExpressionError if it cannot be computed.
         """
         return _Names({**scope.names, **config}, self.derived)
+
+    @cached_property
+    def fixed_options(self) -> frozenset[str]:
+        """The options that code, geometry, restrictions or shapes depend on: they are fixed when a kernel is loaded."""
+        arguments = self.operation.arguments
+        shapes = [extent for argument in arguments for extent in argument.shape or ()]
+        conditions = [restriction.that for restriction in self.restrictions]
+        kinds = [e for a in arguments if a.kind for values in a.kind.expressions.values() for e in values]
+        geometry = [expression for step in self.steps for expression in step.expressions]
+        expressions = (*self.derived.values(), *geometry, *conditions, *shapes, *kinds)
+        return frozenset(name for each in expressions for name in each.names) & self.operation.options.keys()
 
     @property
     def varying(self) -> frozenset[str]:

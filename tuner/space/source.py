@@ -98,16 +98,6 @@ def size_dependent(space: Space) -> frozenset[str]:
     return frozenset(found)
 
 
-def fixed_options(space: Space) -> set[str]:
-    """The options that code, geometry, restrictions or shapes depend on: they are fixed when a kernel is loaded."""
-    shapes = [extent for argument in space.operation.arguments for extent in argument.shape or ()]
-    conditions = [restriction.that for restriction in space.restrictions]
-    kinds = [e for a in space.operation.arguments if a.kind for values in a.kind.expressions.values() for e in values]
-    geometry = [expression for step in space.steps for expression in step.expressions]
-    expressions = (*space.derived.values(), *geometry, *conditions, *shapes, *kinds)
-    return {name for expression in expressions for name in expression.names} & space.operation.options.keys()
-
-
 def unused(space: Space) -> frozenset[str]:
     """The derived values that depend on sizes, and that no text of the space names."""
     candidates = size_dependent(space)

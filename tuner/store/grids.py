@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from tuner.space.model import Config, Space, Step
 from tuner.space.scope import Scope
 
 Sizes = tuple[int, ...]  # in the order of the operation
+Scopes = Callable[[Sizes], Scope]  # the problem of these sizes
 Array = np.ndarray[Any, np.dtype[np.float64]]
 PROBE_SIZE = 4096 * 3 * 5 * 7  # which nearly every block divides; the product of three such sizes is not too large
 NEARLY = 0.01  # of the exponent of a size
@@ -53,28 +54,28 @@ class TiledGrid:
     is_product: bool = True
 
     @staticmethod
-    def of(step: Step, space: Space, config: Config, scope: Scope, sizes: Sequence[Sizes]) -> TiledGrid | None:
+    def of(step: Step, space: Space, config: Config, scopes: Scopes, sizes: Sequence[Sizes]) -> TiledGrid | None:
         """The grid of a step, which is compared with what it is at `sizes`; None if it has no value somewhere."""
         varying = _varying(space)
         trees = [_unbounded(_resolved(extent.tree, space), varying) for extent in step.grid]
-        grid = TiledGrid._of(step, trees, space, config, scope, sizes)
+        grid = TiledGrid._of(step, trees, space, config, scopes, sizes)
         if grid is not None and not grid.agrees:
             factors = [factor for tree in trees for factor in _factors(tree, space)]
-            split, large = TiledGrid._of(step, factors, space, config, scope, sizes), _large(space)
+            split, large = TiledGrid._of(step, factors, space, config, scopes, sizes), _large(space)
             if split is not None and split.agrees and math.isclose(*(g.along(large).prod() for g in (split, grid))):
                 return split
         return grid
 
     @staticmethod
     def _of(
-        step: Step, trees: Sequence[ast.expr], space: Space, config: Config, scope: Scope, sizes: Sequence[Sizes]
+        step: Step, trees: Sequence[ast.expr], space: Space, config: Config, scopes: Scopes, sizes: Sequence[Sizes]
     ) -> TiledGrid | None:
         """The same with these factors."""
         extents = tuple(map(evaluator_of, trees))
         large = tuple(map(int, _large(space)))
 
         def counts(point: Sizes) -> list[int]:
-            return counted(extents, space.names(config, at(space, scope, point)))
+            return counted(extents, space.names(config, scopes(point)))
 
         try:
             there = counts(large)
@@ -82,7 +83,7 @@ class TiledGrid:
             exponents = np.array([[math.log2(b / a) for b in more] for a, *more in zip(there, *doubled, strict=True)])
             powers = np.round(exponents)
             factors = np.array(there, float) / float(PROBE_SIZE) ** powers.sum(axis=1)
-            names = space.names(config, at(space, scope, large))
+            names = space.names(config, scopes(large))
             blocks = math.prod(extent.integer(names) for extent in step.grid)
             grid = TiledGrid(extents, factors, powers, blocks if blocks < math.prod(there) else math.inf)
             if (abs(exponents - powers) > NEARLY).any():

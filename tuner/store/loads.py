@@ -29,6 +29,7 @@ library's routine, whose blocks nobody knows, has the work as its load.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -107,7 +108,9 @@ class TimeTerms:
         self._units, self._scope, self._cache = units, scope, cache
         self._space = next((entry.space for entry in measured if entry.space is not None), None)
         self._rows = {} if self._space is None else _rows(self._space, scope)
+        self._latest: tuple[Sizes, Scope] = (), scope
         self._libraries = np.array([entry.space is None for entry in measured], bool)
+        scopes = functools.cache(self._at)  # many grids are looked at at the same sizes
         parameters: dict[int, list[str]] = {}
         known: dict[tuple[object, ...], list[TiledGrid]] = {}
         counted: dict[int, _Counted] = {}
@@ -120,7 +123,7 @@ class TimeTerms:
                 parameters[id(space)] = parameters_of(space)
             key = id(space), *(config.get(name) for name in parameters[id(space)])
             if key not in known:
-                found = [TiledGrid.of(step, space, config, scope, sizes) for step in space.steps]
+                found = [TiledGrid.of(step, space, config, scopes, sizes) for step in space.steps]
                 there = [grid for grid in found if grid is not None]
                 known[key] = [grid for grid in there if grid.is_product] or there
             for grid in known[key]:
@@ -139,10 +142,21 @@ class TimeTerms:
         self._power_of = inverse.reshape(self._factors.shape)
         self._most = np.array([grid.most for grid in grids], float)
         library: Mapping[Sizes, float] = next((entry.times for entry in measured if entry.space is None), {})
-        told = {each: tiles(each) for each in library}
-        self._told = told if all(told.values()) else {}
+        self._told: dict[Sizes, Tiles] = {}
+        for each in library:
+            if (offer := tiles(each)) is None:  # then it is believed nowhere
+                self._told = {}
+                break
+            self._told[each] = offer
         self._tiles_of = tiles
-        self._algorithms = sorted({each.algorithm for each in told.values() if each})
+        self._untold = np.nan if self._told else 0.0
+        self._algorithms = sorted({each.algorithm for each in self._told.values()})
+
+    def _at(self, sizes: Sizes) -> Scope:
+        """The problem of these sizes; all entries are of one operation. A choice asks for it again and again."""
+        if sizes != self._latest[0] and self._space is not None:
+            self._latest = sizes, at(self._space, self._scope, sizes)
+        return self._latest[1]
 
     @property
     def has_tiles(self) -> bool:
@@ -160,11 +174,11 @@ class TimeTerms:
         work, alignments = np.ones((len(sizes), 2)), np.ones((len(sizes), len(self._rows)), int)
         if self._space is not None:
             for row, each in enumerate(sizes):
-                scope = at(self._space, self._scope, each)
+                scope = self._at(each)
                 work[row], alignments[row] = work_of(self._space, scope), self._alignments(scope)
         library = [self._told.get(each) or self._tiles_of(each) if self.has_tiles else None for each in sizes]
-        tiles = self._means(there, [each and each.there for each in library])
-        share = self._means(1 / whole, [each and 1 / each.whole for each in library])
+        shares = np.array([self._untold if each is None else 1 / each.whole for each in library], float)
+        tiles, share = self._means(there, self._library_tiles(library)), self._means(1 / whole, shares)
         return Amounts(sizes, there, tiles, share, work[:, [0]], work[:, [1]], alignments, library)
 
     def parts(self, amounts: Amounts, slots: Array) -> Array:
@@ -219,20 +233,18 @@ class TimeTerms:
         multiprocessors. All are means of steps."""
         there, most, slots = amounts.there, self._most, slots[self._owners]
         even = there / np.where(there > most, np.minimum(slots, most), slots)
-        library = [each and each.there / self._units for each in amounts.library]
-        rounded = [
-            self._means(np.ceil(even / at_once), [each and math.ceil(each / at_once) for each in library])
-            for at_once in (1, 2, 4)
-        ]
-        return np.array([*rounded, self._means(even, library)])
+        return self._means(_in_waves(even), _in_waves(self._library_tiles(amounts.library) / self._units))
 
-    def _means(self, by_grid: Array, library: Sequence[float | None]) -> Array:
-        """By size and entry: the mean of the grids of each; of a library that does not tell its tiles, zero."""
-        found = np.full((len(library), len(self._libraries)), np.nan)
+    def _library_tiles(self, library: Sequence[Tiles | None]) -> Array:
+        """By size: the tiles of a library; zero where it never tells."""
+        return np.array([self._untold if each is None else each.there for each in library], float)
+
+    def _means(self, by_grid: Array, library: Array) -> Array:
+        """The last axis by entry: of each kernel the mean of its grids, and the library's."""
+        found = np.full((*library.shape, len(self._libraries)), np.nan)
         if len(self._owners):
-            found[:, self._with_grids] = np.add.reduceat(by_grid, self._first_grids, axis=1) / self._grids_of
-        untold = np.nan if self.has_tiles else 0.0
-        found[:, self._libraries] = np.array([untold if each is None else each for each in library])[:, None]
+            found[..., self._with_grids] = np.add.reduceat(by_grid, self._first_grids, axis=-1) / self._grids_of
+        found[..., self._libraries] = library[..., None]
         return found
 
     def _library_places(self, library: Sequence[Tiles | None]) -> Array:
@@ -250,12 +262,17 @@ class TimeTerms:
         along = self._factors * powers[:, self._power_of]
         there, whole = np.ceil(along - ROUNDING).prod(axis=2), along.prod(axis=2)
         for row, each in enumerate(sizes if self._counted else ()):
-            scope = at(self._counted[0].space, self._scope, each)  # all are of one operation
+            scope = self._at(each)
             for counted in self._counted:
                 there[row, counted.rows] = counted.grid.tiles(counted.space.names(counted.config, scope))
                 if not counted.grid.is_product:
                     whole[row, counted.rows] = there[row, counted.rows]
         return there, whole
+
+
+def _in_waves(even: Array) -> Array:
+    """So many tiles per multiprocessor in waves of one, two and four of them, and without waves."""
+    return np.array([np.ceil(even), np.ceil(even / 2), np.ceil(even / 4), even])
 
 
 def _rows(space: Space, scope: Scope) -> dict[Expression, int]:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tuner.space import source
 from tuner.space.default import first_valid
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
@@ -115,7 +114,7 @@ def best_fits(records: Iterable[Record], query: Query) -> list[Fit]:
     this size."""
     scope = query.scope
     entries, records = [], list(records)
-    options = {name: scope.options[name] for name in source.fixed_options(query.space)}
+    options = {name: scope.options[name] for name in query.space.fixed_options}
     latest: dict[str, str] = {}
     for record in records:
         latest[record.problem] = max(latest.get(record.problem, ""), record.date)

@@ -75,15 +75,17 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
             )
             continue
         count += len(file_records)
-        file_tables, unread = time_tables.read_file(time_tables.beside(file))
-        problems += unread
-        tables.setdefault(kernel, []).extend(file_tables)
+        if is_named:
+            _take_tables(time_tables.beside(file), kernel, tables, problems)
         test = tests.setdefault(kernel, usable(kernel))
         useless = [record for record in file_records if not test(record)]
         if useless:
             example = f"such as {config_text(useless[0].config)[:200]}"
             problems.append(f"{paths.shown(file)}: {len(useless)} left out that {kernel} allows nowhere, {example}")
         records.setdefault(kernel, []).extend(record for record in file_records if test(record))
+    for folder in filter(Path.is_dir, sources):
+        for file in _below(folder, time_tables.SUFFIX):
+            _take_tables(file, None, tables, problems)
     ceilings = [one for path in sources for one in _ceilings(path, problems)]
     merged = {kernel: Store(kernel, results).merge(group, tests[kernel]) for kernel, group in sorted(records.items())}
     for kernel, group in tables.items():
@@ -91,6 +93,15 @@ def merge(sources: Iterable[Path], results: Path | None = None) -> MergeSummary:
     unverified = sum(record.doubt == "unverified" for group in merged.values() for record in group)
     written = {kernel: len(group) for kernel, group in merged.items()}
     return MergeSummary(len(files), count, written, problems, unverified, KeptCeilings(results).merge(ceilings))
+
+
+def _take_tables(file: Path, kernel: str | None, tables: dict[str, list[TimeTable]], problems: list[str]) -> None:
+    """Add the tables of a file to those of a kernel, by default the one that the file names, with messages about what
+    cannot be read."""
+    found, unread = time_tables.read_file(file)
+    problems += unread
+    if found:
+        tables.setdefault(kernel or _safe(time_tables.kernel_of(file), file), []).extend(found)
 
 
 def _ceilings(folder: Path, problems: list[str]) -> list[Ceilings]:
@@ -132,8 +143,8 @@ def _files(path: Path) -> list[tuple[Path, bool]]:
     """The files to read, each with whether it was named itself."""
     try:
         if path.is_dir():
-            files = sorted(_below(path))
-            if not files:
+            files = sorted(_below(path, ".jsonl"))
+            if not files and not _below(path, time_tables.SUFFIX):
                 raise RequestError(f"{paths.shown(path)}: no results, *.jsonl, in it or below")
             return [(file, False) for file in files]
         path.stat()
@@ -145,20 +156,25 @@ def _files(path: Path) -> list[tuple[Path, bool]]:
     return [(path, True)]
 
 
-def _below(folder: Path) -> list[Path]:
-    """The results in a folder. Raises OSError for a folder that cannot be read, which `Path.rglob` would skip."""
+def _below(folder: Path, suffix: str) -> list[Path]:
+    """The files in a folder whose names end so. Raises OSError for a folder that cannot be read, which `Path.rglob`
+    would skip."""
 
     def stop(error: OSError) -> None:
         raise error
 
     tree = os.walk(folder, onerror=stop)
-    return [Path(root, name) for root, _, names in tree for name in names if name.endswith(".jsonl")]
+    return [Path(root, name) for root, _, names in tree for name in names if name.endswith(suffix)]
 
 
 def _kernel(file: Path) -> str:
     """The kernel that the header of a results file names. It must be safe as a path, since it becomes one."""
     with file.open(encoding="utf-8", errors="replace") as lines:
-        name = json.loads(lines.readline()).get("kernel")
+        return _safe(json.loads(lines.readline()).get("kernel"), file)
+
+
+def _safe(name: object, file: Path) -> str:
+    """The name of a kernel, of which a path may be made."""
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*(/\w[\w.+-]*)*", name) or len(name) > 200:
         raise RequestError(f"{paths.shown(file)}:1: its header names no kernel: {str(name)[:60]!r}")
     return name

@@ -16,7 +16,7 @@ from tuner.store.loads import Position
 # How much what is left open changes with the logarithms of sizes, the alignment of rows, the logarithms of blocks and
 # of the work of each, and with what a library tells of its waves and algorithm: of a kernel, and of a library that
 # tells its tiles, or does not.
-KERNEL, TILED, UNTILED = (0.27, 1.0, 0.67, 0.0), (0.2, 0.0, 0.3, 0.4), (0.67, 1.0, 0.0, 0.0)
+KERNEL, TILED, UNTILED = (0.27, 0.5, 0.67, 0.0), (0.2, 0.0, 0.3, 0.4), (0.67, 1.0, 0.0, 0.0)
 MOST_ROWS, MOST_PRODUCTS = 96, 1 << 18  # of a matrix that is inverted at once, and of a product
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 Rows = np.ndarray[Any, np.dtype[np.intp]]
@@ -28,27 +28,34 @@ class Nearness:
     def __init__(self, is_kernel: Mask, has_tiles: bool, sizes: Position) -> None:
         """`sizes` are all that a model knows."""
         self._kinds = is_kernel.astype(int)
-        self._scales = (TILED if has_tiles else UNTILED), KERNEL
-        self._blocks_scales = np.where(is_kernel, KERNEL[2], self._scales[0][2])
+        scales, lengths = ((TILED if has_tiles else UNTILED), KERNEL), [p.shape[1] for p in self._parts(sizes)]
+        self._scales = [np.repeat([each[0], each[1], each[3]], lengths) for each in scales]
+        self._blocks_scales = np.where(is_kernel, scales[1][2], scales[0][2])
         self._shared, (self._blocks, self._work) = self._scaled(sizes)
-        self._apart = [_squares(places) for places in self._shared]
+        self._lengths = [(places**2).sum(axis=1) for places in self._shared]
+        self._apart = [squares_apart(places) for places in self._shared]
+        self._single = self._blocks.astype(np.float32), self._work.astype(np.float32)
 
     def _scaled(self, sizes: Position) -> tuple[list[Array], Array]:
         """What all libraries share, and all kernels, by size; and the blocks, and the work of each, by entry."""
-        shared = [
-            np.hstack([sizes.sizes * by_size, sizes.alignments * by_alignment, sizes.library * by_library])
-            for by_size, by_alignment, _, by_library in self._scales
-        ]
-        return shared, sizes.blocks.transpose(2, 1, 0) * self._blocks_scales[:, None]
+        places, own = np.concatenate(self._parts(sizes), axis=1), sizes.blocks.transpose(2, 1, 0)
+        return [places * scale for scale in self._scales], own * self._blocks_scales[:, None]
+
+    @staticmethod
+    def _parts(sizes: Position) -> tuple[Array, ...]:
+        return sizes.sizes, sizes.alignments, sizes.library
 
     def near(self, entries: Rows, here: Position) -> Array:
-        """How near, from 0 to 1, a size is to all of them, by entry."""
-        shared, (blocks, work) = self._scaled(here)
-        squares = np.array(
-            [((these - those) ** 2).sum(axis=1) for these, those in zip(self._shared, shared, strict=True)]
-        )
-        own = (self._blocks[entries] - blocks[entries]) ** 2 + (self._work[entries] - work[entries]) ** 2
-        near: Array = np.exp(-np.sqrt(squares[self._kinds[entries]] + own))
+        """How near, from 0 to 1, a size is to all of them, by entry; in float32, since each choice waits for it."""
+        shared, own = self._scaled(here)
+        apart = [
+            lengths + (place**2).sum() - 2 * np.einsum("sd,d->s", places, place)
+            for lengths, places, (place,) in zip(self._lengths, self._shared, shared, strict=True)
+        ]
+        squares = np.maximum(np.array(apart, np.float32), 0.0)[self._kinds[entries]]
+        for those, this in zip(self._single, own.astype(np.float32), strict=True):
+            squares += (those[entries] - this[entries]) ** 2
+        near: Array = np.exp(-np.sqrt(squares))
         return near
 
     def near_one_another(self, entry: int, rows: Rows) -> Array:
@@ -60,7 +67,7 @@ class Nearness:
         return near
 
 
-def _squares(places: Array) -> Array:
+def squares_apart(places: Array) -> Array:
     """The squares of the distances of places to one another."""
     squares: Array = np.zeros((len(places), len(places)))
     for column in places.T:

@@ -15,7 +15,9 @@ sizes, or never with rows that are not aligned, is not predicted where these wou
 Whether to trust it, the records tell: sizes are left out, each once, and predicted from the others, among what was
 measured there and elsewhere. The model must choose better than the nearest size does, over LEAST_SIZES sizes at least.
 They also tell by how much a kernel must be expected to be faster than the library, to be taken in its place, so that
-sizes at which it is slower are rare.
+sizes at which it is slower are rare; and how large errors are where: of several that are predicted to be about as fast,
+the least one is most likely thought to be faster than it is. So what was badly predicted at sizes nearby is thought to
+take longer.
 In `benchmarks/lookup.py`, which compares both on recordings, the look-up was never worse by this rule than without it.
 """
 
@@ -28,19 +30,24 @@ import numpy as np
 from tuner.space.scope import Scope
 from tuner.store.grids import Array, Measured, Sizes
 from tuner.store.loads import LOAD, PARTS, LibraryTiles, TimeTerms
-from tuner.store.nearness import Mask, Nearness, inverse, product
+from tuner.store.nearness import Mask, Nearness, inverse, product, squares_apart
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
-MOST_SIZES = 512  # that a model learns from, the most measured first
-DEVIATION, NOISE = 0.3, 0.03  # of the logarithms of what is left open, and of those of a measurement
+MOST_SIZES = 2048  # that a model learns from, the most measured first
+DEVIATION, NOISE = 0.3, 0.05  # of the logarithms of what is left open, and of those of a measurement
 ODD = 0.7  # the most of a logarithm that is left open
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
+RISK = 0.5  # of the errors of the logarithms, as sizes nearby show them: by that much it is thought to take longer
+UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many sizes that counts as
 FAR = 3.0  # times the best at a size: what takes longer tells little of where it may be the best
 MOST_KNOWN = 190  # sizes of a kernel's configuration, those where it is nearest the best
-RARE = 0.1  # of the sizes of what was measured most: what was measured at fewer is known there alone
-CAUTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)  # by how much a kernel is expected to be faster than the library
-SURPRISE, LOST = 0.03, 0.5  # over the library, and how much the share of sizes counts at which that much is lost
+SERVES = 1.03  # times the best at a size: the fewest that serve all sizes so are candidates elsewhere
+# Of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone.
+RARE, ENOUGH = 0.1, 16
+# By how much a kernel is expected to be faster than the library.
+CAUTIONS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
+SURPRISE, LOST = 0.03, 0.25  # over the library, and how much the share of sizes counts at which that much is lost
 SPARING = 32.0  # the weight of the other parts of a time than its load, over the third power of the number of sizes
 ROUNDS = 100  # of the search for the numbers
 SLOTS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # shares of the multiprocessors that may take blocks
@@ -64,8 +71,9 @@ class TimeModel:
     ) -> None:
         """All are of one operation. `scope` has options, types and limits; `units` are the multiprocessors, `cache` the
         bytes of the last cache, 0 if unknown; `tiles` tells how the library runs the operation at a size."""
-        least = RARE * max((len(entry.times) for entry in measured), default=0)
+        least = min(RARE * max((len(entry.times) for entry in measured), default=0), ENOUGH)
         self._positions = np.array([n for n, entry in enumerate(measured) if len(entry.times) > least], int)
+        self._positions = self._positions[_serving([measured[number] for number in self._positions])]
         self._count, measured = len(measured), [measured[number] for number in self._positions]
         counts: dict[Sizes, int] = {}
         for entry in measured:
@@ -74,8 +82,11 @@ class TimeModel:
         self.sizes = sorted(counts, key=lambda sizes: (-counts[sizes], sizes))[:MOST_SIZES]
         self._is_kernel = np.array([entry.space is not None for entry in measured], bool)
         self._terms = TimeTerms(measured, scope, units, cache, self.sizes, tiles)
-        times = np.array([[entry.times.get(sizes, np.nan) for entry in measured] for sizes in self.sizes])
-        self._times = times.reshape(len(self.sizes), len(measured))
+        rows = {sizes: row for row, sizes in enumerate(self.sizes)}
+        self._times = np.full((len(self.sizes), len(measured)), np.nan)
+        for column, entry in enumerate(measured):
+            known = [(rows[sizes], time_ms) for sizes, time_ms in entry.times.items() if sizes in rows]
+            self._times[[row for row, _ in known], column] = [time_ms for _, time_ms in known]
         if self.sizes:
             shares = np.nan_to_num(self._times / np.nanmin(self._times, axis=1, keepdims=True), nan=np.inf)
             near, kept = shares <= FAR, np.sort(shares, axis=0)[:MOST_KNOWN].max(axis=0)
@@ -97,9 +108,14 @@ class TimeModel:
             times = _sums(self._terms.parts(amounts, self._slots)[0], self._factors, self._seen)
             hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
             near = self._nearness.near(hopeful, self._terms.position(amounts))
-            far = 1 - (near * self._known_by_entry[hopeful]).max(axis=1)
-            remains = (near * self._weights[hopeful]).sum(axis=1)
+            known, weights, squares = (each[hopeful] for each in self._by_entry)
+            near *= known
+            far, remains = 1 - near.max(axis=1), np.einsum("es,es->e", near, weights)
+            near *= near
+            risks = np.full(len(times), UNKNOWN)
+            risks[hopeful] = _risks(np.einsum("es,es->e", near, squares), near.sum(axis=1))
             times[hopeful] *= np.exp(remains + DOUBT * far * self._is_kernel[hopeful])
+            times *= np.exp(RISK * risks)
             found[self._positions] = self._cautious(times, self._caution)
         return found
 
@@ -127,9 +143,8 @@ class TimeModel:
         part = np.arange(count) % FOLDS
         kept = [part != each for each in range(min(FOLDS, count))]
         self._factors, *others = _fitted(self._known, self._relative, np.array([np.ones(count), *kept], float))
-        self._known_by_entry = self._known.T.astype(float)
         self._seen = (self._relative > 0).sum(axis=0)
-        self._weights = np.zeros((entries, count))
+        weights, errors = np.zeros((entries, count)), np.zeros((entries, count))
         predicted = np.full((count, entries), np.inf)
         for mask, factors in zip(kept, others, strict=True):
             predicted[~mask] = _sums(self._parts[~mask], factors, (self._relative[mask] > 0).sum(axis=0))
@@ -138,7 +153,7 @@ class TimeModel:
             rows = np.flatnonzero(self._known[:, entry])
             near = self._nearness.near_one_another(entry, rows)
             inverted = inverse(near + NOISE**2 / DEVIATION**2 * np.eye(len(rows)))
-            self._weights[entry, rows] = product(inverted, logs[0][rows, entry])
+            weights[entry, rows] = product(inverted, logs[0][rows, entry])
             is_apart = part[rows][:, None] != part[rows]
             doubts = DOUBT * (1 - (near * is_apart).max(axis=1, initial=0.0)) * self._is_kernel[entry]
             for each in {*map(int, part[rows])}:  # Rasmussen and Williams, section 5.4.2
@@ -146,6 +161,12 @@ class TimeModel:
                 open_ = product(inverted[out], remains)
                 foretold = remains[out] - np.linalg.solve(inverted[np.ix_(out, out)], open_)
                 predicted[rows[out], entry] *= np.exp(foretold + doubts[out])
+            squares = np.log(predicted[rows, entry] / self._times[rows, entry]) ** 2
+            errors[entry, rows] = squares = np.nan_to_num(squares, posinf=0.0)
+            shares = (near * is_apart) ** 2
+            predicted[rows, entry] *= np.exp(RISK * _risks(product(shares, squares), shares.sum(axis=1)))
+        # What is known, what that leaves open, and the squares of errors, as each choice needs them.
+        self._by_entry = [each.astype(np.float32) for each in (self._known.T, weights, errors)]
         return self._left_out(predicted, kept)
 
     def _logs(self, factors: Array) -> Array:
@@ -160,33 +181,58 @@ class TimeModel:
     def _left_out(self, predicted: Array, kept: Sequence[Mask]) -> float | None:
         """The mean regret over sizes that are left out, with the caution that makes it least; None where the nearest
         size does as well."""
-        ours: list[Array] = []
-        lost: list[Array] = []  # over the library
-        nearest: list[float] = []
-        logs = np.log(np.array(self.sizes, float))
-        cautions = np.array(CAUTIONS)[:, None]
-        others_of = [self._known & rows[:, None] for rows in kept]
-        for position, times in enumerate(self._times):
-            others = others_of[position % FOLDS]
-            shared = self._known[position] & others.any(axis=0)
-            if shared.sum() < 2:
-                continue
-            best = times[shared].min()
-            library = times[~self._is_kernel & shared].min(initial=np.inf)
-            expected = np.where(shared, self._cautious(predicted[position], cautions), np.inf)
-            taken = times[np.argmin(expected, axis=1)]
-            ours.append(taken / best - 1)
-            lost.append(np.maximum(0.0, taken / library - 1))
-            there = (others & shared).any(axis=1)
-            near = int(np.argmin(np.where(there, ((logs - logs[position]) ** 2).sum(axis=1), np.inf)))
-            best_there = np.argmin(np.where(others[near] & shared, self._times[near], np.inf))
-            nearest.append(float(times[best_there] / best - 1))
+        compared = [self._compared(predicted, rows) for rows in kept]
+        ours, lost, nearest = (np.concatenate(each) for each in zip(*compared, strict=True))
         if len(ours) < LEAST_SIZES:
             return None
-        means = np.mean(ours, axis=0)
-        chosen = int(np.argmin(means + LOST * np.mean(np.array(lost) > SURPRISE, axis=0)))
+        means = ours.mean(axis=0)
+        chosen = int(np.argmin(means + LOST * (lost > SURPRISE).mean(axis=0)))
         self._caution = CAUTIONS[chosen]
-        return float(means[chosen]) if means[chosen] < np.mean(nearest) else None
+        return float(means[chosen]) if means[chosen] < nearest.mean() else None
+
+    def _compared(self, predicted: Array, kept: Mask) -> tuple[Array, Array, Array]:
+        """Of each size that is not `kept` and has something to choose: what is lost by these predictions over the best
+        and over the library, by caution, and what by taking the best of the nearest size that is kept."""
+        others = self._known & kept[:, None]
+        shared = self._known & ~kept[:, None] & others.any(axis=0)
+        here = np.flatnonzero(shared.sum(axis=1) >= 2)
+        shared, times = shared[here], self._times[here]
+        best = np.where(shared, times, np.inf).min(axis=1)
+        library = np.where(shared & ~self._is_kernel, times, np.inf).min(axis=1)
+        expected = self._cautious(predicted[here][:, None], np.array(CAUTIONS)[:, None])
+        choice = np.where(shared[:, None], expected, np.inf).argmin(axis=2)
+        taken = np.take_along_axis(times, choice, axis=1)
+        there = np.einsum("he,se->hs", shared.astype(np.float32), others.astype(np.float32)) > 0
+        apart = np.where(there, squares_apart(np.log(np.array(self.sizes, float)))[here], np.inf)
+        near = apart.argmin(axis=1)
+        choice_there = np.where(others[near] & shared, self._times[near], np.inf).argmin(axis=1)
+        nearest = times[np.arange(len(here)), choice_there] / best - 1
+        return taken / best[:, None] - 1, np.maximum(0.0, taken / library[:, None] - 1), nearest
+
+
+def _serving(measured: Sequence[Measured]) -> list[int]:
+    """The fewest kernels of which each size has one that is nearly the best there, as the greedy algorithm finds them
+    (V. Chvatal, "A Greedy Heuristic for the Set-Covering Problem", 1979), and the library. Of more of them, one is more
+    often thought to be faster than it is."""
+    kernels = [number for number, entry in enumerate(measured) if entry.space is not None]
+    sizes = {size: column for column, size in enumerate({size: 0 for n in kernels for size in measured[n].times})}
+    times = np.full((len(kernels), len(sizes)), np.inf)
+    for row, number in enumerate(kernels):
+        for size, time_ms in measured[number].times.items():
+            times[row, sizes[size]] = time_ms
+    serves = times <= SERVES * times.min(axis=0, initial=np.inf)
+    chosen = [number for number, entry in enumerate(measured) if entry.space is None]
+    while serves.any():
+        best = int(np.argmax(serves.sum(axis=1)))
+        chosen.append(kernels[best])
+        serves[:, serves[best]] = False
+    return sorted(chosen)
+
+
+def _risks(squares: Array, weights: Array) -> Array:
+    """The errors to be expected, by the sums of their squares and of the weights of these."""
+    risks: Array = np.sqrt((squares + FEW * UNKNOWN**2) / (weights + FEW))
+    return risks
 
 
 def _relative(parts: Array, times: Array) -> tuple[Mask, Array]:
@@ -220,12 +266,15 @@ def _nonnegative(squares: Array, sums: Array, counts: Array) -> Array:
     diagonal = np.einsum("...ii->...i", squares)
     penalty = SPARING * diagonal / np.maximum(counts, 1)[..., None] ** 3
     penalty[..., LOAD] = 0.0
+    parts = sums.shape[-1]
+    squares = squares + penalty[..., None] * np.eye(parts)
     scale = np.where(diagonal > 0, diagonal + penalty, 1.0)
-    x = np.zeros_like(sums)
-    order = [LOAD, *(part for part in range(sums.shape[-1]) if part != LOAD)]
+    # The parts come first, and all A as the other axis: each step is of whole rows.
+    rows = np.ascontiguousarray(np.moveaxis((squares / scale[..., None]).reshape(-1, parts, parts), 0, 2))
+    wanted = np.ascontiguousarray((sums / scale).reshape(-1, parts).T)
+    x = np.zeros_like(wanted)
+    order = [LOAD, *(part for part in range(parts) if part != LOAD)]
     for _ in range(ROUNDS):
         for part in order:
-            gradient = sums[..., part] - np.einsum("...j,...j->...", squares[..., part, :], x)
-            gradient -= penalty[..., part] * x[..., part]
-            x[..., part] = np.maximum(0.0, x[..., part] + gradient / scale[..., part])
-    return x
+            x[part] = np.maximum(0.0, x[part] + wanted[part] - np.einsum("jb,jb->b", rows[part], x))
+    return x.T.reshape(sums.shape)

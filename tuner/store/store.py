@@ -6,6 +6,7 @@ as they are and otherwise ignored.
 
 import itertools
 import json
+import math
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -103,17 +104,22 @@ class Store:
         where = paths.shown(self.paths[0])
         return RequestError(f"{where}: cannot be written: {error.strerror}; name another folder with --results")
 
-    def add(self, record: Record, competes: Callable[[Record], bool] = lambda old: True) -> bool:
+    def add(
+        self, record: Record, competes: Callable[[Record], bool] = lambda old: True, noise: float = math.inf
+    ) -> bool:
         """Write `record`, and return whether it was written.
 
         The old record of its key stays if it alone was verified, or if it is of a later protocol. It also stays if it
-        is of the same protocol, still `competes`, and the same toolchain made its other configuration faster. Every
-        other line of the file stays, readable or not. Raises RequestError if the file cannot be written.
+        is of the same protocol and toolchain, still `competes`, and has a faster configuration, or the same one whose
+        spread is no `noise`, while that of `record` is more than that. Every other line of the file stays, readable or
+        not. Raises RequestError if the file cannot be written.
         """
+
+        def stays(old: Record, new: Record) -> bool:
+            return _outranks(old, new) or (competes(old) and _still_better(old, new, noise))
+
         self._adopt()
-        return bool(
-            self._write([record], lambda old, new: _outranks(old, new) or (competes(old) and _still_better(old, new)))
-        )
+        return bool(self._write([record], stays))
 
     def _adopt(self) -> None:
         """Write what lies under other names, where it stays, so that a worse record cannot hide it."""
@@ -306,9 +312,11 @@ def _outranks(old: Record, new: Record) -> bool:
     return rank(old) < rank(new)
 
 
-def _still_better(old: Record, new: Record) -> bool:
-    """Whether `old` is verified if `new` is, of the same protocol, and the same toolchain made its other configuration
-    faster."""
-    if rank(old) != rank(new):
+def _still_better(old: Record, new: Record, noise: float) -> bool:
+    """Whether `old` is verified if `new` is, of the same protocol and toolchain, and has a faster configuration, or the
+    same one without the noise."""
+    if rank(old) != rank(new) or old.toolchain != new.toolchain:
         return False
-    return old.toolchain == new.toolchain and config_key(old.config) != config_key(new.config) and old.value < new.value
+    if config_key(old.config) == config_key(new.config):
+        return old.spread <= noise < new.spread
+    return old.value < new.value

@@ -19,8 +19,10 @@ from tuner.errors import RequestError
 from tuner.space.model import Config, ConfigKey, config_key
 from tuner.store import locks
 from tuner.store.grids import Sizes
+from tuner.store.lookup import Query
 
 FORMAT, VERSION = "tuner times", 1
+SUFFIX = ".times.json"  # of files
 MOST = 1 << 26  # characters of a file
 DIGITS = 5  # of a time
 
@@ -50,6 +52,13 @@ class TimeTable:
     def at(self) -> list[Sizes]:
         """The sizes of which there are times."""
         return sorted({*self.library, *(sizes for times in self.times.values() for sizes in times)})
+
+    def serves(self, query: Query) -> bool:
+        """Whether it is of the query's kernel as it is now, problem and device."""
+        options, names = query.scope.options, tuple(query.space.operation.sizes)
+        is_here = (self.kind, self.device, self.code) == (query.kind, query.device, query.version.code)
+        is_problem = self.names == names and self.types == query.scope.types
+        return is_here and is_problem and all(self.options.get(o) == options[o] for o in query.space.fixed_options)
 
     def add(self, config: Config, sizes: Sizes, time_ms: float) -> None:
         """Take in a time, in the place of an earlier one."""
@@ -122,7 +131,7 @@ def path(kernel: str, root: Path) -> Path:
 
 def beside(records: Path) -> Path:
     """The file of the kernel whose records are in this file."""
-    return records.with_suffix(".times.json")
+    return records.with_suffix(SUFFIX)
 
 
 def read(kernel: str, folder: Path | None = None) -> tuple[list[TimeTable], list[str]]:
@@ -139,6 +148,11 @@ def read_file(file: Path) -> tuple[list[TimeTable], list[str]]:
         return _tables(file), []
     except RequestError as error:
         return [], [str(error)]
+
+
+def kernel_of(file: Path) -> object:
+    """The kernel that a file, from which tables were read, says to be of."""
+    return json.loads(paths.read_text(file, MOST)).get("kernel")
 
 
 def write(kernel: str, tables: Sequence[TimeTable], folder: Path | None = None) -> None:

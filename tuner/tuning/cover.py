@@ -102,6 +102,41 @@ def cover(
     return found
 
 
+@dataclass(frozen=True)
+class Times:
+    """What came of measuring times alone: of all `pairs` of a winner and a size where it may be near the best,
+    `measured` were, at `sizes`, and at `with_library` of these the vendor's library."""
+
+    winners: int
+    pairs: int
+    measured: int
+    sizes: int
+    with_library: int
+
+
+def measure_times(
+    request: TuningRequest,
+    spaces: Sequence[Space],
+    sizes: Sequence[WeightedSize],
+    within: float,
+    seconds: float,
+    progress: Progress,
+) -> Times:
+    """Measure at `sizes` the fewest configurations that serve all sizes of records and tables, and the vendor's
+    library, in about `seconds`, and write the times into tables. Raises as `cover` does."""
+    began = time.monotonic()
+    with Crews(progress.noted) as crews:
+        trials = CoverTrials(crews, request, {space.name: space for space in spaces}, progress, TrialTable())
+        trials.look(sizes[0])
+        winners = trials.known(within)
+        try:
+            pairs, measured = trials.measure(winners, sizes, began + seconds, for_tables=True)
+        finally:
+            trials.tabulate(winners, {})
+    count = len([*trials.table.rows()])
+    return Times(sum(map(len, winners.values())), pairs, measured, count, len(trials.library))
+
+
 class _Choice:
     """The builds that were chosen, and how each size is served."""
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 
 from tuner.devices import DeviceInfo
+from tuner.errors import WorkerDied
+from tuner.measure.process.attempts import patiently
 from tuner.search.strategies import Budget
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
@@ -18,11 +23,11 @@ from tuner.store import time_tables
 from tuner.store.lookup import size_distance
 from tuner.store.record import Record
 from tuner.store.time_tables import TimeTable
-from tuner.tuning.covering import are_alike, spread_out
+from tuner.tuning.covering import SizedBuild, are_alike, choose, spread_out
 from tuner.tuning.crew import Crew, Crews
 from tuner.tuning.exploration import Progress, explored
 from tuner.tuning.general import general, generalised
-from tuner.tuning.prospects import Prospects
+from tuner.tuning.prospects import MAY_WIN, TELLING, Prospects
 from tuner.tuning.request import UNTUNABLE, CheckedRequest, TuningRequest, requests_at
 from tuner.tuning.table import HOPELESS, LEAST_TRIAL, NEAR, TrialTable
 
@@ -34,7 +39,11 @@ MOST_SEARCHED = 3  # kernels at a size
 JUDGED = 3  # near sizes, alike in what 8 divides, at which a kernel was behind: then it is not even tried
 SEVERAL = 4  # records, or sizes at which it was tried
 SLOWER = 1.05  # times the best in several records: who was never nearer is not tried anywhere
-RETHOUGHT = 8  # sizes, after which it is thought again which winners may be near the best
+RETHOUGHT, GROWN = (
+    8,
+    0.25,
+)  # sizes, and their share of the known, after which it is thought again who may be near the best
+LEAST_MEASURED = 6  # winners at a size, however little time is left
 WARM = 8  # configurations that a search begins with, of those that were best at the nearest sizes
 
 
@@ -50,6 +59,7 @@ class CoverTrials:
     history: TrialTable = field(default_factory=TrialTable)  # at any size, of records too
     scopes: list[Scope] = field(default_factory=list)  # one, at whatever size, once a device is open
     devices: list[DeviceInfo] = field(default_factory=list)  # that device
+    library: dict[str, float] = field(default_factory=dict)  # times in ms of the vendor's library, by size
 
     def tune(self, sizes: Sequence[WeightedSize], seconds: float) -> int:
         """Tune in `seconds` at as many sizes as there is time for, those that stand for all first. Returns how many."""
@@ -99,15 +109,24 @@ class CoverTrials:
         return self.table, self.history
 
     def explore(
-        self, kernel: str, request: TuningRequest, sizes: dict[str, int], configs: Sequence[Config] | None = None
+        self,
+        kernel: str,
+        request: TuningRequest,
+        sizes: dict[str, int],
+        configs: Sequence[Config] | None = None,
+        with_library: bool = False,
     ) -> None:
-        """Search, or measure `configs`, and take the trials into the table. A search leaves out what is compiled for
-        one size alone, and begins with what was best at the nearest sizes."""
+        """Search, or measure `configs`, perhaps with the vendor's library, and take the trials into the table. A search
+        leaves out what is compiled for one size alone, and begins with what was best at the nearest sizes."""
         try:
             checked, warm = CheckedRequest.of(request), self._warm(kernel, sizes)
             with explored(self.crews, checked, self.progress, configs, general, warm) as search:
                 self.table.add(sizes, kernel, search.trials)
                 self._look_around(search.crew)
+                if with_library and size_text(sizes) not in self.library:
+                    with contextlib.suppress(WorkerDied):
+                        times = patiently(search.crew.lead.library, self.progress.noted, time.sleep)
+                        self.library.update({size_text(sizes): median(times)} if times else {})
         except UNTUNABLE as error:
             self.progress.noted(f"{kernel} at {short_size(sizes)}: {error}")
 
@@ -137,7 +156,15 @@ class CoverTrials:
             self.scopes.append(crew.scope)
             self.devices.append(crew.device)
         if not self.history.is_recalled:
-            self.history.recall(self.spaces.values(), crew.scope, crew.device, self.request.results)
+            known = self.spaces.values(), crew.scope, crew.device, self.request.results
+            self.history.recall_tables(*known)
+            self.history.recall(*known)
+
+    def look(self, size: WeightedSize) -> None:
+        """Open the devices, and learn what only these tell, without a trial. Raises as `driver.tune` does."""
+        checked = CheckedRequest.of(next(iter(requests_at(self.request, self.spaces.values(), size.sizes).values())))
+        with self.crews.on(checked.task, checked.device_ids) as crew:
+            self._look_around(crew)
 
     def winners(self, sizes: Sequence[WeightedSize], within: float) -> dict[str, list[Config]]:
         """The configurations that are within the limit at some size, by kernel; MOST_WINNERS of a size.
@@ -161,6 +188,20 @@ class CoverTrials:
                     self._win(found, kernel, config, row)
         return {name: [*configs.values()] for name, configs in found.items()}
 
+    def known(self, within: float) -> dict[str, list[Config]]:
+        """The fewest configurations of records and tables, by kernel, of which each size that these know has one within
+        the limit; for many sizes, where there is one."""
+        rows = [*self.history.rows()]
+        times = [{SizedBuild(pair): trial.value or 0.0 for pair, trial in self.history.ranking(row)} for row in rows]
+        found: dict[str, dict[ConfigKey, Config]] = {name: {} for name in self.spaces}
+        for build in choose(times, [1.0] * len(times), within):
+            kernel, config = build.pair[0], build.config
+            if self.spaces[kernel].declares(config):
+                self._win(
+                    found, kernel, config, next(row for row, there in zip(rows, times, strict=True) if build in there)
+                )
+        return {name: [*configs.values()] for name, configs in found.items()}
+
     def _win(
         self, found: Mapping[str, dict[ConfigKey, Config]], kernel: str, config: Config, sizes: dict[str, int]
     ) -> None:
@@ -173,27 +214,40 @@ class CoverTrials:
         return generalised(self.spaces[kernel], replace(self.scopes[0], sizes=sizes), config)
 
     def measure(
-        self, winners: Mapping[str, Sequence[Config]], sizes: Sequence[WeightedSize], deadline: float
+        self,
+        winners: Mapping[str, Sequence[Config]],
+        sizes: Sequence[WeightedSize],
+        deadline: float,
+        for_tables: bool = False,
     ) -> tuple[int, int]:
-        """Measure the winners at every size, where they may be near the best, until the deadline. Returns how many such
-        pairs of both there are, and how many were measured."""
-        pairs = measured = 0
+        """Measure the winners at every size, where they may be near the best, until the deadline. Where there is no
+        time for all of them, each size has a share of it. Returns how many such pairs of both there are, and how many
+        were measured. `for_tables`: also those that are not so near, and the vendor's library, at each size that there
+        is time for; for a model must know where a configuration is slow."""
+        pairs = measured = tried = thought = 0
         if not self.scopes:  # nothing could be searched
             return pairs, measured
-        for count, size in enumerate(spread_out(sizes), 1):
-            if count % RETHOUGHT == 1:
+        began = time.monotonic()
+        for count, size in enumerate(spread_out(sizes)):
+            if count >= thought:
                 prospects = Prospects(self.spaces, winners, self._tables, self.scopes[0], self.devices[0])
+                thought = count + max(RETHOUGHT, int(GROWN * prospects.sizes))
             valid = {name: self._valid(name, configs, size) for name, configs in winners.items()}
-            due = prospects.of(valid, size.sizes)
-            pairs += sum(map(len, due.values()))
-            if time.monotonic() < deadline:
-                self.progress.noted(f"measuring winners at {short_size(size.sizes)}, {count} of {len(sizes)}")
-                for name, request in requests_at(self.request, self.spaces.values(), size.sizes).items():
-                    new = [config for config in due[name] if not self.table.has(size.sizes, name, config)]
-                    if time.monotonic() < deadline:
-                        if new:
-                            self.explore(name, replace(request, budget=None), size.sizes, new)
-                        measured += len(due[name])
+            within = TELLING if for_tables else MAY_WIN
+            pairs += sum(map(len, prospects.of(valid, size.sizes, within=within).values()))
+            now = time.monotonic()
+            if now >= deadline:
+                continue
+            share = (deadline - now) / (len(sizes) - count) * tried / (now - began) if tried else math.inf
+            due = prospects.of(valid, size.sizes, math.inf if for_tables else max(LEAST_MEASURED, share), within)
+            self.progress.noted(f"measuring winners at {short_size(size.sizes)}, {count + 1} of {len(sizes)}")
+            for name, request in requests_at(self.request, self.spaces.values(), size.sizes).items():
+                new = [config for config in due[name] if not self.table.has(size.sizes, name, config)]
+                if time.monotonic() < deadline:
+                    if new:
+                        self.explore(name, replace(request, budget=None), size.sizes, new, for_tables)
+                    tried += len(new)
+                    measured += len(due[name])
         return pairs, measured
 
     def tabulate(self, winners: Mapping[str, Sequence[Config]], records: Mapping[str, Record | None]) -> None:
@@ -210,6 +264,8 @@ class CoverTrials:
                 record = records.get(size_text(sizes))
                 if record is not None and record.library_ms:
                     table.library[at] = record.library_ms
+                elif size_text(sizes) in self.library:
+                    table.library[at] = self.library[size_text(sizes)]
             if table.times:
                 time_tables.write(name, [table], self.request.results)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tuner.devices import DeviceInfo
 from tuner.measure.sustained import SECONDS
+from tuner.measure.timing import NOISE
 from tuner.search.pool import Pool
 from tuner.space.model import Config
 from tuner.store import rejected
@@ -102,7 +103,7 @@ def tune_with(
         return not request.fresh and not is_wrong and task.space.valid(old.config, crew.scope)
 
     stored, kept = False, None
-    if record is not None and not (stored := checked.store.add(record, competes)):
+    if record is not None and not (stored := checked.store.add(record, competes, NOISE)):
         there = Store.of(task.space, request.results).records  # as another process may have written it by now
         kept = next((old for old in there if old.key == record.key), None)
     return Result(

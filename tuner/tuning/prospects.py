@@ -12,7 +12,8 @@ from tuner.store.grids import Measured
 from tuner.store.prediction import TimeModel
 from tuner.tuning.table import TrialTable
 
-MAY_WIN = 1.4  # times the least that is predicted at a size: what is thought to take longer is not measured there
+MAY_WIN = 1.3  # times the least that is predicted at a size: what is thought to take longer is no prospect there
+TELLING = 1.8  # the same, for what is also to tell a model where it does not win
 LEAST_SIZES = 12  # at which some winner was measured; fewer tell too little
 
 
@@ -43,15 +44,25 @@ class Prospects:
         self._pairs = [*known]
         is_told = max((len(entry.times) for entry in entries), default=0) >= LEAST_SIZES
         self._model = TimeModel(entries, scope, device.units) if is_told else None
+        self.sizes = len({sizes for entry in entries for sizes in entry.times})  # that it has learnt from
 
-    def of(self, valid: Mapping[str, Sequence[Config]], sizes: Mapping[str, int]) -> dict[str, list[Config]]:
-        """Of the `valid` winners at a size, by kernel, those that may be near the best."""
+    def of(
+        self,
+        valid: Mapping[str, Sequence[Config]],
+        sizes: Mapping[str, int],
+        most: float = math.inf,
+        within: float = MAY_WIN,
+    ) -> dict[str, list[Config]]:
+        """Of the `valid` winners at a size, by kernel, those that are thought to take at most `within` times the best;
+        the best `most` of them."""
         if self._model is None:
             return {name: [*configs] for name, configs in valid.items()}
-        here = {(name, config_key(config)) for name, configs in valid.items() for config in configs}
         predicted = dict(zip(self._pairs, self._model.times(sizes), strict=True))
-        least = min((predicted[pair] for pair in here), default=math.inf)
+        here = sorted(predicted[name, config_key(config)] for name, configs in valid.items() for config in configs)
+        limit = within * here[0] if here else math.inf
+        if len(here) > most:
+            limit = min(limit, here[int(most) - 1])
         return {
-            name: [c for c in configs if not MAY_WIN * least < predicted[name, config_key(c)] < math.inf]
+            name: [c for c in configs if not limit < predicted[name, config_key(c)] < math.inf]
             for name, configs in valid.items()
         }

@@ -97,7 +97,7 @@ def tune_at(
     """Tune each of `spaces` at one size, as `tune_sizes` does. `history` knows how they did at other sizes."""
     requests = requests_at(request, spaces, sizes)
     if len(requests) > 1:
-        for each in _dropped(crews, requests, sizes, history, progress, _trial_budget(request)):
+        for each in dropped(crews, requests, sizes, history, progress, trial_budget(request)):
             del requests[each.kernel]
             yield each
     for name, stays in requests.items():
@@ -107,7 +107,7 @@ def tune_at(
             yield Untuned(name, sizes, str(error))
 
 
-def _dropped(
+def dropped(
     crews: Crews,
     requests: Mapping[str, TuningRequest],
     sizes: dict[str, int],
@@ -158,7 +158,8 @@ def _hopeless(kernel: str, sizes: dict[str, int], history: TrialTable) -> Droppe
     return Dropped(kernel, sizes, values[kernel], min(values.values()), near)
 
 
-def _trial_budget(request: TuningRequest) -> str | None:
+def trial_budget(request: TuningRequest) -> str | None:
+    """The budget of a trial, a part of the request's."""
     budget = Budget.parse(request.budget)
     if budget.seconds is not None:
         return Budget(seconds=budget.seconds / TRIAL_SHARE).text()

@@ -14,7 +14,7 @@ from tuner.measure.method import PROTOCOL, Method
 from tuner.measure.process.supervisor import Supervisor
 from tuner.measure.sustained import SHORTEST_MS
 from tuner.measure.timing import NOISE
-from tuner.space import source
+from tuner.space import preprocessor, source
 from tuner.space.model import Config
 from tuner.store import rates
 from tuner.store.record import LONGEST_TEXT
@@ -112,7 +112,7 @@ def record(
         energy_mj=final.energy_mj,
         default_ms=default_final.time_ms if default_final else default.time_ms if default else None,
         default_spread=default_final.spread if default_final else None,
-        default_ties=any(tied.trial == default for tied in conclusions.ties(selection)),
+        default_ties=default is not None and _ties(default, selection, worker),
         clock_mhz=finals.clock_mhz,
         throttled=finals.throttled,
         registers=trial.outcome.figures.registers,
@@ -125,6 +125,15 @@ def record(
         code=source.code(worker.task.space),
         conclusions=_conclusions(selection, device) if method.objectives[0] == "time" else [],
     )
+
+
+def _ties(default: Trial, selection: Selection, worker: Supervisor) -> bool:
+    """Whether nothing tells which of best and default is faster, or both are the same code."""
+    best = selection.finalists[0].trial.config
+    if best == default.config:
+        return False
+    is_same = preprocessor.is_same_code(worker.task.space, best, default.config, worker.scope)
+    return is_same or any(tied.trial == default for tied in conclusions.ties(selection))
 
 
 def _conclusions(selection: Selection, device: DeviceInfo) -> list[str]:

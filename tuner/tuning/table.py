@@ -10,7 +10,7 @@ from tuner.measure.results import Outcome
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.space.texts import size_text
-from tuner.store import lookup
+from tuner.store import lookup, time_tables
 from tuner.store.lookup import Query
 from tuner.store.store import Store
 from tuner.tuning.trial import Trial
@@ -40,8 +40,16 @@ class TrialTable:
         self.is_recalled = True
         for space in spaces:
             for record in lookup.comparable(Store.of(space, results).records, Query.of(space, scope, device)):
-                trials = [Trial(config, Outcome(times=(ms,)), (ms,)) for config, ms in record.timed]
-                self.add(record.sizes, space.name, trials)
+                self.add(record.sizes, space.name, [_recalled(config, ms) for config, ms in record.timed])
+
+    def recall_tables(self, spaces: Iterable[Space], scope: Scope, device: DeviceInfo, results: Path | None) -> None:
+        """Take in what tables of times say of the same."""
+        for space in spaces:
+            query, names = Query.of(space, scope, device), space.operation.sizes
+            for table in time_tables.read(space.name, results)[0]:
+                for key, times in table.times.items() if table.serves(query) else ():
+                    for sizes, ms in times.items():
+                        self.add(dict(zip(names, sizes, strict=True)), space.name, [_recalled(table.configs[key], ms)])
 
     def sizes_of(self, kernel: str) -> list[dict[str, int]]:
         """The sizes at which there are trials of a kernel."""
@@ -70,3 +78,7 @@ class TrialTable:
     def rows(self) -> Iterator[dict[str, int]]:
         """The sizes at which there are trials."""
         return iter(self._sizes.values())
+
+
+def _recalled(config: Config, time_ms: float) -> Trial:
+    return Trial(config, Outcome(times=(time_ms,)), (time_ms,))

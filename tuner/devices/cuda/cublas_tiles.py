@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import functools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -32,30 +31,31 @@ def of(product: MatrixProduct) -> Tiles | None:
 def _asked(product: MatrixProduct) -> Tiles | None:
     from nvmath.bindings import cublasLt
 
-    offer, found = np.zeros(1, cublasLt.matmul_heuristic_result_dtype), np.zeros(1, np.int32)
+    offer, found = np.zeros(1, cublasLt.matmul_heuristic_result_dtype), ctypes.c_int32()
+    address = offer.ctypes.data
     handle, preference = _begun(driver.current_context() or 0)
     description = _described(product.B.is_transposed, product.A.is_transposed, product.dtypes[2])
     with _layouts(product) as (left, right, result):
         cublasLt.matmul_algo_get_heuristic(
-            handle, description, left, right, result, result, preference, 1, offer.ctypes.data, found.ctypes.data
+            handle, description, left, right, result, result, preference, 1, address, ctypes.addressof(found)
         )
-    if not found[0] or offer["state"][0]:
+    if not found.value or offer["state"][0]:
         return None
     names = cublasLt.MatmulAlgoConfigAttribute
-    tile = cublasLt.MatmulTile(_number(offer, names.TILE_ID)).name.removeprefix("TILE_").split("x")
+    tile = cublasLt.MatmulTile(_number(address, names.TILE_ID)).name.removeprefix("TILE_").split("x")
     columns, rows = map(int, tile) if len(tile) == 2 else reversed((min(product.M, VECTOR[0]), VECTOR[1]))
-    splits = _number(offer, names.SPLITK_NUM)
+    splits = _number(address, names.SPLITK_NUM)
     splits = splits if 0 < splits < MOST_SPLITS else 1
-    return Tiles.of(product, rows, columns, splits, float(offer["waves_count"][0]), _number(offer, names.ID))
+    return Tiles.of(product, rows, columns, splits, float(offer["waves_count"][0]), _number(address, names.ID))
 
 
-def _number(offer: np.ndarray[Any, Any], attribute: int) -> int:
-    """What an algorithm says of itself."""
+def _number(algorithm: int, attribute: int) -> int:
+    """What the algorithm at an address says of itself."""
     from nvmath.bindings import cublasLt
 
     value, written = ctypes.c_uint32(), ctypes.c_size_t()
     cublasLt.matmul_algo_config_get_attribute(
-        offer.ctypes.data, attribute, ctypes.addressof(value), ctypes.sizeof(value), ctypes.addressof(written)
+        algorithm, attribute, ctypes.addressof(value), ctypes.sizeof(value), ctypes.addressof(written)
     )
     return value.value
 
@@ -106,11 +106,12 @@ def _layouts(product: MatrixProduct) -> Iterator[list[int]]:
         ):
             extents = (columns, rows) if matrices.is_transposed else (rows, columns)
             made.append(cublasLt.matrix_layout_create(kind, *extents, matrices.leading))
-            gemm.set_attribute(
-                cublasLt.matrix_layout_set_attribute, made[-1], names.BATCH_COUNT, ctypes.c_int32(product.batch)
-            )
-            stride = ctypes.c_int64(matrices.stride)
-            gemm.set_attribute(cublasLt.matrix_layout_set_attribute, made[-1], names.STRIDED_BATCH_OFFSET, stride)
+            if product.batch > 1:
+                gemm.set_attribute(
+                    cublasLt.matrix_layout_set_attribute, made[-1], names.BATCH_COUNT, ctypes.c_int32(product.batch)
+                )
+                stride = ctypes.c_int64(matrices.stride)
+                gemm.set_attribute(cublasLt.matrix_layout_set_attribute, made[-1], names.STRIDED_BATCH_OFFSET, stride)
         yield made
     finally:
         for layout in made:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib.util
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ def has(a: str, b: str, c: str) -> bool:
     return {a, b, c} <= TYPES.keys() and a == b and (c == a or (c == "float32" and a in _HALVES))
 
 
+@functools.cache
 def is_installed() -> bool:
     """Whether nvmath-python is, through which cuBLAS is called."""
     return importlib.util.find_spec("nvmath") is not None

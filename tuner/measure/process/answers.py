@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.devices import environment
-from tuner.errors import TunerError, WorkerDied
+from tuner.errors import BY_NAME, TunerError, WorkerDied
 
 STACK_BYTES = 1 << 30  # of a child, where there is no limit
 HIGHEST, MARGIN = 4096, 16  # own descriptors lie below the first, and that far below the limit
@@ -150,11 +150,12 @@ def attempt(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def failure(error: TunerError | OSError | MemoryError) -> dict[str, Any]:
-    """The answer that reports an error; `Process.ask` raises it again. Raises an error that tells of no trouble of the
-    machine's: it is a fault of this package."""
+    """The answer that reports an error; `Process.ask` raises it again, as the nearest class that `tuner.errors` has.
+    Raises an error that tells of no trouble of the machine's: it is a fault of this package."""
     if not isinstance(error, TunerError):
         found = environment.of_error(error)
         if found is None:
             raise error
         error = found
-    return {"error": type(error).__name__, "message": str(error), "reason": getattr(error, "reason", None)}
+    known = next(kind.__name__ for kind in type(error).__mro__ if BY_NAME.get(kind.__name__) is kind)
+    return {"error": known, "message": str(error), "reason": getattr(error, "reason", None)}

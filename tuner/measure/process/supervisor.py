@@ -176,6 +176,10 @@ class Supervisor:
         }  # fmt: skip
         return self._ask(Finals.from_json, request, seconds, found_wrong)
 
+    def library(self) -> list[float]:
+        """The times of the vendor's library, as `Bench.library` says. Raises as `measure` does."""
+        return self._ask(lambda reply: list(reply["times"]), {"library": True}, self.task.timeout)
+
     def verify(self, configs: Sequence[Config], found_wrong: FoundWrong = lambda *_: None) -> list[str | None]:
         """Of each configuration why it is wrong, as the finals would tell; None where it is right. `found_wrong` hears
         of them as in `finals`.
