@@ -43,7 +43,7 @@ RISK = 0.5  # of the errors of the logarithms, as sizes nearby show them: by tha
 UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many sizes that counts as
 FAR = 3.0  # times the best at a size: what takes longer tells little of where it may be the best
 MOST_KNOWN = 400  # sizes of a kernel's configuration, those where it is nearest the best
-SERVES = 1.001  # times the best at a size: the fewest that serve all sizes so are candidates elsewhere
+SERVES = 1.001  # times the best at a size: of many configurations, the fewest that serve all sizes so are candidates
 # Of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone.
 RARE, ENOUGH = 0.1, 16
 # By how much a kernel is expected to be faster than the library.
@@ -72,11 +72,11 @@ class TimeModel:
         serves: float = SERVES,
     ) -> None:
         """All are of one operation. `scope` has options, types and limits; `units` are the multiprocessors, `cache` the
-        bytes of the last cache, 0 if unknown; `tiles` tells how the library runs the operation at a size. What is
-        nowhere needed to have times of at most `serves` times the best is not predicted; infinite: all is."""
+        bytes of the last cache, 0 if unknown; `tiles` tells how the library runs the operation at a size. Of many
+        entries, what is nowhere needed to have at most `serves` times the best is not predicted; infinite: all is."""
         least = min(RARE * max((len(entry.times) for entry in measured), default=0), ENOUGH)
         self._positions = np.array([n for n, entry in enumerate(measured) if len(entry.times) > least], int)
-        if math.isfinite(serves):
+        if math.isfinite(serves) and len(self._positions) > MOST_HOPEFUL:
             self._positions = self._positions[_serving([measured[number] for number in self._positions], serves)]
         self._count, measured = len(measured), [measured[number] for number in self._positions]
         counts: dict[Sizes, int] = {}
