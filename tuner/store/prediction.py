@@ -23,6 +23,7 @@ In `benchmarks/lookup.py`, which compares both on recordings, the look-up was ne
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -41,8 +42,8 @@ DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
 RISK = 0.5  # of the errors of the logarithms, as sizes nearby show them: by that much it is thought to take longer
 UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many sizes that counts as
 FAR = 3.0  # times the best at a size: what takes longer tells little of where it may be the best
-MOST_KNOWN = 190  # sizes of a kernel's configuration, those where it is nearest the best
-SERVES = 1.03  # times the best at a size: the fewest that serve all sizes so are candidates elsewhere
+MOST_KNOWN = 400  # sizes of a kernel's configuration, those where it is nearest the best
+SERVES = 1.001  # times the best at a size: of many configurations, the fewest that serve all sizes so are candidates
 # Of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone.
 RARE, ENOUGH = 0.1, 16
 # By how much a kernel is expected to be faster than the library.
@@ -68,12 +69,15 @@ class TimeModel:
         units: int,
         cache: int = 0,
         tiles: LibraryTiles = lambda sizes: None,
+        serves: float = SERVES,
     ) -> None:
         """All are of one operation. `scope` has options, types and limits; `units` are the multiprocessors, `cache` the
-        bytes of the last cache, 0 if unknown; `tiles` tells how the library runs the operation at a size."""
+        bytes of the last cache, 0 if unknown; `tiles` tells how the library runs the operation at a size. Of many
+        entries, what is nowhere needed to have at most `serves` times the best is not predicted; infinite: all is."""
         least = min(RARE * max((len(entry.times) for entry in measured), default=0), ENOUGH)
         self._positions = np.array([n for n, entry in enumerate(measured) if len(entry.times) > least], int)
-        self._positions = self._positions[_serving([measured[number] for number in self._positions])]
+        if math.isfinite(serves) and len(self._positions) > MOST_HOPEFUL:
+            self._positions = self._positions[_serving([measured[number] for number in self._positions], serves)]
         self._count, measured = len(measured), [measured[number] for number in self._positions]
         counts: dict[Sizes, int] = {}
         for entry in measured:
@@ -210,7 +214,7 @@ class TimeModel:
         return taken / best[:, None] - 1, np.maximum(0.0, taken / library[:, None] - 1), nearest
 
 
-def _serving(measured: Sequence[Measured]) -> list[int]:
+def _serving(measured: Sequence[Measured], within: float) -> list[int]:
     """The fewest kernels of which each size has one that is nearly the best there, as the greedy algorithm finds them
     (V. Chvatal, "A Greedy Heuristic for the Set-Covering Problem", 1979), and the library. Of more of them, one is more
     often thought to be faster than it is."""
@@ -220,7 +224,7 @@ def _serving(measured: Sequence[Measured]) -> list[int]:
     for row, number in enumerate(kernels):
         for size, time_ms in measured[number].times.items():
             times[row, sizes[size]] = time_ms
-    serves = times <= SERVES * times.min(axis=0, initial=np.inf)
+    serves = times <= within * times.min(axis=0, initial=np.inf)
     chosen = [number for number, entry in enumerate(measured) if entry.space is None]
     while serves.any():
         best = int(np.argmax(serves.sum(axis=1)))
