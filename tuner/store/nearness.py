@@ -45,16 +45,18 @@ class Nearness:
     def _parts(sizes: Position) -> tuple[Array, ...]:
         return sizes.sizes, sizes.alignments, sizes.library
 
-    def near(self, entries: Rows, here: Position) -> Array:
-        """How near, from 0 to 1, a size is to all of them, by entry; in float32, since each choice waits for it."""
+    def near(self, entries: Rows, pairs: Rows, here: Position) -> Array:
+        """How near, from 0 to 1, a size is to some of them: `pairs` are places in arrays by entry and size, and
+        `entries` the entries of these. It is computed in float32, since each choice waits for it."""
         shared, own = self._scaled(here)
         apart = [
             lengths + (place**2).sum() - 2 * np.einsum("sd,d->s", places, place)
             for lengths, places, (place,) in zip(self._lengths, self._shared, shared, strict=True)
         ]
-        squares = np.maximum(np.array(apart, np.float32), 0.0)[self._kinds[entries]]
+        count = len(self._shared[0])
+        squares = np.maximum(np.array(apart, np.float32), 0.0).take(pairs + (self._kinds[entries] - entries) * count)
         for those, this in zip(self._single, own.astype(np.float32), strict=True):
-            squares += (those[entries] - this[entries]) ** 2
+            squares += (those.take(pairs) - this.take(entries)) ** 2
         near: Array = np.exp(-np.sqrt(squares))
         return near
 

@@ -107,13 +107,16 @@ class TimeModel:
             amounts = self._terms.amounts([tuple(sizes.values())])
             times = _sums(self._terms.parts(amounts, self._slots)[0], self._factors, self._seen)
             hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
-            near = self._nearness.near(hopeful, self._terms.position(amounts))
-            known, weights, squares = (each[hopeful] for each in self._by_entry)
-            near *= known
-            far, remains = 1 - near.max(axis=1), np.einsum("es,es->e", near, weights)
+            hopeful = hopeful[self._counts[hopeful] > 0]
+            pairs, counts = np.concatenate([self._pairs[entry] for entry in hopeful]), self._counts[hopeful]
+            first = counts.cumsum() - counts
+            near = self._nearness.near(np.repeat(hopeful, counts), pairs, self._terms.position(amounts))
+            far = 1 - np.maximum.reduceat(near, first)
+            remains = np.add.reduceat(near * self._weights.take(pairs), first)
             near *= near
             risks = np.full(len(times), UNKNOWN)
-            risks[hopeful] = _risks(np.einsum("es,es->e", near, squares), near.sum(axis=1))
+            squares = np.add.reduceat(near * self._errors.take(pairs), first)
+            risks[hopeful] = _risks(squares, np.add.reduceat(near, first))
             times[hopeful] *= np.exp(remains + DOUBT * far * self._is_kernel[hopeful])
             times *= np.exp(RISK * risks)
             found[self._positions] = self._cautious(times, self._caution)
@@ -165,8 +168,10 @@ class TimeModel:
             errors[entry, rows] = squares = np.nan_to_num(squares, posinf=0.0)
             shares = (near * is_apart) ** 2
             predicted[rows, entry] *= np.exp(RISK * _risks(product(shares, squares), shares.sum(axis=1)))
-        # What is known, what that leaves open, and the squares of errors, as each choice needs them.
-        self._by_entry = [each.astype(np.float32) for each in (self._known.T, weights, errors)]
+        # Where sizes of entries are known, as places in arrays of all pairs of both, since few of them are.
+        self._pairs = [entry * count + np.flatnonzero(known) for entry, known in enumerate(self._known.T)]
+        self._counts = self._known.sum(axis=0)
+        self._weights, self._errors = weights.astype(np.float32), errors.astype(np.float32)
         return self._left_out(predicted, kept)
 
     def _logs(self, factors: Array) -> Array:
