@@ -72,7 +72,7 @@ class Nearness:
 def squares_apart(places: Array) -> Array:
     """The squares of the distances of places to one another."""
     squares: Array = np.zeros((len(places), len(places)))
-    for column in places.T:
+    for column in places.T[places.any(axis=0)]:
         squares += (column[:, None] - column) ** 2
     return squares
 
@@ -81,6 +81,13 @@ def product(matrix: Array, vector: Array) -> Array:
     """The same without BLAS."""
     product: Array = np.einsum("ij,j->i", matrix, vector)
     return product
+
+
+def solution(matrix: Array, vector: Array) -> Array:
+    """The x with this product of a symmetric matrix and x."""
+    if len(matrix) <= MOST_ROWS:
+        return np.asarray(np.linalg.solve(matrix, vector), float)
+    return product(inverse(matrix), vector)
 
 
 def inverse(matrix: Array) -> Array:

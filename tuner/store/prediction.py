@@ -30,7 +30,7 @@ import numpy as np
 from tuner.space.scope import Scope
 from tuner.store.grids import Array, Measured, Sizes
 from tuner.store.loads import LOAD, PARTS, LibraryTiles, TimeTerms
-from tuner.store.nearness import Mask, Nearness, inverse, product, squares_apart
+from tuner.store.nearness import Mask, Nearness, inverse, product, solution, squares_apart
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
@@ -162,7 +162,7 @@ class TimeModel:
             for each in {*map(int, part[rows])}:  # Rasmussen and Williams, section 5.4.2
                 out, remains = np.flatnonzero(part[rows] == each), logs[each + 1][rows, entry]
                 open_ = product(inverted[out], remains)
-                foretold = remains[out] - np.linalg.solve(inverted[np.ix_(out, out)], open_)
+                foretold = remains[out] - solution(inverted[np.ix_(out, out)], open_)
                 predicted[rows[out], entry] *= np.exp(foretold + doubts[out])
             squares = np.log(predicted[rows, entry] / self._times[rows, entry]) ** 2
             errors[entry, rows] = squares = np.nan_to_num(squares, posinf=0.0)
@@ -186,7 +186,8 @@ class TimeModel:
     def _left_out(self, predicted: Array, kept: Sequence[Mask]) -> float | None:
         """The mean regret over sizes that are left out, with the caution that makes it least; None where the nearest
         size does as well."""
-        compared = [self._compared(predicted, rows) for rows in kept]
+        apart = squares_apart(np.log(np.array(self.sizes, float)))
+        compared = [self._compared(predicted, rows, apart) for rows in kept]
         ours, lost, nearest = (np.concatenate(each) for each in zip(*compared, strict=True))
         if len(ours) < LEAST_SIZES:
             return None
@@ -195,9 +196,10 @@ class TimeModel:
         self._caution = CAUTIONS[chosen]
         return float(means[chosen]) if means[chosen] < nearest.mean() else None
 
-    def _compared(self, predicted: Array, kept: Mask) -> tuple[Array, Array, Array]:
+    def _compared(self, predicted: Array, kept: Mask, apart: Array) -> tuple[Array, Array, Array]:
         """Of each size that is not `kept` and has something to choose: what is lost by these predictions over the best
-        and over the library, by caution, and what by taking the best of the nearest size that is kept."""
+        and over the library, by caution, and what by taking the best of the nearest size that is kept. `apart` are the
+        squares of the distances of sizes."""
         others = self._known & kept[:, None]
         shared = self._known & ~kept[:, None] & others.any(axis=0)
         here = np.flatnonzero(shared.sum(axis=1) >= 2)
@@ -208,8 +210,7 @@ class TimeModel:
         choice = np.where(shared[:, None], expected, np.inf).argmin(axis=2)
         taken = np.take_along_axis(times, choice, axis=1)
         there = np.einsum("he,se->hs", shared.astype(np.float32), others.astype(np.float32)) > 0
-        apart = np.where(there, squares_apart(np.log(np.array(self.sizes, float)))[here], np.inf)
-        near = apart.argmin(axis=1)
+        near = np.where(there, apart[here], np.inf).argmin(axis=1)
         choice_there = np.where(others[near] & shared, self._times[near], np.inf).argmin(axis=1)
         nearest = times[np.arange(len(here)), choice_there] / best - 1
         return taken / best[:, None] - 1, np.maximum(0.0, taken / library[:, None] - 1), nearest
