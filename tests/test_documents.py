@@ -9,41 +9,27 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import click
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import tuner
 from helpers import ROOT
-from helpers.own_kernels import project
+from helpers.documents import DOCS, TEXTS, VERBS, all_commands_of, blocks, code_spans, prose, shell_commands
 from helpers.processes import Done
 from helpers.records import record, sizes
-from tuner.cli import app
-from tuner.experiments import reading
-from tuner.families import family
-from tuner.search import strategies
-from tuner.space import size_lists
 from tuner.space.dtypes import DTYPES
 from tuner.store import report
 from tuner.store.store import Store
 from tuner.version import VERSION
 
 README = (ROOT / "README.md").read_text()
-DOCS = sorted((ROOT / "docs").glob("*.md"))
-TEXTS = {
-    str(path.relative_to(ROOT)): path.read_text()
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *DOCS)
-}
 PROGRAMS = {  # that a shell block of a page may call
     ".", "./example", "cc", "cd", "cp", "eval", "export", "mkdir", "mypy", "pip", "pytest", "python", "ruff", "sh",
     "srun", "tune", "_TUNE_COMPLETE",
 }  # fmt: skip
-READING = {"best", "compare", "list", "replay", "report", "schema", "show", "validate"}  # verbs that touch no device
-EXPORT = re.compile(r"export \S+ \S+ --to \S+ --device H200( --\S+ \S+)*")
 NEEDS_GPU = "# needs a GPU"  # the first words of a block in Python that does
 TABLES = {
     "results": "docs/results.md",
@@ -52,40 +38,6 @@ TABLES = {
     "gallery": "docs/gallery.md",
 }
 MOST_LINES = 150
-_CONTEXT = click.Context(app.cli)
-VERBS = {name: app.cli.get_command(_CONTEXT, name) for name in app.cli.list_commands(_CONTEXT)}
-
-
-def blocks(text: str, *kinds: str) -> list[str]:
-    """What stands in the fenced blocks of these kinds."""
-    return [
-        block for kind, block in re.findall(r"^```(\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if kind in kinds
-    ]
-
-
-def prose(text: str) -> str:
-    """`text` without its fenced blocks."""
-    return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
-
-
-def code_spans(text: str) -> list[str]:
-    return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", prose(text))]
-
-
-def shell_commands(text: str) -> Iterator[list[str]]:
-    """The commands of a page, as words: of its shell blocks, and those of `tune` in its sentences."""
-    lines = "".join(blocks(text, "sh")).replace("\\\n", " ").splitlines()
-    for line in [*lines, *(span for span in code_spans(text) if span.startswith("tune "))]:
-        for command in line.split(" && "):
-            words = shlex.split(command.partition(" > ")[0].removeprefix(".venv/bin/"), comments=True)
-            if words:
-                yield words
-
-
-def commands_of(program: str) -> list[str]:
-    """The commands of all pages that begin with `program`, without it."""
-    commands = (words for text in TEXTS.values() for words in shell_commands(text))
-    return sorted({shlex.join(words[1:]) for words in commands if words[0] == program})
 
 
 def anchors(text: str) -> set[str]:
@@ -136,61 +88,6 @@ def test_every_verb_is_documented_and_has_an_example() -> None:
             assert f"\ntune {name} " in TEXTS["docs/using.md"], name
 
 
-@pytest.mark.parametrize("line", commands_of("tune"))
-def test_a_documented_command_has_the_verb_kernel_and_options_that_it_names(
-    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)  # files are named from here
-    kernels = ("blur", "filters/edges", "twice/plain", "twice/unrolled")  # of docs/projects.md
-    vision = project(tmp_path, 'name = "vision"\nspaces = ["tuning"]\n', *kernels)
-    monkeypatch.setenv("TUNER_SPACES", str(vision / "tuning"))
-    verb, *rest = shlex.split(line)
-    if verb not in VERBS:
-        verb, rest = "kernel", [verb, *rest]
-    elif not rest:
-        return  # a sentence names the verb
-    given = VERBS[verb].make_context(verb, rest).params
-    kernel, sizes = given.get("kernel"), [given.get("size"), *given.get("sizes", ())]
-    if kernel and not kernel.isupper() and not kernel.endswith(".yaml"):
-        op = family.find(kernel).operation
-        assert size_lists.parse(filter(None, sizes), op) or not any(sizes)
-        assert all(size_lists.read(grid, op) for grid in given.get("size_lists", ()) if ":" in grid)
-    if verb == "reproduce" and given["name"]:
-        assert reading.find(given["name"])
-    strategies.check(given.get("strategy"))
-    strategies.Budget.parse(given.get("budget"))
-
-
-def reads_alone(line: str) -> bool:
-    """Whether a command reads what ships, and nothing else."""
-    verb, *words = shlex.split(line)
-    files = [word for word in words if word.endswith((".yaml", ".gz", ".cu"))]
-    placeholders = [word for word in words if word.isupper()]
-    if verb not in READING or not words or placeholders or {"--write", "-o", "--output", "--results"} & set(words):
-        return False
-    is_page = verb == "report" and ("--recording" in words or not words[0].startswith("-"))
-    return not is_page and all((ROOT / file).is_file() for file in files)
-
-
-@pytest.mark.parametrize("line", [line for line in commands_of("tune") if reads_alone(line)])
-def test_a_documented_command_that_only_reads_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    vision = project(tmp_path, 'name = "vision"\nspaces = ["tuning"]\n', "blur", "filters/edges")
-    monkeypatch.setenv("TUNER_SPACES", str(vision / "tuning"))
-    done = CliRunner().invoke(app.cli, shlex.split(line))
-    assert (done.exit_code, done.exception) == (0, None), done.output
-
-
-@pytest.mark.parametrize("line", [line for line in commands_of("tune") if EXPORT.fullmatch(line)])
-def test_a_documented_export_for_a_device_of_the_store_writes_what_it_says(
-    line: str, tune: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = tune(*shlex.split(line), "--json")
-    assert done.status == 0, done.err
-    assert all((tmp_path / file).exists() for file in done.json["files"])
-
-
 def test_the_shell_blocks_of_pages_are_of_known_programs_and_are_read_by_a_shell() -> None:
     for page, text in TEXTS.items():
         for block in blocks(text, "sh"):
@@ -198,7 +95,7 @@ def test_the_shell_blocks_of_pages_are_of_known_programs_and_are_read_by_a_shell
         assert {words[0].partition("=")[0] for words in shell_commands(text)} <= PROGRAMS, page
 
 
-@pytest.mark.parametrize("line", commands_of("python"))
+@pytest.mark.parametrize("line", all_commands_of("python"))
 def test_a_documented_benchmark_exists_and_has_the_options_and_files_that_it_names(line: str) -> None:
     script, *arguments = shlex.split(line)
     source = (ROOT / script).read_text()

@@ -107,6 +107,7 @@ def test_what_a_file_may_not_say_is_one_message_with_file_and_key(
     assert message in done.err
     assert len(done.err.strip().splitlines()) == 1
     assert done.status == (0 if table == "x" else 2), "a file that cannot be read is a warning"
+    assert tune("show", "vision/blur", "8").err.count("is not TOML") == (table == "x"), "and is told once"
 
 
 def test_a_shell_completes_verbs_kernels_and_options() -> None:

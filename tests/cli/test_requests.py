@@ -54,6 +54,7 @@ BAD_REQUESTS = {
     ("03_naive", "8", "--set", "alpha=nan"): "NAME=NUMBER",
     ("03_naive", "8", "--nonsense"): "no such option --nonsense",
     ("03_naive", "8", "--buget", "3"): "no such option --buget; did you mean --budget?",
+    ("03_naive", "8", "--strategy", "kt:nope"): "there is no such strategy; there are: ",
     ("03_naive", "8", "--strategy", "kt:simulated_anealing"): "no such strategy; did you mean kt:simulated_annealing?",
     ("sgem", "8"): "or did you mean the family sgemm?",
     ("shwo", "8"): "did you mean `tune show`?",
@@ -75,7 +76,10 @@ BAD_REQUESTS = {
     ("03_naive", "8", "--timeout", "inf"): "--timeout",
     ("report", "--write", "."): "is a directory",
     ("report", "--device", "abacus"): "the store knows none of this name; it has NVIDIA H200",
-    ("record", "03_naive", "8", "--device", "opencl", "--output", "/dev/null/x.json"): "--output /dev/null: cannot be",
+    ("record", "03_naive", "8", "--device", "opencl", "--output", "/dev/null/x.json"): "there is no folder /dev/null",
+    ("report", "12_warptiled", "4096", "-o", "/mistyped/x.html"): "there is no folder /mistyped; make it, or",
+    ("compare", "sgemm", "-o", "/proc/x.html"): "--output /proc/x.html: cannot be written: ",
+    ("03_naive", "8", "--seed", "x"): "'x' is not a valid whole number",
     ("03_naive", "8x8x8,batch=100000", "--device", "opencl:7"): "OpenCL devices",
 }
 

@@ -41,6 +41,7 @@ class Defaults:
     def __init__(self) -> None:
         self._home: Project | None = None
         self._origins: dict[str, str] = {}  # of the options that are not on the command line, by their names
+        self._told = ""  # what is wrong with the file, once that has been said
 
     def _find(self, is_told: bool) -> None:
         """Read the file. One that cannot be read is said, unless the verb `is_told` anyway, and left out."""
@@ -51,6 +52,7 @@ class Defaults:
             return  # the current folder is gone
         except RequestError as error:
             if not is_told:
+                self._told = str(error)
                 output.say(f"warning: {error}; no default is taken from it")
 
     def of(
@@ -100,8 +102,10 @@ class Defaults:
         return found
 
     def explain(self, message: str) -> str:
-        """`message`, with the origin of each option in it that is not on the command line. It names the option, or its
-        first word is what the option chooses."""
+        """`message` without what has been said of the file, and with the origin of each option in it that is not on the
+        command line. It names the option, or its first word is what the option chooses."""
+        if self._told:
+            message = message.replace(f"; {self._told}", "; the warning above may say why")
         words = message.replace("'", " ").replace(":", " ").split()
         named = {word[2:] for word in words if word.startswith("--")} | {_CHOSEN.get(words[0] if words else "")}
         origins = [origin for name, origin in self._origins.items() if origin and name in named]

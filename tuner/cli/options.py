@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -132,8 +133,16 @@ SET = click.option(
 TYPES = click.option(
     "--type", "types", multiple=True, callback=_types, metavar="NAME=DTYPE", help="Type of the kernel, as real=float16."
 )
+
+
+class Whole(click.IntRange):
+    """A whole number between two bounds, in words that messages and `--help` share."""
+
+    name = "whole number"
+
+
 SEED = click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Random seed of the strategy."
+    "--seed", type=Whole(0, 2**32 - 1), metavar="N", default=0, show_default=True, help="Random seed of the strategy."
 )
 VERBOSE = click.option(
     "-v", "--verbose", is_flag=True, help="Tell on standard error what is built, verified and measured, with its times."
@@ -150,16 +159,29 @@ def storage_option(help_: str) -> Callable[[Callable[..., Any]], Callable[..., A
     return click.option("--storage", callback=_storage, metavar="URL", help=help_)
 
 
-def check_writable(option: str, folder: Path, name: str = "") -> None:
-    """Raise RequestError, before hours of measuring, where nothing can be written in `folder`, or no file can have this
-    `name` there."""
+def check_folder(option: str, folder: Path) -> None:
+    """Raise RequestError, before hours of measuring, where nothing can be written in `folder`, which is made."""
     try:
         paths.check_writable(folder)
-        with contextlib.suppress(FileNotFoundError):
-            (folder / name).lstat()
     except OSError as error:
         raise RequestError(
             f"{option} {paths.shown(folder)}: cannot be written: {error.strerror}; name another folder"
+        ) from None
+
+
+def check_file(option: str, file: Path) -> None:
+    """Raise RequestError, before hours of measuring, where `file` cannot be written, or its folder, which may be
+    mistyped, is not there."""
+    try:
+        if not os.path.isdir(file.parent):
+            where = paths.shown(file.parent)
+            raise RequestError(f"{option} {paths.shown(file)}: there is no folder {where}; make it, or name another")
+        with contextlib.suppress(FileNotFoundError):
+            file.lstat()
+        paths.check_writable(file.parent)
+    except OSError as error:
+        raise RequestError(
+            f"{option} {paths.shown(file)}: cannot be written: {error.strerror}; name another place"
         ) from None
 
 

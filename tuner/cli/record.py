@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tuner.cli import output
-from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, VERBOSE, check_writable
+from tuner.cli.options import DEVICES, JSON, KERNEL, RESULTS, SET, SIZE, TYPES, VERBOSE, check_file
 
 
 @click.command()
@@ -39,7 +39,7 @@ def command(kernel: str, size: str | None, path: Path | None, verbose: bool, as_
 
     space = catalog.load(kernel)
     if path is not None:
-        check_writable("--output", path.parent, path.name)
+        check_file("--output", path)
     with progress.displayed(request["results"]) as listener, logs.printed(verbose, listener.noted):
         listener.begun("loading the tuner")
         from tuner.exchange import recording as recordings

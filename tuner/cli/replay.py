@@ -6,7 +6,7 @@ import click
 
 from tuner import paths
 from tuner.cli import output
-from tuner.cli.options import COMPLETE_STRATEGY, JSON, SEED, warn
+from tuner.cli.options import COMPLETE_STRATEGY, JSON, SEED, Whole, warn
 
 
 @click.command()
@@ -18,7 +18,8 @@ from tuner.cli.options import COMPLETE_STRATEGY, JSON, SEED, warn
 @SEED
 @click.option(
     "--workers",
-    type=click.IntRange(1, 1024),
+    type=Whole(1, 1024),
+    metavar="N",
     default=1,
     show_default=True,
     help="Configurations under way at a time; they finish in random order.",

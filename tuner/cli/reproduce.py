@@ -11,7 +11,7 @@ import click
 
 from tuner import paths
 from tuner.cli import output
-from tuner.cli.options import DEVICE, INTERRUPTS, JSON, RESULTS, check_writable
+from tuner.cli.options import DEVICE, INTERRUPTS, JSON, RESULTS, check_folder
 from tuner.errors import RequestError
 from tuner.measure.method import LOOPS_TIMEOUT, TIMEOUT
 
@@ -68,7 +68,7 @@ def command(name: str | None, as_list: bool, as_json: bool, folder: Path, no_tun
     from tuner.experiments import plot, running, tables
     from tuner.experiments.stage import ReproductionRequest
 
-    check_writable("--output", folder)
+    check_folder("--output", folder)
     if not plot.available():
         output.say(plot.MISSING)
     files = f"{folder / experiment.name}.md, .json{', .png' if plot.available() else ''}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tuner import paths
 from tuner.cli import output, progress
-from tuner.cli.options import check_writable, warn, write_figure
+from tuner.cli.options import check_file, warn, write_figure
 from tuner.errors import RequestError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def write(
         else:
             warn([f"{vega.MISSING}; so no page was written"])
     if file is not None:
-        check_writable("--output", file.parent, file.name)
+        check_file("--output", file)
     from tuner.report import study_page
     from tuner.report.findings import Findings
 

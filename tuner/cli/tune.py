@@ -20,6 +20,7 @@ from tuner.cli.options import (
     SIZES_HELP,
     TYPES,
     VERBOSE,
+    Whole,
     storage_option,
 )
 from tuner.errors import RequestError
@@ -59,7 +60,8 @@ WHERE_THEY_ROUND = (
 @SEED
 @click.option(
     "--repeats",
-    type=click.IntRange(1, 1000),
+    type=Whole(1, 1000),
+    metavar="N",
     default=STANDARD.repeats,
     show_default=True,
     help="Timed runs per configuration.",

@@ -176,8 +176,9 @@ def check(name: str | None, objectives: int = 1) -> None:
     if name is None:
         return
     if name not in STRATEGIES:
-        near = difflib.get_close_matches(name, STRATEGIES, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        names = {other.rpartition(":")[2]: other for other in reversed([*STRATEGIES])}  # `kt:` makes none alike
+        near = difflib.get_close_matches(name.rpartition(":")[2], names, n=1)
+        hint = f"did you mean {names[near[0]]}? " if near else ""
         all_names = ", ".join(STRATEGIES)
         raise RequestError(f"--strategy {quoted(name)}: there is no such strategy; {hint}there are: {all_names}")
     if objectives > 1 and not STRATEGIES[name].many_objectives:

@@ -83,7 +83,7 @@ def _project(root: Path, file: Path, table: Mapping[str, Any], general: Mapping[
     if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
         raise RequestError(f"{where}: name = {quoted(name)}: {_ALLOWED}")
     if not isinstance(folders, list) or len(folders) > MOST_FOLDERS or not all(map(_is_folder_name, folders)):
-        allowed = f'at most {MOST_FOLDERS} folders are allowed, as in spaces = ["kernels"]'
+        allowed = f'write a list of at most {MOST_FOLDERS} folders, as in spaces = ["kernels"]'
         raise RequestError(f"{where}: spaces = {quoted(folders)}: {allowed}")
     if name is None:
         published = (_section(general, "project") or {}).get("name")
