@@ -41,8 +41,8 @@ DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
 RISK = 0.5  # of the errors of the logarithms, as sizes nearby show them: by that much it is thought to take longer
 UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many sizes that counts as
 FAR = 3.0  # times the best at a size: what takes longer tells little of where it may be the best
-MOST_KNOWN = 190  # sizes of a kernel's configuration, those where it is nearest the best
-SERVES = 1.03  # times the best at a size: the fewest that serve all sizes so are candidates elsewhere
+MOST_KNOWN = 400  # sizes of a kernel's configuration, those where it is nearest the best
+SERVES = 1.001  # times the best at a size: the fewest that serve all sizes so are candidates elsewhere
 # Of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone.
 RARE, ENOUGH = 0.1, 16
 # By how much a kernel is expected to be faster than the library.
