@@ -6,6 +6,7 @@ a hundred times as long as the work takes.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -33,13 +34,17 @@ class Nearness:
         self._blocks_scales = np.where(is_kernel, scales[1][2], scales[0][2])
         self._shared, (self._blocks, self._work) = self._scaled(sizes)
         self._lengths = [(places**2).sum(axis=1) for places in self._shared]
-        self._apart = [squares_apart(places) for places in self._shared]
         self._single = self._blocks.astype(np.float32), self._work.astype(np.float32)
 
     def _scaled(self, sizes: Position) -> tuple[list[Array], Array]:
         """What all libraries share, and all kernels, by size; and the blocks, and the work of each, by entry."""
         places, own = np.concatenate(self._parts(sizes), axis=1), sizes.blocks.transpose(2, 1, 0)
         return [places * scale for scale in self._scales], own * self._blocks_scales[:, None]
+
+    @functools.cached_property
+    def _apart(self) -> list[Array]:
+        """The squares of the distances of sizes to one another, but for blocks; what has been learnt asks for none."""
+        return [squares_apart(places) for places in self._shared]
 
     @staticmethod
     def _parts(sizes: Position) -> tuple[Array, ...]:

@@ -23,11 +23,13 @@ In `benchmarks/lookup.py`, which compares both on recordings, the look-up was ne
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tuner.space.scope import Scope
+from tuner.store import kept_models
 from tuner.store.grids import Array, Measured, Sizes
 from tuner.store.loads import LOAD, PARTS, LibraryTiles, TimeTerms
 from tuner.store.nearness import Mask, Nearness, inverse, product, solution, squares_apart
@@ -53,6 +55,7 @@ ROUNDS = 100  # of the search for the numbers
 SLOTS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # shares of the multiprocessors that may take blocks
 MANY, TELLING = 12, 64  # sizes, with which fewer multiprocessors can be told from other reasons, and enough for that
 MOST_HOPEFUL = 48  # entries whose times are predicted exactly: the library, and kernels with the least sums of parts
+LONG = 1 << 12  # times or places for one: what is learnt from more is kept on disk
 BETTER = 0.88  # times the squares of errors with more of them: with as many, fewer are believed
 
 
@@ -91,14 +94,33 @@ class TimeModel:
             shares = np.nan_to_num(self._times / np.nanmin(self._times, axis=1, keepdims=True), nan=np.inf)
             near, kept = shares <= FAR, np.sort(shares, axis=0)[:MOST_KNOWN].max(axis=0)
             self._times[(~near & (near.sum(axis=0) >= MANY)) | (self._is_kernel & (shares > kept))] = np.nan
-        self._caution, self.regret = 0.0, None
+        self._caution = 0.0
+        self.regret: float | None = None
         if self.sizes:
-            there = self._terms.amounts(self.sizes)
-            self._slots = self._told_slots(units)
-            self._parts = self._terms.parts(there, self._slots)
-            self._known, self._relative = _relative(self._parts, self._times)
-            self._nearness = Nearness(self._is_kernel, self._terms.has_tiles, self._terms.position(there))
-            self.regret = self._learnt()
+            self._begin(units)
+
+    def _begin(self, units: int) -> None:
+        """Learn, or read what an earlier process has learnt from the same."""
+        there, count = self._terms.amounts(self.sizes), len(self.sizes)
+        name = kept_models.name([*self._terms.numbers(there), self._times]) if self._times.size >= LONG else ""
+        kept = kept_models.read(name) if name else None
+        self._slots = self._told_slots(units) if kept is None else kept["slots"]
+        self._parts = self._terms.parts(there, self._slots)
+        self._known, self._relative = _relative(self._parts, self._times)
+        self._nearness = Nearness(self._is_kernel, self._terms.has_tiles, self._terms.position(there))
+        # Where sizes of entries are known, as places in arrays of all pairs of both, since few of them are.
+        self._pairs = [entry * count + np.flatnonzero(known) for entry, known in enumerate(self._known.T)]
+        self._counts, self._seen = self._known.sum(axis=0), (self._relative > 0).sum(axis=0)
+        if kept is not None:
+            self._factors, self._weights, self._errors = kept["factors"], kept["weights"], kept["errors"]
+            self._caution, regret = map(float, kept["doubts"])
+            self.regret = None if math.isnan(regret) else regret
+            return
+        self.regret = self._learnt()
+        if name:
+            doubts = np.array([self._caution, math.nan if self.regret is None else self.regret])
+            learnt = {"factors": self._factors, "weights": self._weights, "errors": self._errors}
+            kept_models.write(name, {**learnt, "slots": self._slots, "doubts": doubts})
 
     def times(self, sizes: Mapping[str, int]) -> Array:
         """The predicted time of each, in ms; infinite where there is none. Doubts make it longer."""
@@ -146,7 +168,6 @@ class TimeModel:
         part = np.arange(count) % FOLDS
         kept = [part != each for each in range(min(FOLDS, count))]
         self._factors, *others = _fitted(self._known, self._relative, np.array([np.ones(count), *kept], float))
-        self._seen = (self._relative > 0).sum(axis=0)
         weights, errors = np.zeros((entries, count)), np.zeros((entries, count))
         predicted = np.full((count, entries), np.inf)
         for mask, factors in zip(kept, others, strict=True):
@@ -168,9 +189,6 @@ class TimeModel:
             errors[entry, rows] = squares = np.nan_to_num(squares, posinf=0.0)
             shares = (near * is_apart) ** 2
             predicted[rows, entry] *= np.exp(RISK * _risks(product(shares, squares), shares.sum(axis=1)))
-        # Where sizes of entries are known, as places in arrays of all pairs of both, since few of them are.
-        self._pairs = [entry * count + np.flatnonzero(known) for entry, known in enumerate(self._known.T)]
-        self._counts = self._known.sum(axis=0)
         self._weights, self._errors = weights.astype(np.float32), errors.astype(np.float32)
         return self._left_out(predicted, kept)
 
