@@ -5,7 +5,8 @@
 
 Each of several processes finds the family, reads what is known of it on the device, makes the model of times of that,
 and chooses at sizes that it has not seen, once each. Imports are shown beside; opening the device is not counted. The
-library's answer, where it tells how it would run a product, is part of a choice. With `--loads`, a handle of the first
+library's answer, where it tells how it would run a product, is part of a choice. What one process has learnt, the next
+finds in the cache; `TUNER_CACHE` with an empty folder shows the first. With `--loads`, a handle of the first
 process also loads what it chose at so many sizes, and another handle once more, with builds in the cache; and it is
 called again at one size, beside the kernel itself. A device that is merely described needs no GPU: nothing is loaded
 there, and its library always gives the same answer.

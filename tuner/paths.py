@@ -42,7 +42,7 @@ def known_kernels() -> Path:
 
 
 def cache() -> Path:
-    """Builds and launch forms; safe to delete. TUNER_CACHE names another folder."""
+    """Builds, launch forms and learnt models; safe to delete. TUNER_CACHE names another folder."""
     return private(cache_folder())
 
 

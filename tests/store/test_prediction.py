@@ -269,3 +269,31 @@ def test_what_many_sizes_leave_open_is_known_at_each_of_them() -> None:
     for at, is_third in [*tried.items()][::7]:
         large, small = model.times(dict(zip(names, at, strict=True)))
         assert (large < small) == is_third
+
+
+def test_what_was_learnt_is_kept_and_learnt_again_where_it_is_damaged_or_the_cache_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path))
+    tried = [*enumerate((64 * m, 64 * n, 1024, 1) for m in range(8, 23) for n in range(8, 23))]
+    configs = [{**LARGE, "min_blocks": number} for number in range(20)]
+
+    def predicted(factor: float = 1.0) -> list[float]:
+        entries = [
+            Measured(SPACE, config, {at: factor * at[0] * at[1] * (1 + (i % 20 != number) / 9) for i, at in tried})
+            for number, config in enumerate(configs)
+        ]
+        model = TimeModel(entries, Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits()), UNITS)
+        return [*model.times(sizes(2000)), model.regret or 0.0]
+
+    learnt = predicted()
+    (file,) = (tmp_path / "models").iterdir()
+    assert predicted() == learnt
+    content = file.read_bytes()
+    file.write_bytes(content[:-50])
+    assert predicted() == learnt
+    assert file.read_bytes() == content
+    assert predicted(2.0) != learnt, "other times are another model"
+    assert len([*file.parent.iterdir()]) == 2
+    monkeypatch.setenv("TUNER_CACHE", "/proc/nowhere")
+    assert predicted() == learnt

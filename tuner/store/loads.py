@@ -181,6 +181,12 @@ class TimeTerms:
         tiles, share = self._means(there, self._library_tiles(library)), self._means(1 / whole, shares)
         return Amounts(sizes, there, tiles, share, work[:, [0]], work[:, [1]], alignments, library)
 
+    def numbers(self, amounts: Amounts) -> list[Array]:
+        """All numbers on which parts and positions of sizes depend."""
+        *counted, _ = amounts
+        given = self._owners, self._most, self._libraries, self._units, self._cache
+        return [*map(np.asarray, (*counted, *given)), *self.position(amounts)]
+
     def parts(self, amounts: Amounts, slots: Array) -> Array:
         """The parts of the time of each at each size, the last axis; not a number where it has none. `slots` are the
         multiprocessors that take its blocks."""

@@ -6,6 +6,7 @@ a hundred times as long as the work takes.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,6 @@ class Nearness:
         self._blocks_scales = np.where(is_kernel, scales[1][2], scales[0][2])
         self._shared, (self._blocks, self._work) = self._scaled(sizes)
         self._lengths = [(places**2).sum(axis=1) for places in self._shared]
-        self._apart = [squares_apart(places) for places in self._shared]
         self._single = self._blocks.astype(np.float32), self._work.astype(np.float32)
 
     def _scaled(self, sizes: Position) -> tuple[list[Array], Array]:
@@ -41,20 +41,27 @@ class Nearness:
         places, own = np.concatenate(self._parts(sizes), axis=1), sizes.blocks.transpose(2, 1, 0)
         return [places * scale for scale in self._scales], own * self._blocks_scales[:, None]
 
+    @functools.cached_property
+    def _apart(self) -> list[Array]:
+        """The squares of the distances of sizes to one another, but for blocks; what has been learnt asks for none."""
+        return [squares_apart(places) for places in self._shared]
+
     @staticmethod
     def _parts(sizes: Position) -> tuple[Array, ...]:
         return sizes.sizes, sizes.alignments, sizes.library
 
-    def near(self, entries: Rows, here: Position) -> Array:
-        """How near, from 0 to 1, a size is to all of them, by entry; in float32, since each choice waits for it."""
+    def near(self, entries: Rows, pairs: Rows, here: Position) -> Array:
+        """How near, from 0 to 1, a size is to some of them: `pairs` are places in arrays by entry and size, and
+        `entries` the entries of these. It is computed in float32, since each choice waits for it."""
         shared, own = self._scaled(here)
         apart = [
             lengths + (place**2).sum() - 2 * np.einsum("sd,d->s", places, place)
             for lengths, places, (place,) in zip(self._lengths, self._shared, shared, strict=True)
         ]
-        squares = np.maximum(np.array(apart, np.float32), 0.0)[self._kinds[entries]]
+        count = len(self._shared[0])
+        squares = np.maximum(np.array(apart, np.float32), 0.0).take(pairs + (self._kinds[entries] - entries) * count)
         for those, this in zip(self._single, own.astype(np.float32), strict=True):
-            squares += (those[entries] - this[entries]) ** 2
+            squares += (those.take(pairs) - this.take(entries)) ** 2
         near: Array = np.exp(-np.sqrt(squares))
         return near
 
@@ -70,7 +77,7 @@ class Nearness:
 def squares_apart(places: Array) -> Array:
     """The squares of the distances of places to one another."""
     squares: Array = np.zeros((len(places), len(places)))
-    for column in places.T:
+    for column in places.T[places.any(axis=0)]:
         squares += (column[:, None] - column) ** 2
     return squares
 
@@ -79,6 +86,13 @@ def product(matrix: Array, vector: Array) -> Array:
     """The same without BLAS."""
     product: Array = np.einsum("ij,j->i", matrix, vector)
     return product
+
+
+def solution(matrix: Array, vector: Array) -> Array:
+    """The x with this product of a symmetric matrix and x."""
+    if len(matrix) <= MOST_ROWS:
+        return np.asarray(np.linalg.solve(matrix, vector), float)
+    return product(inverse(matrix), vector)
 
 
 def inverse(matrix: Array) -> Array:

@@ -29,9 +29,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tuner.space.scope import Scope
+from tuner.store import kept_models
 from tuner.store.grids import Array, Measured, Sizes
 from tuner.store.loads import LOAD, PARTS, LibraryTiles, TimeTerms
-from tuner.store.nearness import Mask, Nearness, inverse, product, squares_apart
+from tuner.store.nearness import Mask, Nearness, inverse, product, solution, squares_apart
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
@@ -54,6 +55,7 @@ ROUNDS = 100  # of the search for the numbers
 SLOTS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # shares of the multiprocessors that may take blocks
 MANY, TELLING = 12, 64  # sizes, with which fewer multiprocessors can be told from other reasons, and enough for that
 MOST_HOPEFUL = 48  # entries whose times are predicted exactly: the library, and kernels with the least sums of parts
+LONG = 1 << 12  # times or places for one: what is learnt from more is kept on disk
 BETTER = 0.88  # times the squares of errors with more of them: with as many, fewer are believed
 
 
@@ -95,14 +97,33 @@ class TimeModel:
             shares = np.nan_to_num(self._times / np.nanmin(self._times, axis=1, keepdims=True), nan=np.inf)
             near, kept = shares <= FAR, np.sort(shares, axis=0)[:MOST_KNOWN].max(axis=0)
             self._times[(~near & (near.sum(axis=0) >= MANY)) | (self._is_kernel & (shares > kept))] = np.nan
-        self._caution, self.regret = 0.0, None
+        self._caution = 0.0
+        self.regret: float | None = None
         if self.sizes:
-            there = self._terms.amounts(self.sizes)
-            self._slots = self._told_slots(units)
-            self._parts = self._terms.parts(there, self._slots)
-            self._known, self._relative = _relative(self._parts, self._times)
-            self._nearness = Nearness(self._is_kernel, self._terms.has_tiles, self._terms.position(there))
-            self.regret = self._learnt()
+            self._begin(units)
+
+    def _begin(self, units: int) -> None:
+        """Learn, or read what an earlier process has learnt from the same."""
+        there, count = self._terms.amounts(self.sizes), len(self.sizes)
+        name = kept_models.name([*self._terms.numbers(there), self._times]) if self._times.size >= LONG else ""
+        kept = kept_models.read(name) if name else None
+        self._slots = self._told_slots(units) if kept is None else kept["slots"]
+        self._parts = self._terms.parts(there, self._slots)
+        self._known, self._relative = _relative(self._parts, self._times)
+        self._nearness = Nearness(self._is_kernel, self._terms.has_tiles, self._terms.position(there))
+        # Where sizes of entries are known, as places in arrays of all pairs of both, since few of them are.
+        self._pairs = [entry * count + np.flatnonzero(known) for entry, known in enumerate(self._known.T)]
+        self._counts, self._seen = self._known.sum(axis=0), (self._relative > 0).sum(axis=0)
+        if kept is not None:
+            self._factors, self._weights, self._errors = kept["factors"], kept["weights"], kept["errors"]
+            self._caution, regret = map(float, kept["doubts"])
+            self.regret = None if math.isnan(regret) else regret
+            return
+        self.regret = self._learnt()
+        if name:
+            doubts = np.array([self._caution, math.nan if self.regret is None else self.regret])
+            learnt = {"factors": self._factors, "weights": self._weights, "errors": self._errors}
+            kept_models.write(name, {**learnt, "slots": self._slots, "doubts": doubts})
 
     def times(self, sizes: Mapping[str, int]) -> Array:
         """The predicted time of each, in ms; infinite where there is none. Doubts make it longer."""
@@ -111,13 +132,16 @@ class TimeModel:
             amounts = self._terms.amounts([tuple(sizes.values())])
             times = _sums(self._terms.parts(amounts, self._slots)[0], self._factors, self._seen)
             hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
-            near = self._nearness.near(hopeful, self._terms.position(amounts))
-            known, weights, squares = (each[hopeful] for each in self._by_entry)
-            near *= known
-            far, remains = 1 - near.max(axis=1), np.einsum("es,es->e", near, weights)
+            hopeful = hopeful[self._counts[hopeful] > 0]
+            pairs, counts = np.concatenate([self._pairs[entry] for entry in hopeful]), self._counts[hopeful]
+            first = counts.cumsum() - counts
+            near = self._nearness.near(np.repeat(hopeful, counts), pairs, self._terms.position(amounts))
+            far = 1 - np.maximum.reduceat(near, first)
+            remains = np.add.reduceat(near * self._weights.take(pairs), first)
             near *= near
             risks = np.full(len(times), UNKNOWN)
-            risks[hopeful] = _risks(np.einsum("es,es->e", near, squares), near.sum(axis=1))
+            squares = np.add.reduceat(near * self._errors.take(pairs), first)
+            risks[hopeful] = _risks(squares, np.add.reduceat(near, first))
             times[hopeful] *= np.exp(remains + DOUBT * far * self._is_kernel[hopeful])
             times *= np.exp(RISK * risks)
             found[self._positions] = self._cautious(times, self._caution)
@@ -147,7 +171,6 @@ class TimeModel:
         part = np.arange(count) % FOLDS
         kept = [part != each for each in range(min(FOLDS, count))]
         self._factors, *others = _fitted(self._known, self._relative, np.array([np.ones(count), *kept], float))
-        self._seen = (self._relative > 0).sum(axis=0)
         weights, errors = np.zeros((entries, count)), np.zeros((entries, count))
         predicted = np.full((count, entries), np.inf)
         for mask, factors in zip(kept, others, strict=True):
@@ -163,14 +186,13 @@ class TimeModel:
             for each in {*map(int, part[rows])}:  # Rasmussen and Williams, section 5.4.2
                 out, remains = np.flatnonzero(part[rows] == each), logs[each + 1][rows, entry]
                 open_ = product(inverted[out], remains)
-                foretold = remains[out] - np.linalg.solve(inverted[np.ix_(out, out)], open_)
+                foretold = remains[out] - solution(inverted[np.ix_(out, out)], open_)
                 predicted[rows[out], entry] *= np.exp(foretold + doubts[out])
             squares = np.log(predicted[rows, entry] / self._times[rows, entry]) ** 2
             errors[entry, rows] = squares = np.nan_to_num(squares, posinf=0.0)
             shares = (near * is_apart) ** 2
             predicted[rows, entry] *= np.exp(RISK * _risks(product(shares, squares), shares.sum(axis=1)))
-        # What is known, what that leaves open, and the squares of errors, as each choice needs them.
-        self._by_entry = [each.astype(np.float32) for each in (self._known.T, weights, errors)]
+        self._weights, self._errors = weights.astype(np.float32), errors.astype(np.float32)
         return self._left_out(predicted, kept)
 
     def _logs(self, factors: Array) -> Array:
@@ -185,7 +207,8 @@ class TimeModel:
     def _left_out(self, predicted: Array, kept: Sequence[Mask]) -> float | None:
         """The mean regret over sizes that are left out, with the caution that makes it least; None where the nearest
         size does as well."""
-        compared = [self._compared(predicted, rows) for rows in kept]
+        apart = squares_apart(np.log(np.array(self.sizes, float)))
+        compared = [self._compared(predicted, rows, apart) for rows in kept]
         ours, lost, nearest = (np.concatenate(each) for each in zip(*compared, strict=True))
         if len(ours) < LEAST_SIZES:
             return None
@@ -194,9 +217,10 @@ class TimeModel:
         self._caution = CAUTIONS[chosen]
         return float(means[chosen]) if means[chosen] < nearest.mean() else None
 
-    def _compared(self, predicted: Array, kept: Mask) -> tuple[Array, Array, Array]:
+    def _compared(self, predicted: Array, kept: Mask, apart: Array) -> tuple[Array, Array, Array]:
         """Of each size that is not `kept` and has something to choose: what is lost by these predictions over the best
-        and over the library, by caution, and what by taking the best of the nearest size that is kept."""
+        and over the library, by caution, and what by taking the best of the nearest size that is kept. `apart` are the
+        squares of the distances of sizes."""
         others = self._known & kept[:, None]
         shared = self._known & ~kept[:, None] & others.any(axis=0)
         here = np.flatnonzero(shared.sum(axis=1) >= 2)
@@ -207,8 +231,7 @@ class TimeModel:
         choice = np.where(shared[:, None], expected, np.inf).argmin(axis=2)
         taken = np.take_along_axis(times, choice, axis=1)
         there = np.einsum("he,se->hs", shared.astype(np.float32), others.astype(np.float32)) > 0
-        apart = np.where(there, squares_apart(np.log(np.array(self.sizes, float)))[here], np.inf)
-        near = apart.argmin(axis=1)
+        near = np.where(there, apart[here], np.inf).argmin(axis=1)
         choice_there = np.where(others[near] & shared, self._times[near], np.inf).argmin(axis=1)
         nearest = times[np.arange(len(here)), choice_there] / best - 1
         return taken / best[:, None] - 1, np.maximum(0.0, taken / library[:, None] - 1), nearest

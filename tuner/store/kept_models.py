@@ -1,0 +1,68 @@
+"""What models of times have learnt, in files of the cache: a process that starts needs not learn it again.
+
+A file is named by all that it was learnt from, numbers and code, so none is ever out of date. Without a cache that can
+be written, or where a file is damaged, a model learns again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import io
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from tuner import paths
+from tuner.errors import RequestError
+from tuner.store.grids import Array
+
+MOST_FILES = 32  # of which the least recently used are deleted
+LEARNERS = ("grids", "loads", "nearness", "prediction")  # the modules that learn
+
+
+def name(numbers: Iterable[Array]) -> str:
+    """The name of what is learnt from these numbers."""
+    sha = hashlib.sha256(_code())
+    for each in numbers:
+        sha.update(f"{each.shape} {each.dtype}".encode() + np.ascontiguousarray(each).tobytes())
+    return sha.hexdigest()[:32]
+
+
+def read(name: str) -> Mapping[str, Array] | None:
+    """What was learnt under this name; None if it is not there, or damaged."""
+    with contextlib.suppress(OSError, RequestError, ValueError, KeyError):
+        path = paths.cache_folder() / "models" / name
+        if not os.path.isfile(path) or (data := paths.read_checked(_folder() / name)) is None:
+            return None
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            found = {key: file[key] for key in file.files}
+        with contextlib.suppress(OSError):  # a read-only cache still serves
+            os.utime(path)
+        return found
+    return None
+
+
+def write(name: str, learnt: Mapping[str, Array]) -> None:
+    """Keep what was learnt. A cache that cannot be written stays as it is."""
+    with contextlib.suppress(OSError, RequestError):
+        file = io.BytesIO()
+        np.savez(file, allow_pickle=False, **learnt)
+        paths.write_checked(_folder() / name, file.getvalue())
+        files = sorted(_folder().iterdir(), key=lambda path: path.stat().st_mtime)
+        for path in files[:-MOST_FILES]:
+            path.unlink(missing_ok=True)
+
+
+def _folder() -> Path:
+    return paths.private(paths.cache() / "models")
+
+
+@functools.cache
+def _code() -> bytes:
+    """The modules that learn, as they are."""
+    here = Path(__file__).parent
+    return paths.digest(*((here / f"{module}.py").read_bytes() for module in LEARNERS)).encode()
