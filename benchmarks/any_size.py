@@ -325,7 +325,8 @@ def main() -> None:
         seconds, device_id = options.tune_seconds, options.device
         for text in run(options.family, sizes, seconds, device_id, options.searches, options.at_once, options.limit):
             print(text, flush=True)
-    found = read(options.searches, options.family) if options.searches else {}
+    all_found = read(options.searches, options.family) if options.searches else {}
+    found = {text: all_found[text] for text in map(size_text, sizes) if text in all_found}
     device = devices.open_device(options.device)
     handles = {
         name: tuner.dispatch(options.family, device=device, library=library, results=options.results)

@@ -14,9 +14,12 @@ from helpers.own_kernels import scaled
 from helpers.processes import Tune
 from helpers.records import H100, H200, KERNEL, SPACE, at, config, sizes, stored
 from tuner import devices
+from tuner.devices import BACKENDS
 from tuner.exchange import recording
 from tuner.exchange.recording import Entry, Recording
-from tuner.report import counters
+from tuner.exchange.target import Problem
+from tuner.report import counters, restrictions
+from tuner.search.listing import listed
 from tuner.space import catalog
 
 BLOCKED = "sgemm/01_host_blocked"
@@ -66,7 +69,7 @@ def test_a_faster_neighbour_that_a_report_has_measured_is_told_with_the_command_
         "#include <unistd.h>\nvoid scale(float *y, const float *x, int n) {\n if (pause) usleep(pause);\n"
         " for (int i = 0; i < n; i++) y[i] = 2 * x[i];\n}\n"
     )
-    file.write_text(file.read_text().replace("unroll: [1, 2]", "pause: [3000, 0, 9000]"))
+    file.write_text(file.read_text().replace("unroll: [1, 2]", "pause: [1000, 0]"))
     assert tune(file, "--budget", "1").status == 0
     page = tmp_path / "page.html"
     measured = tune("report", file, "--measure", "-o", page, "--json").json
@@ -75,11 +78,11 @@ def test_a_faster_neighbour_that_a_report_has_measured_is_told_with_the_command_
     told = next(note for note in found["notes"] if "and measured after its finals: pause = 0 at " in note)
     command = re.search("Run `tune (.*)`, whose finals have them.", told)
     assert command is not None
-    assert (found["trials"], found["besides_the_search"], len(found["improvements"])) == (3, 2, 1)
-    assert [n["after_finals"] for n in found["neighbours"]] == [True, True]
+    assert (found["trials"], found["besides_the_search"], len(found["improvements"])) == (2, 1, 1)
+    assert [n["after_finals"] for n in found["neighbours"]] == [True]
     text = page.read_text()
-    assert "trial 1 found it. 2 more, measured for a report, are no part of the search." in text
-    assert "Measured for a report, after the finals: pause = 0, pause = 9000." in text
+    assert "trial 1 found it. Not part of the search, and not here: 1 more, measured for a report." in text
+    assert "Measured for a report, after the finals: pause = 0." in text
     assert "but not in the finals" not in text
 
     assert tune(*command[1].split()).status == 0
@@ -236,6 +239,22 @@ def test_a_knob_that_changes_no_code_is_told_so_whatever_its_times(tune: Tune, t
     alike = {(1, 0): trials[1, 0], (1, 2): trials[2, 2]}
     recording.write(folder / "turned-1000.json", Recording(space.name, "A CPU", space.parameters, alike, {"n": 1000}))
     assert "as fast" not in tune("explain", *about, "--no-measure").out
+
+
+def test_the_share_of_valid_combinations_is_counted_or_has_its_error(tune: Tune, tmp_path: Path) -> None:
+    space = catalog.load("sgemm/16_stream_k")
+    scope = Problem.parse(space, "4096", {}).scope("cuda", BACKENDS["cuda"].limits_of("sm_90a"))
+    drawn = restrictions.removals(space, scope)
+    assert drawn.known is None
+    assert drawn.examined < drawn.combinations
+    assert 0 < drawn.margin(drawn.valid) < 0.02
+    counted = len(listed(space, scope))
+    assert abs(counted / drawn.combinations - drawn.valid) < 3 * drawn.margin(drawn.valid)
+    page = tmp_path / "page.html"
+    done = tune("report", "sgemm/16_stream_k", "4096", "--device", "H200", "-o", page, "--json")
+    found = done.json["restrictions"]
+    assert (found["valid"], found["valid_is_counted"]) == (counted / drawn.combinations, True)
+    assert f"{counted:,} ({counted / drawn.combinations:.2%}) are valid here. What each" in page.read_text()
 
 
 def test_the_lines_of_a_report_need_no_drawing_library(

@@ -108,6 +108,31 @@ def test_a_reference_has_the_meaning_that_numpy_gives_it(what: str, host: Device
     assert outcome_of(catalog.load(str(file)), host, "37") is None
 
 
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "bincount(x, minlength=bins)",
+        "reshape(zeros((1, bins)), (bins,)) + bincount(x, minlength=9)[:bins]",
+        "sum(repeat(expand_dims(x, axis=1), bins, axis=1) == broadcast_to(arange(9), (n, bins)), axis=0)",
+        {"python": "check.py:counts"},
+    ],
+)
+def test_an_option_that_the_kernel_takes_as_an_integer_is_one_in_its_reference(
+    reference: Any, host: Device, tmp_path: Path
+) -> None:
+    (tmp_path / "check.py").write_text(
+        "import numpy as np\ndef counts(x, bins):\n    return np.bincount(x, minlength=bins)\n"
+    )
+    body = (
+        "void f(int *y, const unsigned char *x, int bins, int n) { for (int b = 0; b < bins; b++) y[b] = 0;"
+        " for (int i = 0; i < n; i++) y[x[i]]++; }"
+    )
+    data = array("x", "uint8", ["n"], fill={"integers": [0, 8]})
+    arguments = [array("y", "int32", ["bins"], "out"), data, {"name": "bins", "dtype": "int32"}]
+    file = written(tmp_path, body, arguments, reference, options={"bins": 9})
+    assert outcome_of(catalog.load(str(file)), host, "37") is None
+
+
 @pytest.mark.parametrize("dtype", ["float64", "int64", "complex128"])
 def test_convolutions_of_any_size_mean_what_scipy_means(dtype: str) -> None:
     from scipy import signal

@@ -145,7 +145,8 @@ class Referee:
         """What a function in Python returns."""
         names = self.space.operation.compared
         arrays = {name: contents[name].array() for name in contents.keys() & asked}
-        given = {**arrays, **scope.sizes, **scope.options}
+        options = operation.taken_options(scope.options, self.space.operation, scope.types)
+        given = {**arrays, **scope.sizes, **options}
         returned = python_calls.call(form.function, {name: given[name] for name in asked})
         found = python_calls.by_name(form.function, returned, [*names])
         text = f"{python_calls.origin(form.function)} returns what"

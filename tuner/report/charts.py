@@ -75,7 +75,7 @@ def convergence(findings: Findings) -> Chart:
         if found.winner is not None and found.winner != last:
             caption += f" What won the finals is trial {found.winner}."
         if besides := len(findings.subject.besides):
-            caption += f" {besides} more, measured for a report, are no part of the search."
+            caption += f" Not part of the search, and not here: {besides} more, measured for a report."
         dots: Spec = {
             "mark": {"type": "point", "filled": True, "size": 14, "opacity": 0.45, "color": colour("soft")},
             "encoding": {"x": x, "y": y, "tooltip": tips("trial", "ms")},

@@ -68,7 +68,7 @@ class Findings:
             slices=landscape.slices(subject, order),
             leaders=landscape.leaders(subject),
             failures=landscape.failures(subject),
-            removals=None if space is None or scope is None else restrictions.removals(space, scope),
+            removals=None if space is None or scope is None else restrictions.removals(space, scope, subject.counted),
             notes=[*_notes(subject), *_faster(subject, around)],
         )
 
@@ -172,6 +172,7 @@ class Findings:
                 "combinations": self.removals.combinations,
                 "examined": self.removals.examined,
                 "valid": self.removals.valid,
+                "valid_is_counted": self.removals.known is not None,
                 "removed": [
                     {"that": r.restriction.that.text, "share": r.share, "alone": r.alone} for r in self.removals.rows
                 ],

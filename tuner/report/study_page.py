@@ -12,6 +12,7 @@ from tuner.report.findings import BUILD, Findings
 from tuner.report.page import Cell, Grid, Section
 from tuner.report.words import number, percent, spread, times
 from tuner.space.texts import config_text
+from tuner.store.report import GIVEN
 from tuner.version import VERSION
 
 if TYPE_CHECKING:
@@ -235,10 +236,21 @@ def _failures(findings: Findings) -> Grid:
 def _removed(findings: Findings) -> str:
     found = findings.removals
     assert found is not None
-    how = "all of them" if found.examined == found.combinations else f"{found.examined:,} drawn at random"
+    drawn, record = f"{found.examined:,} drawn at random", findings.subject.record
+    if found.known is not None:
+        valid = f"{found.known:,} ({found.valid:.2%}) are valid here."
+    elif record is not None and record.is_verified and record.strategy != GIVEN:
+        share = record.configurations / found.combinations
+        valid = f"{record.configurations:,} ({share:.2%}) were valid in the search of the record."
+    else:
+        error = 100 * found.margin(found.valid)
+        valid = f"{found.valid:.1%} are valid here, give or take {error:.1f} points, as {drawn} tell."
+    if found.examined < found.combinations:
+        error = 100 * max(found.margin(row.share) for row in found.rows)
+        valid += f" What each restriction removes is told by {drawn}, give or take {error:.1f} points at most."
     return (
-        f"Of {found.combinations:,} combinations of values, {found.valid:.2%} are valid here, as {how} tell. A "
-        "combination may break several restrictions; the column beside it counts those that break this one alone."
+        f"Of {found.combinations:,} combinations of values, {valid} A combination may break several restrictions; the "
+        "column beside it counts those that break this one alone."
     )
 
 

@@ -19,6 +19,7 @@ from tuner.exchange.target import Problem
 from tuner.exchange.trials import Trials
 from tuner.measure.method import peculiarity
 from tuner.report import noise
+from tuner.search import listing
 from tuner.space import catalog, preprocessor
 from tuner.space.default import declared_or_first
 from tuner.space.model import Config, Space, Value
@@ -107,6 +108,11 @@ class Subject:
         """Whether a trial was measured for a report, or from a list, after the finals that chose the best."""
         measured = self.trials.given.get(row)
         return measured is not None and self.finals is not None and measured > _time(self.finals.date)
+
+    @property
+    def counted(self) -> int | None:
+        """The number of configurations that are valid now, where they were listed on this machine."""
+        return listing.counted(self.space, self.scope) if self.space and self.scope else None
 
     def is_same_code(self, one: Row, other: Row) -> bool:
         """Whether two configurations certainly are the same code, launched alike."""

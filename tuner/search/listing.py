@@ -23,7 +23,7 @@ MOST_BYTES = 1 << 25  # of a list that is kept
 
 def listed(space: Space, scope: Scope) -> Pool:
     """Every valid configuration. Raises what `enumerate_space` does."""
-    file = folder() / f"{_beginning(space)}{paths.digest(*_conditions(space, scope))}"
+    file = _file(space, scope)
     rows = _read(file, space)
     if rows is not None:
         logger.debug("%s: %d valid configurations, as the cache knows", space.name, len(rows))
@@ -37,9 +37,19 @@ def listed(space: Space, scope: Scope) -> Pool:
     return pool
 
 
+def counted(space: Space, scope: Scope) -> int | None:
+    """The number of valid configurations, if the cache has their list. Raises RequestError as `folder` does."""
+    rows = _read(_file(space, scope), space)
+    return None if rows is None else len(rows)
+
+
 def is_likely_kept(space: Space) -> bool:
     """Whether the configurations of the space have been listed at some size."""
     return any(folder().glob(f"{_beginning(space)}*"))
+
+
+def _file(space: Space, scope: Scope) -> Path:
+    return folder() / f"{_beginning(space)}{paths.digest(*_conditions(space, scope))}"
 
 
 def folder() -> Path:

@@ -19,7 +19,7 @@ import numpy as np
 from tuner.errors import ExpressionError
 from tuner.paths import shown
 from tuner.space import arithmetic, cases, expressions
-from tuner.space.array_functions import ARRAY_FUNCTIONS, OutOfBounds, check_elements, matrix_product
+from tuner.space.array_functions import ARRAY_FUNCTIONS, OutOfBounds, check_elements, matrix_product, whole
 from tuner.space.expressions import MAX_DEPTH, ArrayExpression
 
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -203,9 +203,9 @@ def _indexed(array: Any, index: tuple[Any, ...]) -> Any:
 
 def _index(node: ast.expr, scope: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.Slice):
-        bounds = (walk(bound, scope) if bound else None for bound in (node.lower, node.upper, node.step))
+        bounds = (whole(walk(bound, scope)) if bound else None for bound in (node.lower, node.upper, node.step))
         return slice(*bounds)
-    value = walk(node, scope)
+    value = whole(walk(node, scope))
     if isinstance(value, tuple | list):
         value = np.asarray(value)
     return value.astype(np.int64) if np.ndim(value) and value.dtype == np.float64 else value

@@ -50,7 +50,8 @@ def bounded(bounds: Bounds) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class ArrayFunction:
-    """A function of arrays. `usage` shows its arguments; `least` and `most` are how many it takes by position.
+    """A function of arrays. `usage` shows its arguments; `least` and `most` are how many it takes by position. `counts`
+    are the positions of whole numbers, which an option, a float, may be; keywords are such numbers, too.
 
     `elements` computes the size of its result from its arguments, where the result may be larger than they are.
     """
@@ -61,14 +62,24 @@ class ArrayFunction:
     most: int = 1
     keywords: frozenset[str] = frozenset()
     elements: Callable[..., int] | None = None
+    counts: tuple[int, ...] = ()
 
     def __call__(self, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Its value. Raises ExpressionError for arguments that it does not take, or a result that is too large."""
         if not self.least <= len(arguments) <= self.most or keywords.keys() - self.keywords:
             raise ExpressionError(f"{name}() is called as {self.usage}")
+        arguments = [whole(each) if i in self.counts else each for i, each in enumerate(arguments)]
+        keywords = {name: value if name == "value" else whole(value) for name, value in keywords.items()}
         if self.elements is not None:
             check_elements(self.elements(*arguments, **keywords), f"{name}()")
         return self.call(*arguments, **keywords)
+
+
+def whole(value: Any) -> Any:
+    """`value`, with the integers that its floats are: options are floats, and shapes and lengths are integers."""
+    if isinstance(value, tuple | list):
+        return type(value)(whole(each) for each in value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def check_elements(count: int, what: str) -> None:
@@ -235,7 +246,7 @@ def _table() -> dict[str, ArrayFunction]:
             elements=lambda array, weights=None, minlength=0: minlength,
         ),
         "broadcast_to": ArrayFunction(
-            np.broadcast_to, "broadcast_to(x, (m, n))", 2, 2, elements=lambda array, shape: _total(shape)
+            np.broadcast_to, "broadcast_to(x, (m, n))", 2, 2, elements=lambda array, shape: _total(shape), counts=(1,)
         ),
         "clip": ArrayFunction(np.clip, "clip(x, low, high)", 3, 3, elements=_broadcast),
         "concatenate": ArrayFunction(np.concatenate, "concatenate((x, y), axis=0)", keywords=only_axis),
@@ -248,29 +259,29 @@ def _table() -> dict[str, ArrayFunction]:
         "diagonal": ArrayFunction(np.diagonal, "diagonal(x)"),
         "einsum": ArrayFunction(_einsum, "einsum('ij,jk->ik', a, b)", 2, 9, elements=_einsum_elements),
         "expand_dims": ArrayFunction(np.expand_dims, "expand_dims(x, axis=0)", keywords=only_axis),
-        "full": ArrayFunction(np.full, "full((m, n), value)", 2, 2, elements=_total),
+        "full": ArrayFunction(np.full, "full((m, n), value)", 2, 2, elements=_total, counts=(0,)),
         "matmul": ArrayFunction(matrix_product, "matmul(a, b)", 2, 2),
-        "ones": ArrayFunction(np.ones, "ones((m, n))", elements=_total),
+        "ones": ArrayFunction(np.ones, "ones((m, n))", elements=_total, counts=(0,)),
         "pad": ArrayFunction(
-            _pad, "pad(x, width, mode='constant', value=0)", 2, 2, frozenset({"mode", "value"}), _padded
+            _pad, "pad(x, width, mode='constant', value=0)", 2, 2, frozenset({"mode", "value"}), _padded, (1,)
         ),
         "repeat": ArrayFunction(
             np.repeat, "repeat(x, count, axis=None)", 2, 2, only_axis,
-            lambda array, count, axis=None: int(np.size(array) * np.max(count)),
+            lambda array, count, axis=None: int(np.size(array) * np.max(count)), (1,),
         ),
-        "reshape": ArrayFunction(np.reshape, "reshape(x, (m, n))", 2, 2),
-        "roll": ArrayFunction(np.roll, "roll(x, shift, axis=None)", 2, 2, only_axis),
+        "reshape": ArrayFunction(np.reshape, "reshape(x, (m, n))", 2, 2, counts=(1,)),
+        "roll": ArrayFunction(np.roll, "roll(x, shift, axis=None)", 2, 2, only_axis, counts=(1,)),
         "round": ArrayFunction(np.round, "round(x)"),
         "stack": ArrayFunction(np.stack, "stack((x, y), axis=0)", keywords=only_axis),
         "take": ArrayFunction(_take, "take(x, indices, axis=None)", 2, 2, only_axis, _taken),
         "tile": ArrayFunction(
-            np.tile, "tile(x, (2, 3))", 2, 2, elements=lambda array, counts: np.size(array) * _total(counts)
+            np.tile, "tile(x, (2, 3))", 2, 2, elements=lambda array, times: np.size(array) * _total(times), counts=(1,)
         ),
         "transpose": ArrayFunction(np.transpose, "transpose(x, (1, 0))", 1, 2),
         "tril": ArrayFunction(np.tril, "tril(x)"),
         "triu": ArrayFunction(np.triu, "triu(x)"),
         "where": ArrayFunction(np.where, "where(condition, x, y)", 3, 3, elements=_broadcast),
-        "zeros": ArrayFunction(np.zeros, "zeros((m, n))", elements=_total),
+        "zeros": ArrayFunction(np.zeros, "zeros((m, n))", elements=_total, counts=(0,)),
     }  # fmt: skip
     return dict(sorted(table.items()))
 

@@ -129,6 +129,12 @@ def parse_options(settings: Mapping[str, float], operation: Operation, types: Ty
     return {**operation.options, **{name: float(value) for name, value in settings.items()}}
 
 
+def taken_options(options: Mapping[str, float], operation: Operation, types: Types) -> dict[str, int | float]:
+    """`options` as the kernel takes them: an integer, where its argument of that name is one."""
+    kinds = {argument.name: dtype_of(argument, types).kind for argument in operation.scalars}
+    return {name: int(value) if kinds.get(name) == "integer" else value for name, value in options.items()}
+
+
 def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)

@@ -42,7 +42,9 @@ RISK = 0.5  # of the errors of the logarithms, as sizes nearby show them: by tha
 UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many sizes that counts as
 FAR = 3.0  # times the best at a size: what takes longer tells little of where it may be the best
 MOST_KNOWN = 190  # sizes of a kernel's configuration, those where it is nearest the best
-RARE = 0.1  # of the sizes of what was measured most: what was measured at fewer is known there alone
+SERVES = 1.03  # times the best at a size: the fewest that serve all sizes so are candidates elsewhere
+# Of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone.
+RARE, ENOUGH = 0.1, 16
 # By how much a kernel is expected to be faster than the library.
 CAUTIONS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 SURPRISE, LOST = 0.03, 0.25  # over the library, and how much the share of sizes counts at which that much is lost
@@ -69,8 +71,9 @@ class TimeModel:
     ) -> None:
         """All are of one operation. `scope` has options, types and limits; `units` are the multiprocessors, `cache` the
         bytes of the last cache, 0 if unknown; `tiles` tells how the library runs the operation at a size."""
-        least = RARE * max((len(entry.times) for entry in measured), default=0)
+        least = min(RARE * max((len(entry.times) for entry in measured), default=0), ENOUGH)
         self._positions = np.array([n for n, entry in enumerate(measured) if len(entry.times) > least], int)
+        self._positions = self._positions[_serving([measured[number] for number in self._positions])]
         self._count, measured = len(measured), [measured[number] for number in self._positions]
         counts: dict[Sizes, int] = {}
         for entry in measured:
@@ -205,6 +208,25 @@ class TimeModel:
         choice_there = np.where(others[near] & shared, self._times[near], np.inf).argmin(axis=1)
         nearest = times[np.arange(len(here)), choice_there] / best - 1
         return taken / best[:, None] - 1, np.maximum(0.0, taken / library[:, None] - 1), nearest
+
+
+def _serving(measured: Sequence[Measured]) -> list[int]:
+    """The fewest kernels of which each size has one that is nearly the best there, as the greedy algorithm finds them
+    (V. Chvatal, "A Greedy Heuristic for the Set-Covering Problem", 1979), and the library. Of more of them, one is more
+    often thought to be faster than it is."""
+    kernels = [number for number, entry in enumerate(measured) if entry.space is not None]
+    sizes = {size: column for column, size in enumerate({size: 0 for n in kernels for size in measured[n].times})}
+    times = np.full((len(kernels), len(sizes)), np.inf)
+    for row, number in enumerate(kernels):
+        for size, time_ms in measured[number].times.items():
+            times[row, sizes[size]] = time_ms
+    serves = times <= SERVES * times.min(axis=0, initial=np.inf)
+    chosen = [number for number, entry in enumerate(measured) if entry.space is None]
+    while serves.any():
+        best = int(np.argmax(serves.sum(axis=1)))
+        chosen.append(kernels[best])
+        serves[:, serves[best]] = False
+    return sorted(chosen)
 
 
 def _risks(squares: Array, weights: Array) -> Array:
