@@ -109,7 +109,6 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.usefixtures("unoptimized")
 @pytest.mark.parametrize("page", [page for page in PAGES if owned(page)])
 def test_a_documented_command_that_needs_no_gpu_and_no_minutes_runs(page: str, workplace: Path, tune: Tune) -> None:
     for line in owned(page):

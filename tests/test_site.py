@@ -110,6 +110,24 @@ def test_the_picture_of_the_ladder_is_of_the_records_that_ship(monkeypatch: pyte
     assert words[1] == ladder.described(ladder.ladders()), "python docs/hooks/ladder.py draws it again"
 
 
+def test_a_page_of_the_course_has_the_shares_of_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HOOKS)
+    course, steps = importlib.import_module("course"), importlib.import_module("steps")
+    ladders = steps.ladders()
+    pages = course.pages(ladders)
+    records = {step.kernel: step.record for ladder in ladders for step in ladder.steps if step.library}
+    assert len(records) > 20
+    for kernel, record in records.items():
+        (tuned,) = re.findall(r"^\| tuned \| \S+ \| (\S+) \|", pages[course.name(kernel)], re.MULTILINE)
+        assert tuned == f"{record.vs_library:.1%}", kernel
+
+
+def test_the_site_begins_in_the_scheme_of_the_system(site: dict[Path, Links]) -> None:
+    text = next(page for page in site if page.parent.name == "start").read_text()
+    schemes = re.findall(r'data-md-color-media="([^"]*)" data-md-color-scheme="([^"]*)"', text)
+    assert ("(prefers-color-scheme)", "default") in schemes
+
+
 def test_every_key_of_a_space_file_is_described() -> None:
     whole = schema.json_schema()
     for model in (whole, *whole["$defs"].values()):

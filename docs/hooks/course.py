@@ -114,11 +114,13 @@ def _figures(step: Step, before: Step | None, ladder: Ladder) -> str:
         f"| {DEVICE} at {report.LADDER_SIZE} | TFLOP/s | share of {ladder.library} | share of the measured ceiling |",
         "|---|---:|---:|---:|",
     ]
-    rows = [("tuned", step.tuned), ("published constants", step.published)]
-    rows += [(f"the step before, tuned: {before.kernel}", before.tuned)] if before else []
-    for words, rate in [*rows, (ladder.library, ladder.library_rate)]:
+    library = step.library or ladder.library_rate  # of the same rounds, as in records
+    rows = [("tuned", step.tuned, library), ("published constants", step.published, library)]
+    if before:
+        rows.append((f"the step before, tuned: {before.kernel}", before.tuned, before.library or ladder.library_rate))
+    for words, rate, beside in [*rows, (ladder.library, library, library)]:
         if rate:
-            shares = f"{rate / ladder.library_rate:.1%} | {rate / ladder.ceiling_rate:.1%}"
+            shares = f"{rate / beside:.1%} | {rate / ladder.ceiling_rate:.1%}"
             lines.append(f"| {words} | {rate / 1e3:.4g} | {shares} |")
     r = step.record
     measured = (

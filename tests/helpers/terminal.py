@@ -48,10 +48,9 @@ class Terminal:
         if letter == "A":
             assert number <= self.row, "above the first row"
             self.row -= number
-        elif letter == "J":
+        elif letter == "K":
             assert number == 0
             self.rows[self.row] = self.rows[self.row][: self.column]
-            del self.rows[self.row + 1 :]
         else:
             assert letter == "m", letter
             self.styles += 1

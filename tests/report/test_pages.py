@@ -74,7 +74,7 @@ def check_tables(tab: Browser, width: int) -> None:
     shades = "getComputedStyle(each).backgroundImage.split('linear-gradient').length - 1"
     assert set(tab.value(f"{cut}.map(each => {shades})")) <= {4}
     heights = "[...each.querySelectorAll('tr')].map(row => row.offsetHeight)"
-    assert max(tab.value(f"{cut}.flatMap(each => {heights})"), default=0) < 80
+    assert max(tab.value(f"{cut}.flatMap(each => {heights})"), default=0) < 60
 
 
 def test_a_study_of_2000_trials_is_right_on_a_telephone_and_a_wide_screen(

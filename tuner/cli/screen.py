@@ -65,7 +65,8 @@ class Screen:
             return ""
         columns = self._size().columns
         rows = sum(max(1, -(-count // columns)) for count in self._cells)
-        return "\r" + (f"\x1b[{rows - 1}A" if rows > 1 else "") + "\x1b[J"
+        # Line by line: tmux keeps a screen that is erased from its first cell on in the scrollback.
+        return "\r\x1b[K" + "\x1b[1A\x1b[K" * (rows - 1)
 
     def _styled(self, span: Span) -> str:
         text, style = span
