@@ -115,6 +115,7 @@ def test_a_strategy_whose_process_is_killed_is_said_and_random_configurations_ta
 
 
 def test_where_there_is_no_room_for_a_process_random_configurations_take_its_place() -> None:
+    strategies.check("kt:mls")  # the import system opens the folder of strategies once
     notes: list[str] = []
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
