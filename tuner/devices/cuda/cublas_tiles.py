@@ -106,12 +106,12 @@ def _layouts(product: MatrixProduct) -> Iterator[list[int]]:
         ):
             extents = (columns, rows) if matrices.is_transposed else (rows, columns)
             made.append(cublasLt.matrix_layout_create(kind, *extents, matrices.leading))
-            if product.batch > 1:
-                gemm.set_attribute(
-                    cublasLt.matrix_layout_set_attribute, made[-1], names.BATCH_COUNT, ctypes.c_int32(product.batch)
-                )
-                stride = ctypes.c_int64(matrices.stride)
-                gemm.set_attribute(cublasLt.matrix_layout_set_attribute, made[-1], names.STRIDED_BATCH_OFFSET, stride)
+            # The stride is told of a single matrix, too: cuBLASLt may choose by how it is aligned.
+            gemm.set_attribute(
+                cublasLt.matrix_layout_set_attribute, made[-1], names.BATCH_COUNT, ctypes.c_int32(product.batch)
+            )
+            stride = ctypes.c_int64(matrices.stride)
+            gemm.set_attribute(cublasLt.matrix_layout_set_attribute, made[-1], names.STRIDED_BATCH_OFFSET, stride)
         yield made
     finally:
         for layout in made:
