@@ -25,7 +25,8 @@ for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[threads] = "1"  # before NumPy is imported: the processes share the cores
 
 from tuner.exchange import recording, replay
-from tuner.search.strategies import STRATEGIES, Budget
+from tuner.search.budget import Budget
+from tuner.search.strategies import STRATEGIES
 
 AT = (25, 50, 100, 200)
 WITHIN = (0.10, 0.05, 0.01)

@@ -14,8 +14,9 @@ import math
 import time
 from statistics import mean
 
+from tuner.search.budget import Budget
 from tuner.search.pool import Pool
-from tuner.search.strategies import Budget, Search
+from tuner.search.strategies import Search
 
 SPACES = {18_000: ((2, 4, 8, 16),) * 5 + ((16, 32, 64), (1, 2), (0, 1), (0, 1)), 1_000_000: ((1, 2, 3, 4),) * 10}
 

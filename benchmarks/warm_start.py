@@ -18,7 +18,7 @@ from statistics import mean, median
 
 from tuner.exchange import recording, replay
 from tuner.exchange.recording import Recording
-from tuner.search.strategies import Budget
+from tuner.search.budget import Budget
 from tuner.space import catalog, operation
 from tuner.space.model import Config
 from tuner.space.scope import Limits, Scope

@@ -21,6 +21,7 @@ from tuner.experiments import reading
 from tuner.families import family
 from tuner.measure.method import parse_objectives
 from tuner.search import strategies
+from tuner.search.budget import Budget
 from tuner.space import chosen_types, operation, size_lists
 from tuner.space.default import declared_or_first
 from tuner.space.model import Space
@@ -133,7 +134,7 @@ def check(line: str) -> None:
         return
     given = VERBS[verb].make_context(verb, words).params
     strategies.check(given.get("strategy"))
-    strategies.Budget.parse(given.get("budget"))
+    Budget.parse(given.get("budget"))
     parse_objectives(given.get("objective") or "time")
     if verb == "reproduce" and given["name"]:
         reading.find(given["name"])

@@ -69,6 +69,8 @@ BAD_REQUESTS = {
     ("best", "03_naive", "0"): "whole number from 1 on",
     ("run", "03_naive", "0"): "whole number from 1 on",
     ("run", "nothing", "8"): "there is no such kernel",
+    ("tune", "sgemm/03_naive", "8"): "to tune takes no verb: `tune KERNEL SIZE`",
+    ("merge", "nothing"): "name a folder of results, or a file *.jsonl of one",
     ("validate", "nowhere.yaml"): "No such file",
     ("list", "extra"): "extra",
     ("03_naive", "8", "--seed", "-1"): "--seed",

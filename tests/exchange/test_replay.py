@@ -14,7 +14,7 @@ from helpers.processes import Tune
 from helpers.recordings import RECORDED
 from tuner.exchange import recording
 from tuner.exchange.replay import replay
-from tuner.search.strategies import Budget
+from tuner.search.budget import Budget
 
 
 def test_replay_prints_one_document(tmp_path: Path, tune: Tune) -> None:

@@ -77,10 +77,11 @@ def test_all_that_name_one_opencl_device_share_its_context(opencl: Any) -> None:
     from pyopencl import array
 
     kernel = tuner.load("sgemm/03_naive", 16, device="opencl")
+    device: Any = kernel.device
     handle = tuner.dispatch("sgemm/03_naive", device="opencl:0")
     assert handle.device is not None
     assert handle.device.id == opencl.id
-    A, B = (array.to_device(kernel.device.queue, np.ones((1, 16, 16), np.float32)) for _ in "AB")  # type: ignore[attr-defined]
+    A, B = (array.to_device(device.queue, np.ones((1, 16, 16), np.float32)) for _ in "AB")
     for launch in (kernel, handle, tuner.dispatch("sgemm/03_naive", device="opencl")):
         C = array.empty_like(A)
         launch(C, A, B)

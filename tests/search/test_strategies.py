@@ -17,8 +17,9 @@ from helpers.pools import PARAMETERS, VALID, time_of
 from helpers.processes import strategies_of, wait_until
 from tuner.errors import RequestError
 from tuner.search import foreign, optuna_strategies, strategies
+from tuner.search.budget import Budget
 from tuner.search.pool import Pool
-from tuner.search.strategies import STRATEGIES, Budget, Hints, Search
+from tuner.search.strategies import STRATEGIES, Hints, Search
 from tuner.space.model import Config, Value
 
 

@@ -17,8 +17,9 @@ from tuner.devices import DeviceInfo
 from tuner.measure.process.compile_pool import CompilePool
 from tuner.measure.results import Outcome
 from tuner.measure.timing import StageWatch
+from tuner.search.budget import Budget
 from tuner.search.pool import Pool
-from tuner.search.strategies import Budget, Search
+from tuner.search.strategies import Search
 from tuner.space import catalog, identity
 from tuner.space.model import Config, Space
 from tuner.space.scope import Limits, Scope

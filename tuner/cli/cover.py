@@ -71,7 +71,7 @@ def command(
     Example: tune cover sgemm --sizes 512:4096*2 --sizes M=1:128*4,N=4096,K=4096 --budget 10m
     """
     from tuner.cli import logs, progress, several
-    from tuner.search.strategies import Budget
+    from tuner.search.budget import Budget
     from tuner.space import chosen_types
     from tuner.tuning.cover import cover, measure_times
     from tuner.tuning.exploration import Quiet

@@ -27,7 +27,7 @@ def command(budget: str | None, verbose: bool, as_json: bool) -> int:
 
     Example: tune missed --budget 10m
     """
-    from tuner.search.strategies import Budget
+    from tuner.search.budget import Budget
     from tuner.tuning import misses
 
     seconds = None if budget is None else Budget.parse_time(budget)

@@ -35,7 +35,8 @@ def command(cache: Path, strategy: str | None, budget: str | None, seed: int, wo
     """
     from tuner.exchange import recording as recordings
     from tuner.exchange import replay as replays
-    from tuner.search.strategies import Budget, check
+    from tuner.search.budget import Budget
+    from tuner.search.strategies import check
 
     limit = Budget.parse(budget)
     check(strategy)

@@ -18,7 +18,7 @@ from tuner import paths
 from tuner.errors import RequestError
 from tuner.exchange import jsonfile
 from tuner.space.model import Config, Space, Value
-from tuner.store.record import SHORTEST_MS
+from tuner.store.record_rules import SHORTEST_MS
 
 if TYPE_CHECKING:
     from tuner.tuning.trial import Trial

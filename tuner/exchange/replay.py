@@ -10,8 +10,9 @@ from tuner.errors import RequestError
 from tuner.exchange.recording import Recording
 from tuner.paths import quoted, shown
 from tuner.search import strategies
+from tuner.search.budget import UNLIMITED, Budget
 from tuner.search.pool import Pool
-from tuner.search.strategies import UNLIMITED, Budget, Hints, Search
+from tuner.search.strategies import Hints, Search
 from tuner.space.arithmetic import MAX_NUMBER
 from tuner.space.model import MAX_VALUES, Config
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
-from tuner.measure.timing import RACE, Stopwatch, interleave
+from tuner.measure.race import RACE
+from tuner.measure.timing import Stopwatch, interleave
 
 if TYPE_CHECKING:
     from tuner.devices.base import Device, Library

@@ -12,18 +12,17 @@ from tuner.devices.program import Program, build
 from tuner.errors import LaunchError, SpaceError, TrialError, WrongResult
 from tuner.measure import mutants, padded
 from tuner.measure.anchors import Anchors
+from tuner.measure.energy import EnergyMeter
 from tuner.measure.floor import Floor
 from tuner.measure.kernel_tuner_loop import BenchmarkLoop
 from tuner.measure.method import STANDARD, Method, objective_values
+from tuner.measure.race import LOOKS, Race
 from tuner.measure.results import BUILD, MEASURE, VERIFY, FailedConfigs, Final, Finals, FoundWrong, Outcome
-from tuner.measure.sustained import SHORTEST_MS, sustain
+from tuner.measure.sustained import LEAST_SUSTAINED_MS, sustain
 from tuner.measure.timing import (
     FINAL_SECONDS,
-    LOOKS,
     QUICK_SECONDS,
     START_UP_MS,
-    EnergyMeter,
-    Race,
     StageWatch,
     Stopwatch,
     TimedLaunch,
@@ -227,7 +226,7 @@ class Bench:
         while right := [position for position in range(failures.count) if position not in failures]:
             best = min(right, key=lambda position: self._value(finals[position]))
             positions = [best, *anchors]
-            if finals[best].time_ms < SHORTEST_MS:
+            if finals[best].time_ms < LEAST_SUSTAINED_MS:
                 return
             try:
                 timed = [(calls[position], finals[position].time_ms) for position in positions]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0  # of each turn that count, at least
 WARM_UP = 0.25  # of those seconds, before them
-SHORTEST_MS = 0.025  # shorter runs would end before the host has enqueued the next
+LEAST_SUSTAINED_MS = 0.025  # shorter runs would end before the host has enqueued the next
 BATCH_MS, MOST_IN_BATCH = 20.0, 256  # launches between two looks at the board; the driver queues some 1000
 AHEAD = 3  # batches that are enqueued
 LOOK_SECONDS = 0.001  # between two looks at whether a batch is over

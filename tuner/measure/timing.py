@@ -1,4 +1,4 @@
-"""Timing: the clock, what comes before and after each run, rounds that take turns, the race, and energy."""
+"""Timing: the clock, what comes before and after each run, and rounds that take turns."""
 
 from __future__ import annotations
 
@@ -18,19 +18,13 @@ if TYPE_CHECKING:
 MIN_ROUNDS, MAX_ROUNDS = 5, 50
 ENQUEUE_MS = 0.2  # several times what a library called through Python needs to enqueue on a busy host
 FINAL_SECONDS, QUICK_SECONDS = 3.0, 0.25
-ENERGY_SECONDS = 1.0  # a board updates its energy counter some ten times per second
-RACE = 1.5
 START_UP_MS = 1.0  # by which a kernel's first run may exceed the later ones
-STEADY = 0.01
-MOST_BATCHES = 3
 NOISE = 0.5  # a spread that says more of the machine than of the kernel
 STEADY_ROUNDS = 10  # after which the final round may end early
 RIVAL = 1.05  # times the fastest; what takes longer need not be known as well
 RESOLUTION = 0.001  # of a median that is known
 UNCHECKED = 9  # runs
 LONGER = 4  # times as many rounds, in as many times the seconds, while the times are noise
-LOOKS, ALIKE = 5, 1.25  # at a hopeless time of a busy processor, until the two shortest differ by this factor at most
-HICCUP_MS, HICCUP = 1000.0, 4.0  # the most that other programs add to a time, and multiply it by
 
 
 def spread(times: Sequence[float]) -> float:
@@ -59,43 +53,6 @@ class Conditions(Protocol):
     def check(self) -> None:
         """Compare what the run has left. Raises WrongResult."""
         ...
-
-
-class Race:
-    """Decides how often a configuration is timed, against the best one so far, whose median is `best_ms`.
-
-    A configuration is stopped after one run that takes more than RACE times `best_ms`. The best configuration itself
-    would be stopped only by a run that much slower than its own median. Another batch of runs follows, up to
-    MOST_BATCHES in all, while more than a quarter of the times lie below `best_ms` and their spread exceeds STEADY.
-
-    On a processor (`on_processor`), other programs may take its time. So a hopeless time is looked at again, up to
-    LOOKS times, until two are alike. Where the spread exceeds NOISE, one time below `best_ms` brings another batch.
-
-    `best_ms` is infinite before the first configuration: nothing is stopped. None turns all rules off.
-    """
-
-    def __init__(self, best_ms: float | None, on_processor: bool = False) -> None:
-        self._best_ms = best_ms
-        self._hopeless_ms = math.inf if best_ms is None else RACE * best_ms
-        self._on_processor = on_processor
-
-    def is_lost(self, time_ms: float, start_up_ms: float = 0.0) -> bool:
-        """Whether a run of `time_ms` stops the configuration; up to `start_up_ms` of it is due to a first run."""
-        return time_ms > self._hopeless_ms + start_up_ms
-
-    def is_doubtful(self, looks: Sequence[float]) -> bool:
-        """Whether a race that these times have lost may yet be won: other programs may have made all of them longer."""
-        if not self._on_processor or self._best_ms is None:
-            return False
-        lowest, *others = sorted(looks)
-        return lowest < self._best_ms * HICCUP + HICCUP_MS and not (others and others[0] <= lowest * ALIKE)
-
-    def is_open(self, times: Sequence[float], batch: int) -> bool:
-        """Whether `batch` more runs could still show that the configuration is the best."""
-        if self._best_ms is None or len(times) >= MOST_BATCHES * batch:
-            return False
-        is_noise = self._on_processor and spread(times) > NOISE
-        return spread(times) > STEADY and (min(times) if is_noise else quantiles(times, n=4)[0]) < self._best_ms
 
 
 @dataclass(frozen=True)
@@ -266,45 +223,3 @@ class TimedLaunch:
     @property
     def time_ms(self) -> float:
         return self._timer.milliseconds()
-
-
-class EnergyMeter:
-    """Measures the energy of one run on a board that counts energy.
-
-    Each run is prepared as a timed one is, because a kernel may do less where its output holds an answer. What
-    preparing alone takes is measured twice, and the mean is subtracted.
-    """
-
-    def __init__(self, device: Device, conditions: Conditions) -> None:
-        self._device, self._conditions = device, conditions
-        self._preparing: list[float | None] = []
-
-    def measure(self, call: Callable[[], None], time_ms: float) -> float | None:
-        """Energy of one run of `call` in mJ, which takes about `time_ms`: a mean over ENERGY_SECONDS. None where the
-        board has no energy counter, or where its noise hides the run. Raises LaunchError, WrongResult."""
-        self._conditions.expect(call)
-        if not self._preparing:
-            self._preparing = [self._mean(lambda: None, 0.1) for _ in range(2)]
-        together = self._mean(call, time_ms)
-        one, other = self._preparing
-        if together is None or one is None or other is None:
-            return None
-        self._conditions.check()
-        energy = together - (one + other) / 2
-        return energy if energy > abs(one - other) else None
-
-    def _mean(self, call: Callable[[], None], time_ms: float) -> float | None:
-        sensors = self._device.sensors
-        before = sensors.energy_mj() if sensors else None
-        if sensors is None or before is None:
-            return None
-        runs, began = 0, time.perf_counter()
-        batch = max(1, math.ceil(50 / time_ms))
-        while time.perf_counter() - began < ENERGY_SECONDS:
-            for _ in range(batch):
-                self._conditions.prepare()
-                call()
-            self._device.synchronize()
-            runs += batch
-        after = sensors.energy_mj()
-        return (after - before) / runs if after is not None else None

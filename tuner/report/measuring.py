@@ -10,7 +10,7 @@ from tuner.errors import RequestError
 from tuner.exchange import recording as recordings
 from tuner.measure.process.supervisor import Task
 from tuner.report import landscape
-from tuner.search.strategies import UNLIMITED
+from tuner.search.budget import UNLIMITED
 from tuner.store.store import Store
 from tuner.tuning.crew import Crews
 from tuner.tuning.exploration import explored

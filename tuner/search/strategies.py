@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import math
 import time
@@ -13,6 +12,7 @@ from types import TracebackType
 
 from tuner.errors import RequestError
 from tuner.paths import quoted
+from tuner.search.budget import UNLIMITED, Budget
 from tuner.search.foreign import Foreign
 from tuner.search.pool import Pool
 from tuner.search.proposer import FixedOrder, Proposer
@@ -29,46 +29,6 @@ KERNEL_TUNER_STRATEGIES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Budget:
-    """A limit on configurations or on seconds, or none."""
-
-    evaluations: int | None = None
-    seconds: float | None = None
-
-    @staticmethod
-    def parse(text: str | None) -> Budget:
-        """`100` configurations, `90s`, `2m` or `1h`. Raises RequestError for anything else."""
-        if text is None:
-            return Budget()
-        units = {"s": 1, "m": 60, "h": 3600}
-        number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "")
-        try:
-            value = float(number) if unit else int(number)
-        except ValueError:
-            value = 0
-        if not 0 < value < 10**9:
-            raise RequestError(
-                f"--budget {quoted(text)}: write a number of configurations such as 100, or a time: 90s, 2m, 1h"
-            )
-        return Budget(seconds=value * units[unit]) if unit else Budget(evaluations=int(value))
-
-    @staticmethod
-    def parse_time(text: str, name: str = "--budget") -> float:
-        """`90s`, `2m` or `1h` in seconds. `name` is what the text is for. Raises RequestError for anything else."""
-        with contextlib.suppress(RequestError):
-            if (seconds := Budget.parse(text).seconds) is not None:
-                return seconds
-        raise RequestError(f"{name} {quoted(text)}: write a time for all of it: 90s, 10m or 1h")
-
-    def text(self) -> str | None:
-        """What `parse` reads as this budget."""
-        if self.seconds is not None:
-            return f"{self.seconds:g}s"
-        return None if self.evaluations is None else str(self.evaluations)
-
-
-UNLIMITED = Budget()
 POLL_SECONDS = 0.5  # between looks at the clock while a strategy thinks
 
 

@@ -182,7 +182,9 @@ def _missing(kernel: str, entries: list[CatalogEntry], problems: list[str]) -> R
     aliases |= {entry.name: entry.name for entry in entries}
     near = dict.fromkeys(aliases[match] for match in difflib.get_close_matches(kernel, aliases, n=3))
     hint = f"did you mean {' or '.join(near)}?" if near else "`tune list` shows all, `tune --help` the verbs"
-    if _has_records(kernel):
+    if kernel == "tune":
+        hint = "to tune takes no verb: `tune KERNEL SIZE`"
+    elif _has_records(kernel):
         hint = "there are records of it, and its file is not known here: write its path, or its folder into tuner.toml"
     reason = f"; {problems[0]}" if problems else ""
     return RequestError(f"kernel {quoted(kernel)}: there is no such kernel; {hint}{reason}")

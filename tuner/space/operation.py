@@ -88,7 +88,8 @@ def _parse_number(number: str, text: str, operation: Operation) -> int:
         problem = f"is too large; a size is at most {MAX_SIZE}"
     else:
         return int(digits)
-    raise RequestError(f"size {quoted(text)}: {quoted(number)} {problem}; {_examples(operation)}")
+    part = quoted(number) if number else "an empty part"
+    raise RequestError(f"size {quoted(text)}: {part} {problem}; {_examples(operation)}")
 
 
 def _required(operation: Operation) -> list[str]:

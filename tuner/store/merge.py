@@ -149,7 +149,9 @@ def _files(path: Path) -> list[tuple[Path, bool]]:
             return [(file, False) for file in files]
         path.stat()
     except FileNotFoundError:
-        raise RequestError(f"{paths.shown(path)}: there is no such file or folder") from None
+        raise RequestError(
+            f"{paths.shown(path)}: there is no such file or folder; name a folder of results, or a file *.jsonl of one"
+        ) from None
     except OSError as error:
         where = paths.shown(error.filename or path)
         raise RequestError(f"{where}: the results cannot be read: {error.strerror}") from None

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.store.grids import Array
+from tuner.store.grids import Array, Mask
 from tuner.store.loads import Position
 
 # How much what is left open changes with the logarithms of sizes, the alignment of rows, the logarithms of blocks and
@@ -19,7 +19,6 @@ from tuner.store.loads import Position
 # tells its tiles, or does not.
 KERNEL, TILED, UNTILED = (0.27, 0.5, 0.67, 0.0), (0.2, 0.15, 0.3, 0.4), (0.67, 1.0, 0.0, 0.0)
 MOST_ROWS, MOST_PRODUCTS = 96, 1 << 18  # of a matrix that is inverted at once, and of a product
-Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 Rows = np.ndarray[Any, np.dtype[np.intp]]
 
 

@@ -30,9 +30,10 @@ import numpy as np
 
 from tuner.space.scope import Scope
 from tuner.store import kept_models
-from tuner.store.grids import Array, Measured, Sizes
-from tuner.store.loads import LOAD, PARTS, LibraryTiles, TimeTerms
-from tuner.store.nearness import Mask, Nearness, inverse, product, solution, squares_apart
+from tuner.store.fitting import fitted, relative_to, sums
+from tuner.store.grids import Array, Mask, Measured, Sizes
+from tuner.store.loads import LibraryTiles, TimeTerms
+from tuner.store.nearness import Nearness, inverse, product, solution, squares_apart
 
 LEAST_SIZES = 3  # that were left out
 FOLDS = 6  # parts of the sizes, each of which is left out
@@ -50,8 +51,6 @@ RARE, ENOUGH = 0.1, 16
 # By how much a kernel is expected to be faster than the library.
 CAUTIONS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 SURPRISE, LOST = 0.03, 0.25  # over the library, and how much the share of sizes counts at which that much is lost
-SPARING = 32.0  # the weight of the other parts of a time than its load, over the third power of the number of sizes
-ROUNDS = 100  # of the search for the numbers
 SLOTS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # shares of the multiprocessors that may take blocks
 MANY, TELLING = 12, 64  # sizes, with which fewer multiprocessors can be told from other reasons, and enough for that
 MOST_HOPEFUL = 48  # entries whose times are predicted exactly: the library, and kernels with the least sums of parts
@@ -109,7 +108,7 @@ class TimeModel:
         kept = kept_models.read(name) if name else None
         self._slots = self._told_slots(units) if kept is None else kept["slots"]
         self._parts = self._terms.parts(there, self._slots)
-        self._known, self._relative = _relative(self._parts, self._times)
+        self._known, self._relative = relative_to(self._parts, self._times)
         self._nearness = Nearness(self._is_kernel, self._terms.has_tiles, self._terms.position(there))
         # Where sizes of entries are known, as places in arrays of all pairs of both, since few of them are.
         self._pairs = [entry * count + np.flatnonzero(known) for entry, known in enumerate(self._known.T)]
@@ -130,7 +129,7 @@ class TimeModel:
         found = np.full(self._count, np.inf)
         if self.sizes:
             amounts = self._terms.amounts([tuple(sizes.values())])
-            times = _sums(self._terms.parts(amounts, self._slots)[0], self._factors, self._seen)
+            times = sums(self._terms.parts(amounts, self._slots)[0], self._factors, self._seen)
             hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
             hopeful = hopeful[self._counts[hopeful] > 0]
             pairs, counts = np.concatenate([self._pairs[entry] for entry in hopeful]), self._counts[hopeful]
@@ -157,8 +156,8 @@ class TimeModel:
             return chosen
         amounts, shares = self._terms.amounts(sizes), [float(max(1, round(share * units))) for share in SLOTS]
         parts = [self._terms.parts(amounts, np.full(entries, slots)) for slots in shares]
-        known, relative = _relative(np.concatenate(parts, axis=1), np.tile(times, len(shares)))
-        factors = _fitted(known, relative, np.ones((1, len(sizes))))[0]
+        known, relative = relative_to(np.concatenate(parts, axis=1), np.tile(times, len(shares)))
+        factors = fitted(known, relative, np.ones((1, len(sizes))))[0]
         errors = np.where(known, (relative * factors).sum(axis=2) - 1, 0.0)
         for slots, squares in zip(shares, (errors**2).sum(axis=0).reshape(len(shares), entries), strict=True):
             is_better = (squares < BETTER * least) & can_tell
@@ -170,11 +169,11 @@ class TimeModel:
         count, entries = self._times.shape
         part = np.arange(count) % FOLDS
         kept = [part != each for each in range(min(FOLDS, count))]
-        self._factors, *others = _fitted(self._known, self._relative, np.array([np.ones(count), *kept], float))
+        self._factors, *others = fitted(self._known, self._relative, np.array([np.ones(count), *kept], float))
         weights, errors = np.zeros((entries, count)), np.zeros((entries, count))
         predicted = np.full((count, entries), np.inf)
         for mask, factors in zip(kept, others, strict=True):
-            predicted[~mask] = _sums(self._parts[~mask], factors, (self._relative[mask] > 0).sum(axis=0))
+            predicted[~mask] = sums(self._parts[~mask], factors, (self._relative[mask] > 0).sum(axis=0))
         logs = [self._logs(factors) for factors in (self._factors, *others)]
         for entry in range(entries):
             rows = np.flatnonzero(self._known[:, entry])
@@ -260,48 +259,3 @@ def _risks(squares: Array, weights: Array) -> Array:
     """The errors to be expected, by the sums of their squares and of the weights of these."""
     risks: Array = np.sqrt((squares + FEW * UNKNOWN**2) / (weights + FEW))
     return risks
-
-
-def _relative(parts: Array, times: Array) -> tuple[Mask, Array]:
-    """What is known, by size and entry, and the parts over the times, 0 where they are not."""
-    known = ~np.isnan(times) & np.isfinite(parts).all(axis=2)
-    return known, np.where(known[:, :, None], parts / times[:, :, None], 0.0)
-
-
-def _fitted(known: Mask, relative: Array, among: Array) -> Array:
-    """The factors of the parts by entry, as each of these choices of sizes tells."""
-    by_entry = relative.transpose(1, 2, 0)
-    squares = np.array([(by_entry * each) @ by_entry.transpose(0, 2, 1) for each in among])
-    sums, counts = np.einsum("as,sep->aep", among, relative), np.einsum("as,se->ae", among, known)
-    return _nonnegative(squares, sums, counts)
-
-
-def _sums(parts: Array, factors: Array, seen: Array) -> Array:
-    """The sums of parts times factors; infinite where there is none, or where rows are not aligned and no such rows
-    were `seen`."""
-    with np.errstate(invalid="ignore"):
-        sums: Array = (parts * factors).sum(axis=-1)
-    untold = (parts[..., PARTS:] > 0) & (seen[:, PARTS:] == 0)
-    sums[~np.isfinite(sums) | (sums <= 0) | untold.any(axis=-1)] = np.inf
-    return sums
-
-
-def _nonnegative(squares: Array, sums: Array, counts: Array) -> Array:
-    """The numbers x that are not negative with the least |A x - 1|, one after the other improved, for many A at once:
-    `squares` are A^T A, `sums` A^T 1, `counts` the rows of A. What few sizes tell is thought to be load (A. N.
-    Tikhonov's regularisation)."""
-    diagonal = np.einsum("...ii->...i", squares)
-    penalty = SPARING * diagonal / np.maximum(counts, 1)[..., None] ** 3
-    penalty[..., LOAD] = 0.0
-    parts = sums.shape[-1]
-    squares = squares + penalty[..., None] * np.eye(parts)
-    scale = np.where(diagonal > 0, diagonal + penalty, 1.0)
-    # The parts come first, and all A as the other axis: each step is of whole rows.
-    rows = np.ascontiguousarray(np.moveaxis((squares / scale[..., None]).reshape(-1, parts, parts), 0, 2))
-    wanted = np.ascontiguousarray((sums / scale).reshape(-1, parts).T)
-    x = np.zeros_like(wanted)
-    order = [LOAD, *(part for part in range(parts) if part != LOAD)]
-    for _ in range(ROUNDS):
-        for part in order:
-            x[part] = np.maximum(0.0, x[part] + wanted[part] - np.einsum("jb,jb->b", rows[part], x))
-    return x.T.reshape(sums.shape)

@@ -13,7 +13,7 @@ from statistics import median
 from tuner.devices import DeviceInfo
 from tuner.errors import WorkerDied
 from tuner.measure.process.attempts import patiently
-from tuner.search.strategies import Budget
+from tuner.search.budget import Budget
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize

@@ -14,9 +14,10 @@ from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.measure.process.supervisor import announce
 from tuner.search import strategies
+from tuner.search.budget import UNLIMITED
 from tuner.search.listing import is_likely_kept, listed
 from tuner.search.pool import Pool
-from tuner.search.strategies import UNLIMITED, Hints, Search
+from tuner.search.strategies import Hints, Search
 from tuner.space import identity, kernel_names
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope

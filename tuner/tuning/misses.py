@@ -13,7 +13,7 @@ from pathlib import Path
 from tuner import devices
 from tuner.errors import DeviceError, RequestError, TunerError
 from tuner.families import family
-from tuner.search.strategies import Budget
+from tuner.search.budget import Budget
 from tuner.space import operation
 from tuner.space.model import Space
 from tuner.space.scope import Scope

@@ -12,7 +12,7 @@ from tuner.errors import NoConfiguration, OutOfMemory, RequestError
 from tuner.measure.method import STANDARD, TIMEOUT, Method, check_timeout
 from tuner.measure.process.supervisor import Task
 from tuner.search import strategies
-from tuner.search.strategies import Budget
+from tuner.search.budget import Budget
 from tuner.space import catalog, chosen_size, chosen_types, kernel_names, operation
 from tuner.space.model import Space
 from tuner.space.texts import number_text

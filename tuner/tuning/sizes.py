@@ -15,7 +15,7 @@ from tuner import devices
 from tuner.errors import RequestError
 from tuner.families import family
 from tuner.paths import quoted
-from tuner.search.strategies import Budget
+from tuner.search.budget import Budget
 from tuner.space.model import Space
 from tuner.space.size_lists import WeightedSize
 from tuner.store.lookup import size_distance

@@ -12,12 +12,12 @@ from tuner.devices import DeviceInfo
 from tuner.devices.ceilings import Ceilings
 from tuner.measure.method import PROTOCOL, Method
 from tuner.measure.process.supervisor import Supervisor
-from tuner.measure.sustained import SHORTEST_MS
+from tuner.measure.sustained import LEAST_SUSTAINED_MS
 from tuner.measure.timing import NOISE
 from tuner.space import preprocessor, source
 from tuner.space.model import Config
 from tuner.store import rates
-from tuner.store.record import LONGEST_TEXT
+from tuner.store.record_rules import LONGEST_TEXT
 from tuner.store.store import Record
 from tuner.tuning import conclusions
 from tuner.tuning.selection import Selection, default_trial, non_dominated
@@ -166,7 +166,7 @@ def doubts(record: Record, device: DeviceInfo) -> Iterator[str]:
 def not_sustained(record: Record) -> str:
     """Why a record has no sustained time."""
     return (
-        f"--sustained: left out: the best takes {record.time_ms:.4g} ms; below {SHORTEST_MS:g} ms, the time of "
+        f"--sustained: left out: the best takes {record.time_ms:.4g} ms; below {LEAST_SUSTAINED_MS:g} ms, the time of "
         "launches that follow one another is the host's"
     )
 

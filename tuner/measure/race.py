@@ -1,0 +1,52 @@
+"""How often a configuration is timed, against the best one so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import quantiles
+
+from tuner.measure.timing import NOISE, spread
+
+RACE = 1.5
+STEADY = 0.01
+MOST_BATCHES = 3
+LOOKS, ALIKE = 5, 1.25  # at a hopeless time of a busy processor, until the two shortest differ by this factor at most
+HICCUP_MS, HICCUP = 1000.0, 4.0  # the most that other programs add to a time, and multiply it by
+
+
+class Race:
+    """Decides how often a configuration is timed, against the best one so far, whose median is `best_ms`.
+
+    A configuration is stopped after one run that takes more than RACE times `best_ms`. The best configuration itself
+    would be stopped only by a run that much slower than its own median. Another batch of runs follows, up to
+    MOST_BATCHES in all, while more than a quarter of the times lie below `best_ms` and their spread exceeds STEADY.
+
+    On a processor (`on_processor`), other programs may take its time. So a hopeless time is looked at again, up to
+    LOOKS times, until two are alike. Where the spread exceeds NOISE, one time below `best_ms` brings another batch.
+
+    `best_ms` is infinite before the first configuration: nothing is stopped. None turns all rules off.
+    """
+
+    def __init__(self, best_ms: float | None, on_processor: bool = False) -> None:
+        self._best_ms = best_ms
+        self._hopeless_ms = math.inf if best_ms is None else RACE * best_ms
+        self._on_processor = on_processor
+
+    def is_lost(self, time_ms: float, start_up_ms: float = 0.0) -> bool:
+        """Whether a run of `time_ms` stops the configuration; up to `start_up_ms` of it is due to a first run."""
+        return time_ms > self._hopeless_ms + start_up_ms
+
+    def is_doubtful(self, looks: Sequence[float]) -> bool:
+        """Whether a race that these times have lost may yet be won: other programs may have made all of them longer."""
+        if not self._on_processor or self._best_ms is None:
+            return False
+        lowest, *others = sorted(looks)
+        return lowest < self._best_ms * HICCUP + HICCUP_MS and not (others and others[0] <= lowest * ALIKE)
+
+    def is_open(self, times: Sequence[float], batch: int) -> bool:
+        """Whether `batch` more runs could still show that the configuration is the best."""
+        if self._best_ms is None or len(times) >= MOST_BATCHES * batch:
+            return False
+        is_noise = self._on_processor and spread(times) > NOISE
+        return spread(times) > STEADY and (min(times) if is_noise else quantiles(times, n=4)[0]) < self._best_ms

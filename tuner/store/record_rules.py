@@ -1,0 +1,106 @@
+"""What each field of a record may hold, since nobody vouches for the data in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+RUNNERS = ("kernel", "library", "best_library")  # that `sustained` may tell of
+LONGEST_TEXT = 1000  # characters of a line of text, which are fewer
+SHORTEST_MS = 1e-6  # no launch takes less than a nanosecond
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable() and len(value) < LONGEST_TEXT
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e300
+
+
+def _is_time(value: Any) -> bool:
+    return _is_number(value) and value >= SHORTEST_MS
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _is_value(value: Any) -> bool:
+    return _is_text(value) if isinstance(value, str) else isinstance(value, int | float) and abs(value) <= 2**64
+
+
+def _maps_to(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(_is_text(k) and accepts(v) for k, v in value.items())
+
+
+_is_config = _maps_to(_is_value)
+
+
+def _are_runners_up(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(v, dict) and _is_config(v.get("config")) and _is_time(v.get("time_ms")) for v in value
+    )
+
+
+def _are_sustained(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() <= set(RUNNERS)
+        and all(
+            isinstance(v, dict)
+            and _is_time(v.get("time_ms"))
+            and all(v.get(name) is None or _is_number(v.get(name)) for name in ("clock_mhz", "power_w"))
+            for v in value.values()
+        )
+    )
+
+
+def _are_paragraphs(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) and all(map(_is_text, v.split("\n"))) for v in value)
+
+
+class Rule(NamedTuple):
+    """Whether a field accepts a value, and the words for what it accepts."""
+
+    accepts: Callable[[Any], bool]
+    allowed: str
+
+
+_TEXT = Rule(_is_text, "a line of text")
+_TEXTS = Rule(lambda value: isinstance(value, list) and all(_is_text(v) for v in value), "a list of text")
+_PARAGRAPHS = Rule(_are_paragraphs, "a list of text, each perhaps of several lines")
+_COUNT = Rule(_is_count, "a whole number from 0 on")
+_NUMBER = Rule(_is_number, "a number from 0 on")
+_TIME = Rule(_is_time, f"a number from {SHORTEST_MS:g} on")
+
+
+def _optional(rule: Rule) -> Rule:
+    return Rule(lambda value: value is None or rule.accepts(value), f"{rule.allowed}, or null")
+
+
+FIELDS: Mapping[str, Rule] = {
+    **dict.fromkeys(("device", "kind", "architecture", "signature", "toolchain", "strategy", "date", "version"), _TEXT),
+    **dict.fromkeys(("objective", "caches"), _TEXT),
+    "spread": _NUMBER,
+    **dict.fromkeys(("rounds", "configurations", "evaluated", "protocol", "input_sets", "wrong"), _COUNT),
+    **dict.fromkeys(("error", "bound", "gflops", "library_ms", "vs_library"), _optional(_NUMBER)),
+    **dict.fromkeys(("best_library_ms", "vs_best_library"), _optional(_NUMBER)),
+    **dict.fromkeys(("library", "best_library"), _optional(_TEXT)),
+    "sustained": Rule(_are_sustained, f"objects with time_ms, clock_mhz and power_w for {', '.join(RUNNERS)}"),
+    "time_ms": _TIME,
+    "sizes": Rule(_maps_to(lambda value: _is_count(value) and value > 0), "whole numbers from 1 on, by name"),
+    "options": Rule(_maps_to(lambda value: isinstance(value, int | float) and abs(value) < 1e300), "numbers by name"),
+    "types": Rule(_maps_to(_is_text), "text by name"),
+    "failed": Rule(_maps_to(_is_count), "whole numbers by reason"),
+    "config": Rule(_is_config, "numbers and text by name"),
+    "next": Rule(_are_runners_up, "a list of objects with config and time_ms"),
+    **dict.fromkeys(("throttled", "skipped_mutants"), _TEXTS),
+    **dict.fromkeys(("energy_mj", "clock_mhz", "occupancy", "gbytes", "vs_peak", "vs_memory"), _optional(_NUMBER)),
+    "default_ms": _optional(_TIME),
+    "default_spread": _optional(_NUMBER),
+    "conclusions": _PARAGRAPHS,
+    "default_ties": Rule(lambda value: isinstance(value, bool), "true or false"),
+    **dict.fromkeys(("registers", "spills"), _optional(_COUNT)),
+    **dict.fromkeys(("verified", "code", "peak", "memory"), _optional(_TEXT)),
+}
