@@ -102,7 +102,8 @@ def inverse(matrix: Array) -> Array:
     beside = matrix[:half, half:]
     first = inverse(matrix[:half, :half])
     across = _multiplied(first, beside)
-    second = inverse(matrix[half:, half:] - _multiplied(beside.T, across))
+    rest = matrix[half:, half:] - _multiplied(beside.T, across)
+    second = inverse((rest + rest.T) / 2)  # or halves of halves would multiply what rounding leaves
     corner = _multiplied(across, second)
     return np.block([[first + _multiplied(corner, across.T), -corner], [-corner.T, second]])
 
