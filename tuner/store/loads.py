@@ -48,6 +48,7 @@ from tuner.store.grids import ROUNDING, Array, Measured, Sizes, TiledGrid, at, p
 PARTS = 10  # of a time, but for those of rows that are not aligned
 LOAD, BLOCK = 1, 7  # which of them are the load, and the work of one block
 ALIGNMENT, WIDEST = 16, 1.0  # bytes, and how much farther from all others rows are that are aligned so
+LINE = 128  # bytes of a line of a cache: rows that begin amid one touch one more
 LEAST_WAVES = 1e-3  # of a library's tiles
 NARROWER = 0.4  # by which power of two rows are apart of which half as many bytes are aligned
 
@@ -221,15 +222,15 @@ class TimeTerms:
         with np.errstate(invalid="ignore", divide="ignore"):
             places = np.log(np.stack([amounts.tiles, amounts.share * amounts.work], axis=2))
         places[~np.isfinite(places)] = 0.0
-        levels = NARROWER * np.log2(amounts.alignments) + WIDEST * (amounts.alignments == ALIGNMENT)
+        levels = NARROWER * np.log2(amounts.alignments) + WIDEST * (amounts.alignments >= ALIGNMENT)
         return Position(np.log(np.array(amounts.sizes, float)), levels, places, self._library_places(amounts.library))
 
     def _alignments(self, scope: Scope) -> list[int]:
-        """The powers of two that divide the bytes of rows, up to ALIGNMENT, for each length of rows."""
+        """The powers of two that divide the bytes of rows, up to LINE, for each length of rows."""
         found: list[int] = []
         for length, itemsize in self._rows.items():
             try:
-                found.append(math.gcd(length.integer(scope.names) * itemsize, ALIGNMENT))
+                found.append(math.gcd(length.integer(scope.names) * itemsize, LINE))
             except (ExpressionError, ArithmeticError):
                 found.append(1)
         return found
