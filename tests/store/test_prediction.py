@@ -147,6 +147,17 @@ def test_rows_that_are_not_aligned_go_to_the_kernel_that_reads_them_well() -> No
     assert [found(records, size)[0].config["BM"] for size in (1536, 1537, 2560, 2563)] == [128, 64, 128, 64]
 
 
+def by_lines(size: int) -> Record:
+    """Rows that begin amid a line of the cache make one of them twice as slow."""
+    work = size**3 / 1e8
+    return measured(size, (LARGE, work * (1.0 if size % 32 == 0 else 2.0)), (SMALL, 1.4 * work))
+
+
+def test_rows_that_begin_amid_a_line_of_the_cache_are_told_from_others() -> None:
+    records = [by_lines(size) for start in range(1024, 3200, 192) for size in (start, start + 100)]
+    assert [found(records, size)[0].config["BM"] for size in (1536, 1540, 2560, 2564)] == [128, 64, 128, 64]
+
+
 def with_fewer(size: int) -> Record:
     """Small tiles find room on 120 of 132 multiprocessors alone."""
     waves = {
@@ -178,9 +189,9 @@ def test_what_times_nearby_show_to_be_hard_to_predict_is_mostly_passed_over() ->
     """What jumps from size to size is no faster than the other on average."""
     records = []
     for position in range(32):
-        size, jump = round(400 * 1.08**position), (0.8, 1.25, 0.9, 0.75, 1.3, 1.15)[position % 6]
+        size, jump = 32 * round(32 * 1.08**position), (0.8, 1.25, 0.9, 0.75, 1.3, 1.15)[position % 6]
         records.append(measured(size, (LARGE, size**3 / 1e8), ({**LARGE, "TM": 4}, jump * size**3 / 1e8)))
-    new = [round(400 * 1.08 ** (position + 0.5)) for position in range(4, 24, 2)]
+    new = [32 * round(32 * 1.08 ** (position + 0.5)) for position in range(4, 24, 2)]
     assert [found(records, size)[0].config["TM"] for size in new].count(8) > len(new) / 2
 
 

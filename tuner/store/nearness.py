@@ -17,7 +17,7 @@ from tuner.store.loads import Position
 # How much what is left open changes with the logarithms of sizes, the alignment of rows, the logarithms of blocks and
 # of the work of each, and with what a library tells of its waves and algorithm: of a kernel, and of a library that
 # tells its tiles, or does not.
-KERNEL, TILED, UNTILED = (0.27, 0.5, 0.67, 0.0), (0.2, 0.15, 0.3, 0.4), (0.67, 1.0, 0.0, 0.0)
+KERNEL, TILED, UNTILED = (0.27, 0.35, 0.67, 0.0), (0.2, 0.15, 0.3, 0.4), (0.67, 1.0, 0.0, 0.0)
 MOST_ROWS, MOST_PRODUCTS = 96, 1 << 18  # of a matrix that is inverted at once, and of a product
 Rows = np.ndarray[Any, np.dtype[np.intp]]
 
