@@ -23,22 +23,26 @@ Rows = np.ndarray[Any, np.dtype[np.intp]]
 
 
 class Nearness:
-    """Where sizes lie, by entry: how alike what is left open is at two of them, their distance tells."""
+    """Where sizes lie, by entry: how alike what is left open is at two of them, their distance tells. What is known of
+    an entry at a size is a pair; pairs of an entry follow one another, in the order of sizes."""
 
-    def __init__(self, is_kernel: Mask, has_tiles: bool, sizes: Position) -> None:
-        """`sizes` are all that a model knows."""
+    def __init__(self, is_kernel: Mask, has_tiles: bool, sizes: Position, known: Mask) -> None:
+        """`sizes` are all that a model knows, `known` tells by size and entry what is a pair."""
         self._kinds = is_kernel.astype(int)
         scales, lengths = ((TILED if has_tiles else UNTILED), KERNEL), [p.shape[1] for p in self._parts(sizes)]
         self._scales = [np.repeat([each[0], each[1], each[3]], lengths) for each in scales]
-        self._blocks_scales = np.where(is_kernel, scales[1][2], scales[0][2])
-        self._shared, (self._blocks, self._work) = self._scaled(sizes)
+        self._blocks_scales = np.where(is_kernel, scales[1][2], scales[0][2])[:, None]
+        self._shared = [self._places(sizes) * scale for scale in self._scales]
         self._lengths = [(places**2).sum(axis=1) for places in self._shared]
-        self._single = self._blocks.astype(np.float32), self._work.astype(np.float32)
+        entries, self._rows = np.nonzero(known.T)
+        self._own = sizes.blocks[self._rows, entries] * self._blocks_scales[entries]
+        self._single = self._own.astype(np.float32)
+        ends = known.sum(axis=0).cumsum()
+        self._pairs = np.split(np.arange(len(entries)), ends[:-1])
 
-    def _scaled(self, sizes: Position) -> tuple[list[Array], Array]:
-        """What all libraries share, and all kernels, by size; and the blocks, and the work of each, by entry."""
-        places, own = np.concatenate(self._parts(sizes), axis=1), sizes.blocks.transpose(2, 1, 0)
-        return [places * scale for scale in self._scales], own * self._blocks_scales[:, None]
+    def rows(self, entry: int) -> Rows:
+        """The sizes at which an entry is known."""
+        return self._rows[self._pairs[entry]]
 
     @functools.cached_property
     def _apart(self) -> list[Array]:
@@ -49,26 +53,32 @@ class Nearness:
     def _parts(sizes: Position) -> tuple[Array, ...]:
         return sizes.sizes, sizes.alignments, sizes.library
 
-    def near(self, entries: Rows, pairs: Rows, here: Position) -> Array:
-        """How near, from 0 to 1, a size is to some of them: `pairs` are places in arrays by entry and size, and
-        `entries` the entries of these. It is computed in float32, since each choice waits for it."""
-        shared, own = self._scaled(here)
-        apart = [
-            lengths + (place**2).sum() - 2 * np.einsum("sd,d->s", places, place)
-            for lengths, places, (place,) in zip(self._lengths, self._shared, shared, strict=True)
-        ]
-        count = len(self._shared[0])
-        squares = np.maximum(np.array(apart, np.float32), 0.0).take(pairs + (self._kinds[entries] - entries) * count)
-        for those, this in zip(self._single, own.astype(np.float32), strict=True):
-            squares += (those.take(pairs) - this.take(entries)) ** 2
-        near: Array = np.exp(-np.sqrt(squares))
-        return near
+    def _places(self, sizes: Position) -> Array:
+        """What all libraries share, and all kernels, by size."""
+        return np.concatenate(self._parts(sizes), axis=1)
 
-    def near_one_another(self, entry: int, rows: Rows) -> Array:
-        """How near these sizes are to one another for an entry."""
-        squares = self._apart[self._kinds[entry]][np.ix_(rows, rows)]
-        for own in (self._blocks[entry, rows], self._work[entry, rows]):
-            squares += (own[:, None] - own) ** 2
+    def near(self, entries: Rows, here: Position) -> tuple[Rows, Array]:
+        """All pairs of these entries, and how near, from 0 to 1, a size is to each. It is computed in float32, since
+        each choice waits for it."""
+        pairs = np.concatenate([self._pairs[entry] for entry in entries])
+        counts = [len(self._pairs[entry]) for entry in entries]
+        (places,), own = self._places(here), here.blocks[0, entries] * self._blocks_scales[entries]
+        apart = [
+            lengths + (place**2).sum() - 2 * np.einsum("sd,d->s", those, place)
+            for lengths, those, place in zip(
+                self._lengths, self._shared, (places * scale for scale in self._scales), strict=True
+            )
+        ]
+        offsets = np.repeat(self._kinds[entries] * len(self._shared[0]), counts)
+        squares = np.maximum(np.array(apart, np.float32), 0.0).take(self._rows.take(pairs) + offsets)
+        differences = self._single.take(pairs, axis=0) - np.repeat(own.astype(np.float32), counts, axis=0)
+        near: Array = np.exp(-np.sqrt(squares + differences[:, 0] ** 2 + differences[:, 1] ** 2))
+        return pairs, near
+
+    def near_one_another(self, entry: int) -> Array:
+        """How near the sizes at which an entry is known are to one another."""
+        rows, own = self.rows(entry), self._own[self._pairs[entry]]
+        squares = self._apart[self._kinds[entry]][np.ix_(rows, rows)] + squares_apart(own)
         near: Array = np.exp(-np.sqrt(squares))
         return near
 

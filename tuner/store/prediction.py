@@ -103,26 +103,24 @@ class TimeModel:
 
     def _begin(self, units: int) -> None:
         """Learn, or read what an earlier process has learnt from the same."""
-        there, count = self._terms.amounts(self.sizes), len(self.sizes)
+        there = self._terms.amounts(self.sizes)
         name = kept_models.name([*self._terms.numbers(there), self._times]) if self._times.size >= LONG else ""
         kept = kept_models.read(name) if name else None
         self._slots = self._told_slots(units) if kept is None else kept["slots"]
         self._parts = self._terms.parts(there, self._slots)
         self._known, self._relative = relative_to(self._parts, self._times)
-        self._nearness = Nearness(self._is_kernel, self._terms.has_tiles, self._terms.position(there))
-        # Where sizes of entries are known, as places in arrays of all pairs of both, since few of them are.
-        self._pairs = [entry * count + np.flatnonzero(known) for entry, known in enumerate(self._known.T)]
+        self._nearness = Nearness(self._is_kernel, self._terms.has_tiles, self._terms.position(there), self._known)
         self._counts, self._seen = self._known.sum(axis=0), (self._relative > 0).sum(axis=0)
         if kept is not None:
-            self._factors, self._weights, self._errors = kept["factors"], kept["weights"], kept["errors"]
+            self._factors, self._by_pair = kept["factors"], kept["by pair"]
             self._caution, regret = map(float, kept["doubts"])
             self.regret = None if math.isnan(regret) else regret
             return
         self.regret = self._learnt()
         if name:
             doubts = np.array([self._caution, math.nan if self.regret is None else self.regret])
-            learnt = {"factors": self._factors, "weights": self._weights, "errors": self._errors}
-            kept_models.write(name, {**learnt, "slots": self._slots, "doubts": doubts})
+            learnt = {"factors": self._factors, "by pair": self._by_pair, "slots": self._slots, "doubts": doubts}
+            kept_models.write(name, learnt)
 
     def times(self, sizes: Mapping[str, int]) -> Array:
         """The predicted time of each, in ms; infinite where there is none. Doubts make it longer."""
@@ -132,14 +130,14 @@ class TimeModel:
             times = sums(self._terms.parts(amounts, self._slots)[0], self._factors, self._seen)
             hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
             hopeful = hopeful[self._counts[hopeful] > 0]
-            pairs, counts = np.concatenate([self._pairs[entry] for entry in hopeful]), self._counts[hopeful]
-            first = counts.cumsum() - counts
-            near = self._nearness.near(np.repeat(hopeful, counts), pairs, self._terms.position(amounts))
+            pairs, near = self._nearness.near(hopeful, self._terms.position(amounts))
+            weights, errors = self._by_pair.take(pairs, axis=0).T
+            first = self._counts[hopeful].cumsum() - self._counts[hopeful]
             far = 1 - np.maximum.reduceat(near, first)
-            remains = np.add.reduceat(near * self._weights.take(pairs), first)
+            remains = np.add.reduceat(near * weights, first)
             near *= near
             risks = np.full(len(times), UNKNOWN)
-            squares = np.add.reduceat(near * self._errors.take(pairs), first)
+            squares = np.add.reduceat(near * errors, first)
             risks[hopeful] = _risks(squares, np.add.reduceat(near, first))
             times[hopeful] *= np.exp(remains + DOUBT * far * self._is_kernel[hopeful])
             times *= np.exp(RISK * risks)
@@ -170,16 +168,15 @@ class TimeModel:
         part = np.arange(count) % FOLDS
         kept = [part != each for each in range(min(FOLDS, count))]
         self._factors, *others = fitted(self._known, self._relative, np.array([np.ones(count), *kept], float))
-        weights, errors = np.zeros((entries, count)), np.zeros((entries, count))
+        by_pair: list[Array] = []  # what each pair counts, and the square of its error
         predicted = np.full((count, entries), np.inf)
         for mask, factors in zip(kept, others, strict=True):
             predicted[~mask] = sums(self._parts[~mask], factors, (self._relative[mask] > 0).sum(axis=0))
         logs = [self._logs(factors) for factors in (self._factors, *others)]
         for entry in range(entries):
-            rows = np.flatnonzero(self._known[:, entry])
-            near = self._nearness.near_one_another(entry, rows)
+            rows, near = self._nearness.rows(entry), self._nearness.near_one_another(entry)
             inverted = inverse(near + NOISE**2 / DEVIATION**2 * np.eye(len(rows)))
-            weights[entry, rows] = product(inverted, logs[0][rows, entry])
+            weights = product(inverted, logs[0][rows, entry])
             is_apart = part[rows][:, None] != part[rows]
             doubts = DOUBT * (1 - (near * is_apart).max(axis=1, initial=0.0)) * self._is_kernel[entry]
             for each in {*map(int, part[rows])}:  # Rasmussen and Williams, section 5.4.2
@@ -188,10 +185,11 @@ class TimeModel:
                 foretold = remains[out] - solution(inverted[np.ix_(out, out)], open_)
                 predicted[rows[out], entry] *= np.exp(foretold + doubts[out])
             squares = np.log(predicted[rows, entry] / self._times[rows, entry]) ** 2
-            errors[entry, rows] = squares = np.nan_to_num(squares, posinf=0.0)
+            squares = np.nan_to_num(squares, posinf=0.0)
+            by_pair.append(np.stack([weights, squares], axis=1))
             shares = (near * is_apart) ** 2
             predicted[rows, entry] *= np.exp(RISK * _risks(product(shares, squares), shares.sum(axis=1)))
-        self._weights, self._errors = weights.astype(np.float32), errors.astype(np.float32)
+        self._by_pair = np.concatenate(by_pair).astype(np.float32)
         return self._left_out(predicted, kept)
 
     def _logs(self, factors: Array) -> Array:
