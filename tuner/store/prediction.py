@@ -43,8 +43,7 @@ ODD = 0.7  # the most of a logarithm that is left open
 DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
 RISK = 0.5  # of the errors of the logarithms, as sizes nearby show them: by that much it is thought to take longer
 UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many sizes that counts as
-FAR = 3.0  # times the best at a size: what takes longer tells little of where it may be the best
-MOST_KNOWN = 400  # sizes of a kernel's configuration, those where it is nearest the best
+MOST_KNOWN, NEAREST = 400, 200  # sizes of a kernel's configuration, and of these such where it is nearest the best
 SERVES = 1.001  # times the best at a size: of many configurations, the fewest that serve all sizes so are candidates
 # Of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone.
 RARE, ENOUGH = 0.1, 16
@@ -93,9 +92,7 @@ class TimeModel:
             known = [(rows[sizes], time_ms) for sizes, time_ms in entry.times.items() if sizes in rows]
             self._times[[row for row, _ in known], column] = [time_ms for _, time_ms in known]
         if self.sizes:
-            shares = np.nan_to_num(self._times / np.nanmin(self._times, axis=1, keepdims=True), nan=np.inf)
-            near, kept = shares <= FAR, np.sort(shares, axis=0)[:MOST_KNOWN].max(axis=0)
-            self._times[(~near & (near.sum(axis=0) >= MANY)) | (self._is_kernel & (shares > kept))] = np.nan
+            self._times[self._is_kernel & ~_telling(self._times)] = np.nan
         self._caution = 0.0
         self.regret: float | None = None
         if self.sizes:
@@ -232,6 +229,16 @@ class TimeModel:
         choice_there = np.where(others[near] & shared, self._times[near], np.inf).argmin(axis=1)
         nearest = times[np.arange(len(here)), choice_there] / best - 1
         return taken / best[:, None] - 1, np.maximum(0.0, taken / library[:, None] - 1), nearest
+
+
+def _telling(times: Array) -> Mask:
+    """Of each entry, at most MOST_KNOWN sizes, by size and entry: those where it is nearest the best, and others spread
+    evenly over how far it is, which tell where it must not be taken."""
+    far = times / np.nanmin(times, axis=1, keepdims=True)
+    ranks = far.argsort(axis=0, kind="stable").argsort(axis=0) - NEAREST
+    every = np.maximum(1.0, ((~np.isnan(times)).sum(axis=0) - NEAREST) / (MOST_KNOWN - NEAREST))
+    telling: Mask = (ranks < 0) | (np.floor(ranks / every) > np.floor((ranks - 1) / every))
+    return telling
 
 
 def _serving(measured: Sequence[Measured], within: float) -> list[int]:
