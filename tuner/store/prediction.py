@@ -52,7 +52,7 @@ CAUTIONS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 SURPRISE, LOST = 0.03, 0.25  # over the library, and how much the share of sizes counts at which that much is lost
 SLOTS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # shares of the multiprocessors that may take blocks
 MANY, TELLING = 12, 64  # sizes, with which fewer multiprocessors can be told from other reasons, and enough for that
-MOST_HOPEFUL = 48  # entries whose times are predicted exactly: the library, and kernels with the least sums of parts
+MOST_HOPEFUL = 24  # entries whose times are predicted exactly: the library, and kernels with the least sums of parts
 LONG = 1 << 12  # times or places for one: what is learnt from more is kept on disk
 BETTER = 0.88  # times the squares of errors with more of them: with as many, fewer are believed
 
