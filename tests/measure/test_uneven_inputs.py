@@ -24,7 +24,7 @@ def test_the_least_work_wins_whichever_inputs_a_run_finds(tune: Tune, tmp_path: 
     (tmp_path / "fill.py").write_text(FILL)
     work = {**array("work", "int32", [1]), "fill": {"python": "fill.py:work"}}
     arguments = [array("y", "float64", ["n"], "out"), array("x", "float64", ["n"]), work]
-    file = written(tmp_path, CODE, arguments, "2 * x", parameters={"a": [6, 5, 4]})
+    file = written(tmp_path, CODE, arguments, "2 * x", parameters={"a": [9, 6, 4]})
     done = tune(file, "64", "--device", "host", "--json")
     assert done.status == 0, done.err
     best = done.json["best"]
