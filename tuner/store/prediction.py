@@ -51,10 +51,9 @@ RARE, ENOUGH = 0.1, 16
 CAUTIONS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 SURPRISE, LOST = 0.03, 0.25  # over the library, and how much the share of sizes counts at which that much is lost
 SLOTS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # shares of the multiprocessors that may take blocks
-MANY, TELLING = 12, 64  # sizes, with which fewer multiprocessors can be told from other reasons, and enough for that
+MANY, TELLING = 12, 512  # sizes, with which fewer multiprocessors can be told from other reasons, and enough for that
 MOST_HOPEFUL = 24  # entries whose times are predicted exactly: the library, and kernels with the least sums of parts
 LONG = 1 << 12  # times or places for one: what is learnt from more is kept on disk
-BETTER = 0.88  # times the squares of errors with more of them: with as many, fewer are believed
 
 
 class TimeModel:
@@ -142,11 +141,13 @@ class TimeModel:
         return found
 
     def _told_slots(self, units: int) -> Array:
-        """How many multiprocessors take blocks of each configuration: fewer, where that explains times better."""
+        """How many multiprocessors take blocks of each configuration: fewer, where that explains times so much better that
+        it is worth a number more (G. Schwarz, "Estimating the Dimension of a Model", 1978)."""
         sizes, entries = self.sizes[:TELLING], self._times.shape[1]
         times = self._times[: len(sizes)]
         least, chosen = np.full(entries, np.inf), np.full(entries, float(units))
-        can_tell = (~np.isnan(times)).sum(axis=0) >= MANY
+        told = (~np.isnan(times)).sum(axis=0)
+        can_tell, better = told >= MANY, np.exp(-np.log(np.maximum(told, MANY)) / np.maximum(told, MANY))
         if not can_tell.any():
             return chosen
         amounts, shares = self._terms.amounts(sizes), [float(max(1, round(share * units))) for share in SLOTS]
@@ -155,7 +156,7 @@ class TimeModel:
         factors = fitted(known, relative, np.ones((1, len(sizes))))[0]
         errors = np.where(known, (relative * factors).sum(axis=2) - 1, 0.0)
         for slots, squares in zip(shares, (errors**2).sum(axis=0).reshape(len(shares), entries), strict=True):
-            is_better = (squares < BETTER * least) & can_tell
+            is_better = (squares < better * least) & can_tell
             chosen, least = np.where(is_better, slots, chosen), np.where(is_better, squares, least)
         return chosen
 
