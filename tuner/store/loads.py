@@ -58,12 +58,12 @@ LibraryTiles = Callable[[Sizes], Tiles | None]  # how the library runs the opera
 
 class Position(NamedTuple):
     """Where sizes, which are the first axis, lie: their logarithms, the alignment of rows; by entry the logarithms of
-    the blocks and of the work of each; and for a library that tells its tiles those of their waves, as counted and as
-    it says, and which of its algorithms runs."""
+    the blocks, of the work of each, and of the waves of one and two of them; and for a library that tells its tiles
+    those of their waves, as counted and as it says, and which of its algorithms runs."""
 
     sizes: Array
     alignments: Array
-    blocks: Array
+    own: Array
     library: Array
 
 
@@ -186,12 +186,13 @@ class TimeTerms:
         """All numbers on which parts and positions of sizes depend."""
         *counted, _ = amounts
         given = self._owners, self._most, self._libraries, self._units, self._cache
-        return [*map(np.asarray, (*counted, *given)), *self.position(amounts)]
+        waves = self.waves(amounts, np.full(len(self._libraries), float(self._units)))
+        return [*map(np.asarray, (*counted, *given)), *self.position(amounts, waves)]
 
-    def parts(self, amounts: Amounts, slots: Array) -> Array:
-        """The parts of the time of each at each size, the last axis; not a number where it has none. `slots` are the
-        multiprocessors that take its blocks."""
-        waves, double, fourfold, even = self._waves(amounts, slots)
+    def parts(self, amounts: Amounts, in_waves: Array) -> Array:
+        """The parts of the time of each at each size, the last axis; not a number where it has none. `in_waves` is what
+        `waves` gives."""
+        waves, double, fourfold, even = in_waves
         work, moved, each = amounts.work, amounts.moved, amounts.share * amounts.work
         unaligned = (amounts.alignments < ALIGNMENT).astype(float)
         missed = np.clip(2 * moved / self._cache - 1, 0.0, 1.0) * moved if self._cache else 0.0 * moved
@@ -217,10 +218,11 @@ class TimeTerms:
             parts[..., PARTS + 2 * row + 1] = parts[..., BLOCK] * unaligned[:, [row]]
         return parts
 
-    def position(self, amounts: Amounts) -> Position:
-        """Where the sizes lie."""
+    def position(self, amounts: Amounts, in_waves: Array) -> Position:
+        """Where the sizes lie. `in_waves` is what `waves` gives."""
+        waves, double, *_ = in_waves
         with np.errstate(invalid="ignore", divide="ignore"):
-            places = np.log(np.stack([amounts.tiles, amounts.share * amounts.work], axis=2))
+            places = np.log(np.stack([amounts.tiles, amounts.share * amounts.work, waves, double], axis=2))
         places[~np.isfinite(places)] = 0.0
         levels = NARROWER * np.log2(amounts.alignments) + WIDEST * (amounts.alignments >= ALIGNMENT)
         return Position(np.log(np.array(amounts.sizes, float)), levels, places, self._library_places(amounts.library))
@@ -235,9 +237,9 @@ class TimeTerms:
                 found.append(1)
         return found
 
-    def _waves(self, amounts: Amounts, slots: Array) -> Array:
+    def waves(self, amounts: Amounts, slots: Array) -> Array:
         """By size and entry: the waves of one, two and four blocks per multiprocessor, and the tiles over
-        multiprocessors. All are means of steps."""
+        multiprocessors. All are means of steps. `slots` are the multiprocessors that take the blocks of each entry."""
         there, most, slots = amounts.there, self._most, slots[self._owners]
         even = there / np.where(there > most, np.minimum(slots, most), slots)
         return self._means(_in_waves(even), _in_waves(self._library_tiles(amounts.library) / self._units))

@@ -7,19 +7,31 @@ a hundred times as long as the work takes.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tuner.store.grids import Array, Mask
 from tuner.store.loads import Position
 
-# How much what is left open changes with the logarithms of sizes, the alignment of rows, the logarithms of blocks and
-# of the work of each, and with what a library tells of its waves and algorithm: of a kernel, and of a library that
-# tells its tiles, or does not.
-KERNEL, TILED, UNTILED = (0.27, 0.35, 0.67, 0.0), (0.2, 0.15, 0.3, 0.4), (0.67, 1.0, 0.0, 0.0)
 MOST_ROWS, MOST_PRODUCTS = 96, 1 << 18  # of a matrix that is inverted at once, and of a product
 Rows = np.ndarray[Any, np.dtype[np.intp]]
+
+
+class Scales(NamedTuple):
+    """How much what is left open changes with the logarithms of sizes, the alignment of rows, the logarithms of blocks
+    and of the work of each, those of waves, and with what a library tells."""
+
+    sizes: float
+    alignments: float
+    blocks: float
+    waves: float
+    library: float
+
+
+KERNEL = Scales(sizes=0.27, alignments=0.35, blocks=0.67, waves=0.6, library=0.0)
+TILED = Scales(sizes=0.2, alignments=0.15, blocks=0.3, waves=0.0, library=0.4)  # a library that tells its tiles
+UNTILED = Scales(sizes=0.67, alignments=1.0, blocks=0.0, waves=0.0, library=0.0)
 
 
 class Nearness:
@@ -29,13 +41,15 @@ class Nearness:
     def __init__(self, is_kernel: Mask, has_tiles: bool, sizes: Position, known: Mask) -> None:
         """`sizes` are all that a model knows, `known` tells by size and entry what is a pair."""
         self._kinds = is_kernel.astype(int)
-        scales, lengths = ((TILED if has_tiles else UNTILED), KERNEL), [p.shape[1] for p in self._parts(sizes)]
-        self._scales = [np.repeat([each[0], each[1], each[3]], lengths) for each in scales]
-        self._blocks_scales = np.where(is_kernel, scales[1][2], scales[0][2])[:, None]
+        scales, lengths = (TILED if has_tiles else UNTILED, KERNEL), [p.shape[1] for p in self._parts(sizes)]
+        self._scales = [np.repeat([each.sizes, each.alignments, each.library], lengths) for each in scales]
+        self._own_scales = np.array([[each.blocks, each.blocks, each.waves, each.waves] for each in scales])[
+            self._kinds
+        ]
         self._shared = [self._places(sizes) * scale for scale in self._scales]
         self._lengths = [(places**2).sum(axis=1) for places in self._shared]
         entries, self._rows = np.nonzero(known.T)
-        self._own = sizes.blocks[self._rows, entries] * self._blocks_scales[entries]
+        self._own = sizes.own[self._rows, entries] * self._own_scales[entries]
         self._single = self._own.astype(np.float32)
         ends = known.sum(axis=0).cumsum()
         self._pairs = np.split(np.arange(len(entries)), ends[:-1])
@@ -46,7 +60,8 @@ class Nearness:
 
     @functools.cached_property
     def _apart(self) -> list[Array]:
-        """The squares of the distances of sizes to one another, but for blocks; what has been learnt asks for none."""
+        """The squares of the distances of sizes to one another, but for what is an entry's own. What has been learnt
+        asks for none."""
         return [squares_apart(places) for places in self._shared]
 
     @staticmethod
@@ -62,7 +77,7 @@ class Nearness:
         each choice waits for it."""
         pairs = np.concatenate([self._pairs[entry] for entry in entries])
         counts = [len(self._pairs[entry]) for entry in entries]
-        (places,), own = self._places(here), here.blocks[0, entries] * self._blocks_scales[entries]
+        (places,), own = self._places(here), here.own[0, entries] * self._own_scales[entries]
         apart = [
             lengths + (place**2).sum() - 2 * np.einsum("sd,d->s", those, place)
             for lengths, those, place in zip(
@@ -72,7 +87,9 @@ class Nearness:
         offsets = np.repeat(self._kinds[entries] * len(self._shared[0]), counts)
         squares = np.maximum(np.array(apart, np.float32), 0.0).take(self._rows.take(pairs) + offsets)
         differences = self._single.take(pairs, axis=0) - np.repeat(own.astype(np.float32), counts, axis=0)
-        near: Array = np.exp(-np.sqrt(squares + differences[:, 0] ** 2 + differences[:, 1] ** 2))
+        for column in differences.T:
+            squares += column**2
+        near: Array = np.exp(-np.sqrt(squares))
         return pairs, near
 
     def near_one_another(self, entry: int) -> Array:

@@ -45,6 +45,7 @@ RISK = 0.5  # of the errors of the logarithms, as sizes nearby show them: by tha
 UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many sizes that counts as
 MOST_KNOWN, NEAREST = 400, 200  # sizes of a kernel's configuration, and of these such where it is nearest the best
 SERVES = 1.001  # times the best at a size: of many configurations, the fewest that serve all sizes so are candidates
+ALL = 48  # configurations that are no more are all candidates
 # Of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone.
 RARE, ENOUGH = 0.1, 16
 # By how much a kernel is expected to be faster than the library.
@@ -75,7 +76,7 @@ class TimeModel:
         entries, what is nowhere needed to have at most `serves` times the best is not predicted; infinite: all is."""
         least = min(RARE * max((len(entry.times) for entry in measured), default=0), ENOUGH)
         self._positions = np.array([n for n, entry in enumerate(measured) if len(entry.times) > least], int)
-        if math.isfinite(serves) and len(self._positions) > MOST_HOPEFUL:
+        if math.isfinite(serves) and len(self._positions) > ALL:
             self._positions = self._positions[_serving([measured[number] for number in self._positions], serves)]
         self._count, measured = len(measured), [measured[number] for number in self._positions]
         counts: dict[Sizes, int] = {}
@@ -103,9 +104,12 @@ class TimeModel:
         name = kept_models.name([*self._terms.numbers(there), self._times]) if self._times.size >= LONG else ""
         kept = kept_models.read(name) if name else None
         self._slots = self._told_slots(units) if kept is None else kept["slots"]
-        self._parts = self._terms.parts(there, self._slots)
+        waves = self._terms.waves(there, self._slots)
+        self._parts = self._terms.parts(there, waves)
         self._known, self._relative = relative_to(self._parts, self._times)
-        self._nearness = Nearness(self._is_kernel, self._terms.has_tiles, self._terms.position(there), self._known)
+        self._nearness = Nearness(
+            self._is_kernel, self._terms.has_tiles, self._terms.position(there, waves), self._known
+        )
         self._counts, self._seen = self._known.sum(axis=0), (self._relative > 0).sum(axis=0)
         if kept is not None:
             self._factors, self._by_pair = kept["factors"], kept["by pair"]
@@ -123,10 +127,11 @@ class TimeModel:
         found = np.full(self._count, np.inf)
         if self.sizes:
             amounts = self._terms.amounts([tuple(sizes.values())])
-            times = sums(self._terms.parts(amounts, self._slots)[0], self._factors, self._seen)
+            waves = self._terms.waves(amounts, self._slots)
+            times = sums(self._terms.parts(amounts, waves)[0], self._factors, self._seen)
             hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
             hopeful = hopeful[self._counts[hopeful] > 0]
-            pairs, near = self._nearness.near(hopeful, self._terms.position(amounts))
+            pairs, near = self._nearness.near(hopeful, self._terms.position(amounts, waves))
             weights, errors = self._by_pair.take(pairs, axis=0).T
             first = self._counts[hopeful].cumsum() - self._counts[hopeful]
             far = 1 - np.maximum.reduceat(near, first)
@@ -141,17 +146,17 @@ class TimeModel:
         return found
 
     def _told_slots(self, units: int) -> Array:
-        """How many multiprocessors take blocks of each configuration: fewer, where that explains times so much better that
-        it is worth a number more (G. Schwarz, "Estimating the Dimension of a Model", 1978)."""
+        """How many multiprocessors take blocks of each configuration: fewer, where that explains times so much better
+        that it is worth a number more (G. Schwarz, "Estimating the Dimension of a Model", 1978)."""
         sizes, entries = self.sizes[:TELLING], self._times.shape[1]
         times = self._times[: len(sizes)]
         least, chosen = np.full(entries, np.inf), np.full(entries, float(units))
         told = (~np.isnan(times)).sum(axis=0)
-        can_tell, better = told >= MANY, np.exp(-np.log(np.maximum(told, MANY)) / np.maximum(told, MANY))
+        can_tell, better = told >= MANY, np.maximum(told, 1) ** (-1 / np.maximum(told, 1))
         if not can_tell.any():
             return chosen
         amounts, shares = self._terms.amounts(sizes), [float(max(1, round(share * units))) for share in SLOTS]
-        parts = [self._terms.parts(amounts, np.full(entries, slots)) for slots in shares]
+        parts = [self._terms.parts(amounts, self._terms.waves(amounts, np.full(entries, slots))) for slots in shares]
         known, relative = relative_to(np.concatenate(parts, axis=1), np.tile(times, len(shares)))
         factors = fitted(known, relative, np.ones((1, len(sizes))))[0]
         errors = np.where(known, (relative * factors).sum(axis=2) - 1, 0.0)
