@@ -43,9 +43,8 @@ class Nearness:
         self._kinds = is_kernel.astype(int)
         scales, lengths = (TILED if has_tiles else UNTILED, KERNEL), [p.shape[1] for p in self._parts(sizes)]
         self._scales = [np.repeat([each.sizes, each.alignments, each.library], lengths) for each in scales]
-        self._own_scales = np.array([[each.blocks, each.blocks, each.waves, each.waves] for each in scales])[
-            self._kinds
-        ]
+        own_scales = np.array([[each.blocks, each.blocks, each.waves, each.waves] for each in scales])
+        self._own_scales = own_scales[self._kinds]
         self._shared = [self._places(sizes) * scale for scale in self._scales]
         self._lengths = [(places**2).sum(axis=1) for places in self._shared]
         entries, self._rows = np.nonzero(known.T)
@@ -77,12 +76,10 @@ class Nearness:
         each choice waits for it."""
         pairs = np.concatenate([self._pairs[entry] for entry in entries])
         counts = [len(self._pairs[entry]) for entry in entries]
-        (places,), own = self._places(here), here.own[0, entries] * self._own_scales[entries]
+        (place,), own = self._places(here), here.own[0, entries] * self._own_scales[entries]
         apart = [
-            lengths + (place**2).sum() - 2 * np.einsum("sd,d->s", those, place)
-            for lengths, those, place in zip(
-                self._lengths, self._shared, (places * scale for scale in self._scales), strict=True
-            )
+            lengths + ((place * scale) ** 2).sum() - 2 * np.einsum("sd,d->s", places, place * scale)
+            for lengths, places, scale in zip(self._lengths, self._shared, self._scales, strict=True)
         ]
         offsets = np.repeat(self._kinds[entries] * len(self._shared[0]), counts)
         squares = np.maximum(np.array(apart, np.float32), 0.0).take(self._rows.take(pairs) + offsets)

@@ -6,11 +6,11 @@ where it was measured (C. L. Lawson and R. J. Hanson, "Solving Least Squares Pro
 is taken from the sizes nearby: the logarithm of what was measured over that sum is thought to be a Gaussian process,
 whose values are the more alike the nearer they lie, and is interpolated as such (D. G. Krige, "A statistical approach
 to some basic mine valuation problems on the Witwatersrand", 1951; C. E. Rasmussen and C. K. I. Williams, "Gaussian
-Processes for Machine Learning", 2006, chapter 2). Sizes are near for a configuration where it has about as many blocks,
-each with about as much work, where they are about the same, and where rows are aligned alike. Of a library that tells
-its tiles, as cuBLASLt's heuristics do without running anything, these tell as the blocks of a kernel do; of any other
-the sizes alone. A kernel that was measured nowhere near is thought to take longer. What was measured at few of the
-sizes, or never with rows that are not aligned, is not predicted where these would tell.
+Processes for Machine Learning", 2006, chapter 2). Sizes are near for a configuration where it has about as many blocks
+and waves of these, each with about as much work, where they are about the same, and where rows are aligned alike. Of a
+library that tells its tiles, as cuBLASLt's heuristics do without running anything, these tell as the blocks of a kernel
+do; of any other the sizes alone. A kernel that was measured nowhere near is thought to take longer. What was measured
+at few of the sizes, or never with rows that are not aligned, is not predicted where these would tell.
 
 Whether to trust it, the records tell: sizes are left out, each once, and predicted from the others, among what was
 measured there and elsewhere. The model must choose better than the nearest size does, over LEAST_SIZES sizes at least.
@@ -44,8 +44,8 @@ DOUBT = 0.1  # by which what was measured nowhere near is thought to take longer
 RISK = 0.5  # of the errors of the logarithms, as sizes nearby show them: by that much it is thought to take longer
 UNKNOWN, FEW = 0.1, 0.3  # such an error where nothing is near, and how many sizes that counts as
 MOST_KNOWN, NEAREST = 400, 200  # sizes of a kernel's configuration, and of these such where it is nearest the best
-SERVES = 1.001  # times the best at a size: of many configurations, the fewest that serve all sizes so are candidates
-ALL = 48  # configurations that are no more are all candidates
+# Of more configurations than this, the fewest are candidates that serve all sizes: times the best there.
+MOST_CANDIDATES, SERVES = 48, 1.001
 # Of the sizes of what was measured most, and sizes: what was measured at fewer is known there alone.
 RARE, ENOUGH = 0.1, 16
 # By how much a kernel is expected to be faster than the library.
@@ -76,7 +76,7 @@ class TimeModel:
         entries, what is nowhere needed to have at most `serves` times the best is not predicted; infinite: all is."""
         least = min(RARE * max((len(entry.times) for entry in measured), default=0), ENOUGH)
         self._positions = np.array([n for n, entry in enumerate(measured) if len(entry.times) > least], int)
-        if math.isfinite(serves) and len(self._positions) > ALL:
+        if math.isfinite(serves) and len(self._positions) > MOST_CANDIDATES:
             self._positions = self._positions[_serving([measured[number] for number in self._positions], serves)]
         self._count, measured = len(measured), [measured[number] for number in self._positions]
         counts: dict[Sizes, int] = {}
@@ -107,9 +107,8 @@ class TimeModel:
         waves = self._terms.waves(there, self._slots)
         self._parts = self._terms.parts(there, waves)
         self._known, self._relative = relative_to(self._parts, self._times)
-        self._nearness = Nearness(
-            self._is_kernel, self._terms.has_tiles, self._terms.position(there, waves), self._known
-        )
+        position = self._terms.position(there, waves)
+        self._nearness = Nearness(self._is_kernel, self._terms.has_tiles, position, self._known)
         self._counts, self._seen = self._known.sum(axis=0), (self._relative > 0).sum(axis=0)
         if kept is not None:
             self._factors, self._by_pair = kept["factors"], kept["by pair"]
