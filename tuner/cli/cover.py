@@ -73,7 +73,7 @@ def command(
     from tuner.cli import logs, progress, several
     from tuner.search.budget import Budget
     from tuner.space import chosen_types
-    from tuner.tuning.cover import cover, measure_times
+    from tuner.tuning.cover import CoverRequest, cover, measure_times
     from tuner.tuning.exploration import Quiet
     from tuner.tuning.request import TuningRequest
     from tuner.tuning.sizes import members
@@ -84,11 +84,12 @@ def command(
     problems = _part(several.sizes_of(sizes, size_lists, op, chosen_types.parse(request["types"], op)), part)
     template = TuningRequest(kernel, None, device=device, results=results, **request)
     several.begin(template, spaces, problems, notes)
+    asked = CoverRequest(template, spaces, problems, within, seconds)
     with progress.displayed(results) as listener, logs.printed(verbose, listener.noted):
         if times:
-            told = measure_times(template, spaces, problems, within, seconds, Quiet(listener.noted))
+            told = measure_times(asked, Quiet(listener.noted))
         else:
-            found = cover(template, spaces, problems, within, seconds, Quiet(listener.noted))
+            found = cover(asked, Quiet(listener.noted))
     if times:
         output.answer(as_json, vars(told), _told(told, len(problems)))
         return 0 if told.measured == told.pairs else 1

@@ -22,7 +22,8 @@ from tuner.store import rates, verdicts
 from tuner.store import report as stored
 from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.rates import Rates
-from tuner.store.store import Record, read
+from tuner.store.record_file import read
+from tuner.store.store import Record
 
 DIMENSIONS = ("kernel", "size", "device", "store")
 MOST_SIZES = 12  # that a message names

@@ -184,10 +184,9 @@ class TimeTerms:
 
     def numbers(self, amounts: Amounts) -> list[Array]:
         """All numbers on which parts and positions of sizes depend."""
-        *counted, _ = amounts
+        *counted, library = amounts
         given = self._owners, self._most, self._libraries, self._units, self._cache
-        waves = self.waves(amounts, np.full(len(self._libraries), float(self._units)))
-        return [*map(np.asarray, (*counted, *given)), *self.position(amounts, waves)]
+        return [*map(np.asarray, (*counted, *given)), self._library_places(library)]
 
     def parts(self, amounts: Amounts, in_waves: Array) -> Array:
         """The parts of the time of each at each size, the last axis; not a number where it has none. `in_waves` is what

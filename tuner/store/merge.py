@@ -19,7 +19,8 @@ from tuner.space.texts import config_text
 from tuner.store import kept_ceilings, time_tables
 from tuner.store.kept_ceilings import KeptCeilings
 from tuner.store.record import Record
-from tuner.store.store import Store, read
+from tuner.store.record_file import read
+from tuner.store.store import Store
 from tuner.store.time_tables import TimeTable
 
 

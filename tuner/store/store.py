@@ -1,14 +1,11 @@
 """The store: one JSON record per line in results/<family>/<stage>.jsonl, written by tuning, read by all.
 
-A file starts with a header line. It is replaced as a whole, under a lock. Lines that cannot be read are reported, kept
-as they are and otherwise ignored.
+A file is replaced as a whole, under a lock. Lines that cannot be read are kept as they are and otherwise ignored.
 """
 
 import itertools
-import json
 import math
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,17 +15,13 @@ from tuner.errors import RequestError
 from tuner.space import kernel_names
 from tuner.space.model import Config, ConfigKey, Space, config_key
 from tuner.space.source import Version
-from tuner.store import locks, lookup, rejected
+from tuner.store import locks, lookup, record_file, rejected
 from tuner.store.lookup import MATCHES, Candidate, Match, Query
 from tuner.store.record import Record, better_first, preference, rank
 
-__all__ = ["FORMAT", "MATCHES", "VERSION", "WARM", "Candidate", "Match", "Record", "Store", "read"]
+__all__ = ["MATCHES", "WARM", "Candidate", "Match", "Record", "Store"]
 
-FORMAT = "tuner results"
-VERSION = 1
 SIMILAR, WARM = 3, 12  # of a warm start: records, and configurations from them
-MOST_BYTES = 1 << 26  # per file
-_MOST_REPORTED = 3  # unreadable lines per file that get a message each
 
 
 @dataclass(frozen=True)
@@ -58,7 +51,7 @@ class Store:
         for place in (*(Place(path, kernel) for path in self.paths), *more):
             # An imported record hides no verified one, and one of an earlier protocol none of a later one.
             own = {record.key: rank(record) for record in self.records if record.is_verified}
-            records, problems = read(place.path, place.kernel)
+            records, problems = record_file.read(place.path, place.kernel)
             records = [record for record in records if place.accepts(record)]
             self._adopted += records if place.adopted else []
             others = [r for r in better_first(records) if r.key not in own or rank(r) < own[r.key]]
@@ -93,7 +86,7 @@ class Store:
 
     def check_writable(self) -> None:
         """Raise RequestError if `add` could not write. To be called before hours of tuning."""
-        for line in _lines(self.paths[0])[:1]:
+        for line in record_file.lines(self.paths[0])[:1]:
             self._check_header(line)
         try:
             paths.check_writable(self.paths[0].parent)
@@ -158,8 +151,8 @@ class Store:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with locks.held(path):
-                _remove_leftovers(path)
-                lines = _lines(path)
+                record_file.remove_leftovers(path)
+                lines = record_file.lines(path)
                 if lines:
                     self._check_header(lines[0])
                 parsed = [(line, self._parse(line)) for line in lines[1:]]
@@ -168,10 +161,9 @@ class Store:
                 new = {r.key: r for r in records if r.key not in old or not stays(old[r.key], r)}
                 if not new:
                     return []
-                header = json.dumps({"format": FORMAT, "version": VERSION, "kernel": self.kernel})
                 others = [line for line, record in parsed if record is None or record.key not in new]
-                text = "\n".join([header, *others, *(record.to_line() for record in new.values())]) + "\n"
-                paths.replace(path, text.encode("utf-8", errors="surrogateescape"))
+                text = [record_file.header(self.kernel), *others, *(record.to_line() for record in new.values()), ""]
+                paths.replace(path, "\n".join(text).encode("utf-8", errors="surrogateescape"))
         except OSError as error:
             raise self._unwritable(error) from None
         rest = [r for r in self.records if r.key not in new or _outranks(r, new[r.key])]
@@ -180,9 +172,9 @@ class Store:
 
     def _check_header(self, line: str) -> None:
         """Raise RequestError if the file to be written is not ours, or belongs to another kernel."""
-        kernel = _check_header(self.paths[0], line)
+        kernel = record_file.kernel_of(self.paths[0], line)
         if kernel != self.kernel:
-            raise RequestError(f"{_misplaced(self.paths[0], kernel, self.kernel)}; move the file away")
+            raise RequestError(f"{record_file.misplaced(self.paths[0], kernel, self.kernel)}; move the file away")
 
     def _parse(self, line: str) -> Record | None:
         """The record in `line`, if any. Each line is parsed once."""
@@ -230,81 +222,6 @@ class Store:
             if config is not None and space.valid(config, scope):
                 configs.setdefault(config_key(config), config)
         return list(configs.values())[:WARM]
-
-
-def read(path: Path, kernel: str | None = None) -> tuple[list[Record], list[str]]:
-    """The records of a file, and messages about its other lines. No file is no records.
-
-    With `kernel`, the file has none if its header names another kernel. Raises RequestError for a file that is not
-    ours, is of a newer version, or cannot be read.
-    """
-    records: list[Record] = []
-    problems: list[str] = []
-    skipped = 0
-    for number, line in enumerate(_lines(path), 1):
-        if number == 1:
-            header_kernel = _check_header(path, line)
-            if kernel is not None and header_kernel != kernel:
-                return [], [f"{_misplaced(path, header_kernel, kernel)}; skipped"]
-            continue
-        try:
-            records.append(Record.from_line(line))
-        except ValueError as error:
-            if line.strip():
-                skipped += 1
-                if skipped <= _MOST_REPORTED:
-                    problems.append(f"{paths.shown(path)}:{number}: skipped, not a record: {error}")
-    if skipped > _MOST_REPORTED:
-        problems.append(f"{paths.shown(path)}: {skipped - _MOST_REPORTED} more lines skipped")
-    return records, problems
-
-
-def _lines(path: Path) -> list[str]:
-    where = paths.shown(path)
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise RequestError(f"{where}: the results cannot be read: not a file; move it away")
-        if status.st_size > MOST_BYTES:
-            raise RequestError(f"{where}: {status.st_size} bytes; results have at most {MOST_BYTES}; move it away")
-        # Bytes that are not UTF-8 must be written back unchanged.
-        text = path.read_bytes().decode("utf-8", errors="surrogateescape")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise RequestError(f"{where}: the results cannot be read: {error.strerror}") from None
-    return text.removesuffix("\n").split("\n") if text else []
-
-
-def _misplaced(path: Path, header_kernel: object, kernel: str) -> str:
-    name = repr(str(header_kernel)[:60])
-    return f"{paths.shown(path)}:1: its header names kernel {name}, not {kernel}, whose place this is"
-
-
-def _check_header(path: Path, line: str) -> object:
-    """The kernel that the header names. Raises RequestError for a file that is not ours, or is of a newer version."""
-    where = paths.shown(path)
-    try:
-        header = json.loads(line)
-        is_ours = header["format"] == FORMAT
-        version = header["version"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        is_ours, version = False, None
-    if not is_ours or not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise RequestError(f"{where}:1: not a results file: its first line is not the header; move the file away")
-    if version > VERSION:
-        raise RequestError(
-            f"{where}:1: written by a newer tuner: a version that reads format {version} is needed, this one reads "
-            f"{VERSION}; update tuner"
-        )
-    return header.get("kernel")
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Remove the files that killed writers of `path` left. The lock is held, so no writer is at work."""
-    for file in path.parent.iterdir():
-        if file.name.startswith(f".{path.name}."):
-            file.unlink(missing_ok=True)
 
 
 def _outranks(old: Record, new: Record) -> bool:

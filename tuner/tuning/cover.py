@@ -5,6 +5,7 @@ tune at some sizes -> winners -> these at every size -> choose -> a record for e
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -74,29 +75,41 @@ class Cover:
         return not self.unserved and all(served.result and served.result.record for served in self.served)
 
 
-def cover(
-    request: TuningRequest,
-    spaces: Sequence[Space],
-    sizes: Sequence[WeightedSize],
-    within: float,
-    seconds: float,
-    progress: Progress,
-) -> Cover:
-    """Cover `sizes` with builds of `spaces` that take at most `within` times the best known, in about `seconds`.
+@dataclass(frozen=True)
+class CoverRequest:
+    """What is to be covered: `sizes`, with configurations of `spaces` that take at most `within` times the best known,
+    in about `seconds`. `template` says how to tune a kernel at one of the sizes."""
+
+    template: TuningRequest
+    spaces: Sequence[Space]
+    sizes: Sequence[WeightedSize]
+    within: float
+    seconds: float
+
+    @contextlib.contextmanager
+    def trials(self, progress: Progress) -> Iterator[CoverTrials]:
+        """Trials that nobody has made yet."""
+        with Crews(progress.noted) as crews:
+            spaces = {space.name: space for space in self.spaces}
+            yield CoverTrials(crews, self.template, spaces, progress, TrialTable())
+
+
+def cover(request: CoverRequest, progress: Progress) -> Cover:
+    """Find the fewest builds that serve the sizes.
 
     Every trial is in the ledger as soon as it is measured. The same call goes on from there. Raises as `driver.tune`
     does.
     """
-    with Crews(progress.noted) as crews:
-        trials = CoverTrials(crews, request, {space.name: space for space in spaces}, progress, TrialTable())
+    sizes, seconds = request.sizes, request.seconds
+    with request.trials(progress) as trials:
         began = time.monotonic()
         found = Cover(tuned=trials.tune(sizes, TUNING * seconds))
-        winners = trials.winners(sizes, within)
+        winners = trials.winners(sizes, request.within)
         found.winners = sum(map(len, winners.values()))
         found.pairs, found.measured = trials.measure(winners, sizes, began + MEASURING * seconds)
         served = [size for size in sizes if trials.table.ranking(size.sizes)]
         found.unserved = [size for size in sizes if size not in served]
-        choice = _Choice(trials, served, within)
+        choice = _Choice(trials, served, request.within)
         found.served = list(choice.concluded(winners, began + seconds))
         trials.tabulate(winners, {size_text(s.size.sizes): s.result.record for s in found.served if s.result})
     return found
@@ -114,23 +127,15 @@ class Times:
     with_library: int
 
 
-def measure_times(
-    request: TuningRequest,
-    spaces: Sequence[Space],
-    sizes: Sequence[WeightedSize],
-    within: float,
-    seconds: float,
-    progress: Progress,
-) -> Times:
-    """Measure at `sizes` the fewest configurations that serve all sizes of records and tables, and the vendor's
-    library, in about `seconds`, and write the times into tables. Raises as `cover` does."""
+def measure_times(request: CoverRequest, progress: Progress) -> Times:
+    """Measure at the sizes the fewest configurations that serve all sizes of records and tables, and the vendor's
+    library, and write the times into tables. Raises as `cover` does."""
     began = time.monotonic()
-    with Crews(progress.noted) as crews:
-        trials = CoverTrials(crews, request, {space.name: space for space in spaces}, progress, TrialTable())
-        trials.look(sizes[0])
-        winners = trials.known(within)
+    with request.trials(progress) as trials:
+        trials.look(request.sizes[0])
+        winners = trials.known(request.within)
         try:
-            pairs, measured = trials.measure(winners, sizes, began + seconds, for_tables=True)
+            pairs, measured = trials.measure(winners, request.sizes, began + request.seconds, for_tables=True)
         finally:
             trials.tabulate(winners, {})
     count = len([*trials.table.rows()])

@@ -39,10 +39,7 @@ MOST_SEARCHED = 3  # kernels at a size
 JUDGED = 3  # near sizes, alike in what 8 divides, at which a kernel was behind: then it is not even tried
 SEVERAL = 4  # records, or sizes at which it was tried
 SLOWER = 1.05  # times the best in several records: who was never nearer is not tried anywhere
-RETHOUGHT, GROWN = (
-    8,
-    0.25,
-)  # sizes, and their share of the known, after which it is thought again who may be near the best
+RETHOUGHT, GROWN = 8, 0.25  # sizes, and their share of the known, after which who may be near the best is asked again
 LEAST_MEASURED = 6  # winners at a size, however little time is left
 WARM = 8  # configurations that a search begins with, of those that were best at the nearest sizes
 

@@ -1,0 +1,102 @@
+"""A file of records: a header line, then a record per line.
+
+Lines that cannot be read are reported.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+from tuner import paths
+from tuner.errors import RequestError
+from tuner.store.record import Record
+
+FORMAT = "tuner results"
+VERSION = 1
+
+MOST_BYTES = 1 << 26
+_MOST_REPORTED = 3  # unreadable lines that get a message each
+
+
+def header(kernel: str) -> str:
+    """The first line of a kernel's file."""
+    return json.dumps({"format": FORMAT, "version": VERSION, "kernel": kernel})
+
+
+def read(path: Path, kernel: str | None = None) -> tuple[list[Record], list[str]]:
+    """The records of a file, and messages about its other lines. No file is no records.
+
+    With `kernel`, the file has none if its header names another kernel. Raises RequestError for a file that is not
+    ours, is of a newer version, or cannot be read.
+    """
+    records: list[Record] = []
+    problems: list[str] = []
+    skipped = 0
+    for number, line in enumerate(lines(path), 1):
+        if number == 1:
+            header_kernel = kernel_of(path, line)
+            if kernel is not None and header_kernel != kernel:
+                return [], [f"{misplaced(path, header_kernel, kernel)}; skipped"]
+            continue
+        try:
+            records.append(Record.from_line(line))
+        except ValueError as error:
+            if line.strip():
+                skipped += 1
+                if skipped <= _MOST_REPORTED:
+                    problems.append(f"{paths.shown(path)}:{number}: skipped, not a record: {error}")
+    if skipped > _MOST_REPORTED:
+        problems.append(f"{paths.shown(path)}: {skipped - _MOST_REPORTED} more lines skipped")
+    return records, problems
+
+
+def lines(path: Path) -> list[str]:
+    """All lines, the header first; none if there is no file. Raises RequestError for one that cannot be read."""
+    where = paths.shown(path)
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise RequestError(f"{where}: the results cannot be read: not a file; move it away")
+        if status.st_size > MOST_BYTES:
+            raise RequestError(f"{where}: {status.st_size} bytes; results have at most {MOST_BYTES}; move it away")
+        # Bytes that are not UTF-8 must be written back unchanged.
+        text = path.read_bytes().decode("utf-8", errors="surrogateescape")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RequestError(f"{where}: the results cannot be read: {error.strerror}") from None
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def misplaced(path: Path, header_kernel: object, kernel: str) -> str:
+    """What to say of a file of another kernel."""
+    name = repr(str(header_kernel)[:60])
+    return f"{paths.shown(path)}:1: its header names kernel {name}, not {kernel}, whose place this is"
+
+
+def kernel_of(path: Path, line: str) -> object:
+    """The kernel that the header names. Raises RequestError for a file that is not ours, or is of a newer version."""
+    where = paths.shown(path)
+    try:
+        header = json.loads(line)
+        is_ours = header["format"] == FORMAT
+        version = header["version"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        is_ours, version = False, None
+    if not is_ours or not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise RequestError(f"{where}:1: not a results file: its first line is not the header; move the file away")
+    if version > VERSION:
+        raise RequestError(
+            f"{where}:1: written by a newer tuner: a version that reads format {version} is needed, this one reads "
+            f"{VERSION}; update tuner"
+        )
+    return header.get("kernel")
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove the files that killed writers of `path` left. The lock is held, so no writer is at work."""
+    for file in path.parent.iterdir():
+        if file.name.startswith(f".{path.name}."):
+            file.unlink(missing_ok=True)
