@@ -71,7 +71,7 @@ BAD_REQUESTS = {
     ("run", "nothing", "8"): "there is no such kernel",
     ("tune", "sgemm/03_naive", "8"): "to tune takes no verb: `tune KERNEL SIZE`",
     ("merge", "nothing"): "name a folder of results, or a file *.jsonl of one",
-    ("validate", "nowhere.yaml"): "No such file",
+    ("validate", "nowhere.yaml"): "there is no such file; name a YAML file",
     ("list", "extra"): "extra",
     ("03_naive", "8", "--seed", "-1"): "--seed",
     ("03_naive", "8", "--timeout", "nan"): "--timeout",

@@ -84,10 +84,10 @@ def measured(url: str) -> tuple[Counter[str], list[optuna.trial.FrozenTrial]]:
     return Counter(json.dumps(trial.params) for trial in done), study.trials
 
 
-def workers_of(url: str, *states: TrialState) -> set[str]:
-    """The processes that have a part in the study at `url`: by their trials, or those of these states."""
+def workers_of(url: str, state: TrialState) -> set[str]:
+    """The processes that have trials of this state in the study at `url`."""
     try:
         trials = measured(url)[1]
     except ValueError:  # there is no study yet
         return set()
-    return {trial.user_attrs["worker"] for trial in trials if not states or trial.state in states}
+    return {trial.user_attrs["worker"] for trial in trials if trial.state == state}

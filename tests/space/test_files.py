@@ -95,7 +95,10 @@ FAULTS = {
         SPACE + "arguments: [{name: s, dtype: int32, shape: [1], role: out, value: [M]}]\n",
         ":9: arguments.0.role: 'out': s has a `value`; write `in`",
     ),
-    "no operation": (SPACE.replace("operation.yaml", "nothing.yaml"), "nothing.yaml: cannot be read"),
+    "no operation": (
+        SPACE.replace("operation.yaml", "nothing.yaml"),
+        "nothing.yaml: there is no such file; name a YAML file",
+    ),
 }
 
 

@@ -45,7 +45,7 @@ def test_four_processes_share_a_study_in_postgresql_and_one_is_killed(
     file = stage(f'#define GATE "{gate}"\n{KERNEL}', "shared", f"{{v: {list(range(24))}}}")
     options = ("--device", "host", "--storage", url, "--timeout", str(PATIENCE_SECONDS), "--json", "--full")
     processes = [start(str(file), "8", *options) for _ in range(4)]
-    wait_until(lambda: len(workers_of(url)) == 4, processes[0], pause=0.5)
+    wait_until(lambda: len(workers_of(url, TrialState.RUNNING)) == 4, processes[0], pause=0.5)
     gate.touch()
     wait_until(lambda: len(workers_of(url, TrialState.COMPLETE)) == 4, processes[0], pause=0.5)
     processes[0].kill()

@@ -77,6 +77,8 @@ def read(path: Path) -> Document:
         if path.exists() and not path.is_file():
             raise SpaceError(f"{shown(path)}: not a file; name a YAML file")
         text = read_text(path, MAX_FILE_BYTES)
+    except FileNotFoundError:
+        raise SpaceError(f"{shown(path)}: there is no such file; name a YAML file") from None
     except OSError as error:
         raise SpaceError(f"{shown(path)}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
