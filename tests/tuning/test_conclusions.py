@@ -79,7 +79,7 @@ def test_a_kernel_whose_runs_differ_by_themselves_is_noise_without_a_culprit_and
     file = scaled(tmp_path, "fitful")
     (tmp_path / "fitful.c").write_text(
         "#include <unistd.h>\nvoid scale(float *y, const float *x, int n) {\n"
-        " static unsigned s; s = s * 1664525u + 1013904223u; usleep((s >> 16) % 1000);\n"
+        " static unsigned s; s = s * 1664525u + 1013904223u; usleep((s >> 16) % 8000);\n"
         " for (int i = 0; i < n; i++) y[i] = 2 * x[i];\n}\n"
     )
     file.write_text(file.read_text().replace("unroll: [1, 2]", "unroll: [1]"))
