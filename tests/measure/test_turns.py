@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
+
+from tuner.measure.process import turns
 
 WORK = """
 import pathlib, time
@@ -34,6 +38,53 @@ def test_while_one_process_has_its_turn_no_other_one_measures(tmp_path: Path) ->
     lines = log.read_text().splitlines()
     assert len(lines) == 120
     assert all(begun == ended for begun, ended in zip(lines[::2], lines[1::2], strict=True))
+
+
+def test_who_waits_for_many_turns_of_others_does_not_lose_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_TURNS", str(tmp_path / "device.turns"))
+    monkeypatch.setattr(turns, "PATIENCE_SECONDS", 1.0)
+    measuring, beside_others = threading.Semaphore(1), list[bool]()
+
+    def run() -> None:
+        for _ in range(2):
+            with turns.taken():
+                beside_others.append(not measuring.acquire(blocking=False))
+                time.sleep(0.2)
+                measuring.release()
+
+    runs = [threading.Thread(target=run) for _ in range(8)]
+    for each in runs:
+        each.start()
+    for each in runs:
+        each.join()
+    assert beside_others == [False] * 16
+
+
+def test_a_turn_that_lasts_longer_than_patience_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_TURNS", str(tmp_path / "device.turns"))
+    monkeypatch.setattr(turns, "PATIENCE_SECONDS", 0.1)
+    is_over = threading.Event()
+
+    def run() -> None:
+        with turns.taken():
+            is_over.set()
+
+    with turns.taken():
+        other = threading.Thread(target=run)
+        other.start()
+        assert is_over.wait(60)
+    other.join()
+
+
+def test_a_block_within_a_turn_is_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNER_TURNS", str(tmp_path / "device.turns"))
+    monkeypatch.setattr(turns, "PATIENCE_SECONDS", 3600.0)
+    with turns.taken(), turns.taken():
+        pass
 
 
 @pytest.mark.parametrize("file", ["", "/no/such/folder/device.turns"])

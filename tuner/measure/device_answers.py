@@ -243,10 +243,9 @@ class _Answer:
             self._placer.multiply(a, b, (rows, columns, inner), memory)
             return
         try:
-            call()
+            self._placer.run(call)
         except Exception as error:  # the library has errors of its own
             raise DeviceError(f"{device.id}: {call.name}: {error}") from None
-        device.synchronize()
 
     def _wide(self, matrix: _Matrix) -> Buffer:
         """A matrix as doubles, row by row."""

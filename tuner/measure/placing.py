@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.measure.device_kernels import MOST_BLOCKS, STORED, THREADS, Call, DeviceKernels
+from tuner.measure.process import turns
 from tuner.space.drawing import STANDARD_DIGITS, Drawn
 from tuner.space.dtypes import DTYPES
 from tuner.space.elements import Array, Elements
@@ -39,6 +40,12 @@ class Placer:
             for start, part in elements.parts():
                 self.device.write(memory.handle, part, start * part.itemsize)
 
+    def run(self, call: Call) -> None:
+        """Run what fills or reads memory, and wait, while no other process measures on the device."""
+        with turns.taken():
+            call()
+            self.device.synchronize()
+
     def placed(self, elements: Elements) -> Buffer:
         """Unguarded memory that holds the elements. Raises DeviceError where there is too little."""
         memory = self.device.allocate(elements.nbytes, guard=0)
@@ -50,7 +57,7 @@ class Placer:
         sums = self.device.upload(np.zeros(2, np.uint32))
         threads = -(-memory.nbytes // _WORD)
         arguments = [memory.handle, np.int64(memory.nbytes), sums.handle]
-        self._kernels.bind("checksum", threads, arguments, SUMMED)()
+        self.run(self._kernels.bind("checksum", threads, arguments, SUMMED))
         return self._read(sums, np.empty(2, np.uint32)).tobytes()
 
     def largest(self, memory: Buffer) -> float:
@@ -59,7 +66,7 @@ class Placer:
         threads = min(THREADS * MOST_BLOCKS, -(-count // _PER_THREAD // THREADS) * THREADS)
         found = self.device.upload(np.zeros(max(THREADS, threads)))
         arguments = [memory.handle, np.int64(count), found.handle]
-        self._kernels.bind("largest", threads, arguments, REDUCED)()
+        self.run(self._kernels.bind("largest", threads, arguments, REDUCED))
         return float(self._read(found, np.empty(found.nbytes // 8)).max())
 
     def doubles(self, memory: Buffer, index: Array) -> Array:
@@ -77,24 +84,21 @@ class Placer:
         text = formula_macros(formula, [dtype for _, dtype in arrays], len(scalars))
         count = memory.nbytes // 8
         arguments = [memory.handle, np.int64(count), *(array.handle for array, _ in arrays), *map(np.float64, scalars)]
-        self._kernels.bind("evaluate", -(-count // _PER_THREAD), arguments, text)()
-        self.device.synchronize()
+        self.run(self._kernels.bind("evaluate", -(-count // _PER_THREAD), arguments, text))
 
     def multiply(self, left: Buffer, right: Buffer, sizes: tuple[int, int, int], memory: Buffer) -> None:
         """Make `memory` hold the product of two row-major matrices of doubles, or of two batches of them. It has so
         many rows and columns, and is a sum over so many products."""
         count = memory.nbytes // 8
         arguments = [memory.handle, np.int64(count), left.handle, right.handle, *map(np.int64, sizes)]
-        self._kernels.bind("multiply", count, arguments, PRODUCT)()
-        self.device.synchronize()
+        self.run(self._kernels.bind("multiply", count, arguments, PRODUCT))
 
     def draw(self, drawn: Drawn, memory: Buffer) -> bool:
         """Draw the elements there; False where the device does not, or draws others than the host."""
         call = self._drawing(drawn, memory)
         if call is None:
             return False
-        call()
-        self.device.synchronize()
+        self.run(call)
         starts = np.random.default_rng().integers(0, drawn.size, _SAMPLES)
         for start in (0, max(0, drawn.size - _RUN), *map(int, starts)):
             expected = drawn.part(start, min(start + _RUN, drawn.size))

@@ -12,13 +12,14 @@ from typing import Any
 from tuner.devices.base import Library
 from tuner.devices.cuda import gemm
 from tuner.devices.cuda.gemm import Operand, Product
+from tuner.errors import OutOfMemory
 
 
 def library(
     routine: str, arguments: Mapping[str, Any], dtypes: Mapping[str, str], transposed: Collection[str]
 ) -> Library | None:
     """The routine of `tuner.space.routines` on these arguments. None if an argument is missing, if cuBLAS lacks it for
-    these dtypes, or if nvmath-python or cuBLAS is not installed."""
+    these dtypes, or if nvmath-python or cuBLAS is not installed. Raises OutOfMemory."""
     product = Product.of(arguments, dtypes, transposed) if routine == "gemm" else None
     if product is None or not gemm.is_installed():
         return None
@@ -52,7 +53,12 @@ class _Gemm:
         from nvmath import CudaDataType
         from nvmath.bindings import cublas
 
-        handle = release(self, cublas.destroy, cublas.create())
+        try:
+            handle = release(self, cublas.destroy, cublas.create())
+        except cublas.cuBLASError as error:
+            if error.status != cublas.Status.ALLOC_FAILED:
+                raise
+            raise OutOfMemory(f"cuda: {error}; end other programs on the device, or try a smaller size") from None
         self.name = f"cuBLAS {version_text(cublas.get_version(handle))}"
         self._factors = factors(product)
         alpha, beta = map(ctypes.addressof, self._factors)
