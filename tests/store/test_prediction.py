@@ -173,6 +173,19 @@ def test_what_runs_on_fewer_multiprocessors_is_known_by_its_times() -> None:
     assert taken == {18: 64, 26: 64, 27: 128, 45: 128}  # with all of them, small tiles would win at 27 and 45
 
 
+def with_five_at_once(size: int) -> Record:
+    """Five small tiles find room on each of 120 of 132 multiprocessors: 600 of them run at once."""
+    large, small = math.ceil(math.ceil(size / 128) ** 2 / 132), math.ceil(math.ceil(size / 64) ** 2 / 600)
+    return measured(size, (LARGE, large * 132 * 128**2 * size / 2e8), (SMALL, small * 600 * 64**2 * size / 2e8))
+
+
+def test_how_many_blocks_run_at_once_is_known_by_the_times() -> None:
+    tried = (5, 7, 9, 12, 14, 15, 17, 20, 22, 27, 29, 30, 32, 37, 38, 40, 41, 44, 47, 51)
+    records = [with_five_at_once(64 * blocks) for blocks in tried]
+    taken = {blocks: found(records, 64 * blocks)[0].config["BM"] for blocks in (24, 26, 34, 36)}
+    assert taken == {24: 64, 26: 128, 34: 64, 36: 128}  # 576, 676, 1156 and 1296 small tiles
+
+
 def test_what_was_measured_at_few_of_many_sizes_is_not_predicted_at_others() -> None:
     """The large tile alone would be the fastest everywhere; but it was measured at large sizes, with aligned rows."""
     rare = {**LARGE, "TM": 4}

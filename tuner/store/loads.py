@@ -12,13 +12,14 @@ that it has walk over these: then tiles take the place of blocks, and the blocks
 
 Not every multiprocessor takes every block: those of a cluster share one group of multiprocessors (NVIDIA's "H100 Tensor
 Core GPU Architecture"), and what is left of a group takes none. So `slots` are as many multiprocessors as times tell.
+Several small blocks share a multiprocessor: times also tell how many blocks of the device run at once.
 
 The parts of a time are
 
 - a launch; that load; the waves, for what each begins and ends with; and the tiles, for what each leaves;
-- the loads of waves of two and of four blocks per multiprocessor, since a wave is over when the last of those that
-  share one is; the load without waves, since blocks that are many even out; the work of one block, since few blocks
-  that share a multiprocessor take as long as one;
+- the loads of waves of two and of four blocks per multiprocessor, and of as many as run at once, since a wave is over
+  when the last of those that share one is; the load without waves, since blocks that are many even out; the work of
+  one block, since few blocks that share a multiprocessor take as long as one;
 - the bytes that must move; and those of them that do not lie in the last cache from one run to the next.
 
 Rows of an array that are not aligned are read in smaller pieces: where they are not, the load and the work of a block
@@ -45,11 +46,12 @@ from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 from tuner.store.grids import ROUNDING, Array, Measured, Sizes, TiledGrid, at, parameters_of, work_of
 
-PARTS = 10  # of a time, but for those of rows that are not aligned
+PARTS = 11  # of a time, but for those of rows that are not aligned
 LOAD, BLOCK = 1, 7  # which of them are the load, and the work of one block
 ALIGNMENT, WIDEST = 16, 1.0  # bytes, and how much farther from all others rows are that are aligned so
 LINE = 128  # bytes of a line of a cache: rows that begin amid one touch one more
 LEAST_WAVES = 1e-3  # of a library's tiles
+OTHER = 2.0  # how far apart sizes are at which a library runs different algorithms
 NARROWER = 0.4  # by which power of two rows are apart of which half as many bytes are aligned
 
 
@@ -58,13 +60,21 @@ LibraryTiles = Callable[[Sizes], Tiles | None]  # how the library runs the opera
 
 class Position(NamedTuple):
     """Where sizes, which are the first axis, lie: their logarithms, the alignment of rows; by entry the logarithms of
-    the blocks, of the work of each, and of the waves of one and two of them; and for a library that tells its tiles
-    those of their waves, as counted and as it says, and which of its algorithms runs."""
+    the blocks, of the work of each, and of the waves of one, of two, and of as many as run at once; and for a library
+    that tells its tiles those of their waves, as counted and as it says, and which of its algorithms runs."""
 
     sizes: Array
     alignments: Array
     own: Array
     library: Array
+
+
+class Room(NamedTuple):
+    """By entry, the blocks that start at once on a device of which every multiprocessor takes one, and those that run
+    at once."""
+
+    slots: Array
+    at_once: Array
 
 
 class Amounts(NamedTuple):
@@ -191,7 +201,7 @@ class TimeTerms:
     def parts(self, amounts: Amounts, in_waves: Array) -> Array:
         """The parts of the time of each at each size, the last axis; not a number where it has none. `in_waves` is what
         `waves` gives."""
-        waves, double, fourfold, even = in_waves
+        waves, double, fourfold, even, full = in_waves
         work, moved, each = amounts.work, amounts.moved, amounts.share * amounts.work
         unaligned = (amounts.alignments < ALIGNMENT).astype(float)
         missed = np.clip(2 * moved / self._cache - 1, 0.0, 1.0) * moved if self._cache else 0.0 * moved
@@ -207,6 +217,7 @@ class TimeTerms:
             each,
             moved,
             missed,
+            full * each,
         )
         for number, column in enumerate(columns):
             parts[..., number] = column
@@ -219,9 +230,9 @@ class TimeTerms:
 
     def position(self, amounts: Amounts, in_waves: Array) -> Position:
         """Where the sizes lie. `in_waves` is what `waves` gives."""
-        waves, double, *_ = in_waves
+        waves, double, _, _, full = in_waves
         with np.errstate(invalid="ignore", divide="ignore"):
-            places = np.log(np.stack([amounts.tiles, amounts.share * amounts.work, waves, double], axis=2))
+            places = np.log(np.stack([amounts.tiles, amounts.share * amounts.work, waves, double, full], axis=2))
         places[~np.isfinite(places)] = 0.0
         levels = NARROWER * np.log2(amounts.alignments) + WIDEST * (amounts.alignments >= ALIGNMENT)
         return Position(np.log(np.array(amounts.sizes, float)), levels, places, self._library_places(amounts.library))
@@ -236,12 +247,13 @@ class TimeTerms:
                 found.append(1)
         return found
 
-    def waves(self, amounts: Amounts, slots: Array) -> Array:
-        """By size and entry: the waves of one, two and four blocks per multiprocessor, and the tiles over
-        multiprocessors. All are means of steps. `slots` are the multiprocessors that take the blocks of each entry."""
-        there, most, slots = amounts.there, self._most, slots[self._owners]
-        even = there / np.where(there > most, np.minimum(slots, most), slots)
-        return self._means(_in_waves(even), _in_waves(self._library_tiles(amounts.library) / self._units))
+    def waves(self, amounts: Amounts, room: Room) -> Array:
+        """By size and entry: the waves of one, two and four blocks per multiprocessor, the tiles over multiprocessors,
+        and the waves of as many blocks as run at once. All are means of steps."""
+        there, most = amounts.there, self._most
+        even, full = (there / np.where(there > most, np.minimum(r[self._owners], most), r[self._owners]) for r in room)
+        library = self._library_tiles(amounts.library) / self._units
+        return self._means(_in_waves(even, full), _in_waves(library, library / 2))
 
     def _library_tiles(self, library: Sequence[Tiles | None]) -> Array:
         """By size: the tiles of a library; zero where it never tells."""
@@ -261,7 +273,7 @@ class TimeTerms:
         for place, tiles in zip(places, library, strict=True):
             if tiles is not None:
                 waves = math.log(math.ceil(tiles.there / self._units)), math.log(max(tiles.waves, LEAST_WAVES))
-                place[:] = [*waves, *(tiles.algorithm == each for each in self._algorithms)]
+                place[:] = [*waves, *(OTHER * (tiles.algorithm == each) for each in self._algorithms)]
         return places
 
     def _tiles(self, sizes: Sequence[Sizes]) -> tuple[Array, Array]:
@@ -278,9 +290,10 @@ class TimeTerms:
         return there, whole
 
 
-def _in_waves(even: Array) -> Array:
-    """So many tiles per multiprocessor in waves of one, two and four of them, and without waves."""
-    return np.array([np.ceil(even), np.ceil(even / 2), np.ceil(even / 4), even])
+def _in_waves(even: Array, full: Array) -> Array:
+    """So many tiles per multiprocessor in waves of one, two and four of them, and without waves; and of as many as run
+    at once, of which there are so many."""
+    return np.array([np.ceil(even), np.ceil(even / 2), np.ceil(even / 4), even, np.ceil(full)])
 
 
 def _rows(space: Space, scope: Scope) -> dict[Expression, int]:

@@ -30,7 +30,7 @@ class Scales(NamedTuple):
 
 
 KERNEL = Scales(sizes=0.27, alignments=0.35, blocks=0.67, waves=0.6, library=0.0)
-TILED = Scales(sizes=0.2, alignments=0.15, blocks=0.3, waves=0.0, library=0.4)  # a library that tells its tiles
+TILED = Scales(sizes=0.12, alignments=0.06, blocks=0.15, waves=0.0, library=0.25)  # a library that tells its tiles
 UNTILED = Scales(sizes=0.67, alignments=1.0, blocks=0.0, waves=0.0, library=0.0)
 
 
@@ -43,7 +43,7 @@ class Nearness:
         self._kinds = is_kernel.astype(int)
         scales, lengths = (TILED if has_tiles else UNTILED, KERNEL), [p.shape[1] for p in self._parts(sizes)]
         self._scales = [np.repeat([each.sizes, each.alignments, each.library], lengths) for each in scales]
-        own_scales = np.array([[each.blocks, each.blocks, each.waves, each.waves] for each in scales])
+        own_scales = np.array([[each.blocks] * 2 + [each.waves] * 3 for each in scales])
         self._own_scales = own_scales[self._kinds]
         self._shared = [self._places(sizes) * scale for scale in self._scales]
         self._lengths = [(places**2).sum(axis=1) for places in self._shared]

@@ -32,7 +32,7 @@ from tuner.space.scope import Scope
 from tuner.store import kept_models
 from tuner.store.fitting import fitted, relative_to, sums
 from tuner.store.grids import Array, Mask, Measured, Sizes
-from tuner.store.loads import LibraryTiles, TimeTerms
+from tuner.store.loads import Amounts, LibraryTiles, Room, TimeTerms
 from tuner.store.nearness import Nearness, inverse, product, solution, squares_apart
 
 LEAST_SIZES = 3  # that were left out
@@ -50,9 +50,10 @@ MOST_CANDIDATES, SERVES = 48, 1.001
 RARE, ENOUGH = 0.1, 16
 # By how much a kernel is expected to be faster than the library.
 CAUTIONS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
-SURPRISE, LOST = 0.03, 0.25  # over the library, and how much the share of sizes counts at which that much is lost
-SLOTS = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # shares of the multiprocessors that may take blocks
-MANY, TELLING = 12, 512  # sizes, with which fewer multiprocessors can be told from other reasons, and enough for that
+SURPRISE, LOST = 0.03, 0.1  # over the library, and how much the share of sizes counts at which that much is lost
+SHARES = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85)  # of the multiprocessors that may take blocks
+AT_ONCE = (1, 2, 3, 4, 5, 6, 8)  # blocks that may run on each of these
+MANY, TELLING = 12, 512  # sizes, with which the room for blocks can be told from other reasons, and enough for that
 MOST_HOPEFUL = 24  # entries whose times are predicted exactly: the library, and kernels with the least sums of parts
 LONG = 1 << 12  # times or places for one: what is learnt from more is kept on disk
 
@@ -103,8 +104,8 @@ class TimeModel:
         there = self._terms.amounts(self.sizes)
         name = kept_models.name([*self._terms.numbers(there), self._times]) if self._times.size >= LONG else ""
         kept = kept_models.read(name) if name else None
-        self._slots = self._told_slots(units) if kept is None else kept["slots"]
-        waves = self._terms.waves(there, self._slots)
+        self._room = self._told_room(units) if kept is None else Room(*kept["room"])
+        waves = self._terms.waves(there, self._room)
         self._parts = self._terms.parts(there, waves)
         self._known, self._relative = relative_to(self._parts, self._times)
         position = self._terms.position(there, waves)
@@ -118,7 +119,8 @@ class TimeModel:
         self.regret = self._learnt()
         if name:
             doubts = np.array([self._caution, math.nan if self.regret is None else self.regret])
-            learnt = {"factors": self._factors, "by pair": self._by_pair, "slots": self._slots, "doubts": doubts}
+            room = np.array(self._room)
+            learnt = {"factors": self._factors, "by pair": self._by_pair, "room": room, "doubts": doubts}
             kept_models.write(name, learnt)
 
     def times(self, sizes: Mapping[str, int]) -> Array:
@@ -126,7 +128,7 @@ class TimeModel:
         found = np.full(self._count, np.inf)
         if self.sizes:
             amounts = self._terms.amounts([tuple(sizes.values())])
-            waves = self._terms.waves(amounts, self._slots)
+            waves = self._terms.waves(amounts, self._room)
             times = sums(self._terms.parts(amounts, waves)[0], self._factors, self._seen)
             hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
             hopeful = hopeful[self._counts[hopeful] > 0]
@@ -144,25 +146,33 @@ class TimeModel:
             found[self._positions] = self._cautious(times, self._caution)
         return found
 
-    def _told_slots(self, units: int) -> Array:
-        """How many multiprocessors take blocks of each configuration: fewer, where that explains times so much better
-        that it is worth a number more (G. Schwarz, "Estimating the Dimension of a Model", 1978)."""
+    def _told_room(self, units: int) -> Room:
+        """How many blocks of each configuration find room: other numbers than one on each multiprocessor, where that
+        explains times so much better that it is worth a number more (G. Schwarz, "Estimating the Dimension of a Model",
+        1978). First the multiprocessors that take blocks, then the blocks that run at once."""
         sizes, entries = self.sizes[:TELLING], self._times.shape[1]
-        times = self._times[: len(sizes)]
-        least, chosen = np.full(entries, np.inf), np.full(entries, float(units))
-        told = (~np.isnan(times)).sum(axis=0)
+        told = (~np.isnan(self._times[: len(sizes)])).sum(axis=0)
         can_tell, better = told >= MANY, np.maximum(told, 1) ** (-1 / np.maximum(told, 1))
-        if not can_tell.any():
-            return chosen
-        amounts, shares = self._terms.amounts(sizes), [float(max(1, round(share * units))) for share in SLOTS]
-        parts = [self._terms.parts(amounts, self._terms.waves(amounts, np.full(entries, slots))) for slots in shares]
-        known, relative = relative_to(np.concatenate(parts, axis=1), np.tile(times, len(shares)))
-        factors = fitted(known, relative, np.ones((1, len(sizes))))[0]
+        room, least = Room(*np.full((2, entries), float(units))), np.full(entries, np.inf)
+        amounts = self._terms.amounts(sizes)
+        for each in AT_ONCE if can_tell.any() else ():
+            numbers = [np.full(entries, float(max(1, round(share * each * units)))) for share in SHARES]
+            tried = [Room(number if each == 1 else room.slots, number) for number in numbers]
+            for other, squares in zip(tried, self._squares(amounts, tried), strict=True):
+                is_better = (squares < better * least) & can_tell
+                room = Room(*np.where(is_better, other, room))
+                least = np.where(is_better, squares, least)
+        return room
+
+    def _squares(self, amounts: Amounts, rooms: Sequence[Room]) -> Array:
+        """What sums of parts leave open of times at the first sizes, squared, by room and entry."""
+        times = self._times[: len(amounts.sizes)]
+        parts = [self._terms.parts(amounts, self._terms.waves(amounts, room)) for room in rooms]
+        known, relative = relative_to(np.concatenate(parts, axis=1), np.tile(times, len(rooms)))
+        factors = fitted(known, relative, np.ones((1, len(times))))[0]
         errors = np.where(known, (relative * factors).sum(axis=2) - 1, 0.0)
-        for slots, squares in zip(shares, (errors**2).sum(axis=0).reshape(len(shares), entries), strict=True):
-            is_better = (squares < better * least) & can_tell
-            chosen, least = np.where(is_better, slots, chosen), np.where(is_better, squares, least)
-        return chosen
+        squares: Array = (errors**2).sum(axis=0).reshape(len(rooms), -1)
+        return squares
 
     def _learnt(self) -> float | None:
         """Learn from all sizes. Returns what is lost where a part of them is left out, each part once."""
