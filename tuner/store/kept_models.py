@@ -21,7 +21,7 @@ from tuner.errors import RequestError
 from tuner.store.grids import Array
 
 MOST_FILES = 32  # of which the least recently used are deleted
-LEARNERS = ("fitting", "grids", "loads", "nearness", "prediction")  # the modules that learn
+LEARNERS = ("fitting", "grids", "library_tiles", "loads", "nearness", "prediction")  # the modules that learn
 
 
 def name(numbers: Iterable[Array]) -> str:

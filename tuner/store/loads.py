@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -45,17 +45,13 @@ from tuner.space.expressions import Expression
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 from tuner.store.grids import ROUNDING, Array, Measured, Sizes, TiledGrid, at, parameters_of, work_of
+from tuner.store.library_tiles import LibraryTiles, ToldTiles
 
 PARTS = 11  # of a time, but for those of rows that are not aligned
 LOAD, BLOCK = 1, 7  # which of them are the load, and the work of one block
 ALIGNMENT, WIDEST = 16, 1.0  # bytes, and how much farther from all others rows are that are aligned so
 LINE = 128  # bytes of a line of a cache: rows that begin amid one touch one more
-LEAST_WAVES = 1e-3  # of a library's tiles
-OTHER = 2.0  # how far apart sizes are at which a library runs different algorithms
 NARROWER = 0.4  # by which power of two rows are apart of which half as many bytes are aligned
-
-
-LibraryTiles = Callable[[Sizes], Tiles | None]  # how the library runs the operation at these sizes, if it tells
 
 
 class Position(NamedTuple):
@@ -152,16 +148,8 @@ class TimeTerms:
         self._powers, inverse = np.unique(powers.reshape(-1, len(scope.sizes)), axis=0, return_inverse=True)
         self._power_of = inverse.reshape(self._factors.shape)
         self._most = np.array([grid.most for grid in grids], float)
-        library: Mapping[Sizes, float] = next((entry.times for entry in measured if entry.space is None), {})
-        self._told: dict[Sizes, Tiles] = {}
-        for each in library:
-            if (offer := tiles(each)) is None:  # then it is believed nowhere
-                self._told = {}
-                break
-            self._told[each] = offer
-        self._tiles_of = tiles
-        self._untold = np.nan if self._told else 0.0
-        self._algorithms = sorted({each.algorithm for each in self._told.values()})
+        library = next((entry.times for entry in measured if entry.space is None), ())
+        self._told = ToldTiles(library, tiles, units)
 
     def _at(self, sizes: Sizes) -> Scope:
         """The problem of these sizes; all entries are of one operation. A choice asks for it again and again."""
@@ -172,7 +160,7 @@ class TimeTerms:
     @property
     def has_tiles(self) -> bool:
         """Whether the library tells its tiles."""
-        return bool(self._told)
+        return self._told.are_known
 
     @property
     def count(self) -> int:
@@ -187,16 +175,16 @@ class TimeTerms:
             for row, each in enumerate(sizes):
                 scope = self._at(each)
                 work[row], alignments[row] = work_of(self._space, scope), self._alignments(scope)
-        library = [self._told.get(each) or self._tiles_of(each) if self.has_tiles else None for each in sizes]
-        shares = np.array([self._untold if each is None else 1 / each.whole for each in library], float)
-        tiles, share = self._means(there, self._library_tiles(library)), self._means(1 / whole, shares)
+        library = self._told.at(sizes)
+        tiles = self._means(there, self._told.counts(library))
+        share = self._means(1 / whole, self._told.shares(library))
         return Amounts(sizes, there, tiles, share, work[:, [0]], work[:, [1]], alignments, library)
 
     def numbers(self, amounts: Amounts) -> list[Array]:
         """All numbers on which parts and positions of sizes depend."""
         *counted, library = amounts
         given = self._owners, self._most, self._libraries, self._units, self._cache
-        return [*map(np.asarray, (*counted, *given)), self._library_places(library)]
+        return [*map(np.asarray, (*counted, *given)), self._told.places(library)]
 
     def parts(self, amounts: Amounts, in_waves: Array) -> Array:
         """The parts of the time of each at each size, the last axis; not a number where it has none. `in_waves` is what
@@ -235,7 +223,7 @@ class TimeTerms:
             places = np.log(np.stack([amounts.tiles, amounts.share * amounts.work, waves, double, full], axis=2))
         places[~np.isfinite(places)] = 0.0
         levels = NARROWER * np.log2(amounts.alignments) + WIDEST * (amounts.alignments >= ALIGNMENT)
-        return Position(np.log(np.array(amounts.sizes, float)), levels, places, self._library_places(amounts.library))
+        return Position(np.log(np.array(amounts.sizes, float)), levels, places, self._told.places(amounts.library))
 
     def _alignments(self, scope: Scope) -> list[int]:
         """The powers of two that divide the bytes of rows, up to LINE, for each length of rows."""
@@ -252,12 +240,8 @@ class TimeTerms:
         and the waves of as many blocks as run at once. All are means of steps."""
         there, most = amounts.there, self._most
         even, full = (there / np.where(there > most, np.minimum(r[self._owners], most), r[self._owners]) for r in room)
-        library = self._library_tiles(amounts.library) / self._units
+        library = self._told.counts(amounts.library) / self._units
         return self._means(_in_waves(even, full), _in_waves(library, library / 2))
-
-    def _library_tiles(self, library: Sequence[Tiles | None]) -> Array:
-        """By size: the tiles of a library; zero where it never tells."""
-        return np.array([self._untold if each is None else each.there for each in library], float)
 
     def _means(self, by_grid: Array, library: Array) -> Array:
         """The last axis by entry: of each kernel the mean of its grids, and the library's."""
@@ -266,15 +250,6 @@ class TimeTerms:
             found[..., self._with_grids] = np.add.reduceat(by_grid, self._first_grids, axis=-1) / self._grids_of
         found[..., self._libraries] = library[..., None]
         return found
-
-    def _library_places(self, library: Sequence[Tiles | None]) -> Array:
-        """For a library: the waves of its tiles, as counted and as it says, and which algorithm runs."""
-        places = np.zeros((len(library), 2 + len(self._algorithms)))
-        for place, tiles in zip(places, library, strict=True):
-            if tiles is not None:
-                waves = math.log(math.ceil(tiles.there / self._units)), math.log(max(tiles.waves, LEAST_WAVES))
-                place[:] = [*waves, *(OTHER * (tiles.algorithm == each) for each in self._algorithms)]
-        return places
 
     def _tiles(self, sizes: Sequence[Sizes]) -> tuple[Array, Array]:
         """By size: the tiles of each grid, and how many they would be without rounding up."""

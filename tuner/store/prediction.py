@@ -32,7 +32,8 @@ from tuner.space.scope import Scope
 from tuner.store import kept_models
 from tuner.store.fitting import fitted, relative_to, sums
 from tuner.store.grids import Array, Mask, Measured, Sizes
-from tuner.store.loads import Amounts, LibraryTiles, Room, TimeTerms
+from tuner.store.library_tiles import LibraryTiles
+from tuner.store.loads import Amounts, Room, TimeTerms
 from tuner.store.nearness import Nearness, inverse, product, solution, squares_apart
 
 LEAST_SIZES = 3  # that were left out
@@ -154,8 +155,10 @@ class TimeModel:
         told = (~np.isnan(self._times[: len(sizes)])).sum(axis=0)
         can_tell, better = told >= MANY, np.maximum(told, 1) ** (-1 / np.maximum(told, 1))
         room, least = Room(*np.full((2, entries), float(units))), np.full(entries, np.inf)
+        if not can_tell.any():
+            return room
         amounts = self._terms.amounts(sizes)
-        for each in AT_ONCE if can_tell.any() else ():
+        for each in AT_ONCE:
             numbers = [np.full(entries, float(max(1, round(share * each * units)))) for share in SHARES]
             tried = [Room(number if each == 1 else room.slots, number) for number in numbers]
             for other, squares in zip(tried, self._squares(amounts, tried), strict=True):

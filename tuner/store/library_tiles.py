@@ -1,0 +1,56 @@
+"""How a vendor's library cuts an operation into tiles at the sizes at which it was measured, if it tells at each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tuner.devices.product import Tiles
+    from tuner.store.grids import Array, Sizes
+
+LEAST_WAVES = 1e-3  # of a library's tiles
+OTHER = 2.0  # how far apart sizes are at which different algorithms run
+
+LibraryTiles = Callable[["Sizes"], "Tiles | None"]  # how the library runs the operation at these sizes, if it tells
+
+
+class ToldTiles:
+    """What a library tells. Where it has no tiles at one of the sizes, it is believed nowhere: `are_known` tells."""
+
+    def __init__(self, measured: Iterable[Sizes], ask: LibraryTiles, units: int) -> None:
+        """`measured` are the sizes at which it was measured, `units` the multiprocessors."""
+        self._told: dict[Sizes, Tiles] = {}
+        for each in measured:
+            if (tiles := ask(each)) is None:
+                self._told = {}
+                break
+            self._told[each] = tiles
+        self.are_known = bool(self._told)
+        self._ask, self._units = ask, units
+        self._unknown = np.nan if self.are_known else 0.0
+        self._algorithms = sorted({each.algorithm for each in self._told.values()})
+
+    def at(self, sizes: Sequence[Sizes]) -> list[Tiles | None]:
+        """How it runs at these sizes. It is asked again where it was not measured."""
+        return [self._told.get(each) or self._ask(each) if self.are_known else None for each in sizes]
+
+    def counts(self, told: Sequence[Tiles | None]) -> Array:
+        """The tiles, by size: zero where it never tells, not a number where it does not tell here."""
+        return np.array([self._unknown if each is None else each.there for each in told], float)
+
+    def shares(self, told: Sequence[Tiles | None]) -> Array:
+        """The share of the work that one whole tile is, by size, as `counts` is."""
+        return np.array([self._unknown if each is None else 1 / each.whole for each in told], float)
+
+    def places(self, told: Sequence[Tiles | None]) -> Array:
+        """By size: the logarithms of the waves of tiles, as counted and as it says, and which algorithm runs."""
+        places = np.zeros((len(told), 2 + len(self._algorithms)))
+        for place, tiles in zip(places, told, strict=True):
+            if tiles is not None:
+                waves = math.log(math.ceil(tiles.there / self._units)), math.log(max(tiles.waves, LEAST_WAVES))
+                place[:] = [*waves, *(OTHER * (tiles.algorithm == each) for each in self._algorithms)]
+        return places
