@@ -4,8 +4,8 @@
 
 All sizes are searched in one run, as by `tune sgemm --sizes FILE --budget 20s`, but for the finals: who reads what is
 written measures it himself. Each size has so many seconds for every kernel whose trial, of a fifth of that, was not far
-behind. `--at-once 4` makes four such runs at a time, each of a fourth of the sizes with a fourth of the processors; let
-TUNER_TURNS name a file, so that they do not measure at the same moment.
+behind. `--at-once 4` makes four such runs at a time, each of a fourth of the sizes with a fourth of the processors. On
+a GPU they take turns at measuring; on another device let TUNER_TURNS name a file for that.
 """
 
 from __future__ import annotations

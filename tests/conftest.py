@@ -29,8 +29,10 @@ from tuner.devices import Device
 
 @pytest.fixture(autouse=True)
 def folders(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PoCL builds without its optimizer, which would take most of the time where a kernel runs a few times."""
+    """PoCL builds without its optimizer, which would take most of the time where a kernel runs a few times. No test
+    depends on times, so none waits for another one's."""
     monkeypatch.setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
+    monkeypatch.setenv("TUNER_TURNS", "")
     monkeypatch.setenv("TUNER_CACHE", str(common(tmp_path_factory) / "cache"))
     monkeypatch.setenv("TUNER_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TUNER_RESULTS", str(tmp_path / "results"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,14 +12,20 @@ from pathlib import Path
 
 import pytest
 
+from helpers.kernels import Stage
+from helpers.ledgers import finished
+from helpers.processes import PATIENCE_SECONDS, start
+from tuner.devices import Device
 from tuner.measure.process import turns
+
+PLACE = "0000:18:00.0"  # of a GPU
 
 WORK = """
 import pathlib, time
 from tuner.measure.process import turns
 log = pathlib.Path({log!r})
 for _ in range(20):
-    with turns.taken():
+    with turns.taken({place!r}):
         with log.open("a") as file:
             file.write("{name}\\n")
         time.sleep(0.002)
@@ -27,17 +34,36 @@ for _ in range(20):
 """
 
 
-def test_while_one_process_has_its_turn_no_other_one_measures(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["device.turns", None])
+def test_while_one_process_has_its_turn_no_other_one_measures(
+    file: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if file is None:
+        monkeypatch.delenv("TUNER_TURNS")
+    else:
+        monkeypatch.setenv("TUNER_TURNS", str(tmp_path / file))
     log = tmp_path / "log"
-    environment = {**os.environ, "TUNER_TURNS": str(tmp_path / "device.turns")}
-    processes = [
-        subprocess.Popen([sys.executable, "-c", WORK.format(log=str(log), name=name)], env=environment)
-        for name in ("first", "second", "third")
-    ]
+    works = [WORK.format(log=str(log), name=name, place="" if file else PLACE) for name in ("one", "two", "three")]
+    processes = [subprocess.Popen([sys.executable, "-c", work]) for work in works]
     assert [process.wait(60) for process in processes] == [0, 0, 0]
     lines = log.read_text().splitlines()
     assert len(lines) == 120
     assert all(begun == ended for begun, ended in zip(lines[::2], lines[1::2], strict=True))
+
+
+def test_who_measures_on_one_device_does_not_wait_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TUNER_TURNS")
+    with turns.taken(PLACE):
+        in_time = threading.Event()
+
+        def run() -> None:
+            with turns.taken("0000:2a:00.0"):
+                in_time.set()
+
+        other = threading.Thread(target=run)
+        other.start()
+        assert in_time.wait(60)
+        other.join()
 
 
 def test_who_waits_for_many_turns_of_others_does_not_lose_patience(
@@ -49,7 +75,7 @@ def test_who_waits_for_many_turns_of_others_does_not_lose_patience(
 
     def run() -> None:
         for _ in range(2):
-            with turns.taken():
+            with turns.taken(PLACE):
                 beside_others.append(not measuring.acquire(blocking=False))
                 time.sleep(0.2)
                 measuring.release()
@@ -70,10 +96,10 @@ def test_a_turn_that_lasts_longer_than_patience_is_not_waited_for(
     is_over = threading.Event()
 
     def run() -> None:
-        with turns.taken():
+        with turns.taken(PLACE):
             is_over.set()
 
-    with turns.taken():
+    with turns.taken(PLACE):
         other = threading.Thread(target=run)
         other.start()
         assert is_over.wait(60)
@@ -83,13 +109,50 @@ def test_a_turn_that_lasts_longer_than_patience_is_not_waited_for(
 def test_a_block_within_a_turn_is_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNER_TURNS", str(tmp_path / "device.turns"))
     monkeypatch.setattr(turns, "PATIENCE_SECONDS", 3600.0)
-    with turns.taken(), turns.taken():
+    with turns.taken(PLACE), turns.taken(PLACE):
         pass
+
+
+QUICK = """
+void quick(float *C, const float *A, const float *B, int M, int N, int K, int batch, float alpha, float beta) {
+    for (int i = 0; i < M * N; i++) {
+        float sum = 0;
+        for (int k = 0; k < K; k++) sum += A[i / N * K + k] * B[k * N + i % N];
+        C[i] = beta == 0 ? alpha * sum : alpha * sum + beta * C[i];
+    }
+}
+"""
+
+
+def test_a_run_measures_nothing_in_the_turn_of_another_one_and_its_timeouts_begin_with_its_own(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_TURNS", str(tmp_path / "device.turns"))
+    check_waits(str(stage(QUICK, "quick", "{v: [0, 1]}")), "host", "", tmp_path)
+
+
+@pytest.mark.gpu
+def test_runs_on_a_gpu_take_turns_unasked(cuda: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TUNER_TURNS")
+    check_waits("sgemm/03_naive", "cuda", cuda.place, tmp_path)
+
+
+def check_waits(kernel: str, device: str, place: str, folder: Path) -> None:
+    timeout = 5.0
+    with turns.taken(place):
+        process = start(kernel, "8", "--device", device, "--timeout", str(timeout), "--budget", "2", "--json")
+        time.sleep(2 * timeout)
+        assert sum(finished(folder).values()) == 0
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0, err
+    assert json.loads(out)["failed"] == {}
+    assert sum(finished(folder).values()) == 2
 
 
 @pytest.mark.parametrize("file", ["", "/no/such/folder/device.turns"])
 def test_without_a_file_that_can_be_locked_nobody_waits(tmp_path: Path, file: str) -> None:
     log = tmp_path / "log"
     environment = {**os.environ, "TUNER_TURNS": file}
-    subprocess.run([sys.executable, "-c", WORK.format(log=str(log), name="only")], env=environment, check=True)
+    work = WORK.format(log=str(log), name="only", place=PLACE)
+    subprocess.run([sys.executable, "-c", work], env=environment, check=True)
     assert len(log.read_text().splitlines()) == 40

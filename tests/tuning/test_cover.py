@@ -130,20 +130,10 @@ def test_times_alone_are_measured_at_other_sizes_and_recorded_nowhere(tune: Tune
     assert tune("cover", file, "1000", "9000", "--within", "4", "--budget", "60s").status == 0
     done = tune("cover", file, "500", "800", "1200", "--times", "--within", "4", "--part", "2/2", "--budget", "60s")
     assert done.out == "measured 2 of 2 pairs of a size and one of 2 winners at 1 of 1 sizes, and the library at 0\n"
-    assert "TUNER_TURNS is not set" in done.err
     (table,), _ = time_tables.read(catalog.load(str(file)).name)
     assert table.at == [(800,), (1000,), (9000,)]
     assert all((800,) in times for times in table.times.values())
     assert tune("best", file, "800", "--json").json["match"] != "exact"
-
-
-def test_parts_that_take_turns_are_told_of_none(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = scaled(tmp_path, "twice")
-    (tmp_path / "twice.c").write_text(CROSSING)
-    monkeypatch.setenv("TUNER_TURNS", str(tmp_path / "host.turns"))
-    done = tune("cover", file, "500", "800", "--part", "1/2", "--budget", "4s")
-    assert done.status == 0
-    assert "TUNER_TURNS" not in done.err
 
 
 @pytest.mark.parametrize("part", ["2", "0/2", "3/2", "a/b", "3/3"])

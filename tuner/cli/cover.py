@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +71,6 @@ def command(
     Example: tune cover sgemm --sizes 512:4096*2 --sizes M=1:128*4,N=4096,K=4096 --budget 10m
     """
     from tuner.cli import logs, progress, several
-    from tuner.measure.process import turns
     from tuner.search.budget import Budget
     from tuner.space import chosen_types
     from tuner.tuning.cover import CoverRequest, cover, measure_times
@@ -88,11 +86,6 @@ def command(
     several.begin(template, spaces, problems, notes)
     asked = CoverRequest(template, spaces, problems, within, seconds)
     with progress.displayed(results) as listener, logs.printed(verbose, listener.noted):
-        if part and turns.VARIABLE not in os.environ:
-            listener.noted(
-                f"{turns.VARIABLE} is not set: commands that share a device disturb one another's times; let it name "
-                "the same file for all of them"
-            )
         if times:
             told = measure_times(asked, Quiet(listener.noted))
         else:

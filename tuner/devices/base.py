@@ -77,6 +77,7 @@ class Device(ABC):
     on_processor = False  # whether it is the processor that compilers run on, where they disturb its times
     has_doubles = True  # whether its kernels may compute with doubles
     compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
+    place = ""  # names it to every process of the machine; a processor has none, for builds disturb its times anyway
     package: str | None = None  # the Python package that drives it, by pip's name
     units: int = 1  # multiprocessors, or cores
     peak: Peak | None = None  # in FP32; None if the device does not report enough to compute it

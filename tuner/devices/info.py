@@ -43,7 +43,7 @@ class Peak:
 class DeviceInfo:
     """The description of a device: `id` as in `cuda:0`, `name` by its vendor, `architecture` that its binaries run on,
     `toolchain` with the versions of compiler and driver, `memory` in bytes that may be allocated, `package` in Python
-    that drives it."""
+    that drives it, `place` that names it to every process of the machine."""
 
     id: str
     kind: str
@@ -57,6 +57,7 @@ class DeviceInfo:
     on_processor: bool = False
     package: str | None = None
     units: int = 1  # multiprocessors, or cores
+    place: str = ""
 
     def describe(self) -> dict[str, Any]:
         """The description that people and JSON output get."""

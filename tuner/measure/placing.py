@@ -42,7 +42,7 @@ class Placer:
 
     def run(self, call: Call) -> None:
         """Run what fills or reads memory, and wait, while no other process measures on the device."""
-        with turns.taken():
+        with turns.taken(self.device.place):
             call()
             self.device.synchronize()
 

@@ -44,7 +44,7 @@ class CudaDevice(Device):
         self._context = _context(self._gpu, number)
         get = self._gpu.attribute
         major, minor = self._gpu.compute_capability
-        self.id = f"cuda:{number}"
+        self.id, self.place = f"cuda:{number}", self._gpu.bus_id
         self.name = self._gpu.name
         self.package = self._gpu.package
         # From Hopper on, matrix instructions such as wgmma exist only in the chip's own target, sm_90a.

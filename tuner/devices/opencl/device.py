@@ -74,6 +74,7 @@ class OpenCLDevice(Device):
         self.has_doubles = bool(device.double_fp_config)
         self.compiles_at_launch = "PoCL" in device.platform.version
         self.name = device.name.strip()
+        self.place = "" if self.on_processor else f"{self.id} {self.name}"
         self.architecture = f"{_type(device)} {device.vendor.strip()}"
         self.compiler = OpenCLCompiler(self.context, self.architecture, f"{self.toolchain}, {self.name}")
         self.memory = min(device.max_mem_alloc_size * 2, device.global_mem_size)

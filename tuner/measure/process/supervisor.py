@@ -13,6 +13,7 @@ from tuner.devices import DeviceInfo, forkable_packages
 from tuner.devices.compiler import Allowance
 from tuner.errors import DeviceError, TunerError, WorkerDied
 from tuner.measure.method import STANDARD, TIMEOUT, Method
+from tuner.measure.process import turns
 from tuner.measure.process.channel import Process
 from tuner.measure.results import Finals, FoundWrong, Outcome
 from tuner.measure.timing import FINAL_SECONDS, LONGER
@@ -225,7 +226,8 @@ class Supervisor:
         self.get_ready()
         assert self._worker is not None
         try:
-            reply = self._worker.ask(request, seconds, lambda news: found_wrong(news["position"], news["failure"]))
+            with turns.taken(self.device.place):
+                reply = self._worker.ask(request, seconds, lambda news: found_wrong(news["position"], news["failure"]))
         except TunerError as error:  # the worker is gone, or its state is unknown
             logger.debug("%s: its worker is given up: %s", self._device_id, error)
             self.close()

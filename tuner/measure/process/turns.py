@@ -1,35 +1,60 @@
-"""Turns: several runs share a device; while one of them measures, the others prepare."""
+"""Turns: several runs share a device; while one of them measures, the others prepare.
+
+The lock of a file is the turn. Who ends, however that comes, gives it back.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import platform
 import time
 from collections.abc import Iterator
 from contextvars import ContextVar
+from pathlib import Path
 
-VARIABLE = "TUNER_TURNS"  # names the file of a device, whose lock is the turn
-PATIENCE_SECONDS = 20.0  # of one turn: a configuration that hangs keeps its own for long, and is not to fail others
+from tuner import paths
+
+VARIABLE = "TUNER_TURNS"  # names the file; empty: no turns
+PATIENCE_SECONDS = 150.0  # of one turn: longer than a configuration that hangs; a run that is stopped keeps its turn
 POLL_SECONDS = 0.001
 NAME = 16  # bytes that tell a turn from others
 _is_mine = ContextVar("whether this thread has its turn", default=False)
 
 
 @contextlib.contextmanager
-def taken() -> Iterator[None]:
-    """A block that no other process with the same file is in; when one turn has lasted PATIENCE_SECONDS, it begins
-    nevertheless. Where the variable names no file that can be locked, there is nobody to wait for. A block within
-    another one is part of its turn."""
-    if _is_mine.get():
+def taken(place: str) -> Iterator[None]:
+    """A block that no other process is in for the same device, which `place` names on this machine; when one turn has
+    lasted PATIENCE_SECONDS, it begins nevertheless. Where there is no place, and TUNER_TURNS names no file, or none
+    that can be locked, there is nobody to wait for. A block within another one is part of its turn."""
+    with contextlib.ExitStack() as stack:
+        if not _is_mine.get():
+            with contextlib.suppress(OSError):
+                file = stack.enter_context(open(_file(place), "r+b", buffering=0, opener=_created))
+                _wait(file.fileno())
+            stack.enter_context(held())
         yield
-        return
-    with contextlib.ExitStack() as held:
-        with contextlib.suppress(OSError):
-            file = held.enter_context(open(os.environ.get(VARIABLE, ""), "r+b", buffering=0, opener=_created))
-            _wait(file.fileno())
-        held.callback(_is_mine.reset, _is_mine.set(True))
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """A block whose turn another process has taken for this one."""
+    before = _is_mine.set(True)
+    try:
         yield
+    finally:
+        _is_mine.reset(before)
+
+
+def _file(place: str) -> Path | str:
+    """The file of a device. Machines may share the folder of the cache."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen is not None or not place:
+        return chosen or ""
+    folder = paths.cache() / "turns"
+    folder.mkdir(exist_ok=True)
+    return folder / paths.digest(platform.node(), place)
 
 
 def _created(path: str, flags: int) -> int:
