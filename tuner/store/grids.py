@@ -7,6 +7,8 @@ does: then its blocks walk over tiles. Elsewhere each block has a tile of its ow
 from __future__ import annotations
 
 import ast
+import copy
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,15 +46,16 @@ class TiledGrid:
     Where these do not tell the blocks, but those of the factors of products do, each factor has a row.
 
     `most` is the number of blocks that the grid does not exceed. It `agrees` where it gave the blocks of all sizes
-    that were tried; else tiles are to be counted. Where it is no product, none of them is thought to be cut.
+    that were tried; else tiles are to be counted by `extents`, which sizes and options alone change. Where it is no
+    product, none of them is thought to be cut.
     """
 
-    extents: tuple[Evaluator, ...]
     factors: Array
     powers: Array
     most: float = math.inf
     agrees: bool = True
     is_product: bool = True
+    extents: tuple[ast.expr, ...] = ()
 
     @staticmethod
     def of(step: Step, space: Space, config: Config, scopes: Scopes, sizes: Sequence[Sizes]) -> TiledGrid | None:
@@ -65,6 +68,8 @@ class TiledGrid:
             split, large = TiledGrid._of(step, factors, space, config, scopes, sizes), _large(space)
             if split is not None and split.agrees and math.isclose(*(g.along(large).prod() for g in (split, grid))):
                 return split
+            values = _Values(space, config)
+            return replace(grid, extents=tuple(values.visit(copy.deepcopy(tree)) for tree in trees))
         return grid
 
     @staticmethod
@@ -86,7 +91,7 @@ class TiledGrid:
             factors = np.array(there, float) / float(PROBE_SIZE) ** powers.sum(axis=1)
             names = space.names(config, scopes(large))
             blocks = math.prod(extent.integer(names) for extent in step.grid)
-            grid = TiledGrid(extents, factors, powers, blocks if blocks < math.prod(there) else math.inf)
+            grid = TiledGrid(factors, powers, blocks if blocks < math.prod(there) else math.inf)
             if (abs(exponents - powers) > NEARLY).any():
                 return replace(grid, agrees=False, is_product=False)
             for point in sizes[:: max(1, len(sizes) // MOST_CHECKED)]:
@@ -101,12 +106,30 @@ class TiledGrid:
         tiles: Array = self.factors * np.prod(sizes**self.powers, axis=1)
         return tiles
 
-    def tiles(self, names: Mapping[str, Any]) -> float:
-        """The tiles as they are counted; not a number where they cannot be."""
-        try:
-            return math.prod(counted(self.extents, names))
-        except (ExpressionError, ArithmeticError, ValueError):
-            return math.nan
+
+class CountedTiles:
+    """The tiles of those of several grids that are to be counted: `rows` are their numbers. An extent that several have
+    is evaluated once."""
+
+    def __init__(self, grids: Sequence[TiledGrid]) -> None:
+        self.rows = [row for row, grid in enumerate(grids) if not grid.agrees]
+        texts = [[ast.unparse(extent) for extent in grids[row].extents] for row in self.rows]
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(itertools.chain(*texts)))}
+        self._extents = [evaluator_of(ast.parse(text, mode="eval").body) for text in numbers]
+        self._of_grids = np.full((len(texts), max(map(len, texts), default=0)), len(numbers))  # else the last value, 1
+        for row, each in enumerate(texts):
+            self._of_grids[row, : len(each)] = [numbers[text] for text in each]
+
+    def at(self, names: Mapping[str, Any]) -> Array:
+        """They, where sizes and options have these values; not a number where they cannot be counted."""
+        values = np.ones(len(self._extents) + 1)
+        for number, extent in enumerate(self._extents):
+            try:
+                (values[number],) = counted([extent], names)
+            except (ExpressionError, ArithmeticError, ValueError):
+                values[number] = np.nan
+        tiles: Array = values[self._of_grids].prod(axis=1)
+        return tiles
 
 
 def counted(extents: Sequence[Evaluator], names: Mapping[str, Any]) -> list[int]:
@@ -154,6 +177,23 @@ def _factors(tree: ast.expr, space: Space) -> list[ast.expr]:
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult):
         return [*_factors(tree.left, space), *_factors(tree.right, space)]
     return [tree]
+
+
+class _Values(ast.NodeTransformer):
+    """Puts values in the place of parameters, and expressions in that of derived values."""
+
+    def __init__(self, space: Space, config: Config) -> None:
+        self._space, self._config = space, config
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        node.args = [self.visit(argument) for argument in node.args]  # its function is no value
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self._config:
+            return ast.Constant(self._config[node.id])
+        tree = _resolved(node, self._space)
+        return node if tree is node else cast(ast.expr, self.visit(copy.deepcopy(tree)))
 
 
 def _unbounded(tree: ast.expr, varying: frozenset[str]) -> ast.expr:

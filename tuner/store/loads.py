@@ -33,7 +33,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -42,13 +41,13 @@ from tuner.devices.product import Tiles
 from tuner.errors import ExpressionError
 from tuner.space.dtypes import DTYPES
 from tuner.space.expressions import Expression
-from tuner.space.model import Config, Space
+from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.store.grids import ROUNDING, Array, Measured, Sizes, TiledGrid, at, parameters_of, work_of
+from tuner.store.grids import ROUNDING, Array, CountedTiles, Measured, Sizes, TiledGrid, at, parameters_of, work_of
 from tuner.store.library_tiles import LibraryTiles, ToldTiles
 
 PARTS = 11  # of a time, but for those of rows that are not aligned
-LOAD, BLOCK = 1, 7  # which of them are the load, and the work of one block
+LOAD, BLOCK = 1, 6  # which of them are the load, which is the first of those of all kinds of waves; and a block's work
 ALIGNMENT, WIDEST = 16, 1.0  # bytes, and how much farther from all others rows are that are aligned so
 LINE = 128  # bytes of a line of a cache: rows that begin amid one touch one more
 NARROWER = 0.4  # by which power of two rows are apart of which half as many bytes are aligned
@@ -88,16 +87,6 @@ class Amounts(NamedTuple):
     library: Sequence[Tiles | None]
 
 
-@dataclass(frozen=True, eq=False)
-class _Counted:
-    """A configuration whose tiles must be counted, its grid, and the rows of all that have this grid."""
-
-    space: Space
-    config: Config
-    grid: TiledGrid
-    rows: list[int]
-
-
 class TimeTerms:
     """The parts of the times of configurations, but for their factors."""
 
@@ -120,7 +109,6 @@ class TimeTerms:
         scopes = functools.cache(self._at)  # many grids are looked at at the same sizes
         parameters: dict[int, list[str]] = {}
         known: dict[tuple[object, ...], list[TiledGrid]] = {}
-        counted: dict[int, _Counted] = {}
         grids: list[TiledGrid] = []
         owners: list[int] = []
         for number, (space, config) in enumerate((entry.space, entry.config) for entry in measured):
@@ -134,11 +122,10 @@ class TimeTerms:
                 there = [grid for grid in found if grid is not None]
                 known[key] = [grid for grid in there if grid.is_product] or there
             for grid in known[key]:
-                if not grid.agrees:
-                    counted.setdefault(id(grid), _Counted(space, config, grid, [])).rows.append(len(grids))
                 grids.append(grid)
                 owners.append(number)
-        self._counted, self._owners = [*counted.values()], np.array(owners, int)
+        self._counted, self._owners = CountedTiles(grids), np.array(owners, int)
+        self._is_product = np.array([grid.is_product for grid in grids], bool)
         self._with_grids, self._first_grids, self._grids_of = np.unique(owners, return_index=True, return_counts=True)
         axes = max((len(grid.factors) for grid in grids), default=0)
         self._factors, powers = np.ones((len(grids), axes)), np.zeros((len(grids), axes, len(scope.sizes)))
@@ -189,41 +176,29 @@ class TimeTerms:
     def parts(self, amounts: Amounts, in_waves: Array) -> Array:
         """The parts of the time of each at each size, the last axis; not a number where it has none. `in_waves` is what
         `waves` gives."""
-        waves, double, fourfold, even, full = in_waves
         work, moved, each = amounts.work, amounts.moved, amounts.share * amounts.work
-        unaligned = (amounts.alignments < ALIGNMENT).astype(float)
-        missed = np.clip(2 * moved / self._cache - 1, 0.0, 1.0) * moved if self._cache else 0.0 * moved
+        missed = np.minimum(np.maximum(2 * moved / self._cache - 1, 0.0), 1.0) if self._cache else 0.0
         parts = np.empty((*each.shape, self.count))
-        columns = (
-            1.0,
-            waves * each,
-            waves,
-            amounts.tiles,
-            double * each,
-            fourfold * each,
-            even * each,
-            each,
-            moved,
-            missed,
-            full * each,
-        )
-        for number, column in enumerate(columns):
-            parts[..., number] = column
+        parts[..., 0] = 1.0
+        parts[..., LOAD:BLOCK] = np.moveaxis(in_waves * each, 0, -1)
+        for number, part in enumerate((each, in_waves[0], amounts.tiles, moved, missed * moved), BLOCK):
+            parts[..., number] = part
         if not self.has_tiles:
             parts[:, self._libraries, LOAD] = work
-        for row in range(len(self._rows)):
-            parts[..., PARTS + 2 * row] = parts[..., LOAD] * unaligned[:, [row]]
-            parts[..., PARTS + 2 * row + 1] = parts[..., BLOCK] * unaligned[:, [row]]
+        unaligned = (amounts.alignments < ALIGNMENT)[:, None, :, None]
+        parts[..., PARTS:] = (parts[:, :, None, (LOAD, BLOCK)] * unaligned).reshape(*each.shape, -1)
         return parts
 
     def position(self, amounts: Amounts, in_waves: Array) -> Position:
         """Where the sizes lie. `in_waves` is what `waves` gives."""
-        waves, double, _, _, full = in_waves
+        own = np.empty((*amounts.tiles.shape, 5))
+        own[..., 0], own[..., 1] = amounts.tiles, amounts.share * amounts.work
+        own[..., 2:] = np.moveaxis(in_waves[:3], 0, -1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            places = np.log(np.stack([amounts.tiles, amounts.share * amounts.work, waves, double, full], axis=2))
-        places[~np.isfinite(places)] = 0.0
+            np.log(own, out=own)
+        own[~np.isfinite(own)] = 0.0
         levels = NARROWER * np.log2(amounts.alignments) + WIDEST * (amounts.alignments >= ALIGNMENT)
-        return Position(np.log(np.array(amounts.sizes, float)), levels, places, self._told.places(amounts.library))
+        return Position(np.log(np.array(amounts.sizes, float)), levels, own, self._told.places(amounts.library))
 
     def _alignments(self, scope: Scope) -> list[int]:
         """The powers of two that divide the bytes of rows, up to LINE, for each length of rows."""
@@ -236,10 +211,10 @@ class TimeTerms:
         return found
 
     def waves(self, amounts: Amounts, room: Room) -> Array:
-        """By size and entry: the waves of one, two and four blocks per multiprocessor, the tiles over multiprocessors,
-        and the waves of as many blocks as run at once. All are means of steps."""
-        there, most = amounts.there, self._most
-        even, full = (there / np.where(there > most, np.minimum(r[self._owners], most), r[self._owners]) for r in room)
+        """By size and entry: the waves of one and of two blocks per multiprocessor, of as many as run at once, and of
+        four; and the tiles over multiprocessors. All are means of steps."""
+        there, slots = amounts.there, np.array(room)[:, None, self._owners]
+        even, full = there / np.where(there > self._most, np.minimum(slots, self._most), slots)
         library = self._told.counts(amounts.library) / self._units
         return self._means(_in_waves(even, full), _in_waves(library, library / 2))
 
@@ -256,19 +231,22 @@ class TimeTerms:
         powers = (np.array(sizes, float)[:, None, :] ** self._powers).prod(axis=2)
         along = self._factors * powers[:, self._power_of]
         there, whole = np.ceil(along - ROUNDING).prod(axis=2), along.prod(axis=2)
-        for row, each in enumerate(sizes if self._counted else ()):
-            scope = self._at(each)
-            for counted in self._counted:
-                there[row, counted.rows] = counted.grid.tiles(counted.space.names(counted.config, scope))
-                if not counted.grid.is_product:
-                    whole[row, counted.rows] = there[row, counted.rows]
+        if self._counted.rows:
+            there[:, self._counted.rows] = [self._counted.at(self._at(each).names) for each in sizes]
+            whole[:, ~self._is_product] = there[:, ~self._is_product]
         return there, whole
 
 
 def _in_waves(even: Array, full: Array) -> Array:
-    """So many tiles per multiprocessor in waves of one, two and four of them, and without waves; and of as many as run
-    at once, of which there are so many."""
-    return np.array([np.ceil(even), np.ceil(even / 2), np.ceil(even / 4), even, np.ceil(full)])
+    """So many tiles per multiprocessor in waves of one, of two, of as many as run at once, of which there are `full`,
+    and of four; and without waves."""
+    waves = np.empty((5, *even.shape))
+    np.ceil(even, out=waves[0])
+    np.ceil(even / 2, out=waves[1])
+    np.ceil(full, out=waves[2])
+    np.ceil(even / 4, out=waves[3])
+    waves[4] = even
+    return waves
 
 
 def _rows(space: Space, scope: Scope) -> dict[Expression, int]:

@@ -15,6 +15,7 @@ from tuner.store.grids import Array, Mask
 from tuner.store.loads import Position
 
 MOST_ROWS, MOST_PRODUCTS = 96, 1 << 18  # of a matrix that is inverted at once, and of a product
+BLOCK = 64  # pairs that lie beside one another in memory
 Rows = np.ndarray[Any, np.dtype[np.intp]]
 
 
@@ -36,7 +37,8 @@ UNTILED = Scales(sizes=0.67, alignments=1.0, blocks=0.0, waves=0.0, library=0.0)
 
 class Nearness:
     """Where sizes lie, by entry: how alike what is left open is at two of them, their distance tells. What is known of
-    an entry at a size is a pair; pairs of an entry follow one another, in the order of sizes."""
+    an entry at a size is a pair; pairs of an entry follow one another, in the order of sizes. A choice finds them in
+    blocks of one entry each, the last of which is filled up."""
 
     def __init__(self, is_kernel: Mask, has_tiles: bool, sizes: Position, known: Mask) -> None:
         """`sizes` are all that a model knows, `known` tells by size and entry what is a pair."""
@@ -46,12 +48,27 @@ class Nearness:
         own_scales = np.array([[each.blocks] * 2 + [each.waves] * 3 for each in scales])
         self._own_scales = own_scales[self._kinds]
         self._shared = [self._places(sizes) * scale for scale in self._scales]
-        self._lengths = [(places**2).sum(axis=1) for places in self._shared]
         entries, self._rows = np.nonzero(known.T)
         self._own = sizes.own[self._rows, entries] * self._own_scales[entries]
-        self._single = self._own.astype(np.float32)
-        ends = known.sum(axis=0).cumsum()
-        self._pairs = np.split(np.arange(len(entries)), ends[:-1])
+        counts = known.sum(axis=0)
+        self._pairs = np.split(np.arange(len(entries)), counts.cumsum()[:-1])
+
+        self._blocks = -(-counts // BLOCK)
+        self._entries = np.repeat(np.arange(len(counts)), self._blocks)
+        filled = BLOCK * self._blocks - counts
+        self._in_blocks = np.arange(len(entries)) + np.repeat(filled.cumsum() - filled, counts)
+        self._block_rows = self.in_blocks(self._rows + self._kinds[entries] * len(known))
+        own = self._own.astype(np.float32).T
+        self._block_own = np.stack([self.in_blocks(column, fill=np.inf) for column in own], axis=1)
+        self._telling = [np.flatnonzero(scale) for scale in self._scales]
+        columns = [places.T[telling] for places, telling in zip(self._shared, self._telling, strict=True)]
+        self._columns = [each.astype(np.float32) for each in columns]
+
+    def in_blocks(self, pairs: np.ndarray[Any, Any], fill: float = 0) -> np.ndarray[Any, Any]:
+        """Of all pairs the same, by block and place in it."""
+        found = np.full(BLOCK * len(self._entries), fill, pairs.dtype)
+        found[self._in_blocks] = pairs
+        return found.reshape(-1, BLOCK)
 
     def rows(self, entry: int) -> Rows:
         """The sizes at which an entry is known."""
@@ -71,23 +88,21 @@ class Nearness:
         """What all libraries share, and all kernels, by size."""
         return np.concatenate(self._parts(sizes), axis=1)
 
-    def near(self, entries: Rows, here: Position) -> tuple[Rows, Array]:
-        """All pairs of these entries, and how near, from 0 to 1, a size is to each. It is computed in float32, since
-        each choice waits for it."""
-        pairs = np.concatenate([self._pairs[entry] for entry in entries])
-        counts = [len(self._pairs[entry]) for entry in entries]
-        (place,), own = self._places(here), here.own[0, entries] * self._own_scales[entries]
-        apart = [
-            lengths + ((place * scale) ** 2).sum() - 2 * np.einsum("sd,d->s", places, place * scale)
-            for lengths, places, scale in zip(self._lengths, self._shared, self._scales, strict=True)
-        ]
-        offsets = np.repeat(self._kinds[entries] * len(self._shared[0]), counts)
-        squares = np.maximum(np.array(apart, np.float32), 0.0).take(self._rows.take(pairs) + offsets)
-        differences = self._single.take(pairs, axis=0) - np.repeat(own.astype(np.float32), counts, axis=0)
-        for column in differences.T:
-            squares += column**2
-        near: Array = np.exp(-np.sqrt(squares))
-        return pairs, near
+    def near(self, entries: Rows, here: Position) -> tuple[Rows, Rows, Array]:
+        """The blocks of these entries, which are sorted; the first one of each among them; and by block how near, from
+        0 to 1, a size is to each pair. It is computed in float32, since each choice waits for it."""
+        is_asked = np.zeros(len(self._kinds), bool)
+        is_asked[entries] = True
+        blocks = np.flatnonzero(is_asked[self._entries])
+        (place,), own = self._places(here), (here.own[0] * self._own_scales).astype(np.float32)
+        shared = np.empty((len(self._columns), len(self._shared[0])), np.float32)
+        for kind, (columns, scale, telling) in enumerate(zip(self._columns, self._scales, self._telling, strict=True)):
+            apart = columns - (place * scale)[telling].astype(np.float32)[:, None]
+            np.einsum("ds,ds->s", apart, apart, out=shared[kind])
+        apart = self._block_own[blocks] - own[self._entries[blocks], :, None]
+        squares = shared.take(self._block_rows[blocks]) + np.einsum("bdp,bdp->bp", apart, apart)
+        counts = self._blocks[entries]
+        return blocks, counts.cumsum() - counts, np.exp(-np.sqrt(squares))
 
     def near_one_another(self, entry: int) -> Array:
         """How near the sizes at which an entry is known are to one another."""

@@ -113,16 +113,17 @@ class TimeModel:
         self._nearness = Nearness(self._is_kernel, self._terms.has_tiles, position, self._known)
         self._counts, self._seen = self._known.sum(axis=0), (self._relative > 0).sum(axis=0)
         if kept is not None:
-            self._factors, self._by_pair = kept["factors"], kept["by pair"]
+            self._factors, by_pair = kept["factors"], kept["by pair"]
             self._caution, regret = map(float, kept["doubts"])
             self.regret = None if math.isnan(regret) else regret
-            return
-        self.regret = self._learnt()
-        if name:
-            doubts = np.array([self._caution, math.nan if self.regret is None else self.regret])
-            room = np.array(self._room)
-            learnt = {"factors": self._factors, "by pair": self._by_pair, "room": room, "doubts": doubts}
-            kept_models.write(name, learnt)
+        else:
+            by_pair, self.regret = self._learnt()
+            if name:
+                doubts = np.array([self._caution, math.nan if self.regret is None else self.regret])
+                room = np.array(self._room)
+                learnt = {"factors": self._factors, "by pair": by_pair, "room": room, "doubts": doubts}
+                kept_models.write(name, learnt)
+        self._weights, self._errors = map(self._nearness.in_blocks, by_pair.T)
 
     def times(self, sizes: Mapping[str, int]) -> Array:
         """The predicted time of each, in ms; infinite where there is none. Doubts make it longer."""
@@ -132,16 +133,14 @@ class TimeModel:
             waves = self._terms.waves(amounts, self._room)
             times = sums(self._terms.parts(amounts, waves)[0], self._factors, self._seen)
             hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
-            hopeful = hopeful[self._counts[hopeful] > 0]
-            pairs, near = self._nearness.near(hopeful, self._terms.position(amounts, waves))
-            weights, errors = self._by_pair.take(pairs, axis=0).T
-            first = self._counts[hopeful].cumsum() - self._counts[hopeful]
-            far = 1 - np.maximum.reduceat(near, first)
-            remains = np.add.reduceat(near * weights, first)
+            hopeful = np.sort(hopeful[self._counts[hopeful] > 0])
+            blocks, first, near = self._nearness.near(hopeful, self._terms.position(amounts, waves))
+            far = 1 - np.maximum.reduceat(near.max(axis=1), first)
+            remains = np.add.reduceat(np.einsum("bp,bp->b", near, self._weights[blocks]), first)
             near *= near
+            squares = np.add.reduceat(np.einsum("bp,bp->b", near, self._errors[blocks]), first)
             risks = np.full(len(times), UNKNOWN)
-            squares = np.add.reduceat(near * errors, first)
-            risks[hopeful] = _risks(squares, np.add.reduceat(near, first))
+            risks[hopeful] = _risks(squares, np.add.reduceat(near.sum(axis=1), first))
             times[hopeful] *= np.exp(remains + DOUBT * far * self._is_kernel[hopeful])
             times *= np.exp(RISK * risks)
             found[self._positions] = self._cautious(times, self._caution)
@@ -177,13 +176,14 @@ class TimeModel:
         squares: Array = (errors**2).sum(axis=0).reshape(len(rooms), -1)
         return squares
 
-    def _learnt(self) -> float | None:
-        """Learn from all sizes. Returns what is lost where a part of them is left out, each part once."""
+    def _learnt(self) -> tuple[Array, float | None]:
+        """Learn from all sizes. Returns what each pair counts, and the square of its error; and what is lost where a
+        part of the sizes is left out, each part once."""
         count, entries = self._times.shape
         part = np.arange(count) % FOLDS
         kept = [part != each for each in range(min(FOLDS, count))]
         self._factors, *others = fitted(self._known, self._relative, np.array([np.ones(count), *kept], float))
-        by_pair: list[Array] = []  # what each pair counts, and the square of its error
+        by_pair: list[Array] = []
         predicted = np.full((count, entries), np.inf)
         for mask, factors in zip(kept, others, strict=True):
             predicted[~mask] = sums(self._parts[~mask], factors, (self._relative[mask] > 0).sum(axis=0))
@@ -204,8 +204,7 @@ class TimeModel:
             by_pair.append(np.stack([weights, squares], axis=1))
             shares = (near * is_apart) ** 2
             predicted[rows, entry] *= np.exp(RISK * _risks(product(shares, squares), shares.sum(axis=1)))
-        self._by_pair = np.concatenate(by_pair).astype(np.float32)
-        return self._left_out(predicted, kept)
+        return np.concatenate(by_pair).astype(np.float32), self._left_out(predicted, kept)
 
     def _logs(self, factors: Array) -> Array:
         """What the sums of parts leave open: the logarithms of measured times over them, of which one that is odd must
