@@ -18,7 +18,7 @@ import pytest
 import tuner
 from helpers import ROOT
 from helpers.documents import DOCS, TEXTS, VERBS, all_commands_of, blocks, code_spans, prose, shell_commands
-from helpers.processes import Done
+from helpers.processes import PATIENCE_SECONDS, Done
 from helpers.records import record, sizes
 from tuner.space.dtypes import DTYPES
 from tuner.store import report
@@ -297,7 +297,9 @@ def test_the_python_of_gpus_runs(page: str, block: str) -> None:
     """In a process of its own: each of the packages makes its own CUDA context."""
     package = block.splitlines()[0].split()[-1]
     pytest.importorskip(package.lower(), reason=f"{package} is not installed: {page} is not run")
-    done = subprocess.run([sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from helpers import ROOT
 from helpers.folders import once
+from helpers.processes import PATIENCE_SECONDS
 from tuner.space import catalog, schema
 
 HOOKS = ROOT / "docs/hooks"
@@ -51,7 +52,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Links]:
 def build(folder: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0, done.stderr
     assert "Documentation built" in done.stderr
     assert "WARNING" not in done.stderr, "with --quiet, --strict counts no warnings"
@@ -90,7 +91,9 @@ def test_the_notebook_runs_and_prints_and_draws_what_it_shows(tmp_path: Path) ->
     copy.write_text(shown.read_text())
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(HOOKS / "notebook.py"), str(copy)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
     assert done.returncode == 0, done.stderr
 
     def outputs(path: Path) -> list[tuple[int, list[str]]]:

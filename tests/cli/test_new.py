@@ -235,7 +235,7 @@ def test_a_word_that_yaml_would_take_for_something_else_stays_a_word(tmp_path: P
         ("f.cu", "int x;", [], "no kernel: none that can be seen"),
         ("f.txt", RICH, [], "not a kernel file; name one that ends in .c, .cl, .cu"),
         ("f.cu", "\0\xff", [], "no kernel"),
-        ("nowhere/f.cu", None, [], "cannot be read: No such file or directory"),
+        ("nowhere/f.cu", None, [], "cannot be read: No such file or directory; name a kernel file"),
         ("f.cu", ADD["cuda"][1], ["--output", "there.yaml"], "there.yaml: is there already, and stays"),
         ("f.cu", ADD["cuda"][1], ["--output", "nowhere/f.yaml"], "cannot be written: No such file or directory"),
     ],

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from helpers.gpu_arrays import Own
+from helpers.processes import PATIENCE_SECONDS
 from tuner import devices
 from tuner.devices import Device
 
@@ -67,7 +68,7 @@ def in_threads(work: Callable[[int], None], count: int = 4) -> None:
     sys.setswitchinterval(1e-6)
 
     def begin(number: int) -> None:
-        together.wait(60)
+        together.wait(PATIENCE_SECONDS)
         work(number)
 
     try:

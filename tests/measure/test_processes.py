@@ -13,7 +13,7 @@ import pytest
 from helpers.faulty import ENDLESS_MACRO, HOST
 from helpers.kernels import BLAS_ARGUMENTS, MULTIPLY, Stage
 from helpers.ledgers import finished, outcomes
-from helpers.processes import Tune, of_this_test, reapers, start, wait_until, workers
+from helpers.processes import PATIENCE_SECONDS, Tune, of_this_test, reapers, start, wait_until, workers
 
 # What a kernel may do to the process that runs it, by `mode`; it is right in all modes but 9.
 TRESPASSES = f"""
@@ -95,7 +95,7 @@ def test_no_compiler_outlives_the_run_however_it_ends(killed: str, stage: Stage)
             os.kill(pid, signal.SIGKILL)
     if killed != "the command":
         process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == (-signal.SIGKILL if killed == "the command" else 143)
     for _ in range(600):
         if of_this_test():

@@ -45,7 +45,7 @@ def test_while_one_process_has_its_turn_no_other_one_measures(
     log = tmp_path / "log"
     works = [WORK.format(log=str(log), name=name, place="" if file else PLACE) for name in ("one", "two", "three")]
     processes = [subprocess.Popen([sys.executable, "-c", work]) for work in works]
-    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert [process.wait(PATIENCE_SECONDS) for process in processes] == [0, 0, 0]
     lines = log.read_text().splitlines()
     assert len(lines) == 120
     assert all(begun == ended for begun, ended in zip(lines[::2], lines[1::2], strict=True))
@@ -62,7 +62,7 @@ def test_who_measures_on_one_device_does_not_wait_for_another_one(monkeypatch: p
 
         other = threading.Thread(target=run)
         other.start()
-        assert in_time.wait(60)
+        assert in_time.wait(PATIENCE_SECONDS)
         other.join()
 
 
@@ -102,7 +102,7 @@ def test_a_turn_that_lasts_longer_than_patience_is_not_waited_for(
     with turns.taken(PLACE):
         other = threading.Thread(target=run)
         other.start()
-        assert is_over.wait(60)
+        assert is_over.wait(PATIENCE_SECONDS)
     other.join()
 
 

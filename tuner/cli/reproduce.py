@@ -152,4 +152,6 @@ def _write(reproduction: Reproduction, folder: Path) -> None:
         for suffix, data in files.items():
             paths.replace(folder / f"{name}.{suffix}", data)
     except OSError as error:
-        raise RequestError(f"{folder / name}: cannot be written: {error.strerror}") from None
+        raise RequestError(
+            f"{folder / name}: cannot be written: {error.strerror}; name another folder by --output"
+        ) from None

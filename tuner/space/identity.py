@@ -41,5 +41,5 @@ def _digest(path: Path) -> str:
             while chunk := file.read(1 << 20):
                 contents.update(chunk)
     except OSError as error:
-        raise SpaceError(f"{shown(path)}: cannot be read: {error.strerror}") from None
+        raise SpaceError(f"{shown(path)}: cannot be read: {error.strerror}; correct its path or rights") from None
     return contents.hexdigest()

@@ -45,7 +45,7 @@ class Facts:
             whole = read_text(source, MAX_SOURCE)
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not a text file in UTF-8"
-            raise RequestError(f"{shown(source)}: cannot be read: {reason}") from None
+            raise RequestError(f"{shown(source)}: cannot be read: {reason}; name a kernel file") from None
         self.code = without_comments(whole)
         self.host_lines = host_lines.of(whole) if source.suffix == ".cu" else []
         try:

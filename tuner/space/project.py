@@ -122,6 +122,6 @@ def _parsed(file: Path, _modified: int, _size: int) -> Mapping[str, Any]:
     try:
         return tomllib.loads(paths.read_text(file, MOST_CHARACTERS))
     except OSError as error:
-        raise RequestError(f"{where}: cannot be read: {error.strerror}") from None
+        raise RequestError(f"{where}: cannot be read: {error.strerror}; correct its rights") from None
     except (ValueError, RecursionError) as error:
         raise RequestError(f"{where}: is not TOML: {paths.shown(error)}; correct it") from None

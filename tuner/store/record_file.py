@@ -66,7 +66,7 @@ def lines(path: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise RequestError(f"{where}: the results cannot be read: {error.strerror}") from None
+        raise RequestError(f"{where}: the results cannot be read: {error.strerror}; name others by --results") from None
     return text.removesuffix("\n").split("\n") if text else []
 
 
