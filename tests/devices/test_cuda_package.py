@@ -27,6 +27,7 @@ int cuDriverGetVersion(int *v) { *v = 13020; return 0; }
 int cuDeviceGetCount(int *n) { *n = 1; return 0; }
 int cuDeviceGet(int *d, int n) { *d = n; return n != 0; }
 int cuDeviceGetName(char *n, int l, int d) { snprintf(n, l, "a test's own"); return d; }
+int cuDeviceGetPCIBusId(char *n, int l, int d) { snprintf(n, l, "0000:18:00.0"); return d; }
 int cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 7 : a == 76 ? 5 : a == 16 ? 4 : 1024; return d; }
 int cuDevicePrimaryCtxRetain(void **c, int d) { *c = &current; return REFUSED + d; }
 int cuCtxGetCurrent(void **c) { *c = current; return 0; }

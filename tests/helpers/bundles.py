@@ -43,6 +43,7 @@ int cuInit(unsigned f) { return f; }
 int cuDeviceGet(int *d, int n) { *d = n; return 0; }
 int cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? MAJOR : MINOR; return d; }
 int cuDeviceGetName(char *n, int l, int d) { snprintf(n, l, "a test's own"); return d; }
+int cuDeviceGetPCIBusId(char *n, int l, int d) { snprintf(n, l, "0000:18:00.0"); return d; }
 int cuDevicePrimaryCtxRetain(void **c, int d) { *c = c; return d; }
 int cuCtxSetCurrent(void *c) { return c == NULL; }
 int cuCtxSynchronize(void) { return 0; }

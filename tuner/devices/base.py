@@ -76,7 +76,7 @@ class Device(ABC):
     asynchronous = False  # whether a timer also counts the host's delay in launching
     on_processor = False  # whether it is the processor that compilers run on, where they disturb its times
     has_doubles = True  # whether its kernels may compute with doubles
-    compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch
+    compiles_at_launch = False  # whether the driver leaves part of compiling to the first launch, and keeps that
     place = ""  # names it to every process of the machine; a processor has none, for builds disturb its times anyway
     package: str | None = None  # the Python package that drives it, by pip's name
     units: int = 1  # multiprocessors, or cores
@@ -224,10 +224,6 @@ class Device(ABC):
 
     def free_memory(self) -> int | None:
         """Free bytes of the device's own memory; None if it does not report them."""
-        return None
-
-    def exported(self, program: Any) -> bytes | None:
-        """The binary of a program, including what launches have compiled. None where launches compile nothing."""
         return None
 
     def library(

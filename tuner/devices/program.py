@@ -174,12 +174,6 @@ class Program:
 
         return in_turn
 
-    def exported(self) -> dict[Source, bytes]:
-        """The binaries that launches have compiled, by source; none where launches compile nothing."""
-        loaded = self._loaded or {}
-        binaries = {source: self.device.exported(program) for source, program in loaded.items()}
-        return {source: binary for source, binary in binaries.items() if binary is not None}
-
     def _scalars(self) -> Sequence[Any]:
         op = self.space.operation
         try:

@@ -15,17 +15,22 @@ from tuner.space.source import Source
 
 
 class OpenCLCompiler(Compiler):
-    """The driver's compiler, in a context of the open device."""
+    """The driver's compiler, in a context of the open device.
+
+    PoCL compiles a kernel for each shape of a block, at the first launch, and keeps that by source. Asked for a binary,
+    it would compile another one, for any shape, which takes longer and never runs. So its build is the source.
+    """
 
     kind = BACKEND.kind
     tells = ("shared_memory",)
 
-    def __init__(self, context: cl.Context, architecture: str, name: str) -> None:
+    def __init__(self, context: cl.Context, architecture: str, name: str, keeps: bool) -> None:
+        """The driver itself `keeps` what it compiles."""
         self.architecture = architecture
-        self._context, self._name = context, name
+        self._context, self._name, self._keeps = context, name, keeps
 
     def name(self) -> str:
-        return self._name
+        return f"{self._name}, by source" if self._keeps else self._name
 
     def folders(self) -> list[Path]:
         caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -37,7 +42,8 @@ class OpenCLCompiler(Compiler):
         for kernel in source.kernels:
             if kernel not in defined.split(";"):
                 raise BuildError(missing_kernel(source, kernel))
-        return Build(binary_of(program), {kernel: self._figures(program, kernel) for kernel in source.kernels})
+        binary = source.text.encode() if self._keeps else _binary_of(program)
+        return Build(binary, {kernel: self._figures(program, kernel) for kernel in source.kernels})
 
     def _figures(self, program: cl.Program, kernel: str) -> Figures:
         (device,) = self._context.devices
@@ -48,8 +54,8 @@ class OpenCLCompiler(Compiler):
         return Figures(shared_memory=shared)
 
 
-def binary_of(program: cl.Program) -> bytes:
-    """The binary of a program for one device, including what launches have compiled."""
+def _binary_of(program: cl.Program) -> bytes:
+    """The binary of a program for one device."""
     binaries: Any = program.get_info(cl.program_info.BINARIES)
     return bytes(binaries[0])
 

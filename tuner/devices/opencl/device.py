@@ -16,7 +16,7 @@ from tuner.devices.backend import UNLIMITED
 from tuner.devices.base import GUARD, Array, Buffer, Device
 from tuner.devices.compiler import Build
 from tuner.devices.opencl import BACKEND, arrays
-from tuner.devices.opencl.compiler import OpenCLCompiler, binary_of, build_program
+from tuner.devices.opencl.compiler import OpenCLCompiler, build_program
 from tuner.devices.opencl.enqueue import Enqueue, launch_error, plain
 from tuner.devices.work import Function, Work
 from tuner.errors import DeviceError, LaunchError, OutOfMemory
@@ -76,7 +76,8 @@ class OpenCLDevice(Device):
         self.name = device.name.strip()
         self.place = "" if self.on_processor else f"{self.id} {self.name}"
         self.architecture = f"{_type(device)} {device.vendor.strip()}"
-        self.compiler = OpenCLCompiler(self.context, self.architecture, f"{self.toolchain}, {self.name}")
+        toolchain = f"{self.toolchain}, {self.name}"
+        self.compiler = OpenCLCompiler(self.context, self.architecture, toolchain, self.compiles_at_launch)
         self.memory = min(device.max_mem_alloc_size * 2, device.global_mem_size)
         x, y, z = (*list(device.max_work_item_sizes), 1, 1)[:3]
         self.units = device.max_compute_units
@@ -93,10 +94,17 @@ class OpenCLDevice(Device):
         return f"{self._device.platform.version.strip()}, driver {self._device.driver_version.strip()}"
 
     def load(self, build: Build, source: Source) -> cl.Program:
+        action = f"loading {source.kernel}"
         try:
-            return build_program(cl.Program(self.context, [self._device], [build.binary]), source)
+            if self.compiles_at_launch:
+                program = cl.Program(self.context, build.binary.decode())
+            else:
+                program = cl.Program(self.context, [self._device], [build.binary])
+            return build_program(program, source)
         except cl.Error as error:  # built for another device, or by another version of the driver
-            raise launch_error(f"loading {source.kernel}", error) from None
+            raise launch_error(action, error) from None
+        except UnicodeDecodeError:
+            raise LaunchError(f"{action}: its build is of an earlier version; export it again") from None
 
     def function(self, program: cl.Program, kernel: str, geometry: Geometry) -> Function:
         try:
@@ -192,9 +200,6 @@ class OpenCLDevice(Device):
         own = self._device.global_mem_cache_size
         known = caches.last_level() if self.on_processor else own
         return max(known, own) if known else None
-
-    def exported(self, program: cl.Program) -> bytes:
-        return binary_of(program)
 
     def layout(self, spec: ArraySpec, array: Any) -> ArrayLayout:
         """That of a pyopencl array."""

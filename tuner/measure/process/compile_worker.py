@@ -86,8 +86,7 @@ def _limit(what: int, most: int, users: tuple[int, int]) -> None:
 
 
 def _launch_once(device: Device, space: Space, scope: Scope, config: dict[str, Any], built: Built) -> None:
-    """Launch one block of each step, because the driver compiles part of a kernel at its first launch, and cache the
-    whole builds.
+    """Launch one block of each step, because the driver compiles part of a kernel at its first launch.
 
     The arrays have their real sizes, which may be compiled in. Memory that is never touched costs nothing.
     """
@@ -97,5 +96,3 @@ def _launch_once(device: Device, space: Space, scope: Scope, config: dict[str, A
         buffers = [device.allocate(operation.nbytes(a, program.scope)) for a in space.operation.arrays]
         device.bind(program.work(), [buffer.handle for buffer in buffers])()
         device.synchronize()
-        for source, compiled in program.exported().items():
-            device.compiler.keep(source, replace(built.builds[source], binary=compiled))
