@@ -169,7 +169,7 @@ def measured(
     op = family.operation
     space = next(s for s in family.spaces if device.language in s.languages)
     scope = Scope(sizes, operation.parse_options({}, op), device.language, device.limits, {})
-    with turns.taken():
+    with turns.taken(device.place):
         bench = Workbench(device, space, scope)
     arrays, notes, calls, runs = arrays_of(bench), list[str](), dict[str, Call](), dict[str, str]()
     took = 0.0
@@ -184,7 +184,7 @@ def measured(
     seconds = [Winner(choice.space, choice.candidate.config) for choice in ranked if choice.space]
     programs = {_name(winner): winner for winner in (*seconds, *winners(found, family, scope))}
     stopwatch = Stopwatch(device, bench)
-    with turns.taken():
+    with turns.taken(device.place):
         for name in list(calls):
             bench.verify(calls[name])
         offered = {f"{call.name} {i}": call for i, call in enumerate(bench.library_algorithms())}

@@ -123,7 +123,7 @@ def compared(problem: Problem, size: str, device: Device, results: Path | None, 
     written = sum(operation.nbytes(a, bench.workbench.nominal) for a in space.operation.arrays if a.role != "in")
     mix = Mix(device, read, written) if problem.bound == "memory" else None
     import_for(problem.name)
-    with turns.taken():
+    with turns.taken(device.place):
         rivals = _rivals(problem, bench, kernel.config, mix, notes)
         stopwatch = Clock(device, SameConditions(bench.workbench, rivals))
         rounds = interleave(device, stopwatch, [rival.call for rival in rivals], seconds)
