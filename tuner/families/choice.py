@@ -226,7 +226,7 @@ class FamilyTable:
     def _valid(self, entries: Iterable[_Entry], scope: Scope) -> Iterator[Choice]:
         """Those of `entries` that are valid here."""
         for known, match, sizes, regret in entries:
-            if known.space is not None and not known.space.valid(known.config, scope):
+            if not known.is_valid(scope):
                 continue
             is_predicted = match == "predicted"
             record, rank = known.nearest_record(sizes) if is_predicted else known.records.get(sizes, (None, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 from tuner.errors import ExpressionError
@@ -21,28 +21,28 @@ class SizedCode:
 
     def __init__(self, space: Space) -> None:
         self._space = space
-        self._names = sorted(source.size_dependent(space) - source.unused(space))
+        self._names = sorted((space.sized_names & space.derived.keys()) - source.unused(space))
         self.parameters = space.parameters_behind(self._names)  # that they depend on
         self._kept: dict[tuple[Any, ...], Code] = {}
 
-    def at(self, config: Config, scope: Scope) -> Code:
-        """Their values in a configuration at a size."""
+    def at(self, config: Config, scope: Scope, sizes: Sequence[int] | None = None) -> Code:
+        """Their values in a configuration at a size: that of `scope`, or another one, in the same order."""
         if not self._names:
             return ()
-        key = (*scope.sizes.values(), *(config[name] for name in self.parameters))
+        key = (*(scope.sizes.values() if sizes is None else sizes), *(config[name] for name in self.parameters))
         code = self._kept.get(key)
         if code is None:
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
-            code = self._kept[key] = self._evaluated(config, scope)
+            elsewhere = {} if sizes is None else dict(zip(scope.sizes, sizes, strict=True))
+            code = self._kept[key] = self._evaluated({**elsewhere, **config}, scope)
         return code
 
     def is_for_one_size(self, config: Config, scope: Scope) -> bool:
         """Whether the code holds a size itself, and not only what kind of size it is."""
         if not self._names:
             return False
-        other = replace(scope, sizes={name: FACTOR * size for name, size in scope.sizes.items()})
-        return self.at(config, scope) != self.at(config, other)
+        return self.at(config, scope) != self.at(config, scope, [FACTOR * size for size in scope.sizes.values()])
 
     def _evaluated(self, config: Config, scope: Scope) -> Code:
         names = self._space.names(config, scope)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from tuner.errors import NoConfiguration
 from tuner.space.model import Space
 from tuner.space.scope import Scope
-from tuner.space.source import size_dependent
 from tuner.store import lookup
 from tuner.store.lookup import MATCHES, Candidate, Query
 from tuner.store.record import Record
@@ -69,10 +68,7 @@ class Elsewhere:
 
 def _kernel(store: Store, query: Query) -> _Kernel:
     space = query.space
-    varying = size_dependent(space) | space.operation.sizes.keys()
-    fixed = tuple(restriction for restriction in space.restrictions if not restriction.that.names & varying)
-    anywhere = replace(space, restrictions=fixed)  # what breaks one of these is valid at no size
-    records = [r for r in store.records if any(anywhere.valid(config, query.scope) for config in r.configs)]
+    records = [r for r in store.records if any(space.possible(config, query.scope) for config in r.configs)]
     matches = [fit.match for fit in lookup.best_fits(records, query)]
     # At another size, what is of this device may be exact.
     levels = [MATCHES.index("exact" if match == "nearest_size" else match) for match in matches]

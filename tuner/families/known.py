@@ -28,13 +28,23 @@ class Known:
     config: Config
     times: dict[Sizes, float] = field(default_factory=dict)
     records: dict[Sizes, tuple[Record, int]] = field(default_factory=dict)  # and the rank in it
+    _is_possible: bool | None = None  # at some size; None: not looked at
     _codes: set[Code] = field(default_factory=set)  # at the sizes where it was measured, as far as they were looked at
+
+    def is_valid(self, scope: Scope) -> bool:
+        """Whether it may run at a size. What sizes do not change is looked at once: scopes differ in nothing else."""
+        space = self.space
+        if space is None:
+            return True
+        if self._is_possible is None:
+            self._is_possible = space.possible(self.config, scope)
+        return self._is_possible and space.satisfies(self.config, scope, space.restrictions_of_sizes)
 
     def has_code(self, code: SizedCode, scope: Scope) -> bool:
         """Whether its code at a size is that of one at which it was measured."""
-        here, names = code.at(self.config, scope), [*scope.sizes]
+        here = code.at(self.config, scope)
         while here not in self._codes and self._unseen:
-            self._codes.add(code.at(self.config, _at(scope, names, self._unseen.pop())))
+            self._codes.add(code.at(self.config, scope, self._unseen.pop()))
         return here in self._codes
 
     def nearest_record(self, sizes: Sizes) -> tuple[Record | None, int]:

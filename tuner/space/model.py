@@ -246,6 +246,20 @@ class Space:
         return _Names({**scope.names, **config}, self.derived)
 
     @cached_property
+    def sized_names(self) -> frozenset[str]:
+        """The sizes, and the derived values that depend on them."""
+        found = {*self.operation.sizes}
+        for name, expression in self.derived.items():  # each stands behind those that it needs
+            if expression.names & found:
+                found.add(name)
+        return frozenset(found)
+
+    @cached_property
+    def restrictions_of_sizes(self) -> tuple[Restriction, ...]:
+        """The restrictions that depend on sizes."""
+        return tuple(each for each in self.restrictions if each.that.names & self.sized_names)
+
+    @cached_property
     def fixed_options(self) -> frozenset[str]:
         """The options that code, geometry, restrictions or shapes depend on: they are fixed when a kernel is loaded."""
         arguments = self.operation.arguments
@@ -281,15 +295,17 @@ class Space:
         names = self.names(config, scope)
         return replace(scope, config={**config, **{name: names[name] for name in self.derived}})
 
-    def broken(self, config: Mapping[str, Value], scope: Scope) -> Restriction | None:
-        """The first restriction that `config` breaks, or None.
+    def broken(
+        self, config: Mapping[str, Value], scope: Scope, restrictions: Iterable[Restriction] | None = None
+    ) -> Restriction | None:
+        """The first restriction that `config` breaks, of all or of `restrictions`, or None.
 
         Raises ExpressionError if a restriction cannot be evaluated (a division by zero) and no other one is broken.
         Their order does not matter.
         """
         names = self.names(config, scope)
         undecided: ExpressionError | None = None
-        for restriction in self.restrictions:
+        for restriction in self.restrictions if restrictions is None else restrictions:
             try:
                 if not restriction.that.evaluate(names):
                     return restriction
@@ -307,8 +323,17 @@ class Space:
 
     def valid(self, config: Mapping[str, Value], scope: Scope) -> bool:
         """Whether `config` is declared and satisfies every restriction."""
+        return self.declares(config) and self.satisfies(config, scope, self.restrictions)
+
+    def possible(self, config: Mapping[str, Value], scope: Scope) -> bool:
+        """Whether `config` is declared and satisfies every restriction that does not depend on sizes."""
+        others = [each for each in self.restrictions if each not in self.restrictions_of_sizes]
+        return self.declares(config) and self.satisfies(config, scope, others)
+
+    def satisfies(self, config: Mapping[str, Value], scope: Scope, restrictions: Iterable[Restriction]) -> bool:
+        """Whether `config` satisfies these restrictions; it does not where one cannot be evaluated."""
         try:
-            return self.declares(config) and self.broken(config, scope) is None
+            return self.broken(config, scope, restrictions) is None
         except ExpressionError:
             return False
 

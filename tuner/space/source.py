@@ -89,18 +89,9 @@ def _macros(space: Space, config: Config, scope: Scope) -> dict[str, str]:
     return {name: braces.literal(names[name]) for name in macro_names(space)}
 
 
-def size_dependent(space: Space) -> frozenset[str]:
-    """The derived values that depend on sizes."""
-    found: set[str] = set()
-    for name, expression in space.derived.items():  # each stands behind those that it needs
-        if expression.names & (found | space.operation.sizes.keys()):
-            found.add(name)
-    return frozenset(found)
-
-
 def unused(space: Space) -> frozenset[str]:
     """The derived values that depend on sizes, and that no text of the space names."""
-    candidates = size_dependent(space)
+    candidates = space.sized_names & space.derived.keys()
     if not candidates:
         return candidates
     return candidates.difference(*(words(inlined(path, space.include)) for path in space.sources))

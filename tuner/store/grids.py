@@ -60,8 +60,7 @@ class TiledGrid:
     @staticmethod
     def of(step: Step, space: Space, config: Config, scopes: Scopes, sizes: Sequence[Sizes]) -> TiledGrid | None:
         """The grid of a step, which is compared with what it is at `sizes`; None if it has no value somewhere."""
-        varying = _varying(space)
-        trees = [_unbounded(_resolved(extent.tree, space), varying) for extent in step.grid]
+        trees = [_unbounded(_resolved(extent.tree, space), space.sized_names) for extent in step.grid]
         grid = TiledGrid._of(step, trees, space, config, scopes, sizes)
         if grid is not None and not grid.agrees:
             factors = [factor for tree in trees for factor in _factors(tree, space)]
@@ -203,12 +202,3 @@ def _unbounded(tree: ast.expr, varying: frozenset[str]) -> ast.expr:
         if len(growing) == 1:
             return _unbounded(growing[0], varying)
     return tree
-
-
-def _varying(space: Space) -> frozenset[str]:
-    """The sizes, and the derived values that depend on one."""
-    found = {*space.operation.sizes}
-    derived = {name: expression.names for name, expression in space.derived.items()}
-    while more := {name for name, names in derived.items() if names & found} - found:
-        found |= more
-    return frozenset(found)
