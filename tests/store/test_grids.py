@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -32,3 +33,19 @@ def test_tiles_that_are_no_product_of_powers_of_sizes_are_counted(name: str, cho
         walked = names["steps"] if "steps" in space.derived else None  # over which a fixed number of blocks walks
         blocks = walked or math.prod(extent.integer(names) for extent in step.grid)
         assert tiles.at(here.names).tolist() == [blocks, blocks]
+
+
+def test_a_grid_whose_derived_values_double_again_and_again_is_left_out(tmp_path: Path) -> None:
+    doubling = "\n".join(f"  d{i}: max(d{i - 1}, d{i - 1})" for i in range(1, 60))
+    file = tmp_path / "twice.yaml"
+    (tmp_path / "twice.cu").write_text("KERNEL void twice(GLOBAL float *y, int n) {}")
+    file.write_text(
+        "title: t\noperation:\n  sizes: {n: }\n  arguments:\n    - {name: y, dtype: float32, shape: [n], role: out}\n"
+        "    - {name: n, dtype: int32}\n  reference: zeros(n)\nkernel: twice\nsource: twice.cu\n"
+        "parameters: {threads: [32]}\n"
+        f'derived:\n  d0: 1 if n % 3 else 2\n{doubling}\ngrid: ["ceil_div(n, 32) * d59"]\nblock: [threads]\n'
+    )
+    space = catalog.load(str(file))
+    scope = Scope({"n": 1}, {}, "cuda", Limits())
+    (step,) = space.steps
+    assert TiledGrid.of(step, space, {"threads": 32}, lambda sizes: at(space, scope, sizes), [(4,), (6,), (7,)]) is None

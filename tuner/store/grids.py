@@ -28,6 +28,7 @@ Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 PROBE_SIZE = 4096 * 3 * 5 * 7  # which nearly every block divides; the product of three such sizes is not too large
 NEARLY = 0.01  # of the exponent of a size
 MOST_CHECKED = 8  # sizes at which grids must be as they are thought to be
+MOST_NODES = 4096  # of the extents of a grid, with expressions in the place of derived values
 ROUNDING = 1e-4  # of a tile: more than the error of a product, less than any part of a tile
 
 
@@ -59,10 +60,13 @@ class TiledGrid:
 
     @staticmethod
     def of(step: Step, space: Space, config: Config, scopes: Scopes, sizes: Sequence[Sizes]) -> TiledGrid | None:
-        """The grid of a step, which is compared with what it is at `sizes`; None if it has no value somewhere."""
+        """The grid of a step, which is compared with what it is at `sizes`; None if it has no value somewhere, or is
+        too long to be looked at."""
         trees = [_unbounded(_resolved(extent.tree, space), space.sized_names) for extent in step.grid]
         grid = TiledGrid._of(step, trees, space, config, scopes, sizes)
         if grid is not None and not grid.agrees:
+            if sum(_length(tree, space) for tree in trees) > MOST_NODES:
+                return None
             factors = [factor for tree in trees for factor in _factors(tree, space)]
             split, large = TiledGrid._of(step, factors, space, config, scopes, sizes), _large(space)
             if split is not None and split.agrees and math.isclose(*(g.along(large).prod() for g in (split, grid))):
@@ -168,6 +172,18 @@ def _resolved(tree: ast.expr, space: Space) -> ast.expr:
     """What an extent is that is but the name of a derived value."""
     derived = space.derived.get(tree.id) if isinstance(tree, ast.Name) else None
     return tree if derived is None else _resolved(derived.tree, space)
+
+
+def _length(tree: ast.expr, space: Space) -> int:
+    """The nodes of an extent with expressions in the place of derived values: each may double those that it needs."""
+    lengths: dict[str, int] = {}
+
+    def of(tree: ast.expr) -> int:
+        return sum(lengths.get(node.id, 1) if isinstance(node, ast.Name) else 1 for node in ast.walk(tree))
+
+    for name, expression in space.derived.items():  # each stands behind those that it needs
+        lengths[name] = of(expression.tree)
+    return of(tree)
 
 
 def _factors(tree: ast.expr, space: Space) -> list[ast.expr]:
