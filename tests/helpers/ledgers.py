@@ -28,6 +28,11 @@ def finished(folder: Path) -> Counter[str]:
     return Counter(config for config, _ in _trials(folder, TrialState.COMPLETE, TrialState.FAIL))
 
 
+def is_begun(folder: Path) -> bool:
+    """Whether a configuration is claimed, and not measured to its end."""
+    return any(_trials(folder, TrialState.RUNNING))
+
+
 def outcomes(folder: Path) -> dict[str, str | None]:
     """Why each configuration that has been measured to its end has failed; None where it has not."""
     states = TrialState.COMPLETE, TrialState.FAIL

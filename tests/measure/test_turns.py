@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from helpers.kernels import Stage
-from helpers.ledgers import finished
-from helpers.processes import PATIENCE_SECONDS, start
+from helpers.ledgers import finished, is_begun
+from helpers.processes import PATIENCE_SECONDS, start, wait_until
 from tuner.devices import Device
 from tuner.measure.process import turns
 
@@ -141,6 +141,7 @@ def check_waits(kernel: str, device: str, place: str, folder: Path) -> None:
     timeout = 5.0
     with turns.taken(place):
         process = start(kernel, "8", "--device", device, "--timeout", str(timeout), "--budget", "2", "--json")
+        wait_until(lambda: is_begun(folder), process)
         time.sleep(2 * timeout)
         assert sum(finished(folder).values()) == 0
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
@@ -156,3 +157,37 @@ def test_without_a_file_that_can_be_locked_nobody_waits(tmp_path: Path, file: st
     work = WORK.format(log=str(log), name="only", place=PLACE)
     subprocess.run([sys.executable, "-c", work], env=environment, check=True)
     assert len(log.read_text().splitlines()) == 40
+
+
+def test_a_turn_that_was_outlasted_is_not_waited_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNER_TURNS", str(tmp_path / "device.turns"))
+    monkeypatch.setattr(turns, "PATIENCE_SECONDS", 0.1)
+    begun: list[str] = []
+
+    def run() -> None:
+        for _ in range(2):
+            with turns.taken(PLACE):
+                monkeypatch.setattr(turns, "PATIENCE_SECONDS", 3600.0)
+                begun.append(PLACE)
+
+    with turns.taken(PLACE):
+        other = threading.Thread(target=run, daemon=True)
+        other.start()
+        other.join(PATIENCE_SECONDS)
+    assert len(begun) == 2
+
+
+def test_who_is_told_to_end_waits_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNER_TURNS", str(tmp_path / "device.turns"))
+    is_told, is_over = threading.Event(), threading.Event()
+
+    def run() -> None:
+        with turns.taken(PLACE, is_told.is_set):
+            is_over.set()
+
+    with turns.taken(PLACE):
+        other = threading.Thread(target=run, daemon=True)
+        other.start()
+        assert not is_over.wait(0.2)
+        is_told.set()
+        assert is_over.wait(PATIENCE_SECONDS)

@@ -6,9 +6,11 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tuner.space import catalog
+from tuner.space.model import Space
 from tuner.space.scope import Limits, Scope
 from tuner.store.grids import CountedTiles, TiledGrid, at
 
@@ -35,17 +37,32 @@ def test_tiles_that_are_no_product_of_powers_of_sizes_are_counted(name: str, cho
         assert tiles.at(here.names).tolist() == [blocks, blocks]
 
 
-def test_a_grid_whose_derived_values_double_again_and_again_is_left_out(tmp_path: Path) -> None:
-    doubling = "\n".join(f"  d{i}: max(d{i - 1}, d{i - 1})" for i in range(1, 60))
-    file = tmp_path / "twice.yaml"
-    (tmp_path / "twice.cu").write_text("KERNEL void twice(GLOBAL float *y, int n) {}")
+def space_of(folder: Path, derived: str, grid: str, parameters: str = "{threads: [32]}") -> Space:
+    """A kernel of a vector with this grid."""
+    (folder / "twice.cu").write_text("KERNEL void twice(GLOBAL float *y, int n) {}")
+    file = folder / "twice.yaml"
     file.write_text(
         "title: t\noperation:\n  sizes: {n: }\n  arguments:\n    - {name: y, dtype: float32, shape: [n], role: out}\n"
         "    - {name: n, dtype: int32}\n  reference: zeros(n)\nkernel: twice\nsource: twice.cu\n"
-        "parameters: {threads: [32]}\n"
-        f'derived:\n  d0: 1 if n % 3 else 2\n{doubling}\ngrid: ["ceil_div(n, 32) * d59"]\nblock: [threads]\n'
+        f"parameters: {parameters}\nderived:\n{derived}\ngrid: [{grid!r}]\nblock: [threads]\n"
     )
-    space = catalog.load(str(file))
+    return catalog.load(str(file))
+
+
+def test_a_negative_parameter_counts_as_it_is_and_a_division_by_zero_for_nothing(tmp_path: Path) -> None:
+    parameters = "{threads: [32], sign: [-1]}"
+    space = space_of(tmp_path, "  odd: n % 5", "ceil_div(n, 7) + odd * sign**2 + n // (n - 3) * 0", parameters)
+    config, scope = {"threads": 32, "sign": -1}, Scope({"n": 1}, {}, "cuda", Limits())
+    grid = TiledGrid.of(space.steps[0], space, config, lambda sizes: at(space, scope, sizes), [(4,), (6,), (4096,)])
+    assert grid is not None
+    tiles = CountedTiles([grid])
+    assert tiles.at(at(space, scope, (4096,)).names).tolist() == [586 + 1]
+    assert np.isnan(tiles.at(at(space, scope, (3,)).names)).all()
+
+
+def test_a_grid_whose_derived_values_double_again_and_again_is_left_out(tmp_path: Path) -> None:
+    doubling = "\n".join(f"  d{i}: max(d{i - 1}, d{i - 1})" for i in range(1, 60))
+    space = space_of(tmp_path, f"  d0: 1 if n % 3 else 2\n{doubling}", "ceil_div(n, 32) * d59")
     scope = Scope({"n": 1}, {}, "cuda", Limits())
     (step,) = space.steps
     assert TiledGrid.of(step, space, {"threads": 32}, lambda sizes: at(space, scope, sizes), [(4,), (6,), (7,)]) is None

@@ -81,12 +81,14 @@ def _measured(device: Device, kept: KeptCeilings) -> Ceilings | None:
 
     from tuner.errors import DeviceError
     from tuner.measure import ceilings
+    from tuner.measure.process import turns
     from tuner.measure.timing import NOISE
 
     console = Console(stderr=True, markup=False, highlight=False)
     with console.status("", spinner="line") as status:
         try:
-            found = ceilings.measure(device, lambda name: status.update(f"{device.id}: {name}"), output.say)
+            with turns.taken(device.place):
+                found = ceilings.measure(device, lambda name: status.update(f"{device.id}: {name}"), output.say)
         except DeviceError as error:
             output.say(f"error: {error}")
             return None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tuner import devices, paths
 from tuner.devices.program import Program, build
 from tuner.errors import RequestError
+from tuner.measure.process import turns
 from tuner.measure.workbench import Workbench
 from tuner.space import launch_form
 from tuner.space.scope import Scope
@@ -126,7 +127,8 @@ def main() -> None:
     scope = Scope(request["sizes"], request["options"], device.language, device.limits, request["types"])
     bench = Workbench(device, space, scope)
     built = build(device.compiler, space, request["config"], scope)
-    bench.verify(bench.bind(Program(device, space, request["config"], scope, built)))
+    with turns.taken(device.place):
+        bench.verify(bench.bind(Program(device, space, request["config"], scope, built)))
 
 
 if __name__ == "__main__":

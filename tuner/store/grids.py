@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -116,15 +115,16 @@ class CountedTiles:
 
     def __init__(self, grids: Sequence[TiledGrid]) -> None:
         self.rows = [row for row, grid in enumerate(grids) if not grid.agrees]
-        texts = [[ast.unparse(extent) for extent in grids[row].extents] for row in self.rows]
-        numbers = {text: number for number, text in enumerate(dict.fromkeys(itertools.chain(*texts)))}
-        self._extents = [evaluator_of(ast.parse(text, mode="eval").body) for text in numbers]
+        extents = {ast.dump(extent): extent for row in self.rows for extent in grids[row].extents}
+        texts = [[ast.dump(extent) for extent in grids[row].extents] for row in self.rows]
+        numbers = {text: number for number, text in enumerate(extents)}
+        self._extents = [*map(evaluator_of, extents.values())]
         self._of_grids = np.full((len(texts), max(map(len, texts), default=0)), len(numbers))  # else the last value, 1
         for row, each in enumerate(texts):
             self._of_grids[row, : len(each)] = [numbers[text] for text in each]
 
     def at(self, names: Mapping[str, Any]) -> Array:
-        """They, where sizes and options have these values; not a number where they cannot be counted."""
+        """The tiles of these grids, by the values of sizes and options; not a number where they cannot be counted."""
         values = np.ones(len(self._extents) + 1)
         for number, extent in enumerate(self._extents):
             try:

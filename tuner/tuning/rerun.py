@@ -14,7 +14,7 @@ from tuner.errors import DeviceError, TrialError, WorkerDied
 from tuner.kernel import Kernel
 from tuner.measure.anchors import Anchors
 from tuner.measure.floor import Floor
-from tuner.measure.process import answers
+from tuner.measure.process import answers, turns
 from tuner.measure.process.attempts import patiently
 from tuner.measure.process.channel import Process
 from tuner.measure.process.supervisor import announce, explained, uncomputed
@@ -121,7 +121,8 @@ def main() -> None:
         channel.reply({"missed_cases": bench.missed_cases})
         next(requests)
         ceilings = KeptCeilings(_folder(request["results"])).of(device)
-        measured = _measure(bench, space, scope, device, candidate, ceilings)
+        with turns.taken(device.place):
+            measured = _measure(bench, space, scope, device, candidate, ceilings)
         if measured.reason is not None and (wrong := rejection(measured.reason)) is not None:
             rejected.keep(Query.of(space, scope, device), [(candidate.config, wrong)])
         channel.reply(asdict(measured))

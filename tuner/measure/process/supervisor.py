@@ -224,10 +224,11 @@ class Supervisor:
         if self._worker is not None and not self._worker.is_undisturbed():
             self.close()
         self.get_ready()
-        assert self._worker is not None
+        worker = self._worker
+        assert worker is not None
         try:
-            with turns.taken(self.device.place):
-                reply = self._worker.ask(request, seconds, lambda news: found_wrong(news["position"], news["failure"]))
+            with turns.taken(self.device.place, lambda: self._killed):
+                reply = worker.ask(request, seconds, lambda news: found_wrong(news["position"], news["failure"]))
         except TunerError as error:  # the worker is gone, or its state is unknown
             logger.debug("%s: its worker is given up: %s", self._device_id, error)
             self.close()
