@@ -1,6 +1,6 @@
 """Commands in several slots of each GPU, within a total number of seconds.
 
-The commands of a GPU take turns at measuring (TUNER_TURNS, see docs/machines.md), while the others prepare. Each slot
+The commands of a GPU take turns at measuring (see docs/machines.md), while the others prepare. Each slot
 has its share of the processor's cores.
 """
 
@@ -72,7 +72,7 @@ class Slots:
                             left_out.append(job)
                             continue
                         log = Path(folder) / f"{slot}"
-                        running[slot] = job, _started(job, gpu, cores, log, Path(folder)), time.monotonic(), log
+                        running[slot] = job, _started(job, gpu, cores, log), time.monotonic(), log
                 time.sleep(POLL_SECONDS)
                 for slot, (job, process, began, log) in list(running.items()):
                     over = time.monotonic() - deadline
@@ -93,13 +93,13 @@ class Slots:
         return left_out
 
 
-def _started(job: Job, gpu: int | None, cores: set[int], log: Path, folder: Path) -> subprocess.Popen[str]:
+def _started(job: Job, gpu: int | None, cores: set[int], log: Path) -> subprocess.Popen[str]:
     """A job in a slot. What it prints must fit into a pipe; its log may be long."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(len(cores)), "OPENBLAS_NUM_THREADS": str(len(cores))}
     if gpu is not None:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         number = visible[gpu] if visible != [""] else str(gpu)
-        environment |= {"CUDA_VISIBLE_DEVICES": number, "TUNER_TURNS": str(folder / f"gpu{gpu}.turns")}
+        environment["CUDA_VISIBLE_DEVICES"] = number
     with log.open("w") as errors:
         process = subprocess.Popen(job.command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
     os.sched_setaffinity(process.pid, cores)

@@ -295,17 +295,15 @@ class Space:
         names = self.names(config, scope)
         return replace(scope, config={**config, **{name: names[name] for name in self.derived}})
 
-    def broken(
-        self, config: Mapping[str, Value], scope: Scope, restrictions: Iterable[Restriction] | None = None
-    ) -> Restriction | None:
-        """The first restriction that `config` breaks, of all or of `restrictions`, or None.
+    def broken(self, config: Mapping[str, Value], scope: Scope) -> Restriction | None:
+        """The first restriction that `config` breaks, or None.
 
         Raises ExpressionError if a restriction cannot be evaluated (a division by zero) and no other one is broken.
         Their order does not matter.
         """
         names = self.names(config, scope)
         undecided: ExpressionError | None = None
-        for restriction in self.restrictions if restrictions is None else restrictions:
+        for restriction in self.restrictions:
             try:
                 if not restriction.that.evaluate(names):
                     return restriction
@@ -327,15 +325,13 @@ class Space:
 
     def possible(self, config: Mapping[str, Value], scope: Scope) -> bool:
         """Whether `config` is declared and satisfies every restriction that does not depend on sizes."""
-        others = [each for each in self.restrictions if each not in self.restrictions_of_sizes]
+        others = (each for each in self.restrictions if not each.that.names & self.sized_names)
         return self.declares(config) and self.satisfies(config, scope, others)
 
     def satisfies(self, config: Mapping[str, Value], scope: Scope, restrictions: Iterable[Restriction]) -> bool:
-        """Whether `config` satisfies these restrictions; it does not where one cannot be evaluated."""
-        try:
-            return self.broken(config, scope, restrictions) is None
-        except ExpressionError:
-            return False
+        """Whether `config` satisfies these restrictions, which are the space's."""
+        names = self.names(config, scope)
+        return all(restriction.holds(names) for restriction in restrictions)
 
     def geometries(self, config: Mapping[str, Value], scope: Scope) -> tuple[Geometry, ...]:
         """The geometry of each step of `config`. Raises ExpressionError unless all can be launched."""

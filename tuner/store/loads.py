@@ -47,7 +47,7 @@ from tuner.store.grids import ROUNDING, Array, CountedTiles, Measured, Sizes, Ti
 from tuner.store.library_tiles import LibraryTiles, ToldTiles
 
 PARTS = 11  # of a time, but for those of rows that are not aligned
-LOAD, BLOCK = 1, 6  # which of them are the load, which is the first of those of all kinds of waves; and a block's work
+LOAD, BLOCK = 1, 6  # which of them are the load, before those of other waves, and the work of one block
 ALIGNMENT, WIDEST = 16, 1.0  # bytes, and how much farther from all others rows are that are aligned so
 LINE = 128  # bytes of a line of a cache: rows that begin amid one touch one more
 NARROWER = 0.4  # by which power of two rows are apart of which half as many bytes are aligned

@@ -24,13 +24,12 @@ class OpenCLCompiler(Compiler):
     kind = BACKEND.kind
     tells = ("shared_memory",)
 
-    def __init__(self, context: cl.Context, architecture: str, name: str, keeps: bool) -> None:
-        """The driver itself `keeps` what it compiles."""
+    def __init__(self, context: cl.Context, architecture: str, name: str, is_pocl: bool) -> None:
         self.architecture = architecture
-        self._context, self._name, self._keeps = context, name, keeps
+        self._context, self._name, self._is_pocl = context, name, is_pocl
 
     def name(self) -> str:
-        return f"{self._name}, by source" if self._keeps else self._name
+        return f"{self._name}, by source" if self._is_pocl else self._name
 
     def folders(self) -> list[Path]:
         caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -42,7 +41,7 @@ class OpenCLCompiler(Compiler):
         for kernel in source.kernels:
             if kernel not in defined.split(";"):
                 raise BuildError(missing_kernel(source, kernel))
-        binary = source.text.encode() if self._keeps else _binary_of(program)
+        binary = source.text.encode() if self._is_pocl else _binary_of(program)
         return Build(binary, {kernel: self._figures(program, kernel) for kernel in source.kernels})
 
     def _figures(self, program: cl.Program, kernel: str) -> Figures:
