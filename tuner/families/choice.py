@@ -68,7 +68,7 @@ class FamilyTable:
         """`scope` has options and types; its sizes do not matter. `library`: whether the vendor's is a candidate.
         `exported` are builds besides those in the cache; records lie under the names that its kernels had."""
         self._spaces = [space for space in spaces if device.language in space.languages]
-        self._scope, self.device = scope, device
+        self._latest, self.device = scope, device
         self._queries = [Query.of(space, scope, device) for space in self._spaces]
         self._stores = [Store.of(q.space, results, exported.names_of(q.version.code)) for q in self._queries]
         self._code = {id(space): SizedCode(space) for space in self._spaces}
@@ -100,8 +100,11 @@ class FamilyTable:
         return products.tiles(space, self.scope(dict(zip(space.operation.sizes, sizes, strict=True))), self.device)
 
     def scope(self, sizes: Mapping[str, int]) -> Scope:
-        """The problem of these sizes."""
-        return replace(self._scope, sizes=dict(sizes))
+        """The problem of these sizes. A choice asks for it again and again."""
+        latest = self._latest
+        if latest.sizes != sizes:
+            self._latest = latest = replace(latest, sizes=dict(sizes))
+        return latest
 
     def choices(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
         """What may run at these sizes, best first, with exceptions: where there is no exact match, what need not be

@@ -33,7 +33,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,6 +51,8 @@ LOAD, BLOCK = 1, 6  # which of them are the load, before those of other waves, a
 ALIGNMENT, WIDEST = 16, 1.0  # bytes, and how much farther from all others rows are that are aligned so
 LINE = 128  # bytes of a line of a cache: rows that begin amid one touch one more
 NARROWER = 0.4  # by which power of two rows are apart of which half as many bytes are aligned
+Entries = np.ndarray[Any, np.dtype[np.intp]] | slice
+EVERY = slice(None)
 
 
 class Position(NamedTuple):
@@ -189,11 +191,12 @@ class TimeTerms:
         parts[..., PARTS:] = (parts[:, :, None, (LOAD, BLOCK)] * unaligned).reshape(*each.shape, -1)
         return parts
 
-    def position(self, amounts: Amounts, in_waves: Array) -> Position:
-        """Where the sizes lie. `in_waves` is what `waves` gives."""
-        own = np.empty((*amounts.tiles.shape, 5))
-        own[..., 0], own[..., 1] = amounts.tiles, amounts.share * amounts.work
-        own[..., 2:] = np.moveaxis(in_waves[:3], 0, -1)
+    def position(self, amounts: Amounts, in_waves: Array, entries: Entries = EVERY) -> Position:
+        """Where the sizes lie, for these entries. `in_waves` is what `waves` gives."""
+        tiles, share = amounts.tiles[:, entries], amounts.share[:, entries]
+        own = np.empty((*tiles.shape, 5))
+        own[..., 0], own[..., 1] = tiles, share * amounts.work
+        own[..., 2:] = np.moveaxis(in_waves[:3, :, entries], 0, -1)
         with np.errstate(invalid="ignore", divide="ignore"):
             np.log(own, out=own)
         own[~np.isfinite(own)] = 0.0

@@ -90,18 +90,19 @@ class Nearness:
 
     def near(self, entries: Rows, here: Position) -> tuple[Rows, Rows, Array]:
         """The blocks of these entries, which are sorted; the first one of each among them; and by block how near, from
-        0 to 1, a size is to each pair. It is computed in float32, since each choice waits for it."""
+        0 to 1, a size is to each pair. `here` is where it lies, for these entries. All of it is computed in float32,
+        since each choice waits for it."""
         is_asked = np.zeros(len(self._kinds), bool)
         is_asked[entries] = True
         blocks = np.flatnonzero(is_asked[self._entries])
-        (place,), own = self._places(here), (here.own[0] * self._own_scales).astype(np.float32)
+        (place,), counts = self._places(here), self._blocks[entries]
+        own = (here.own[0] * self._own_scales[entries]).astype(np.float32).repeat(counts, axis=0)
         shared = np.empty((len(self._columns), len(self._shared[0])), np.float32)
         for kind, (columns, scale, telling) in enumerate(zip(self._columns, self._scales, self._telling, strict=True)):
             apart = columns - (place * scale)[telling].astype(np.float32)[:, None]
             np.einsum("ds,ds->s", apart, apart, out=shared[kind])
-        apart = self._block_own[blocks] - own[self._entries[blocks], :, None]
+        apart = self._block_own[blocks] - own[:, :, None]
         squares = shared.take(self._block_rows[blocks]) + np.einsum("bdp,bdp->bp", apart, apart)
-        counts = self._blocks[entries]
         return blocks, counts.cumsum() - counts, np.exp(-np.sqrt(squares))
 
     def near_one_another(self, entry: int) -> Array:

@@ -134,7 +134,7 @@ class TimeModel:
             times = sums(self._terms.parts(amounts, waves)[0], self._factors, self._seen)
             hopeful = np.argsort(np.where(self._is_kernel, times, 0.0))[:MOST_HOPEFUL]
             hopeful = np.sort(hopeful[self._counts[hopeful] > 0])
-            blocks, first, near = self._nearness.near(hopeful, self._terms.position(amounts, waves))
+            blocks, first, near = self._nearness.near(hopeful, self._terms.position(amounts, waves, hopeful))
             far = 1 - np.maximum.reduceat(near.max(axis=1), first)
             remains = np.add.reduceat(np.einsum("bp,bp->b", near, self._weights[blocks]), first)
             near *= near
