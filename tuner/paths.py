@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import functools
 import hashlib
 import os
 import stat
@@ -54,11 +53,7 @@ def cache_folder() -> Path:
 
 def _user(variable: str, default: str) -> Path:
     """The package's folder in `variable`, else in `default` under the home folder: XDG Base Directory Specification."""
-    return _in_home(os.environ.get(variable, ""), os.environ.get("HOME", ""), default)
-
-
-@functools.cache  # each choice of a dispatch asks for it
-def _in_home(base: str, _home: str, default: str) -> Path:
+    base = os.environ.get(variable, "")
     return (Path(base) if os.path.isabs(base) else Path.home() / default) / "tuner"
 
 

@@ -68,7 +68,7 @@ class FamilyTable:
         """`scope` has options and types; its sizes do not matter. `library`: whether the vendor's is a candidate.
         `exported` are builds besides those in the cache; records lie under the names that its kernels had."""
         self._spaces = [space for space in spaces if device.language in space.languages]
-        self._latest, self.device = scope, device
+        self._scope, self.device = scope, device
         self._queries = [Query.of(space, scope, device) for space in self._spaces]
         self._stores = [Store.of(q.space, results, exported.names_of(q.version.code)) for q in self._queries]
         self._code = {id(space): SizedCode(space) for space in self._spaces}
@@ -100,30 +100,28 @@ class FamilyTable:
         return products.tiles(space, self.scope(dict(zip(space.operation.sizes, sizes, strict=True))), self.device)
 
     def scope(self, sizes: Mapping[str, int]) -> Scope:
-        """The problem of these sizes. A choice asks for it again and again."""
-        latest = self._latest
-        if latest.sizes != sizes:
-            self._latest = latest = replace(latest, sizes=dict(sizes))
-        return latest
+        """The problem of these sizes."""
+        return replace(self._scope, sizes=dict(sizes))
 
     def choices(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
         """What may run at these sizes, best first, with exceptions: where there is no exact match, what need not be
         compiled precedes what must be, and code that is for one size alone comes last. Where there are exported builds,
         these precede all else. Raises NoConfiguration where nothing is valid."""
+        scope = self.scope(sizes)
         if not self._exported:
-            yield from self._judged(sizes)
+            yield from self._judged(scope)
             return
         others: list[Choice] = []
-        for choice in self._judged(sizes):
-            if choice.space is None or self._sources(choice, self.scope(sizes)) <= self._exported:
+        for choice in self._judged(scope):
+            if choice.space is None or self._sources(choice, scope) <= self._exported:
                 yield choice
             else:
                 others.append(choice)
         yield from others
 
-    def _judged(self, sizes: Mapping[str, int]) -> Iterator[Choice]:
+    def _judged(self, scope: Scope) -> Iterator[Choice]:
         """The same without regard to exported builds: what failed verification here comes last."""
-        scope, wrong = self.scope(sizes), list[Choice]()
+        wrong: list[Choice] = []
         queries, judges = {id(query.space): query for query in self._queries}, dict[int, Rejections]()
 
         def judge(space: Space) -> Rejections:
@@ -131,7 +129,7 @@ class FamilyTable:
                 judges[id(space)] = Rejections(replace(queries[id(space)], scope=scope))
             return judges[id(space)]
 
-        for choice in self._ranked(sizes, judge):
+        for choice in self._ranked(scope, judge):
             if choice.space is not None:
                 choice = replace(choice, candidate=judge(choice.space).judged(choice.candidate))
             if not choice.candidate.rejected:
@@ -140,11 +138,10 @@ class FamilyTable:
                 wrong.append(choice)
         yield from wrong
 
-    def _ranked(self, sizes: Mapping[str, int], judge: Callable[[Space], Rejections]) -> Iterator[Choice]:
+    def _ranked(self, scope: Scope, judge: Callable[[Space], Rejections]) -> Iterator[Choice]:
         """The same with what failed verification in its place; only a kernel's own look-up has it last."""
-        scope, key = self.scope(sizes), tuple(sizes.values())
         found = False
-        for choice in self._by_code(self._comparable(scope, key), scope):
+        for choice in self._by_code(self._comparable(scope), scope):
             found = True
             yield choice
         failure = NoConfiguration(f"no kernel of the family runs on {self.device.id}")
@@ -199,9 +196,10 @@ class FamilyTable:
             return frozenset([""])  # no build is of that
         return frozenset(step.source.digest for step in steps)
 
-    def _comparable(self, scope: Scope, key: Sizes) -> Iterator[_Entry]:
+    def _comparable(self, scope: Scope) -> Iterator[_Entry]:
         """What was measured on this device, best first: exact ones; then predicted ones, or those of the nearest
         sizes."""
+        key = tuple(scope.sizes.values())
         yield from self._ordered(self._recorded.get(key, []), key, "exact")
         regret = self._model.regret if self._model is not None else None
         if self._model is not None and regret is not None:

@@ -34,7 +34,7 @@ def keep(query: Query, reasons: Iterable[tuple[Config, str]] = (), right: Iterab
     found = {config_key(config): paths.shown(reason, LONGEST_REASON) for config, reason in reasons}
     cleared = {config_key(config) for config in right} - found.keys()
     with contextlib.suppress(OSError, RequestError):
-        path = _path(paths.state(), query.space.name)
+        path = _path(paths.state(), query)
         if not found and not path.exists():
             return
         problem = _problem(query)
@@ -96,7 +96,7 @@ class Rejections:
 def _known(query: Query) -> Mapping[ConfigKey, str]:
     """The configurations that failed, with their reasons; of the space and all that verifying it reads as they are."""
     with contextlib.suppress(OSError, RequestError, ValueError, TypeError, LookupError, AttributeError):
-        path = _path(paths.state_folder(), query.space.name)
+        path = _path(paths.state_folder(), query)
         status = path.stat()
         version = status.st_ino, status.st_mtime_ns, status.st_size
         data = _by_problem(path, version).get(json.dumps(_problem(query)), {})
@@ -121,9 +121,8 @@ def _config(key: ConfigKey) -> Config:
     return {name: value for name, _, value in key}
 
 
-@functools.lru_cache(maxsize=256)
-def _path(state: Path, kernel: str) -> Path:
-    return state / "rejected" / f"{kernel.lstrip('/')}.jsonl"
+def _path(state: Path, query: Query) -> Path:
+    return state / "rejected" / f"{query.space.name.lstrip('/')}.jsonl"
 
 
 def _problem(query: Query) -> list[Any]:
