@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,10 @@ from helpers.processes import Tune, start
 from helpers.records import sizes
 from tuner.devices import Device
 from tuner.measure.method import Method
-from tuner.measure.results import Outcome
+from tuner.measure.results import FINALS, Outcome
 from tuner.space import catalog, source
 from tuner.tuning import ledger
+from tuner.tuning.patience import PatientStorage
 from tuner.tuning.study import StudyKey
 from tuner.tuning.trial import Trial
 
@@ -121,6 +123,44 @@ def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_h
         with ledger.Ledger(space, key, url=url) as again:
             known = again.known(config, 60)
             assert (known and known.outcome.failure) == ("repeat offender" if begun else None)
+
+
+def test_an_interrupt_right_after_a_trial_is_on_disk_does_not_hide_it_from_its_own_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(storage: PatientStorage, *arguments: object) -> None:
+        storage.request(storage.inner.set_trial_state_values, *arguments)
+        signal.raise_signal(signal.SIGINT)
+
+    space = catalog.load("sgemm/01_host_blocked")
+    config, key = dict(space.default), StudyKey(sizes(8), {}, "device", "signature", "toolchain")
+    with ledger.Ledger(space, key) as open_ledger:
+        assert open_ledger.claim(config, 60.0)
+        open_ledger.finish(Trial(config, Outcome(times=(1e-3,)), (1e-3,), 60.0))
+        with monkeypatch.context() as patched:
+            patched.setattr(PatientStorage, "set_trial_state_values", interrupted, raising=False)
+            with pytest.raises(KeyboardInterrupt):
+                open_ledger.revise(Trial(config, Outcome(failure=FINALS, log="wrong result: by 1"), (), 60.0))
+        assert [trial.outcome.rejection for trial in open_ledger.trials] == ["by 1"]
+    with ledger.Ledger(space, key) as again:
+        assert [trial.outcome.rejection for trial in again.trials] == ["by 1"]
+
+
+def test_a_result_that_comes_after_its_claim_has_lapsed_leaves_the_configuration_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "LEASE_SECONDS", 0.0)
+    monkeypatch.setattr(ledger, "HEARTBEAT_SECONDS", 3600.0)
+    space, url = catalog.load("sgemm/01_host_blocked"), f"sqlite:///{tmp_path}/claims.db"
+    config, key = dict(space.default), StudyKey(sizes(8), {}, "device", "signature", "toolchain")
+    with ledger.Ledger(space, key, url=url) as late, ledger.Ledger(space, key, url=url) as other:
+        assert late.claim(config, 60.0)
+        other.news()
+        time.sleep(0.01)
+        other.news()
+        assert not late.finish(Trial(config, Outcome(times=(1e-3,)), (1e-3,), 60.0))
+        assert late.trials == []
+        assert late.known(config, 60.0) is None
 
 
 def test_trials_of_an_earlier_protocol_are_kept_and_not_used(tune: Tune, stage: Stage, host: Device) -> None:

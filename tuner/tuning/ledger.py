@@ -234,16 +234,19 @@ class Ledger:
             trial = replace(better, outcome=replace(better.outcome, doubtful=trial.outcome.doubtful))
         with self._access:
             trial_id = self._own_claims[key]
+            self._trials[key] = trial  # first: an interrupt after the last write must not leave it unknown here
             try:
                 self._storage.set_trial_user_attr(trial_id, "measured", attribute(trial))
                 self._storage.set_trial_state_values(trial_id, state_of(trial), values_of(trial))
             except UpdateFinishedTrialError:
                 # Where a connection is cut in the middle, a request may have been carried out without an answer.
                 if self._storage.get_trial(trial_id).state != state_of(trial):
+                    del self._trials[key]
+                    if earlier is not None:
+                        self._trials[key] = earlier
                     return False
             finally:
                 del self._own_claims[key]
-            self._trials[key] = trial
             self._doubtful.discard(key)
             return True
 
