@@ -114,7 +114,7 @@ def once(options: argparse.Namespace) -> Figures:
     for _ in range(options.sizes):
         sizes = drawn(LARGEST)
         timed(figures, "choice", lambda sizes=sizes: next(table.choices(sizes)))
-        timed(figures, "of that the library's answer", lambda sizes=sizes: table._tiles(tuple(sizes.values())))
+        timed(figures, "of that the library's answer", lambda sizes=sizes: table._tiles(table.scope(sizes)))
     if options.loads and not shown:
         most = LARGEST // 4 if device.kind == "cuda" else LARGEST // 64  # a processor takes long for a product
         loaded(figures, options, device, [drawn(most) for _ in range(options.loads)])

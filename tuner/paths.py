@@ -52,9 +52,14 @@ def cache_folder() -> Path:
 
 
 def _user(variable: str, default: str) -> Path:
-    """The package's folder in `variable`, else in `default` under the home folder: XDG Base Directory Specification."""
+    """The package's folder in `variable`, else in `default` under the home folder: XDG Base Directory Specification.
+    Raises RequestError where no home folder is known."""
     base = os.environ.get(variable, "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / default) / "tuner"
+    if not os.path.isabs(base):
+        base = os.path.expanduser(f"~/{default}")  # pathlib takes three times as long, and every choice waits for it
+        if not os.path.isabs(base):
+            raise RequestError("no home folder is known; set HOME to one")
+    return Path(base, "tuner")
 
 
 def own_environment() -> dict[str, str]:

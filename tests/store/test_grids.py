@@ -24,13 +24,13 @@ def test_tiles_that_are_no_product_of_powers_of_sizes_are_counted(name: str, cho
     space = catalog.load(name)
     (step,), config = space.steps, {**space.default, **chosen}
     scope = Scope(dict.fromkeys(space.operation.sizes, 1), dict(space.operation.options), "cuda", Limits())
-    grid = TiledGrid.of(step, space, config, lambda sizes: at(space, scope, sizes), SIZES)
+    grid = TiledGrid.of(step, space, config, lambda sizes: at(scope, sizes), SIZES)
     assert grid is not None
     assert not grid.agrees
     tiles = CountedTiles([replace(grid, agrees=True), grid, grid])
     assert tiles.rows == [1, 2]
     for sizes in SIZES:
-        here = at(space, scope, sizes)
+        here = at(scope, sizes)
         names = space.names(config, here)
         walked = names["steps"] if "steps" in space.derived else None  # over which a fixed number of blocks walks
         blocks = walked or math.prod(extent.integer(names) for extent in step.grid)
@@ -53,11 +53,11 @@ def test_a_negative_parameter_counts_as_it_is_and_a_division_by_zero_for_nothing
     parameters = "{threads: [32], sign: [-1]}"
     space = space_of(tmp_path, "  odd: n % 5", "ceil_div(n, 7) + odd * sign**2 + n // (n - 3) * 0", parameters)
     config, scope = {"threads": 32, "sign": -1}, Scope({"n": 1}, {}, "cuda", Limits())
-    grid = TiledGrid.of(space.steps[0], space, config, lambda sizes: at(space, scope, sizes), [(4,), (6,), (4096,)])
+    grid = TiledGrid.of(space.steps[0], space, config, lambda sizes: at(scope, sizes), [(4,), (6,), (4096,)])
     assert grid is not None
     tiles = CountedTiles([grid])
-    assert tiles.at(at(space, scope, (4096,)).names).tolist() == [586 + 1]
-    assert np.isnan(tiles.at(at(space, scope, (3,)).names)).all()
+    assert tiles.at(at(scope, (4096,)).names).tolist() == [586 + 1]
+    assert np.isnan(tiles.at(at(scope, (3,)).names)).all()
 
 
 def test_a_grid_whose_derived_values_double_again_and_again_is_left_out(tmp_path: Path) -> None:
@@ -65,4 +65,4 @@ def test_a_grid_whose_derived_values_double_again_and_again_is_left_out(tmp_path
     space = space_of(tmp_path, f"  d0: 1 if n % 3 else 2\n{doubling}", "ceil_div(n, 32) * d59")
     scope = Scope({"n": 1}, {}, "cuda", Limits())
     (step,) = space.steps
-    assert TiledGrid.of(step, space, {"threads": 32}, lambda sizes: at(space, scope, sizes), [(4,), (6,), (7,)]) is None
+    assert TiledGrid.of(step, space, {"threads": 32}, lambda sizes: at(scope, sizes), [(4,), (6,), (7,)]) is None

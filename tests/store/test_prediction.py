@@ -246,12 +246,12 @@ def test_best_tells_what_is_expected_to_be_lost(tune: Tune, tmp_path: Path, host
 
 
 def test_a_library_that_tells_its_tiles_is_predicted_by_their_waves() -> None:
-    def tiles(at: tuple[int, ...]) -> Tiles:
-        there = math.ceil(at[0] / 128) ** 2
-        return Tiles(there, (at[0] / 128) ** 2, there / UNITS, algorithm=1)
+    def tiles(at: Scope) -> Tiles:
+        there = math.ceil(at.sizes["M"] / 128) ** 2
+        return Tiles(there, (at.sizes["M"] / 128) ** 2, there / UNITS, algorithm=1)
 
     def library(size: int) -> float:
-        return math.ceil(tiles((size,)).there / UNITS) * size / 1e6
+        return math.ceil(math.ceil(size / 128) ** 2 / UNITS) * size / 1e6
 
     tried = [64 * n for n in (9, 13, 17, 20, 21, 22, 24, 26, 28, 30, 31, 33, 35, 37, 39, 42, 45, 48)]
     known = {(size, size, size, 1): library(size) for size in tried}
@@ -266,18 +266,18 @@ def test_a_library_that_tells_its_tiles_is_predicted_by_their_waves() -> None:
 
 
 def test_a_library_is_asked_once_for_what_it_would_run_at_a_size() -> None:
-    asked: list[tuple[int, ...]] = []
+    asked: list[int] = []
 
-    def tiles(at: tuple[int, ...]) -> Tiles:
-        asked.append(at)
-        return Tiles(math.ceil(at[0] / 128) ** 2, (at[0] / 128) ** 2, 1.0, algorithm=1)
+    def tiles(at: Scope) -> Tiles:
+        asked.append(size := at.sizes["M"])
+        return Tiles(math.ceil(size / 128) ** 2, (size / 128) ** 2, 1.0, algorithm=1)
 
     known = {(64 * n, 64 * n, 64 * n, 1): n**3 / 1e3 for n in range(8, 28)}
     entries = [Measured(SPACE, LARGE, {at: 2 * time_ms for at, time_ms in known.items()}), Measured(None, {}, known)]
     model = TimeModel(entries, Scope(sizes(1), {"alpha": 1.0, "beta": 0.0}, "cuda", Limits()), UNITS, 0, tiles)
     asked.clear()
     model.times(sizes(2048))
-    assert asked == [(2048, 2048, 2048, 1)]
+    assert asked == [2048]
 
 
 def test_what_many_sizes_leave_open_is_known_at_each_of_them() -> None:

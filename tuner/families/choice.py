@@ -94,10 +94,9 @@ class FamilyTable:
         """The sizes of all times, and where they lie. With a model, nothing asks for them."""
         return {sizes: logarithms(sizes) for sizes in {sizes for known in self._known for sizes in known.times}}
 
-    def _tiles(self, sizes: Sizes) -> Tiles | None:
-        """How the library runs the operation at these sizes, if it tells."""
-        space = self._spaces[0]
-        return products.tiles(space, self.scope(dict(zip(space.operation.sizes, sizes, strict=True))), self.device)
+    def _tiles(self, scope: Scope) -> Tiles | None:
+        """How the library runs the operation at the sizes of `scope`, if it tells."""
+        return products.tiles(self._spaces[0], scope, self.device)
 
     def scope(self, sizes: Mapping[str, int]) -> Scope:
         """The problem of these sizes."""

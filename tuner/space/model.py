@@ -87,7 +87,7 @@ class Operation:
     accept: tuple[str, ...] = ()
     types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def arrays(self) -> tuple[Argument, ...]:
         """The arrays that the caller passes, in order."""
         return tuple(a for a in self.arguments if a.is_array and not a.value)

@@ -46,8 +46,8 @@ class TiledGrid:
     Where these do not tell the blocks, but those of the factors of products do, each factor has a row.
 
     `most` is the number of blocks that the grid does not exceed. It `agrees` where it gave the blocks of all sizes
-    that were tried; else tiles are to be counted by `extents`, which sizes and options alone change. Where it is no
-    product, none of them is thought to be cut.
+    that were tried; else tiles are to be counted as the product of `extents`, which sizes and options alone change.
+    Where it is no product, none of them is thought to be cut.
     """
 
     factors: Array
@@ -71,7 +71,7 @@ class TiledGrid:
             if split is not None and split.agrees and math.isclose(*(g.along(large).prod() for g in (split, grid))):
                 return split
             values = _Values(space, config)
-            return replace(grid, extents=tuple(values.visit(copy.deepcopy(tree)) for tree in trees))
+            return replace(grid, extents=tuple(values.visit(copy.deepcopy(factor)) for factor in factors))
         return grid
 
     @staticmethod
@@ -128,7 +128,7 @@ class CountedTiles:
         values = np.ones(len(self._extents) + 1)
         for number, extent in enumerate(self._extents):
             try:
-                (values[number],) = counted([extent], names)
+                values[number] = value_of(extent, names, "a grid")
             except (ExpressionError, ArithmeticError, ValueError):
                 values[number] = np.nan
         tiles: Array = values[self._of_grids].prod(axis=1)
@@ -140,9 +140,9 @@ def counted(extents: Sequence[Evaluator], names: Mapping[str, Any]) -> list[int]
     return [int(value_of(extent, names, "a grid")) for extent in extents]
 
 
-def at(space: Space, scope: Scope, sizes: Sizes) -> Scope:
+def at(scope: Scope, sizes: Sizes) -> Scope:
     """The problem of these sizes, in the order of the operation."""
-    return replace(scope, sizes=dict(zip(space.operation.sizes, sizes, strict=True)))
+    return replace(scope, sizes=dict(zip(scope.sizes, sizes, strict=True)))
 
 
 def parameters_of(space: Space) -> list[str]:

@@ -10,33 +10,36 @@ import numpy as np
 
 if TYPE_CHECKING:
     from tuner.devices.product import Tiles
+    from tuner.space.scope import Scope
     from tuner.store.grids import Array, Sizes
 
 LEAST_WAVES = 1e-3  # of a library's tiles
 OTHER = 2.0  # how far apart sizes are at which different algorithms run
 
-LibraryTiles = Callable[["Sizes"], "Tiles | None"]  # how the library runs the operation at these sizes, if it tells
+LibraryTiles = Callable[["Scope"], "Tiles | None"]  # how the library runs the operation at a size, if it tells
 
 
 class ToldTiles:
     """What a library tells. Where it has no tiles at one of the sizes, it is believed nowhere: `are_known` tells."""
 
-    def __init__(self, measured: Iterable[Sizes], ask: LibraryTiles, units: int) -> None:
-        """`measured` are the sizes at which it was measured, `units` the multiprocessors."""
+    def __init__(self, measured: Iterable[Scope], ask: LibraryTiles, units: int) -> None:
+        """`measured` are the problems at whose sizes it was measured, `units` the multiprocessors."""
         self._told: dict[Sizes, Tiles] = {}
-        for each in measured:
-            if (tiles := ask(each)) is None:
+        for scope in measured:
+            if (tiles := ask(scope)) is None:
                 self._told = {}
                 break
-            self._told[each] = tiles
+            self._told[tuple(scope.sizes.values())] = tiles
         self.are_known = bool(self._told)
         self._ask, self._units = ask, units
         self._unknown = np.nan if self.are_known else 0.0
         self._algorithms = sorted({each.algorithm for each in self._told.values()})
 
-    def at(self, sizes: Sequence[Sizes]) -> list[Tiles | None]:
-        """How it runs at these sizes. It is asked again where it was not measured."""
-        return [self._told.get(each) or self._ask(each) if self.are_known else None for each in sizes]
+    def at(self, scopes: Sequence[Scope]) -> list[Tiles | None]:
+        """How it runs at the sizes of these. It is asked again where it was not measured."""
+        if not self.are_known:
+            return [None] * len(scopes)
+        return [self._told.get(tuple(scope.sizes.values())) or self._ask(scope) for scope in scopes]
 
     def counts(self, told: Sequence[Tiles | None]) -> Array:
         """The tiles, by size: zero where it never tells, not a number where it does not tell here."""

@@ -106,9 +106,8 @@ class TimeTerms:
         self._units, self._scope, self._cache = units, scope, cache
         self._space = next((entry.space for entry in measured if entry.space is not None), None)
         self._rows = {} if self._space is None else _rows(self._space, scope)
-        self._latest: tuple[Sizes, Scope] = (), scope
         self._libraries = np.array([entry.space is None for entry in measured], bool)
-        scopes = functools.cache(self._at)  # many grids are looked at at the same sizes
+        scopes = functools.cache(functools.partial(at, scope))  # many grids are looked at at the same sizes
         parameters: dict[int, list[str]] = {}
         known: dict[tuple[object, ...], list[TiledGrid]] = {}
         grids: list[TiledGrid] = []
@@ -138,13 +137,7 @@ class TimeTerms:
         self._power_of = inverse.reshape(self._factors.shape)
         self._most = np.array([grid.most for grid in grids], float)
         library = next((entry.times for entry in measured if entry.space is None), ())
-        self._told = ToldTiles(library, tiles, units)
-
-    def _at(self, sizes: Sizes) -> Scope:
-        """The problem of these sizes; all entries are of one operation. A choice asks for it again and again."""
-        if sizes != self._latest[0] and self._space is not None:
-            self._latest = sizes, at(self._space, self._scope, sizes)
-        return self._latest[1]
+        self._told = ToldTiles((at(scope, each) for each in library), tiles, units)
 
     @property
     def has_tiles(self) -> bool:
@@ -158,15 +151,15 @@ class TimeTerms:
 
     def amounts(self, sizes: Sequence[Sizes]) -> Amounts:
         """What is counted at each of these sizes."""
-        there, whole = self._tiles(sizes)
+        scopes = [at(self._scope, each) for each in sizes]  # all entries are of one operation
+        there, whole = self._tiles(sizes, scopes)
         work, alignments = np.ones((len(sizes), 2)), np.ones((len(sizes), len(self._rows)), int)
         if self._space is not None:
-            for row, each in enumerate(sizes):
-                scope = self._at(each)
+            for row, scope in enumerate(scopes):
                 work[row], alignments[row] = work_of(self._space, scope), self._alignments(scope)
-        library = self._told.at(sizes)
-        tiles = self._means(there, self._told.counts(library))
-        share = self._means(1 / whole, self._told.shares(library))
+        library = self._told.at(scopes)
+        told = np.array([self._told.counts(library), self._told.shares(library)])
+        tiles, share = self._means(np.array([there, 1 / whole]), told)
         return Amounts(sizes, there, tiles, share, work[:, [0]], work[:, [1]], alignments, library)
 
     def numbers(self, amounts: Amounts) -> list[Array]:
@@ -182,7 +175,7 @@ class TimeTerms:
         missed = np.minimum(np.maximum(2 * moved / self._cache - 1, 0.0), 1.0) if self._cache else 0.0
         parts = np.empty((*each.shape, self.count))
         parts[..., 0] = 1.0
-        parts[..., LOAD:BLOCK] = np.moveaxis(in_waves * each, 0, -1)
+        parts[..., LOAD:BLOCK] = (in_waves * each).transpose(1, 2, 0)
         for number, part in enumerate((each, in_waves[0], amounts.tiles, moved, missed * moved), BLOCK):
             parts[..., number] = part
         if not self.has_tiles:
@@ -196,7 +189,7 @@ class TimeTerms:
         tiles, share = amounts.tiles[:, entries], amounts.share[:, entries]
         own = np.empty((*tiles.shape, 5))
         own[..., 0], own[..., 1] = tiles, share * amounts.work
-        own[..., 2:] = np.moveaxis(in_waves[:3, :, entries], 0, -1)
+        own[..., 2:] = in_waves[:3, :, entries].transpose(1, 2, 0)
         with np.errstate(invalid="ignore", divide="ignore"):
             np.log(own, out=own)
         own[~np.isfinite(own)] = 0.0
@@ -229,13 +222,14 @@ class TimeTerms:
         found[..., self._libraries] = library[..., None]
         return found
 
-    def _tiles(self, sizes: Sequence[Sizes]) -> tuple[Array, Array]:
-        """By size: the tiles of each grid, and how many they would be without rounding up."""
+    def _tiles(self, sizes: Sequence[Sizes], scopes: Sequence[Scope]) -> tuple[Array, Array]:
+        """By size: the tiles of each grid, and how many they would be without rounding up. `scopes` are the problems of
+        these sizes."""
         powers = (np.array(sizes, float)[:, None, :] ** self._powers).prod(axis=2)
         along = self._factors * powers[:, self._power_of]
         there, whole = np.ceil(along - ROUNDING).prod(axis=2), along.prod(axis=2)
         if self._counted.rows:
-            there[:, self._counted.rows] = [self._counted.at(self._at(each).names) for each in sizes]
+            there[:, self._counted.rows] = [self._counted.at(scope.names) for scope in scopes]
             whole[:, ~self._is_product] = there[:, ~self._is_product]
         return there, whole
 

@@ -70,7 +70,7 @@ class TimeModel:
         scope: Scope,
         units: int,
         cache: int = 0,
-        tiles: LibraryTiles = lambda sizes: None,
+        tiles: LibraryTiles = lambda scope: None,
         serves: float = SERVES,
     ) -> None:
         """All are of one operation. `scope` has options, types and limits; `units` are the multiprocessors, `cache` the

@@ -122,7 +122,7 @@ def _config(key: ConfigKey) -> Config:
 
 
 def _path(state: Path, query: Query) -> Path:
-    return state / "rejected" / f"{query.space.name.lstrip('/')}.jsonl"
+    return Path(state, "rejected", f"{query.space.name.lstrip('/')}.jsonl")
 
 
 def _problem(query: Query) -> list[Any]:
