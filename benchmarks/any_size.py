@@ -14,7 +14,8 @@ cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; what the 
 searches found. Every element is compared after every run, timed ones too; what is wrong is left out, and said.
 
 Regret is by how much a dispatched call takes longer than the best: without the library, the best of all kernels that
-were measured there; with it, cuBLAS's default too.
+were measured there; with it, cuBLAS's default too. Searches may find code for that size alone, which no dispatch takes
+at a new size: the last lines also tell the worst regret without it.
 """
 
 from __future__ import annotations
@@ -105,13 +106,14 @@ class Row:
     runs: dict[str, str]
     best: float  # of all kernels, without the library
     best_is: str
+    best_shared: float  # of those whose code is not for this size alone
     offered: float | None  # the best of cuBLASLt
     first_ms: float  # of the look-up and loading; at the first size also of reading what is known
     notes: list[str]
 
-    def regret(self, name: str) -> float:
-        """Of a dispatched call, over the best of what it may take."""
-        best = self.best
+    def regret(self, name: str, shared: bool = False) -> float:
+        """Of a dispatched call, over the best of what was measured; if `shared`, without code for this size alone."""
+        best = self.best_shared if shared else self.best
         if name == WITH and DEFAULT in self.times:
             best = min(best, self.times[DEFAULT])
         return self.times[name] / min(best, self.times[name]) - 1
@@ -208,9 +210,11 @@ def measured(
     if not runs[WITH].startswith("library"):
         ours[WITH] = times[WITH]
     best = min(ours, key=lambda name: ours[name])
+    for_one = {n for n, w in programs.items() if SizedCode(w.space).is_for_one_size(w.config, scope)}
+    shared = min(time_ms for name, time_ms in ours.items() if name not in for_one)
     lt = min((times[name] for name in offered if name in times), default=None)
     return Row(
-        short_size(sizes), times, spreads, runs, ours[best], runs.get(best, best), lt, took * 1e3, notes
+        short_size(sizes), times, spreads, runs, ours[best], runs.get(best, best), shared, lt, took * 1e3, notes
     )  # fmt: skip
 
 
@@ -255,8 +259,9 @@ def _hopeful(bench: Workbench, stopwatch: Stopwatch, calls: Mapping[str, Call], 
 def summary(rows: Sequence[Row]) -> Iterator[str]:
     """Lines about all sizes."""
     for name in (WITH, WITHOUT):
-        regrets = [row.regret(name) for row in rows]
+        regrets, shared = ([row.regret(name, only) for row in rows] for only in (False, True))
         line = f"{name}: regret median {median(regrets):.1%}, worst {max(regrets):.1%}"
+        line += f", {max(shared):.1%} without code for one size alone"
         ratios = [ratio for row in rows if (ratio := row.ratio(name)) is not None]
         if ratios:
             line += f"; {geometric_mean(ratios):.3f} x cuBLAS (geometric mean), at least {min(ratios):.3f} x"
