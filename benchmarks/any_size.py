@@ -14,8 +14,8 @@ cuBLAS as it chooses by itself; the fastest ways that cuBLASLt offers; what the 
 searches found. Every element is compared after every run, timed ones too; what is wrong is left out, and said.
 
 Regret is by how much a dispatched call takes longer than the best: without the library, the best of all kernels that
-were measured there; with it, cuBLAS's default too. Searches may find code for that size alone, which no dispatch takes
-at a new size: the last lines also tell the worst regret without it.
+were measured there; with it, cuBLAS's default too. Searches may find code that holds sizes themselves, which a dispatch
+takes last where it was not measured with these: the last lines also tell the worst regret not counting such code.
 """
 
 from __future__ import annotations
@@ -106,13 +106,13 @@ class Row:
     runs: dict[str, str]
     best: float  # of all kernels, without the library
     best_is: str
-    best_shared: float  # of those whose code is not for this size alone
+    best_shared: float  # of those whose code holds no size
     offered: float | None  # the best of cuBLASLt
     first_ms: float  # of the look-up and loading; at the first size also of reading what is known
     notes: list[str]
 
     def regret(self, name: str, shared: bool = False) -> float:
-        """Of a dispatched call, over the best of what was measured; if `shared`, without code for this size alone."""
+        """Of a dispatched call, over the best of what was measured; if `shared`, not counting code that holds sizes."""
         best = self.best_shared if shared else self.best
         if name == WITH and DEFAULT in self.times:
             best = min(best, self.times[DEFAULT])
@@ -210,7 +210,7 @@ def measured(
     if not runs[WITH].startswith("library"):
         ours[WITH] = times[WITH]
     best = min(ours, key=lambda name: ours[name])
-    for_one = {n for n, w in programs.items() if SizedCode(w.space).is_for_one_size(w.config, scope)}
+    for_one = {n for n in kept if SizedCode(programs[n].space).is_for_one_size(programs[n].config, scope)}
     shared = min(time_ms for name, time_ms in ours.items() if name not in for_one)
     lt = min((times[name] for name in offered if name in times), default=None)
     return Row(
@@ -261,7 +261,7 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
     for name in (WITH, WITHOUT):
         regrets, shared = ([row.regret(name, only) for row in rows] for only in (False, True))
         line = f"{name}: regret median {median(regrets):.1%}, worst {max(regrets):.1%}"
-        line += f", {max(shared):.1%} without code for one size alone"
+        line += f", {max(shared):.1%} not counting code that holds sizes"
         ratios = [ratio for row in rows if (ratio := row.ratio(name)) is not None]
         if ratios:
             line += f"; {geometric_mean(ratios):.3f} x cuBLAS (geometric mean), at least {min(ratios):.3f} x"

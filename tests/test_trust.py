@@ -27,6 +27,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return paths.cache()
 
 
+def test_a_home_folder_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TUNER_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "somewhere")
+    with pytest.raises(RequestError, match="HOME is 'somewhere'; set it to an absolute path"):
+        paths.cache()
+
+
 @as_root
 def test_a_build_that_somebody_else_has_put_there_is_not_loaded(cache: Path) -> None:
     build_cache.write("kernel", b"code")

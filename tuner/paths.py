@@ -58,7 +58,8 @@ def _user(variable: str, default: str) -> Path:
     if not os.path.isabs(base):
         base = os.path.expanduser(f"~/{default}")  # pathlib takes three times as long, and every choice waits for it
         if not os.path.isabs(base):
-            raise RequestError("no home folder is known; set HOME to one")
+            home = quoted(os.environ.get("HOME", ""))
+            raise RequestError(f"no home folder is known: HOME is {home}; set it to an absolute path")
     return Path(base, "tuner")
 
 

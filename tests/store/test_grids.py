@@ -66,3 +66,11 @@ def test_a_grid_whose_derived_values_double_again_and_again_is_left_out(tmp_path
     scope = Scope({"n": 1}, {}, "cuda", Limits())
     (step,) = space.steps
     assert TiledGrid.of(step, space, {"threads": 32}, lambda sizes: at(scope, sizes), [(4,), (6,), (7,)]) is None
+
+
+def test_tiles_that_fractions_count_are_as_many_as_blocks(tmp_path: Path) -> None:
+    space = space_of(tmp_path, "  odd: n % 5", "(1 + odd) * (n * 0.1 * 10)")
+    scope, config = Scope({"n": 1}, {}, "cuda", Limits()), {"threads": 32}
+    grid = TiledGrid.of(space.steps[0], space, config, lambda sizes: at(scope, sizes), [(4,), (6,), (4096,)])
+    assert grid is not None
+    assert CountedTiles([grid]).at(at(scope, (32,)).names).tolist() == [96]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from helpers.kernels import MULTIPLY, Stage, c_kernel
 from helpers.processes import Tune, start
 from helpers.records import sizes
 from tuner.devices import Device
+from tuner.errors import RequestError
 from tuner.measure.method import Method
 from tuner.measure.results import FINALS, Outcome
 from tuner.space import catalog, source
@@ -130,7 +130,7 @@ def test_an_interrupt_right_after_a_trial_is_on_disk_does_not_hide_it_from_its_o
 ) -> None:
     def interrupted(storage: PatientStorage, *arguments: object) -> None:
         storage.request(storage.inner.set_trial_state_values, *arguments)
-        signal.raise_signal(signal.SIGINT)
+        raise KeyboardInterrupt
 
     space = catalog.load("sgemm/01_host_blocked")
     config, key = dict(space.default), StudyKey(sizes(8), {}, "device", "signature", "toolchain")
@@ -153,14 +153,34 @@ def test_a_result_that_comes_after_its_claim_has_lapsed_leaves_the_configuration
     monkeypatch.setattr(ledger, "HEARTBEAT_SECONDS", 3600.0)
     space, url = catalog.load("sgemm/01_host_blocked"), f"sqlite:///{tmp_path}/claims.db"
     config, key = dict(space.default), StudyKey(sizes(8), {}, "device", "signature", "toolchain")
+    late_trial = Trial(config, Outcome(times=(1e-3,)), (1e-3,), 60.0)
     with ledger.Ledger(space, key, url=url) as late, ledger.Ledger(space, key, url=url) as other:
         assert late.claim(config, 60.0)
         other.news()
         time.sleep(0.01)
         other.news()
-        assert not late.finish(Trial(config, Outcome(times=(1e-3,)), (1e-3,), 60.0))
+        assert not late.finish(late_trial)
         assert late.trials == []
         assert late.known(config, 60.0) is None
+        assert other.claim(config, 60.0)
+        other.finish(Trial(config, Outcome(times=(2e-3,)), (2e-3,), 60.0))
+        late.news()
+        assert [trial.value for trial in late.trials] == [2e-3], "the other's counts"
+
+
+def test_a_trial_that_could_not_be_written_is_not_thought_to_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise RequestError("File too large")
+
+    space = catalog.load("sgemm/01_host_blocked")
+    config, key = dict(space.default), StudyKey(sizes(8), {}, "device", "signature", "toolchain")
+    with ledger.Ledger(space, key) as open_ledger:
+        assert open_ledger.claim(config, 60.0)
+        with monkeypatch.context() as patched:
+            patched.setattr(PatientStorage, "set_trial_state_values", full, raising=False)
+            with pytest.raises(RequestError):
+                open_ledger.finish(Trial(config, Outcome(times=(1e-3,)), (1e-3,), 60.0))
+        assert open_ledger.trials == []
 
 
 def test_trials_of_an_earlier_protocol_are_kept_and_not_used(tune: Tune, stage: Stage, host: Device) -> None:

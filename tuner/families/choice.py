@@ -65,8 +65,9 @@ class FamilyTable:
         results: Path | None = None,
         exported: Binaries = NO_BINARIES,
     ) -> None:
-        """`scope` has options and types; its sizes do not matter. `library`: whether the vendor's is a candidate.
-        `exported` are builds besides those in the cache; records lie under the names that its kernels had."""
+        """`scope` has options and types, and says the order of sizes, but not which. `library`: whether the vendor's is
+        a candidate. `exported` are builds besides those in the cache; records lie under the names that its kernels
+        had."""
         self._spaces = [space for space in spaces if device.language in space.languages]
         self._scope, self.device = scope, device
         self._queries = [Query.of(space, scope, device) for space in self._spaces]

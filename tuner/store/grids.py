@@ -46,8 +46,8 @@ class TiledGrid:
     Where these do not tell the blocks, but those of the factors of products do, each factor has a row.
 
     `most` is the number of blocks that the grid does not exceed. It `agrees` where it gave the blocks of all sizes
-    that were tried; else tiles are to be counted as the product of `extents`, which sizes and options alone change.
-    Where it is no product, none of them is thought to be cut.
+    that were tried; else tiles are to be counted as the product of `terms`, the factors of its extents, which sizes and
+    options alone change. Where it is no product, none of them is thought to be cut.
     """
 
     factors: Array
@@ -55,7 +55,7 @@ class TiledGrid:
     most: float = math.inf
     agrees: bool = True
     is_product: bool = True
-    extents: tuple[ast.expr, ...] = ()
+    terms: tuple[ast.expr, ...] = ()
 
     @staticmethod
     def of(step: Step, space: Space, config: Config, scopes: Scopes, sizes: Sequence[Sizes]) -> TiledGrid | None:
@@ -71,7 +71,7 @@ class TiledGrid:
             if split is not None and split.agrees and math.isclose(*(g.along(large).prod() for g in (split, grid))):
                 return split
             values = _Values(space, config)
-            return replace(grid, extents=tuple(values.visit(copy.deepcopy(factor)) for factor in factors))
+            return replace(grid, terms=tuple(values.visit(copy.deepcopy(factor)) for factor in factors))
         return grid
 
     @staticmethod
@@ -110,28 +110,28 @@ class TiledGrid:
 
 
 class CountedTiles:
-    """The tiles of those of several grids that are to be counted: `rows` are their numbers. An extent that several have
-    is evaluated once."""
+    """The tiles of those of several grids that are to be counted: `rows` are their numbers. A term that several have is
+    evaluated once."""
 
     def __init__(self, grids: Sequence[TiledGrid]) -> None:
         self.rows = [row for row, grid in enumerate(grids) if not grid.agrees]
-        extents = {ast.dump(extent): extent for row in self.rows for extent in grids[row].extents}
-        texts = [[ast.dump(extent) for extent in grids[row].extents] for row in self.rows]
-        numbers = {text: number for number, text in enumerate(extents)}
-        self._extents = [*map(evaluator_of, extents.values())]
+        terms = {ast.dump(term): term for row in self.rows for term in grids[row].terms}
+        texts = [[ast.dump(term) for term in grids[row].terms] for row in self.rows]
+        numbers = {text: number for number, text in enumerate(terms)}
+        self._terms = [*map(evaluator_of, terms.values())]
         self._of_grids = np.full((len(texts), max(map(len, texts), default=0)), len(numbers))  # else the last value, 1
         for row, each in enumerate(texts):
             self._of_grids[row, : len(each)] = [numbers[text] for text in each]
 
     def at(self, names: Mapping[str, Any]) -> Array:
         """The tiles of these grids, by the values of sizes and options; not a number where they cannot be counted."""
-        values = np.ones(len(self._extents) + 1)
-        for number, extent in enumerate(self._extents):
+        values = np.ones(len(self._terms) + 1)
+        for number, term in enumerate(self._terms):
             try:
-                values[number] = value_of(extent, names, "a grid")
+                values[number] = value_of(term, names, "a grid")
             except (ExpressionError, ArithmeticError, ValueError):
                 values[number] = np.nan
-        tiles: Array = values[self._of_grids].prod(axis=1)
+        tiles: Array = np.ceil(values[self._of_grids].prod(axis=1) - ROUNDING)
         return tiles
 
 
@@ -141,7 +141,7 @@ def counted(extents: Sequence[Evaluator], names: Mapping[str, Any]) -> list[int]
 
 
 def at(scope: Scope, sizes: Sizes) -> Scope:
-    """The problem of these sizes, in the order of the operation."""
+    """The problem of these sizes, which are in the order of those of `scope`."""
     return replace(scope, sizes=dict(zip(scope.sizes, sizes, strict=True)))
 
 

@@ -73,9 +73,10 @@ class TimeModel:
         tiles: LibraryTiles = lambda scope: None,
         serves: float = SERVES,
     ) -> None:
-        """All are of one operation. `scope` has options, types and limits; `units` are the multiprocessors, `cache` the
-        bytes of the last cache, 0 if unknown; `tiles` tells how the library runs the operation at a size. Of many
-        entries, what is nowhere needed to have at most `serves` times the best is not predicted; infinite: all is."""
+        """All are of one operation. `scope` has options, types and limits, and says the order of sizes; `units` are the
+        multiprocessors, `cache` the bytes of the last cache, 0 if unknown; `tiles` tells how the library runs the
+        operation at a size. Of many entries, what is nowhere needed to have at most `serves` times the best is not
+        predicted; infinite: all is."""
         least = min(RARE * max((len(entry.times) for entry in measured), default=0), ENOUGH)
         self._positions = np.array([n for n, entry in enumerate(measured) if len(entry.times) > least], int)
         if math.isfinite(serves) and len(self._positions) > MOST_CANDIDATES:

@@ -234,21 +234,23 @@ class Ledger:
             trial = replace(better, outcome=replace(better.outcome, doubtful=trial.outcome.doubtful))
         with self._access:
             trial_id = self._own_claims[key]
-            self._trials[key] = trial  # first: an interrupt after the last write must not leave it unknown here
+            counts = True  # unless an error says otherwise: an interrupt may come right after the last write
             try:
                 self._storage.set_trial_user_attr(trial_id, "measured", attribute(trial))
                 self._storage.set_trial_state_values(trial_id, state_of(trial), values_of(trial))
             except UpdateFinishedTrialError:
                 # Where a connection is cut in the middle, a request may have been carried out without an answer.
-                if self._storage.get_trial(trial_id).state != state_of(trial):
-                    del self._trials[key]
-                    if earlier is not None:
-                        self._trials[key] = earlier
-                    return False
+                counts = False
+                counts = self._storage.get_trial(trial_id).state == state_of(trial)
+            except Exception:
+                counts = False
+                raise
             finally:
                 del self._own_claims[key]
-            self._doubtful.discard(key)
-            return True
+                if counts:
+                    self._trials[key] = trial
+                    self._doubtful.discard(key)
+            return counts
 
     def release(self, config: Config) -> None:
         """Give up a claim unmeasured."""
