@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,15 @@ from tuner.tuning import ledger
 from tuner.tuning.patience import PatientStorage
 from tuner.tuning.study import StudyKey
 from tuner.tuning.trial import Trial
+
+SPACE = catalog.load("sgemm/01_host_blocked")
+CONFIG = dict(SPACE.default)
+KEY = StudyKey(sizes(8), {}, "device", "signature", "toolchain")
+
+
+def timed(time_ms: float) -> Trial:
+    """A trial that took so long."""
+    return Trial(CONFIG, Outcome(times=(time_ms,)), (time_ms,), 60.0)
 
 
 def nth(lines: list[str], word: str, number: int) -> int:
@@ -103,26 +113,50 @@ def test_two_runs_of_one_problem_do_not_share_a_ledger(tune: Tune, stage: Stage)
     assert "being tuned" in second.err
 
 
-def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_had_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], ledger.Ledger]:
+    """Opens a ledger that processes share; claims lapse at once."""
     monkeypatch.setattr(ledger, "LEASE_SECONDS", 0.0)
     monkeypatch.setattr(ledger, "HEARTBEAT_SECONDS", 3600.0)
-    space, url = catalog.load("sgemm/01_host_blocked"), f"sqlite:///{tmp_path}/claims.db"
-    config, key = dict(space.default), StudyKey(sizes(8), {}, "device", "signature", "toolchain")
+    return partial(ledger.Ledger, SPACE, KEY, url=f"sqlite:///{tmp_path}/claims.db")
+
+
+def close_lapsed(other: ledger.Ledger) -> None:
+    """Have this ledger close the claims of others."""
+    other.news()
+    time.sleep(0.01)
+    other.news()
+
+
+def test_a_claim_that_lapses_counts_against_a_configuration_only_if_the_device_had_it(
+    shared: Callable[[], ledger.Ledger],
+) -> None:
     for begun in (False, True):
         for _ in range(ledger.MOST_LOSSES):
-            with ledger.Ledger(space, key, url=url) as lost, ledger.Ledger(space, key, url=url) as other:
-                assert other.known(config, 60) is None
-                assert lost.claim(config, 60)
-                assert not begun or lost.begin(config)
-                other.news()
-                time.sleep(0.01)
-                other.news()
-                assert not lost.begin(config), "it has been given to others"
-        with ledger.Ledger(space, key, url=url) as again:
-            known = again.known(config, 60)
+            with shared() as lost, shared() as other:
+                assert other.known(CONFIG, 60) is None
+                assert lost.claim(CONFIG, 60)
+                assert not begun or lost.begin(CONFIG)
+                close_lapsed(other)
+                assert not lost.begin(CONFIG), "it has been given to others"
+        with shared() as again:
+            known = again.known(CONFIG, 60)
             assert (known and known.outcome.failure) == ("repeat offender" if begun else None)
+
+
+def test_a_result_that_comes_after_its_claim_has_lapsed_leaves_the_configuration_to_others(
+    shared: Callable[[], ledger.Ledger],
+) -> None:
+    with shared() as late, shared() as other:
+        assert late.claim(CONFIG, 60.0)
+        close_lapsed(other)
+        assert not late.finish(timed(1e-3))
+        assert late.trials == []
+        assert late.known(CONFIG, 60.0) is None
+        assert other.claim(CONFIG, 60.0)
+        other.finish(timed(2e-3))
+        late.news()
+        assert late.trials == other.trials
 
 
 def test_an_interrupt_right_after_a_trial_is_on_disk_does_not_hide_it_from_its_own_process(
@@ -132,55 +166,28 @@ def test_an_interrupt_right_after_a_trial_is_on_disk_does_not_hide_it_from_its_o
         storage.request(storage.inner.set_trial_state_values, *arguments)
         raise KeyboardInterrupt
 
-    space = catalog.load("sgemm/01_host_blocked")
-    config, key = dict(space.default), StudyKey(sizes(8), {}, "device", "signature", "toolchain")
-    with ledger.Ledger(space, key) as open_ledger:
-        assert open_ledger.claim(config, 60.0)
-        open_ledger.finish(Trial(config, Outcome(times=(1e-3,)), (1e-3,), 60.0))
+    with ledger.Ledger(SPACE, KEY) as begun:
+        assert begun.claim(CONFIG, 60.0)
+        begun.finish(timed(1e-3))
         with monkeypatch.context() as patched:
             patched.setattr(PatientStorage, "set_trial_state_values", interrupted, raising=False)
             with pytest.raises(KeyboardInterrupt):
-                open_ledger.revise(Trial(config, Outcome(failure=FINALS, log="wrong result: by 1"), (), 60.0))
-        assert [trial.outcome.rejection for trial in open_ledger.trials] == ["by 1"]
-    with ledger.Ledger(space, key) as again:
+                begun.revise(Trial(CONFIG, Outcome(failure=FINALS, log="wrong result: by 1"), (), 60.0))
+        assert [trial.outcome.rejection for trial in begun.trials] == ["by 1"]
+    with ledger.Ledger(SPACE, KEY) as again:
         assert [trial.outcome.rejection for trial in again.trials] == ["by 1"]
-
-
-def test_a_result_that_comes_after_its_claim_has_lapsed_leaves_the_configuration_to_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ledger, "LEASE_SECONDS", 0.0)
-    monkeypatch.setattr(ledger, "HEARTBEAT_SECONDS", 3600.0)
-    space, url = catalog.load("sgemm/01_host_blocked"), f"sqlite:///{tmp_path}/claims.db"
-    config, key = dict(space.default), StudyKey(sizes(8), {}, "device", "signature", "toolchain")
-    late_trial = Trial(config, Outcome(times=(1e-3,)), (1e-3,), 60.0)
-    with ledger.Ledger(space, key, url=url) as late, ledger.Ledger(space, key, url=url) as other:
-        assert late.claim(config, 60.0)
-        other.news()
-        time.sleep(0.01)
-        other.news()
-        assert not late.finish(late_trial)
-        assert late.trials == []
-        assert late.known(config, 60.0) is None
-        assert other.claim(config, 60.0)
-        other.finish(Trial(config, Outcome(times=(2e-3,)), (2e-3,), 60.0))
-        late.news()
-        assert [trial.value for trial in late.trials] == [2e-3], "the other's counts"
 
 
 def test_a_trial_that_could_not_be_written_is_not_thought_to_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise RequestError("File too large")
 
-    space = catalog.load("sgemm/01_host_blocked")
-    config, key = dict(space.default), StudyKey(sizes(8), {}, "device", "signature", "toolchain")
-    with ledger.Ledger(space, key) as open_ledger:
-        assert open_ledger.claim(config, 60.0)
-        with monkeypatch.context() as patched:
-            patched.setattr(PatientStorage, "set_trial_state_values", full, raising=False)
-            with pytest.raises(RequestError):
-                open_ledger.finish(Trial(config, Outcome(times=(1e-3,)), (1e-3,), 60.0))
-        assert open_ledger.trials == []
+    with ledger.Ledger(SPACE, KEY) as begun:
+        assert begun.claim(CONFIG, 60.0)
+        monkeypatch.setattr(PatientStorage, "set_trial_state_values", full, raising=False)
+        with pytest.raises(RequestError, match="File too large"):
+            begun.finish(timed(1e-3))
+        assert begun.trials == []
 
 
 def test_trials_of_an_earlier_protocol_are_kept_and_not_used(tune: Tune, stage: Stage, host: Device) -> None:

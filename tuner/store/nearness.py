@@ -101,12 +101,9 @@ class Nearness:
         for kind, (columns, scale, telling) in enumerate(zip(self._columns, self._scales, self._telling, strict=True)):
             apart = columns - (place * scale)[telling].astype(np.float32)[:, None]
             np.einsum("ds,ds->s", apart, apart, out=shared[kind])
-        apart = self._block_own.take(blocks, axis=0)
-        apart -= own[:, :, None]
-        squares = shared.take(self._block_rows.take(blocks, axis=0))
-        squares += np.einsum("bdp,bdp->bp", apart, apart)
-        far = np.sqrt(squares, out=squares)
-        return blocks, counts.cumsum() - counts, np.exp(np.negative(far, out=far), out=far)
+        apart = self._block_own[blocks] - own[:, :, None]
+        squares = shared.take(self._block_rows[blocks]) + np.einsum("bdp,bdp->bp", apart, apart)
+        return blocks, counts.cumsum() - counts, np.exp(-np.sqrt(squares))
 
     def near_one_another(self, entry: int) -> Array:
         """How near the sizes at which an entry is known are to one another."""

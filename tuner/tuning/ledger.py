@@ -236,12 +236,7 @@ class Ledger:
             trial_id = self._own_claims[key]
             counts = True  # unless an error says otherwise: an interrupt may come right after the last write
             try:
-                self._storage.set_trial_user_attr(trial_id, "measured", attribute(trial))
-                self._storage.set_trial_state_values(trial_id, state_of(trial), values_of(trial))
-            except UpdateFinishedTrialError:
-                # Where a connection is cut in the middle, a request may have been carried out without an answer.
-                counts = False
-                counts = self._storage.get_trial(trial_id).state == state_of(trial)
+                counts = self._written(trial_id, trial)
             except Exception:
                 counts = False
                 raise
@@ -251,6 +246,16 @@ class Ledger:
                     self._trials[key] = trial
                     self._doubtful.discard(key)
             return counts
+
+    def _written(self, trial_id: int, trial: Trial) -> bool:
+        """Write the end of a claim; whether it had not expired."""
+        try:
+            self._storage.set_trial_user_attr(trial_id, "measured", attribute(trial))
+            self._storage.set_trial_state_values(trial_id, state_of(trial), values_of(trial))
+        except UpdateFinishedTrialError:
+            # Where a connection is cut in the middle, a request may have been carried out without an answer.
+            return bool(self._storage.get_trial(trial_id).state == state_of(trial))
+        return True
 
     def release(self, config: Config) -> None:
         """Give up a claim unmeasured."""
