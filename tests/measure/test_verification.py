@@ -252,3 +252,17 @@ def test_a_kernel_that_adds_to_what_nobody_has_set_is_told_which_role_that_is(
     assert element in log
     assert ("write `role: inout`" in log) == (role == "out")
     assert "let the reference read y, as in `y + ...`" in log
+
+
+@pytest.mark.parametrize(("elements", "told"), [(1, False), (3, False), (4, True)])
+def test_bytes_that_chance_may_have_made_sums_are_not_called_added_to(
+    elements: int, told: bool, host: Device, tmp_path: Path
+) -> None:
+    code = """void f(unsigned char *y, const unsigned char *x, int n) {
+        for (int i = 0; i < n; i++) y[i] = 3 + (i < %d ? y[i] : 0);
+    }"""
+    arguments = [array("y", "uint8", ["n"], "out"), array("x", "uint8", ["n"])]
+    space = catalog.load(str(written(tmp_path, code % elements, arguments, "3 + 0 * x")))
+    outcome = Bench(host, space, scope_of(space, host, "100"), Method(repeats=1)).measure({"a": 1})
+    assert outcome.failure == "wrong result"
+    assert ("y[0] is 3 more than it was before" in outcome.log, "y[0] = " in outcome.log) == (told, not told)
