@@ -30,6 +30,7 @@ from tuner.store.store import Store
 LIMITS = Limits(compute_capability=9.0)
 LEAST = 4  # configurations with a time: with fewer, there is little to choose
 SEVERAL = 8  # sizes: what has fewer serves those alone
+MUCH = 0.1  # of a time
 
 
 def entries_of(name: str, options: argparse.Namespace) -> list[Measured]:
@@ -46,8 +47,9 @@ def entries_of(name: str, options: argparse.Namespace) -> list[Measured]:
 
 
 def share(values: Sequence[float]) -> str:
-    """Median, mean and worst."""
-    return f"{median(values):.1%}, {mean(values):.1%}, {max(values):.1%}"
+    """Median, mean and worst, and at how many of the sizes much is lost."""
+    much = mean(value > MUCH for value in values)
+    return f"{median(values):.1%}, {mean(values):.1%}, {max(values):.1%}; {much:.1%}"
 
 
 def main() -> None:
@@ -65,7 +67,7 @@ def main() -> None:
         parser.error(f"{options.results}: has {len(entries)} configurations of {options.family} at {SEVERAL} sizes")
     names = family.find(options.family).operation
     scope = Scope(dict.fromkeys(names.sizes, 1), dict(names.options), "cuda", LIMITS)
-    print(f"{options.family} on {options.device}: regret, median, mean and worst\n")
+    print(f"{options.family} on {options.device}: regret, median, mean and worst; sizes that lose over {MUCH:.0%}\n")
     print("| candidates | sizes | model | nearest size | x library, least |\n|---|---|---|---|---|")
     for title, among in (("kernels", entries[:-1]), ("kernels and library", entries)):
         counts: dict[Sizes, int] = {}
