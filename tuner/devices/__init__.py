@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from tuner.devices.backend import Backend
 from tuner.devices.base import Device, Library
 from tuner.devices.compiler import Build, Compiler
+from tuner.devices.fork_lock import ForkLock
 from tuner.devices.info import DeviceInfo
 from tuner.errors import DeviceError
 from tuner.languages import KINDS, LANGUAGES
@@ -81,7 +81,7 @@ def shared(name: str) -> Device:
 
 
 _shared_devices: dict[str, Device] = {}
-_shared_lock = threading.Lock()
+_shared_lock = ForkLock()
 
 
 def compiler_for(kind: str, architecture: str) -> Compiler:
