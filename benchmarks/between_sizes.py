@@ -40,8 +40,9 @@ def entries_of(name: str, options: argparse.Namespace) -> list[Measured]:
         operation = space.operation
         scope = Scope(dict.fromkeys(operation.sizes, 1), dict(operation.options), "cuda", LIMITS)
         query = Query(space, scope, options.device, "cuda", "", Version.of(space), options.units, options.cache)
-        knowledge.add_records(Store.of(space, options.results).records, query)
-        for table in time_tables.read(space.name, options.results)[0]:
+        store = Store.of(space, options.results)
+        knowledge.add_records(store.records, query)
+        for table in time_tables.read(store.files)[0]:
             knowledge.add_table(table, query)
     return [Measured(known.space, known.config, known.times) for known in knowledge.all()]
 

@@ -18,7 +18,9 @@ from tuner.errors import DeviceError, RequestError
 from tuner.space import catalog
 from tuner.space.model import Config
 from tuner.space.source import Version
+from tuner.store import time_tables
 from tuner.store.store import Store
+from tuner.store.time_tables import TimeTable
 
 # One parameter makes code for one size, another for a kind of size.
 SPACE = "[1, 2, 4], fixed: [0, 1]}\nderived: {fixed_n: n if fixed else 0, even: unroll == 2 and n % 2 == 0"
@@ -106,6 +108,32 @@ def test_a_bundle_serves_a_kernel_under_another_name_and_refuses_another_kernel(
     source.write_text(source.read_text().replace("used = ", "used = 0 + "))
     with pytest.warns(UserWarning, match="scales/twice has changed since it was exported"):
         tuner.dispatch([renamed, changed / "twice.yaml"], binaries=exported)
+    held = json.loads((exported / "dispatch.json").read_text())
+    held["kernels"]["scales/thrice"] = "of a kernel that is not here as it was"
+    (exported / "dispatch.json").write_text(json.dumps(held))
+    moved = (changed / "twice.yaml").rename(changed / "third.yaml")
+    with pytest.warns(UserWarning, match="scales/third is not as any kernel was there"):
+        tuner.dispatch([renamed, moved], binaries=exported)
+
+
+def test_builds_of_what_tables_know_are_in_it(scales: Path, host: Device, tune: Tune, tmp_path: Path) -> None:
+    measured(scales, host, 1000, (config(1), 1.0))
+    space = catalog.load(str(scales))
+    table = TimeTable(host.kind, host.name, Version.of(space).code, ("n",), {}, {})
+    for unroll, n, time_ms in ((2, 1500, 1.0), (2, 1501, 1.0), (4, 1500, 1.2), (1, 1500, 1.05)):
+        table.add(config(unroll), (n,), time_ms)
+    time_tables.write(space.name, [table])
+    done = tune("export", scales, "--to", "dispatch", "--device", "host", "--output", tmp_path / "bundle", "--json")
+    assert done.json["builds"] == 3, "two of unroll 2, for even and odd sizes, and one of unroll 1"
+    scale, before = tuner.dispatch(scales, binaries=tmp_path / "bundle"), builds()
+    for n, unroll in ((1000, 1), (1500, 2), (1501, 2)):
+        x = np.ones(n, np.float32)
+        scale(y := np.empty_like(x), x)
+        assert (scale.explain(y, x).config, (y == 2).all()) == (config(unroll), True)
+    assert builds() == before
+    renamed = scales.parent.rename(tmp_path / "mine") / scales.name
+    told = tuner.dispatch(renamed, binaries=tmp_path / "bundle", results=tmp_path / "bundle/records").explain(y, x)
+    assert (told.kernel, told.config) == ("mine/twice", config(2)), "its table serves under any name"
 
 
 def test_records_that_ship_are_in_it_too(tune: Tune, tmp_path: Path) -> None:

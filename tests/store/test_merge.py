@@ -80,7 +80,7 @@ def test_the_times_of_tables_come_along_and_a_broken_table_is_told(tune: Tune, t
     stored(tmp_path / "3", at(256, RTX))
     time_tables.path(KERNEL, tmp_path / "3").write_text("{}")
     done = tune("merge", *(tmp_path / name for name in "123"), "--results", tmp_path / "all")
-    (merged,) = [each for each in time_tables.read(KERNEL, tmp_path / "all")[0] if each.device == RTX]
+    (merged,) = [each for each in time_tables.read(Store(KERNEL, tmp_path / "all").files)[0] if each.device == RTX]
     assert [*merged.times.values()] == [{(64, 64, 64, 1): 0.64, (128, 128, 128, 1): 1.28}]
     assert "is not of format 'tuner times'" in done.err
 

@@ -19,6 +19,7 @@ from tuner.space.model import Config, config_key
 from tuner.space.scope import Scope
 from tuner.space.size_lists import WeightedSize
 from tuner.store import time_tables
+from tuner.store.store import Store
 from tuner.tuning.cover_trials import CoverTrials
 from tuner.tuning.covering import SizedBuild, choose, spread_out
 from tuner.tuning.crew import Crews
@@ -59,7 +60,7 @@ def test_a_cover_serves_every_size_with_few_configurations_and_records_them(tune
     for size, unroll in (("1000", 1), ("9000", 2)):
         best = tune("best", file, size, "--json").json
         assert (best["match"], best["config"]) == ("exact", {"unroll": unroll})
-    (table,), _ = time_tables.read(catalog.load(str(file)).name)
+    (table,), _ = time_tables.read(Store.of(catalog.load(str(file))).files)
     assert {key: [*times] for key, times in table.times.items()} == {
         config_key({"unroll": unroll}): [(1000,), (9000,)] for unroll in (1, 2)
     }
@@ -130,7 +131,7 @@ def test_times_alone_are_measured_at_other_sizes_and_recorded_nowhere(tune: Tune
     assert tune("cover", file, "1000", "9000", "--within", "4", "--budget", "60s").status == 0
     done = tune("cover", file, "500", "800", "1200", "--times", "--within", "4", "--part", "2/2", "--budget", "60s")
     assert done.out == "measured 2 of 2 pairs of a size and one of 2 winners at 1 of 1 sizes, and the library at 0\n"
-    (table,), _ = time_tables.read(catalog.load(str(file)).name)
+    (table,), _ = time_tables.read(Store.of(catalog.load(str(file))).files)
     assert table.at == [(800,), (1000,), (9000,)]
     assert all((800,) in times for times in table.times.values())
     assert tune("best", file, "800", "--json").json["match"] != "exact"

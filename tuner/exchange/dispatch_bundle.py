@@ -1,7 +1,7 @@
 """A folder from which `tuner.dispatch` serves a family at any size without a compiler.
 
-It holds the records of a device, by which configurations are chosen, and their binaries for every kind of size that was
-measured.
+It holds the records and tables of a device, by which configurations are chosen, and their binaries for every kind of
+size that was measured.
 """
 
 from __future__ import annotations
@@ -20,33 +20,49 @@ from tuner.errors import RequestError, TrialError
 from tuner.exchange.formats import Export, ExportRequest
 from tuner.exchange.target import TargetDevice, stored_devices
 from tuner.families.bundles import DISPATCH, DISPATCH_FILE, RECORDS
-from tuner.families.code import SizedCode
+from tuner.families.code import Code, SizedCode
+from tuner.families.known import Knowledge, Known
 from tuner.space import source as sources
 from tuner.space.model import Config, Space
 from tuner.space.scope import Scope
 from tuner.space.source import Source, Version
-from tuner.space.texts import config_text, size_text
+from tuner.space.texts import config_text
 from tuner.store import time_tables
+from tuner.store.grids import Sizes, at
+from tuner.store.lookup import Query
 from tuner.store.record import Record
 from tuner.store.store import Store
+from tuner.store.time_tables import TimeTable
 from tuner.version import VERSION
 
 NAME = 20  # characters of a digest that name a file
 CLOSE = 1.1  # times the best of the family at some size: what is never as near is left out
 THREADS = 16  # that compile
-Known = Mapping[str, Sequence[Record]]  # the records that are exported, by kernel
+Job = tuple[Space, Config, Scope]
 
 
 def export(request: ExportRequest) -> Export:
     """Write the folder. Raises RequestError where there is no record, where several devices have some, and where
     nothing compiles."""
     device, compiler = _target(request)
-    known = {space.name: _records(space, device, request) for space in request.spaces}
-    if not any(known.values()):
+    language, problem, knowledge = devices.BACKENDS[device.kind].language, request.problem, Knowledge(library=False)
+    records: dict[str, list[Record]] = {}
+    tables: dict[str, list[TimeTable]] = {}
+    sizes = dict.fromkeys(request.spaces[0].operation.sizes, 1)  # not which
+    scope = Scope(sizes, problem.options, language, device.limits, problem.types)
+    for space in request.spaces:
+        query = Query(space, scope, device.name, device.kind, device.architecture, Version.of(space))
+        store = Store.of(space, problem.results)
+        records[space.name] = [record for record in store.records if _is_exported(record, query)]
+        knowledge.add_records(records[space.name], query)
+        tables[space.name] = [table for table in time_tables.read(store.files)[0] if table.serves(query)]
+        for table in tables[space.name]:
+            knowledge.add_table(table, query)
+    if not any(records.values()):
         raise RequestError(
             f"{request.name}: no record of {device.name}; run `tune cover {request.name} --sizes ...` there first"
         )
-    jobs = list(_jobs(request, device, known))
+    jobs = list(_jobs(request.spaces, knowledge.all(), scope))
     builds, notes = _built(compiler, jobs)
     if not builds:
         raise RequestError(f"{request.name}: nothing compiles for {device.architecture}: {notes[0]}")
@@ -58,11 +74,10 @@ def export(request: ExportRequest) -> Export:
         paths.replace(file, made.binary)
     for space in spaces:
         store = Store(space.name, folder / RECORDS)
-        store.put(known[space.name])
+        store.put(records[space.name])
         files.append(store.paths[0])
-        tables, _ = time_tables.read(space.name, request.problem.results)
-        if here := [each for each in tables if (each.kind, each.device) == (device.kind, device.name)]:
-            time_tables.write(space.name, here[::-1], folder / RECORDS)
+        if tables[space.name]:
+            time_tables.write(space.name, tables[space.name][::-1], folder / RECORDS)
             files.append(time_tables.path(space.name, folder / RECORDS))
     files.append(folder / DISPATCH_FILE)
     data = {
@@ -118,53 +133,44 @@ def _opened(name: str) -> tuple[TargetDevice, Compiler]:
     return TargetDevice(device.name, device.kind, device.architecture, device.limits), device.compiler
 
 
-def _records(space: Space, device: TargetDevice, request: ExportRequest) -> list[Record]:
-    """The records of a kernel, as it is now, whose times may be compared."""
-    version, problem = Version.of(space), request.problem
-    asked = device.kind, device.name, dict(problem.types)
-    return [
-        record
-        for record in Store.of(space, problem.results).records
-        if (record.kind, record.device, record.types) == asked
-        and record.is_plain and record.is_verified and record.is_of(version)
-    ]  # fmt: skip
+def _is_exported(record: Record, query: Query) -> bool:
+    """Whether a record is of the kernel as it is now, the device and the types, and its times may be compared."""
+    asked = query.kind, query.device, query.scope.types
+    is_here = (record.kind, record.device, record.types) == asked
+    return is_here and record.is_plain and record.is_verified and record.is_of(query.version)
 
 
-def _jobs(request: ExportRequest, device: TargetDevice, known: Known) -> Iterator[tuple[Space, Config, Scope]]:
-    """What is to be compiled: each configuration that is near the best somewhere, as it is at every size that was
-    measured; what is for one size alone, at those where it was the best. Equal code comes once."""
-    sizes = {size_text(record.sizes): record.sizes for records in known.values() for record in records}
-    best: dict[str, float] = {}
-    for record in (record for records in known.values() for record in records):
-        best[size_text(record.sizes)] = min(record.time_ms, best.get(size_text(record.sizes), math.inf))
-    language, problem, seen = devices.BACKENDS[device.kind].language, request.problem, set[tuple[str, ...]]()
-    for space in request.spaces:
-        code = SizedCode(space)
-        for config, record in _near(space, known[space.name], best):
-            at = Scope(record.sizes, problem.options, language, device.limits, problem.types)
-            for_one = code.is_for_one_size(config, at)
-            for size in [record.sizes] if for_one else sizes.values():
-                scope = replace(at, sizes=size)
-                if (for_one and config != record.config) or not space.valid(config, scope):
-                    continue
-                digests = tuple(step.source.digest for step in sources.render(space, config, scope))
-                if digests not in seen:
-                    seen.add(digests)
-                    yield space, config, scope
+def _jobs(spaces: Sequence[Space], measured: Sequence[Known], scope: Scope) -> Iterator[Job]:
+    """What is to be compiled: each configuration that is near the best somewhere, as it is at every size that has a
+    record, and at those where it was measured; what is for one size alone, where it is the best of a record. Equal code
+    comes once."""
+    recorded = {sizes for each in measured for sizes in each.records}
+    best: dict[Sizes, float] = {}
+    for sizes, time_ms in (item for each in measured for item in each.times.items()):
+        best[sizes] = min(time_ms, best.get(sizes, math.inf))
+    codes, seen = {space.name: SizedCode(space) for space in spaces}, set[tuple[str, ...]]()
+    for space, each in ((each.space, each) for each in measured):
+        if space is None or all(time_ms > CLOSE * best[sizes] for sizes, time_ms in each.times.items()):
+            continue
+        code, known = codes[space.name], set[Code]()
+        won = [sizes for sizes, (_, rank) in each.records.items() if rank == 0]
+        is_for_one = code.is_for_one_size(each.config, at(scope, next(iter(each.times))))
+        for sizes in won if is_for_one else {*recorded, *each.times}:
+            here = at(scope, sizes)
+            own = code.at(each.config, here)
+            if own in known or not space.valid(each.config, here):
+                continue
+            known.add(own)
+            digests = tuple(step.source.digest for step in sources.render(space, each.config, here))
+            if digests not in seen:
+                seen.add(digests)
+                yield space, each.config, here
 
 
-def _near(space: Space, records: Sequence[Record], best: Mapping[str, float]) -> Iterator[tuple[Config, Record]]:
-    """The configurations of records that are near the best there, each with its record."""
-    for record in records:
-        for config, time_ms in record.timed:
-            if time_ms <= CLOSE * best[size_text(record.sizes)] and space.declares(config):
-                yield config, record
-
-
-def _built(compiler: Compiler, jobs: Sequence[tuple[Space, Config, Scope]]) -> tuple[dict[Source, Build], list[str]]:
+def _built(compiler: Compiler, jobs: Sequence[Job]) -> tuple[dict[Source, Build], list[str]]:
     """The builds of all that compiles, and notes about what does not."""
 
-    def built(job: tuple[Space, Config, Scope]) -> Mapping[Source, Build] | str:
+    def built(job: Job) -> Mapping[Source, Build] | str:
         space, config, scope = job
         try:
             return build(compiler, space, config, scope).builds

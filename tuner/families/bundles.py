@@ -65,11 +65,12 @@ class Binaries:
                 f"{self.folder}: was exported for {_some(self.kernels)}; no kernel of {family} has that code; dispatch "
                 "what was exported, or export it again"
             )
+        is_lacking = not set(codes.values()).issuperset(self.kernels.values())
         for name, code in codes.items():
-            if self.kernels.get(name, code) != code and not self.names_of(code):
+            if (is_lacking or name in self.kernels) and not self.names_of(code):
+                why = "has changed since it was exported" if name in self.kernels else "is not as any kernel was there"
                 warnings.warn(
-                    f"{self.folder}: {name} has changed since it was exported: it has no records and no builds there; "
-                    "export it again",
+                    f"{self.folder}: {name} {why}: it has no records and no builds there; export it again",
                     stacklevel=4,
                 )
 

@@ -68,15 +68,15 @@ class FamilyTable:
         """`scope` has options and types, and says the order of sizes, but not which. `library`: whether the vendor's is
         a candidate. `exported` are builds besides those in the cache; records lie under the names that its kernels
         had."""
-        self._spaces = [space for space in spaces if device.language in space.languages]
+        self.spaces = [space for space in spaces if device.language in space.languages]
         self._scope, self.device = scope, device
-        self._queries = [Query.of(space, scope, device) for space in self._spaces]
+        self._queries = [Query.of(space, scope, device) for space in self.spaces]
         self._stores = [Store.of(q.space, results, exported.names_of(q.version.code)) for q in self._queries]
-        self._code = {id(space): SizedCode(space) for space in self._spaces}
+        self._code = {id(space): SizedCode(space) for space in self.spaces}
         self._exported, self._library = frozenset(exported.builds), library
         self._problems = [problem for store in self._stores for problem in store.problems]
         self._elsewhere = Elsewhere(self._stores, self._queries)
-        self._known = self._read(library, results)
+        self._known = self._read(library)
         self._recorded: dict[Sizes, list[Known]] = {}
         for known in self._known:
             for sizes in known.records:
@@ -97,7 +97,7 @@ class FamilyTable:
 
     def _tiles(self, scope: Scope) -> Tiles | None:
         """How the library runs the operation at the sizes of `scope`, if it tells."""
-        return products.tiles(self._spaces[0], scope, self.device)
+        return products.tiles(self.spaces[0], scope, self.device)
 
     def scope(self, sizes: Mapping[str, int]) -> Scope:
         """The problem of these sizes."""
@@ -233,12 +233,12 @@ class FamilyTable:
             record, rank = known.nearest_record(sizes) if is_predicted else known.records.get(sizes, (None, 0))
             yield Choice(known.space, Candidate(known.config, match, record, rank=rank, regret=regret))
 
-    def _read(self, library: bool, results: Path | None) -> list[Known]:
+    def _read(self, library: bool) -> list[Known]:
         """The configurations in records and tables whose times may be compared, and the library."""
         knowledge = Knowledge(library)
         for store, query in zip(self._stores, self._queries, strict=True):
             knowledge.add_records(store.records, query)
-            tables, problems = time_tables.read(query.space.name, results)
+            tables, problems = time_tables.read(store.files)
             self._problems += problems
             for table in tables:
                 knowledge.add_table(table, query)

@@ -48,7 +48,9 @@ class Store:
         if folder is not None and not os.path.exists(folder):  # false for an unreadable folder, without an exception
             self.problems.append(f"{paths.shown(folder)}: there is no such folder; only the shipped results are read")
         self._adopted: list[Record] = []
-        for place in (*(Place(path, kernel) for path in self.paths), *more):
+        places = [*(Place(path, kernel) for path in self.paths), *more]
+        self.files = list(dict.fromkeys(place.path for place in places))  # that may hold records of it
+        for place in places:
             # An imported record hides no verified one, and one of an earlier protocol none of a later one.
             own = {record.key: rank(record) for record in self.records if record.is_verified}
             records, problems = record_file.read(place.path, place.kernel)

@@ -134,11 +134,10 @@ def beside(records: Path) -> Path:
     return records.with_suffix(SUFFIX)
 
 
-def read(kernel: str, folder: Path | None = None) -> tuple[list[TimeTable], list[str]]:
-    """The tables of a kernel, those of `folder`, or else the user's own, before the shipped ones; and messages about
-    what cannot be read."""
-    roots = (folder or paths.user_results(), paths.shipped("results"))
-    read_of = [read_file(path(kernel, root)) for root in dict.fromkeys(root.resolve() for root in roots)]
+def read(records: Iterable[Path]) -> tuple[list[TimeTable], list[str]]:
+    """The tables beside these files of records (`Store.files`), in their order; and messages about what cannot be
+    read."""
+    read_of = [read_file(beside(file)) for file in records]
     return [table for tables, _ in read_of for table in tables], [told for _, problems in read_of for told in problems]
 
 

@@ -46,7 +46,7 @@ class TrialTable:
         """Take in what tables of times say of the same."""
         for space in spaces:
             query, names = Query.of(space, scope, device), space.operation.sizes
-            for table in time_tables.read(space.name, results)[0]:
+            for table in time_tables.read(Store.of(space, results).files)[0]:
                 for key, times in table.times.items() if table.serves(query) else ():
                     for sizes, ms in times.items():
                         self.add(dict(zip(names, sizes, strict=True)), space.name, [_recalled(table.configs[key], ms)])
