@@ -96,7 +96,7 @@ def test_a_kernel_is_loaded_pickled_and_launched_with_its_type(tuned: Path) -> N
     import pickle
 
     kernel = tuner.load(tuned, 1000, types={"real": "float16"}, strict=True)
-    x = np.arange(1000).astype(np.float16)
+    x = (np.arange(1000) % 64).astype(np.float16)  # exact where a processor rounds each operation to halves, too
     for loaded in (kernel, pickle.loads(pickle.dumps(kernel))):
         y = np.zeros(1000, np.float16)
         loaded(y, x, a=6.0)
