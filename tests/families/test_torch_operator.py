@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,12 @@ KERNELS = {  # sizes, reference, arrays, and what a call does
         "s[n] = by * x[n]; while (n--) { s[n] = by * x[n]; d[n] = x[n + 1] - x[n]; }",
     ),
     "fill": ("{m: , n: 8}", "by * x[0]", "y out [n], x in [m]", "while (n--) y[n] = by * x[0];"),
+    "repeat": (
+        "{n: }",
+        "x[arange(n * int(by)) % n]",
+        "y out [n * by], x in [n]",
+        "for (int i = 0; i < n * (int)by; i++) y[i] = x[i % n];",
+    ),
 }
 SCHEMAS = {
     "scale": ("(Tensor x, *, float by=2.0) -> Tensor", "(Tensor(a!) y, Tensor x, *, float by=2.0) -> ()"),
@@ -48,6 +56,7 @@ SCHEMAS = {
         "(Tensor(a!) d, Tensor x, Tensor(c!) s, *, float by=2.0) -> ()",
     ),
     "fill": ("(Tensor x, *, SymInt n=8, float by=2.0) -> Tensor", "(Tensor(a!) y, Tensor x, *, float by=2.0) -> ()"),
+    "repeat": ("(Tensor x, *, float by=2.0) -> Tensor", "(Tensor(a!) y, Tensor x, *, float by=2.0) -> ()"),
 }
 
 
@@ -105,7 +114,7 @@ def expected(torch: Any, name: str, by: float, *inputs: Any) -> tuple[Any, ...]:
     return (by * inputs[0][:1].expand(8),)
 
 
-@pytest.mark.parametrize("operator", KERNELS, indirect=True)
+@pytest.mark.parametrize("operator", ["scale", "add", "steps", "fill"], indirect=True)
 def test_both_variants_compute_what_the_kernel_does_and_pass_the_checks_of_torch(
     operator: Any, torch: Any, request: pytest.FixtureRequest
 ) -> None:
@@ -164,6 +173,62 @@ def test_a_size_that_no_shape_tells_is_passed_by_name(operator: Any, torch: Any)
     x = torch.randn(3)
     assert [tuple(operator(x, n=n).shape) for n in (5, 8)] == [(5,), (8,)]
     torch.testing.assert_close(operator(x, n=5), 2 * x[:1].expand(5))
+
+
+@pytest.mark.parametrize("operator", ["fill"], indirect=True)
+def test_kernels_of_a_few_sets_of_sizes_are_kept(operator: Any, torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tuner.families.dispatcher import Dispatcher
+    from tuner.torch import operators
+
+    monkeypatch.setattr(operators, "MOST_KEPT", 4)
+    alive = weakref.WeakSet[Dispatcher]()
+    with_sizes = Dispatcher.with_sizes
+
+    def counted(self: Dispatcher, sizes: dict[str, int]) -> Dispatcher:
+        alive.add(made := with_sizes(self, sizes))
+        return made
+
+    monkeypatch.setattr(Dispatcher, "with_sizes", counted)
+    x = torch.randn(3)
+    for n in range(1, 20):
+        operator(x, n=n)
+    gc.collect()
+    assert 1 <= len(alive) <= 4
+
+
+@pytest.mark.parametrize("operator", ["scale"], indirect=True)
+def test_parameters_are_taken_where_nothing_tracks_them(operator: Any, torch: Any) -> None:
+    x = torch.nn.Parameter(torch.randn(5))
+    with torch.no_grad():
+        torch.testing.assert_close(operator(x), 2 * x)
+        operator.out(x, torch.ones(5))
+    torch.testing.assert_close(x.detach(), torch.full((5,), 2.0))
+
+
+@pytest.mark.parametrize("operator", ["repeat"], indirect=True)
+def test_a_shape_may_depend_on_an_option(operator: Any, torch: Any) -> None:
+    x = torch.randn(3)
+    torch.testing.assert_close(operator(x), x.repeat(2))
+    assert set(torch.library.opcheck(operator.default, (x,)).values()) == {"SUCCESS"}
+    with pytest.raises(RequestError, match="the shape of an array depends on it, so it is fixed"):
+        operator(x, by=3.0)
+
+
+def test_bfloat16_is_taken_on_the_processor(torch: Any, tmp_path: Path) -> None:
+    (tmp_path / "flip.c").write_text(
+        "void flip(real *y, const real *x, int n) { for (int i = 0; i < n; i++) y[i] = x[i] ^ 0x8000; }"
+    )
+    (tmp_path / "flip.yaml").write_text(
+        "title: the other sign\noperation:\n  sizes: {n: }\n  types: {real: [bfloat16]}\n  arguments:\n"
+        "    - {name: y, dtype: real, shape: [n], role: out}\n    - {name: x, dtype: real, shape: [n], role: in}\n"
+        "    - {name: n, dtype: int32}\n  reference: -x\nkernel: flip\nlanguages: [c]\nparameters: {unused: [0]}\n"
+    )
+    flip = tuner.torch.operator(f"tuner_test::flip_{tmp_path.name}", tmp_path / "flip.yaml")
+    x = torch.randn(6, dtype=torch.bfloat16)
+    torch.testing.assert_close(flip(x), -x)
+    y = torch.zeros(12, dtype=torch.bfloat16)[::2]
+    flip.out(y, x)
+    torch.testing.assert_close(y, -x)
 
 
 @pytest.mark.parametrize("operator", ["scale"], indirect=True)

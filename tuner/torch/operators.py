@@ -9,11 +9,13 @@ from typing import Any
 import torch
 
 from tuner.errors import ArgumentError, RequestError
+from tuner.families.arrays import TorchTensors
 from tuner.families.dispatcher import Dispatcher, dispatch
 from tuner.families.family import Kernels
 from tuner.torch.signature import Signature, check_name
 
-MOST_RESULTS = 1024  # combinations of inputs whose results' shapes are kept
+MOST_KEPT = 1024  # combinations of inputs whose results' shapes are kept, and of sizes that no shape tells
+TENSORS = TorchTensors(torch)
 
 
 def operator(
@@ -69,7 +71,7 @@ class _Calls:
             key += tuple([named.get(name) for name in self._shaping])
         results = self._results.get(key)
         if results is None:
-            if len(self._results) >= MOST_RESULTS:
+            if len(self._results) >= MOST_KEPT:
                 self._results.clear()
             results = self._results[key] = self._of_results(inputs, named)
         device = inputs[0].device
@@ -87,6 +89,8 @@ class _Calls:
     def out(self, *arrays: torch.Tensor, **named: Any) -> None:
         """Run the kernel on tensors in its order."""
         call = self._call
+        if any(array.requires_grad for array in arrays):  # torch tracks them above, where anything does
+            arrays = tuple([array.detach() for array in arrays])
         if named:
             if self._sizes and (sizes := {name: named.pop(name) for name in named.keys() & self._sizes}):
                 call = self._of_sizes(sizes)
@@ -100,7 +104,7 @@ class _Calls:
                 if all(array.is_contiguous() for array in arrays):
                     raise
         taken = [array.contiguous() for array in arrays]
-        call(*(taken if arrays[0].is_cuda else [array.numpy() for array in taken]), **named)
+        call(*map(TENSORS.handed, taken), **named)
         for array, used, is_written in zip(arrays, taken, self._written, strict=True):
             if is_written and used is not array:
                 array.copy_(used)
@@ -122,5 +126,7 @@ class _Calls:
         """The call for sizes that no shape tells."""
         key = tuple(sorted(sizes.items()))
         if key not in self._by_sizes:
+            if len(self._by_sizes) >= MOST_KEPT:
+                self._by_sizes.clear()
             self._by_sizes[key] = self._handle.with_sizes(sizes).__call__
         return self._by_sizes[key]

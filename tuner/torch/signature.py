@@ -65,8 +65,8 @@ class Signature:
         """The shapes of the results where the inputs have these, which may be of symbols. `named` has sizes and
         options."""
         sizes = self._sizes(shapes, {name: named[name] for name in self.functional_sizes if name in named})
-        names = {**self.op.options, **named, **sizes}
-        return [tuple(extent.evaluate(names) for extent in a.shape or ()) for a in self.outputs]
+        names = {**{name: _whole(value) for name, value in {**self.op.options, **named}.items()}, **sizes}
+        return [tuple(_whole(extent.evaluate(names)) for extent in a.shape or ()) for a in self.outputs]
 
     def _sizes(self, shapes: Sequence[Sequence[Any]], given: Mapping[str, Any]) -> dict[str, Any]:
         return problem.sizes_of(_of_arrays(self.op, self.inputs), shapes, given)
@@ -82,6 +82,11 @@ def check_name(name: object) -> str:
     if not isinstance(name, str) or NAME.fullmatch(name) is None:
         raise RequestError(f"operator {quoted(name)}: write namespace and name, as mylib::scale")
     return name
+
+
+def _whole(value: Any) -> Any:
+    """An option or an extent as an integer, where it is a whole number: a symbol times a float is no extent."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _untold(op: Operation, arrays: Sequence[Argument]) -> tuple[str, ...]:
