@@ -36,6 +36,22 @@ class Stack:
         return (column == 1 or columns == 1) and (rows == 1 or row >= columns)
 
     @property
+    def is_apart(self) -> bool:
+        """Whether no two elements share memory: along each axis a step leads beyond all that the axes with smaller
+        steps reach."""
+        reach = 0
+        for step, extent in sorted((abs(step), n) for step, n in zip(self.strides, self.shape, strict=True) if n > 1):
+            if step <= reach:
+                return False
+            reach += step * (extent - 1)
+        return True
+
+    @property
+    def runs_forward(self) -> bool:
+        """Whether each matrix begins behind the one before, or where that does."""
+        return self.shape[0] == 1 or self.strides[0] >= 0
+
+    @property
     def _is_column_major(self) -> bool:
         _, rows, columns = self.shape
         _, row, column = self.strides

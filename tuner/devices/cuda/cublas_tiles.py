@@ -23,8 +23,12 @@ def of(product: MatrixProduct) -> Tiles | None:
     if not gemm.is_installed() or not gemm.has(*product.dtypes):
         return None
     try:
+        from nvmath.bindings import cublasLt
+    except (ImportError, RuntimeError):  # cuBLAS is not there
+        return None
+    try:
         return _asked(product)
-    except (ImportError, RuntimeError, LookupError, ValueError):  # cuBLAS is not there, or has errors of its own
+    except (cublasLt.cuBLASLtError, RuntimeError, LookupError, ValueError):  # it has nothing, or errors of its own
         return None
 
 

@@ -9,16 +9,24 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.devices.product import MatrixProduct
 from tuner.space.routines import ROUTINES
 
 # All products are summed in float32, but those of doubles. TF32 is never used.
 TYPES = {"float32": "CUDA_R_32F", "float64": "CUDA_R_64F", "float16": "CUDA_R_16F", "bfloat16": "CUDA_R_16BF"}
 _HALVES = ("float16", "bfloat16")
+MOST = (1 << 31) - 1
 
 
 def has(a: str, b: str, c: str) -> bool:
     """Whether cuBLAS multiplies arrays of these dtypes."""
     return {a, b, c} <= TYPES.keys() and a == b and (c == a or (c == "float32" and a in _HALVES))
+
+
+def fits(product: MatrixProduct) -> bool:
+    """Whether all numbers of a product are ones that cuBLAS takes: C's int."""
+    rows = (matrices.leading for matrices in (product.A, product.B, product.C))
+    return max(product.M, product.N, product.K, product.batch, *rows) <= MOST
 
 
 @functools.cache

@@ -23,8 +23,8 @@ MOST_KEPT = 64  # sets of addresses that a launch remembers as checked, and pair
 
 def launch(product: MatrixProduct, readers: Readers, context: driver.Context) -> ProductLaunch | None:
     """The call that enqueues `product` on arrays of `readers` in a context. All are summed in float32, but doubles.
-    None where cuBLAS lacks it for these types, or where it is not installed."""
-    if not gemm.has(*product.dtypes) or _library() is None:
+    None where cuBLAS lacks it for these types and sizes, or where it is not installed."""
+    if not gemm.has(*product.dtypes) or not gemm.fits(product) or _library() is None:
         return None
     handles = _handles(context.handle.value or 0)
     try:
