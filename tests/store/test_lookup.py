@@ -101,6 +101,17 @@ def test_what_failed_verification_here_comes_last_with_a_note_even_where_a_recor
     assert (wrong.record, wrong.rejected, wrong.is_exact) == (at(4096), "C[0] is 1", False)
 
 
+def test_more_that_failed_verification_than_a_file_may_hold_leaves_the_latest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_near = [at(8192).config, SPACE.default]
+    rejected.keep(query(), [(of_near[0], "C[0] is 1")])
+    (file,) = (paths.state() / "rejected").rglob("*.jsonl")
+    monkeypatch.setattr(rejected, "MOST_BYTES", file.stat().st_size)
+    rejected.keep(query(), [(of_near[1], "C[0] is 2")])
+    assert [candidate.rejected for candidate in look_up(tmp_path, [at(8192)])] == ["", "C[0] is 2"]
+
+
 def words(one: Record) -> str:
     about = {
         "of an earlier version of the kernel": not one.is_of(Version.of(SPACE)),

@@ -44,7 +44,9 @@ def keep(query: Query, reasons: Iterable[tuple[Config, str]] = (), right: Iterab
             rejected = [[_config(key), why] for key, why in known.items() if key not in cleared][-MOST_CONFIGURATIONS:]
             others = [line for line in _lines(path) if _parsed(line).get("problem") != problem]
             data = {"problem": problem, "signature": _signature(query), "rejected": rejected}
-            lines = [*others, *([json.dumps(data)] if rejected else [])]
+            while len(line := json.dumps(data)) > MOST_BYTES and rejected:
+                del rejected[: -(-len(rejected) // 2)]
+            lines = [*others, *([line] if rejected else [])]
             while sum(map(len, lines)) > MOST_BYTES:
                 del lines[0]
             paths.replace(path, "".join(f"{line}\n" for line in lines).encode())
@@ -60,6 +62,7 @@ class Rejections:
 
     def __init__(self, query: Query) -> None:
         self._query = query
+        self._known: Mapping[ConfigKey, str] | None = None
 
     def last(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
         """`candidates` in their order, but those that failed verification here last."""
@@ -86,11 +89,9 @@ class Rejections:
 
     def reason(self, config: Config) -> str | None:
         """What was wrong with a configuration here; None where nothing is known to be."""
+        if self._known is None:  # no cached property: until Python 3.12 it has a lock, which a fork may find locked
+            self._known = _known(self._query)
         return self._known.get(config_key(config))
-
-    @functools.cached_property
-    def _known(self) -> Mapping[ConfigKey, str]:
-        return _known(self._query)
 
 
 def _known(query: Query) -> Mapping[ConfigKey, str]:
