@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -10,7 +12,12 @@ import numpy as np
 import pytest
 
 import tuner
+from tuner.devices.cuda import gemm
 from tuner.errors import ArgumentError, RequestError
+from tuner.families import products
+from tuner.families.stacks import Stack
+from tuner.space import catalog
+from tuner.space.scope import Limits, Scope
 
 Array = np.ndarray[Any, Any]
 ERRORS = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}  # relative to the largest element
@@ -94,8 +101,35 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "an output": (lambda: tuner.matmul(A, B, random(3, 3)), r"out: has shape \(3, 3\); needed is \(37, 29\)"),
     "nothing to add to": (lambda: tuner.matmul(A, B, beta=1.0), "there is no out to add to; pass one"),
     "itself": (lambda: tuner.matmul(SQUARE, SQUARE, SQUARE), "shares memory with"),
+    "a masked array": (
+        lambda: tuner.matmul(SQUARE, np.ma.masked_less(SQUARE, 0.5).T),
+        "of type MaskedArray: pass the pl",
+    ),
+    "a class of its own": (
+        lambda: tuner.matmul(SQUARE.view(Own), SQUARE),
+        "of type Own: pass the plain array, as np.asarray gives it",
+    ),
+    "swapped bytes": (
+        lambda: tuner.matmul(A.astype(">f4"), B),
+        "a: has dtype >f4; allowed: float32, float16, bfloat16",
+    ),
+    "an output that repeats": (
+        lambda: tuner.matmul(*HALVES, np.broadcast_to(np.ones(29, np.float16), (37, 29))),
+        "out: has strides .* by which elements share memory",
+    ),
+    "shared elements": (
+        lambda: tuner.matmul(SQUARE, SQUARE, np.lib.stride_tricks.as_strided(random(40), (16, 16), (4, 4))),
+        "out: has strides .* by which elements share memory",
+    ),
 }
+
+
+class Own(np.ndarray):
+    """Arrays that may multiply by rules of their own."""
+
+
 SQUARE = random(16, 16)
+HALVES = A.astype(np.float16), B.astype(np.float16)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -103,6 +137,86 @@ def test_what_does_not_fit_is_one_message(name: str) -> None:
     call, told = REFUSED[name]
     with pytest.raises((ArgumentError, RequestError), match=told):
         call()
+
+
+def test_a_read_only_output_of_halves_is_refused_before_anything_is_computed() -> None:
+    out = np.zeros((37, 29), np.float16)
+    out.flags.writeable = False
+    with pytest.raises(ArgumentError, match="out: is read-only; pass an array that may be written"):
+        tuner.matmul(*HALVES, out)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_sums_of_nothing_are_zero_and_what_has_no_elements_is_left_so(dtype: Any) -> None:
+    def empty(*shape: int) -> Array:
+        return np.zeros(shape, dtype)
+
+    for a, b in ((empty(4, 0), empty(0, 3)), (empty(0, 5), empty(5, 3)), (empty(2, 4, 5), empty(5, 0)),
+                 (empty(0, 4, 5), empty(5, 3)), (empty(1, 4, 0), empty(3, 0, 2))):  # fmt: skip
+        product = tuner.matmul(a, b)
+        expected = np.matmul(a.astype(np.float32), b.astype(np.float32))
+        assert (product.dtype, product.shape, product.any()) == (a.dtype, expected.shape, False)
+        assert tuner.matmul.explain(a, b).why == "one of the sizes is 0"
+    out = np.full((4, 3), 2, dtype)
+    assert (tuner.matmul(empty(4, 0), empty(0, 3), out, beta=3.0) == 6).all()
+    out[0, 0] = np.nan
+    assert not tuner.matmul(empty(4, 0), empty(0, 3), out).any()
+    with pytest.raises(ArgumentError, match="4 x 0 times 1 x 3; they cannot be multiplied"):
+        tuner.matmul(empty(4, 0), empty(1, 3))
+
+
+def unaligned(array: Array) -> Array:
+    memory = np.zeros(array.nbytes + 1, np.uint8)
+    moved = memory[1:].view(array.dtype).reshape(array.shape)
+    moved[...] = array
+    return moved
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_arrays_that_begin_amid_an_element_are_copied(dtype: Any) -> None:
+    a, b, out = (unaligned(x.astype(dtype)) for x in (A, B, random(37, 29)))
+    expected = 2 * (A @ B) + 3 * out.astype(np.float32)
+    assert close(tuner.matmul(a, b), A @ B)
+    assert tuner.matmul(a, b, out, alpha=2.0, beta=3.0) is out
+    assert close(out, expected)
+
+
+def test_an_array_on_disk_is_one_as_any_other(tmp_path: Path) -> None:
+    mapped = np.memmap(tmp_path / "b", np.float32, "w+", shape=B.shape)
+    mapped[...] = B
+    assert close(tuner.matmul(A, mapped), A @ B)
+    assert close(tuner.matmul(mapped.T, A.T), (A @ B).T)
+
+
+def test_what_says_whether_an_operand_is_transposed_is_true_or_false() -> None:
+    how: dict[str, Any] = {"transpose_a": None, "transpose_b": 0}
+    assert close(tuner.matmul(A, B, **how), A @ B)
+
+
+STACKS = np.arange(5 * 6 * 8, dtype=np.float32).reshape(5, 6, 8)
+OF_STACKS: dict[str, tuple[Array, bool, bool]] = {  # whether elements are its own, and matrices follow one another
+    "one after another": (STACKS, True, True),
+    "rows of one between those of others": (STACKS.swapaxes(0, 1), True, True),
+    "backwards": (STACKS[::-1], True, False),
+    "the same again": (np.broadcast_to(STACKS[:1], STACKS.shape), False, True),
+    "overlapping": (np.lib.stride_tricks.as_strided(STACKS, (3, 6, 8), (32, 32, 4)), False, True),
+    "one, backwards": (STACKS[:1][::-1], True, True),
+}
+
+
+@pytest.mark.parametrize("name", OF_STACKS)
+def test_what_a_library_must_know_of_a_stack_its_strides_tell(name: str) -> None:
+    array, is_apart, runs_forward = OF_STACKS[name]
+    stack = Stack(array.shape, tuple(stride // 4 for stride in array.strides), "float32")
+    assert (stack.is_apart, stack.runs_forward) == (is_apart, runs_forward)
+
+
+def test_cublas_is_not_asked_for_numbers_that_its_ints_do_not_hold() -> None:
+    space, scope = catalog.load("sgemm/03_naive"), Scope({}, {"alpha": 1.0, "beta": 0.0}, "cuda", Limits())
+    for large, fits in (({}, True), ({"M": 1 << 31}, False), ({"N": 1 << 32}, False), ({"batch": 1 << 33}, False)):
+        product = products.product(space, replace(scope, sizes={"M": 2, "N": 3, "K": 4, "batch": 1, **large}))
+        assert product is not None
+        assert gemm.fits(product) == fits
 
 
 def test_tensors_of_torch_on_the_processor_are_multiplied_where_they_lie() -> None:
@@ -115,3 +229,10 @@ def test_tensors_of_torch_on_the_processor_are_multiplied_where_they_lie() -> No
     assert (half.dtype, close(half.float().numpy().astype(ml_dtypes.bfloat16), A @ B)) == (torch.bfloat16, True)
     with pytest.raises(ArgumentError, match="requires grad"):
         tuner.matmul(a.requires_grad_(), b)
+    with pytest.raises(ArgumentError, match="out: requires grad"):
+        tuner.matmul(b.mT, b, torch.zeros(29, 58)[:, ::2].requires_grad_())
+    with pytest.raises(ArgumentError, match=r"a tensor of layout torch.sparse_coo: pass a dense one"):
+        tuner.matmul(b.to_sparse(), b)
+    with pytest.raises(ArgumentError, match=r"a tensor on meta: pass one on a GPU or on the processor"):
+        tuner.matmul(b.to("meta"), b.mT.to("meta"))
+    assert not tuner.matmul(torch.zeros(4, 0), torch.zeros(0, 3)).any()

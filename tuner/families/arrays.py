@@ -17,12 +17,24 @@ from tuner.space.dtypes import DTYPES
 
 
 class Arrays:
-    """Arrays of NumPy and CuPy, which have the same methods."""
+    """Arrays of NumPy. What has the same methods needs no other treatment."""
 
     _hands = False  # whether `handed` does anything
+    _type = "ndarray"  # the name of the class in its module
 
     def __init__(self, module: Any) -> None:
         self.module = module
+
+    def has(self, array: Any) -> bool:
+        """Whether an array is of this library."""
+        return isinstance(array, getattr(self.module, self._type))
+
+    def check_plain(self, array: Any) -> None:
+        """Raise ArgumentError for an array whose memory is not all that it is."""
+        if isinstance(array, np.ndarray) and type(array) not in (np.ndarray, np.memmap):  # masked ones, for example
+            raise ArgumentError(
+                f"an array of type {type(array).__name__}: pass the plain array, as np.asarray gives it"
+            )
 
     def strides(self, array: Any) -> tuple[int, ...]:
         """The strides of an array, in elements."""
@@ -45,21 +57,33 @@ class Arrays:
         return self.module.empty(shape, DTYPES[dtype].numpy)
 
     def copied(self, array: Any, dtype: str) -> Any:
-        """A contiguous copy of this type."""
+        """A contiguous copy of this type, on the same device."""
         return self.module.ascontiguousarray(array.astype(DTYPES[dtype].numpy))
+
+    def written(self, target: Any, dtype: str, beta: float) -> Any:
+        """An array that is written in the place of `target`: a copy of it where that is added to."""
+        return self.copied(target, dtype) if beta else self.empty(target.shape, dtype, target)
+
+    def scale(self, target: Any, factor: float) -> None:
+        """Multiply `target` by a factor; what is multiplied by 0 is 0."""
+        self.assign(target, target * factor if factor else self.module.zeros_like(target))
 
     def assign(self, target: Any, values: Any) -> None:
         """Write `values` into `target`, whatever its strides and type are."""
         target[...] = values
+
+    def check_target(self, target: Any) -> None:
+        """Raise ArgumentError for an output that cannot be assigned to."""
+        if not target.flags.writeable:
+            raise ArgumentError("out: is read-only; pass an array that may be written")
 
     def handed(self, array: Any) -> Any:
         """What a launch takes for it."""
         return array
 
     def layout(self, array: Any) -> tuple[Any, ...]:
-        """Where it lies, and how."""
-        device = getattr(array, "device", None)  # of CuPy
-        return array.shape, array.strides, array.dtype, None if self.module is np else getattr(device, "id", None)
+        """How it lies, and where."""
+        return array.shape, array.strides, array.dtype
 
     def preparation(
         self, axes: int, is_swapped: bool, batch: int | None, dtype: str | None, is_handed: bool = True
@@ -80,10 +104,36 @@ class Arrays:
         return steps[0] if len(steps) == 1 else lambda array: functools.reduce(lambda x, step: step(x), steps, array)
 
 
+class CupyArrays(Arrays):
+    """Arrays of CuPy, which allocates on its current device."""
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        with like.device:
+            return super().empty(shape, dtype, like)
+
+    def copied(self, array: Any, dtype: str) -> Any:
+        with array.device:
+            return super().copied(array, dtype)
+
+    def assign(self, target: Any, values: Any) -> None:
+        with target.device:
+            super().assign(target, values)
+
+    def check_target(self, target: Any) -> None:
+        pass  # all may be written
+
+    def layout(self, array: Any) -> tuple[Any, ...]:
+        return array.shape, array.strides, array.dtype, array.data.device_id
+
+
 class TorchTensors(Arrays):
     """Tensors of torch; on the processor, a launch takes their memory as an array of NumPy."""
 
-    _hands = True
+    _hands, _type = True, "Tensor"
+
+    def check_plain(self, array: Any) -> None:
+        if array.layout is not self.module.strided:
+            raise ArgumentError(f"a tensor of layout {array.layout}: pass a dense one")
 
     def strides(self, array: Any) -> tuple[int, ...]:
         return tuple(array.stride())
@@ -101,21 +151,35 @@ class TorchTensors(Arrays):
         return self.module.empty(shape, dtype=getattr(self.module, dtype), device=like.device)
 
     def copied(self, array: Any, dtype: str) -> Any:
-        return array.to(getattr(self.module, dtype)).contiguous()
+        return array.to(getattr(self.module, dtype), copy=True, memory_format=self.module.contiguous_format)
 
     def assign(self, target: Any, values: Any) -> None:
         target.copy_(values)
+
+    def check_target(self, target: Any) -> None:
+        if target.requires_grad:
+            raise ArgumentError("out: requires grad, which a launch does not track; pass .detach()")
 
     def handed(self, array: Any) -> Any:
         if array.is_cuda:
             return array
         if array.requires_grad:
             raise ArgumentError("a tensor requires grad, which a launch does not track; pass .detach()")
-        return array.numpy()
+        if array.device.type != "cpu":
+            raise ArgumentError(f"a tensor on {array.device}: pass one on a GPU or on the processor")
+        if array.is_neg() or array.is_conj():
+            raise ArgumentError("a tensor that is still to be negated; pass .resolve_neg() or .resolve_conj()")
+        dtype = DTYPES.get(element(array))
+        if dtype is None or not dtype.foreign:
+            return array.numpy()
+        bits = self.module.uint8 if dtype.itemsize == 1 else self.module.int16  # NumPy has no such type of its own
+        return array.view(bits).numpy().view(dtype.numpy)
 
 
 class PycudaArrays(Arrays):
     """Arrays of PyCUDA, which copies only what is contiguous in one order or the other."""
+
+    _type = "GPUArray"
 
     def transposed(self, array: Any) -> Any:
         axes = (*range(len(array.shape) - 2), len(array.shape) - 1, len(array.shape) - 2)
@@ -143,9 +207,11 @@ class PycudaArrays(Arrays):
         return array.astype(DTYPES[dtype].numpy)
 
     def assign(self, target: Any, values: Any) -> None:
+        target.set(values.astype(target.dtype))
+
+    def check_target(self, target: Any) -> None:
         if not target.flags.c_contiguous:
             raise ArgumentError(f"out: has strides {target.strides} (bytes), which PyCUDA cannot write; pass another")
-        target.set(values.astype(target.dtype))
 
     def layout(self, array: Any) -> tuple[Any, ...]:
         number = driver.device_of(int(array.gpudata)) if devices.count("cuda") > 1 else 0
@@ -157,14 +223,16 @@ class PycudaArrays(Arrays):
 
 def of(array: Any) -> Arrays:
     """How to treat arrays of this one's library. Raises ArgumentError for one that is of none."""
-    if isinstance(array, np.ndarray):
-        return Arrays(np)
-    for name, kind, treatment in (
-        ("cupy", "ndarray", Arrays), ("torch", "Tensor", TorchTensors), ("pycuda.gpuarray", "GPUArray", PycudaArrays)
-    ):  # fmt: skip
-        module = sys.modules.get(name)
-        if module is not None and isinstance(array, getattr(module, kind)):
-            return treatment(module)
+    for name, kind in (
+        ("numpy", Arrays),
+        ("cupy", CupyArrays),
+        ("torch", TorchTensors),
+        ("pycuda.gpuarray", PycudaArrays),
+    ):
+        treatment = kind(sys.modules[name]) if name in sys.modules else None
+        if treatment is not None and treatment.has(array):
+            treatment.check_plain(array)
+            return treatment
     raise ArgumentError(f"an array of type {type(array).__name__}: pass arrays of NumPy, CuPy, torch or PyCUDA")
 
 

@@ -7,7 +7,6 @@ neither takes is copied. Which it is, is decided once for each combination of sh
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,8 +14,9 @@ from typing import Any
 from tuner import devices
 from tuner.devices import Device
 from tuner.devices.arguments import ArraySpec
+from tuner.devices.fork_lock import ForkLock
 from tuner.devices.product import MatrixProduct
-from tuner.errors import ArgumentError, NoConfiguration, RequestError, TrialError
+from tuner.errors import ArgumentError, MisalignedArray, NoConfiguration, RequestError, TrialError
 from tuner.families import arrays, family, products
 from tuner.families.dispatcher import Dispatcher, Explanation, dispatch, explained
 from tuner.families.places import Places, device_name
@@ -57,6 +57,19 @@ class Plan:
     treatment: arrays.Arrays
     explanation: Explanation
 
+    def multiply(self, a: Any, b: Any, out: Any, alpha: float, beta: float) -> None:
+        """Write alpha * a b + beta * out into `out`. Raises what a launch raises."""
+        on_c, on_a, on_b = self.prepare
+        options = {} if alpha == 1 and beta == 0 else {"alpha": alpha, "beta": beta}
+        if self.temporary is None:
+            self.run(on_c(out), on_a(a), on_b(b), **options)
+            return
+        treatment, target = self.treatment, on_c(out)
+        treatment.check_target(out)
+        written = treatment.written(target, self.temporary, beta)
+        self.run(treatment.handed(written), on_a(a), on_b(b), **options)
+        treatment.assign(target, written)
+
 
 class Matmul:
     """The product of two matrices, or of two stacks of them."""
@@ -65,7 +78,7 @@ class Matmul:
         self.__name__ = "matmul"
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._places = Places()
-        self._lock = threading.RLock()
+        self._lock = ForkLock()
 
     def __call__(
         self,
@@ -84,22 +97,21 @@ class Matmul:
         of three; a stack of one serves all matrices of the other. Sums are in float32. An `out` of float32 takes the
         sums of halves as they are. Raises ArgumentError for arrays that do not fit.
         """
+        transpose_a, transpose_b = bool(transpose_a), bool(transpose_b)
         plan = self._planned(a, b, out, transpose_a, transpose_b)
         if out is None:
             if beta:
                 raise RequestError(f"matmul(beta={quoted(beta)}): there is no out to add to; pass one")
             out = plan.treatment.empty(*plan.result, a)
-        on_c, on_a, on_b = plan.prepare
-        options = {} if alpha == 1 and beta == 0 else {"alpha": alpha, "beta": beta}
-        if plan.temporary is None:
-            plan.run(on_c(out), on_a(a), on_b(b), **options)
-            return out
-        treatment, target = plan.treatment, on_c(out)
-        written = (
-            treatment.copied(target, plan.temporary) if beta else treatment.empty(target.shape, plan.temporary, target)
-        )
-        plan.run(treatment.handed(written), on_a(a), on_b(b), **options)
-        treatment.assign(target, written)
+        try:
+            plan.multiply(a, b, out, alpha, beta)
+        except MisalignedArray:  # nothing was enqueued, and nothing takes them where they begin
+            treatment = plan.treatment
+            treatment.check_target(out)
+            written = treatment.written(out, arrays.element(out), beta)
+            a, b = (treatment.copied(x, arrays.element(x)) for x in (a, b))
+            self(a, b, written, alpha=alpha, beta=beta, transpose_a=transpose_a, transpose_b=transpose_b)
+            treatment.assign(out, written)
         return out
 
     def explain(
@@ -107,22 +119,27 @@ class Matmul:
     ) -> Explanation:
         """What the same call runs, and why: kernel, configuration, match, expected regret, and what became of arrays
         that lie in another way."""
-        return self._planned(a, b, out, transpose_a, transpose_b).explanation
+        return self._planned(a, b, out, bool(transpose_a), bool(transpose_b)).explanation
 
     def _planned(self, a: Any, b: Any, out: Any, transpose_a: bool, transpose_b: bool) -> Plan:
-        kind = a.__class__
+        kinds = a.__class__, b.__class__, out.__class__
         try:
-            layout = _LAYOUTS[kind]
-            key = (kind, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b)
+            layout = _LAYOUTS[kinds[0]]
+            key = (kinds, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b)
             return self._plans[key]
-        except (KeyError, AttributeError, TypeError):
+        except (KeyError, AttributeError, TypeError, RuntimeError):  # RuntimeError: torch's, of what has no strides
             pass
         treatment = arrays.of(a)
         for name, other in (("b", b), ("out", out)):
-            if other is not None and type(other) is not kind:
-                raise ArgumentError(f"{name}: of type {type(other).__name__}; pass one of {kind.__name__}, as a is")
-        layout = _LAYOUTS[kind] = treatment.layout
-        key = (kind, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b)
+            if other is not None:
+                if not treatment.has(other):
+                    raise ArgumentError(
+                        f"{name}: of type {type(other).__name__}; pass one of {kinds[0].__name__}, as a is"
+                    )
+                treatment.check_plain(other)
+        _check_types(a, b, out)
+        layout = _LAYOUTS[kinds[0]] = treatment.layout
+        key = (kinds, layout(a), layout(b), None if out is None else layout(out), transpose_a, transpose_b)
         with self._lock:
             plan = self._of_arrays(treatment, a, b, out, transpose_a, transpose_b)
             if len(self._plans) >= MOST_PLANS:
@@ -142,18 +159,18 @@ class Matmul:
             for x, is_transposed in ((a, transpose_a), (b, transpose_b))
         )
         batch, shape = _result_shape(a, b, left, right)
-        if out is None:
-            target = treatment.empty(shape, arrays.element(a), a)
-        elif tuple(out.shape) != shape:
+        if out is not None and tuple(out.shape) != shape:
             raise ArgumentError(f"out: has shape {tuple(out.shape)}; needed is {shape}")
-        else:
-            target = out
+        device = device_name(self._places[type(a)](a))
+        if not min(*left.shape, *right.shape):
+            return _of_nothing(treatment, (shape, arrays.element(a)), left.shape[2], device)
+        target = treatment.empty(shape, arrays.element(a), a) if out is None else out
         repeats = [None if x.shape[0] == batch else batch for x in (left, right)]
         left, right = (
             x if repeat is None else treatment.repeated(x, repeat)
             for x, repeat in zip((left, right), repeats, strict=True)
         )
-        way = self._way(treatment, (treatment.stacked(target), left, right), device_name(self._places[type(a)](a)))
+        way = self._way(treatment, (treatment.stacked(target), left, right), device)
         prepare = [
             treatment.preparation(len(x.shape), is_transposed != turned, repeat, copied)
             for x, is_transposed, turned, repeat, copied in zip(
@@ -166,10 +183,8 @@ class Matmul:
 
     def _way(self, treatment: arrays.Arrays, stacks: tuple[Any, Any, Any], device: str) -> Way:
         C, A, B = (Stack(tuple(x.shape), tuple(treatment.strides(x)), arrays.element(x)) for x in stacks)
-        for name, operand in (("a", A), ("b", B), ("out", C)):
-            if operand.dtype not in TYPES or (name == "b" and operand.dtype != A.dtype):
-                allowed = A.dtype if name == "b" and A.dtype in TYPES else ", ".join(TYPES)
-                raise ArgumentError(f"{name}: has dtype {operand.dtype}; allowed: {allowed}")
+        if not C.is_apart:
+            raise ArgumentError(f"out: has strides {C.strides}, by which elements share memory; pass another array")
         way = (
             self._by_kernel(treatment, stacks, (C, A, B), device)
             or _by_library((C, A, B), device)
@@ -187,7 +202,7 @@ class Matmul:
         types = tuple(operand.dtype for operand in operands)
         turned = A.lies == TRANSPOSED, B.lies == TRANSPOSED
         if C.lies != CONTIGUOUS or not {A.lies, B.lies} <= {CONTIGUOUS, TRANSPOSED}:
-            if not all(each.is_row_major for each in operands) or any(each.strides[0] == 0 for each in operands):
+            if not all(each.is_row_major and each.runs_forward and each.is_apart for each in operands):
                 return None
             handle = _handle(types, (False, False), device, strided=True)
             how = "rows apart"
@@ -235,16 +250,43 @@ class Matmul:
         return None
 
 
+def _check_types(a: Any, b: Any, out: Any) -> None:
+    """Raise ArgumentError for operands and an output of types that are not multiplied."""
+    for name, array in (("a", a), ("b", b), ("out", out)):
+        if array is None:
+            continue
+        allowed = (arrays.element(a),) if name == "b" else TYPES
+        if (given := arrays.element(array)) not in allowed:
+            raise ArgumentError(f"{name}: has dtype {given}; allowed: {', '.join(allowed)}")
+
+
 def _result_shape(a: Any, b: Any, left: Any, right: Any) -> tuple[int, tuple[int, ...]]:
     """The number of products, and the shape of the result. Raises ArgumentError where the shapes do not fit."""
     (one, rows, inner), (other, depth, columns) = left.shape, right.shape
-    if inner != depth or (one != other and 1 not in (one, other)) or min(*left.shape, *right.shape) < 1:
+    if inner != depth or (one != other and 1 not in (one, other)):
         raise ArgumentError(
             f"a, b: have shapes {tuple(a.shape)} and {tuple(b.shape)}, which makes {rows} x {inner} times {depth} x "
             f"{columns}{f', {one} and {other} of them' if one != other else ''}; they cannot be multiplied"
         )
-    batch = max(one, other)
+    batch = max(one, other) if min(one, other) else 0
     return batch, ((batch,) if 3 in (len(a.shape), len(b.shape)) else ()) + (rows, columns)
+
+
+def _of_nothing(treatment: arrays.Arrays, result: tuple[tuple[int, ...], str], depth: int, device: str) -> Plan:
+    """The plan for operands without elements: sums of nothing are 0."""
+
+    def run(out: Any, a: Any, b: Any, alpha: float = 1.0, beta: float = 0.0) -> None:
+        treatment.check_target(out)
+        if min(out.shape):
+            treatment.scale(out, beta)
+
+    def as_it_is(array: Any) -> Any:
+        return array
+
+    *batch, rows, columns = result[0]
+    sizes = {"M": rows, "N": columns, "K": depth, "batch": batch[0] if batch else 1}
+    explanation = Explanation("none", {}, "exact", None, device, sizes, why="one of the sizes is 0")
+    return Plan(run, (as_it_is, as_it_is, as_it_is), result, None, treatment, explanation)
 
 
 def _views(treatment: arrays.Arrays, stacks: Any, turned: tuple[bool, bool]) -> list[Any]:
@@ -288,7 +330,7 @@ def _handle(types: tuple[str, ...], turned: tuple[bool, bool], device: str, stri
 def _by_library(operands: tuple[Stack, Stack, Stack], device: str) -> Way | None:
     """The way by the vendor's library, which takes transposes and rows that lie apart; None if it does not."""
     C, A, B = operands
-    if OTHER in (A.lies, B.lies) or not C.is_row_major or C.strides[0] == 0:
+    if OTHER in (A.lies, B.lies) or not C.is_row_major or not all(each.runs_forward for each in operands):
         return None
     space = next((f.spaces[-1] for f in _families() if not products.is_turned(f.spaces[0], "B")), None)
     if space is None:
